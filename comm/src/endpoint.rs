@@ -1,0 +1,188 @@
+//! The interface of an endpoint: what the DSM asks of a transport.
+
+use std::time::Duration;
+
+bitflags::bitflags! {
+    /// What an endpoint can do beyond the guarantees that all give.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Caps: u32 {
+        /// Peers' registered memory is mapped here: [`Endpoint::read_peer`] works, put and get are plain copies
+        /// that make no system call, and a put is in the peer's memory when the call returns.
+        const DIRECT = 1;
+    }
+}
+
+/// Names a registered segment. Ranks register the same segments in the same order, so the same id means the same
+/// segment at each rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SegmentId(pub u32);
+
+/// Memory of this rank that peers may read and write: a shared mapping of `len` bytes at `base`, whose bytes are
+/// those of the file `fd` from offset 0.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalSegment {
+    /// First byte of this rank's always-writable mapping of the segment.
+    pub base: *mut u8,
+    /// Length in bytes.
+    pub len: usize,
+    /// The memfd behind it, which providers may hand to ranks of the same host.
+    pub fd: std::os::fd::RawFd,
+}
+
+/// One contiguous piece of a get: `len` bytes at `offset` of the peer's segment, to be stored at `dst`.
+#[derive(Clone, Copy, Debug)]
+pub struct GetRange {
+    /// Byte offset in the peer's segment.
+    pub offset: u64,
+    /// Number of bytes.
+    pub len: usize,
+    /// Where they are stored in this process.
+    pub dst: *mut u8,
+}
+
+/// One contiguous piece of a put: `len` bytes at `src`, to be stored at `offset` of the peer's segment.
+#[derive(Clone, Copy, Debug)]
+pub struct PutRange {
+    /// Byte offset in the peer's segment.
+    pub offset: u64,
+    /// Number of bytes.
+    pub len: usize,
+    /// Where they are in this process.
+    pub src: *const u8,
+}
+
+/// What [`Endpoint::poll`] delivers.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A message. The payload is valid during the call only.
+    Message {
+        /// The sender's rank.
+        from: u32,
+        /// The sender's word for what the payload is.
+        kind: u16,
+        /// The bytes.
+        payload: &'a [u8],
+    },
+    /// A peer is gone. Delivered once for each.
+    Down {
+        /// Its rank.
+        rank: u32,
+    },
+}
+
+/// Why an operation failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The peer is dead or cut off.
+    #[error("rank {rank} is gone: {why}")]
+    Down {
+        /// Its rank.
+        rank: u32,
+        /// What showed it.
+        why: String,
+    },
+    /// The caller named a rank, segment or range that does not exist.
+    #[error("{0}")]
+    Invalid(String),
+    /// A peer sent what no correct peer sends.
+    #[error("rank {rank} broke the protocol: {why}")]
+    Protocol {
+        /// Its rank.
+        rank: u32,
+        /// What was wrong.
+        why: String,
+    },
+    /// The system refused something.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being tried, and what the user can do.
+        what: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+}
+
+/// Result of an operation of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A rank's door to all others.
+///
+/// All methods take `&self` and may be called by several threads, also from a signal handler that serves a *synchronous* fault of
+/// application code (so: no lock is held while application memory is touched, and the common paths of `put`, `get`, `read_peer`,
+/// `send` do not allocate).
+pub trait Endpoint: Send + Sync {
+    /// This rank.
+    fn rank(&self) -> u32;
+    /// Number of ranks of the job.
+    fn size(&self) -> u32;
+    /// The provider's name, for people: never to be decided upon.
+    fn provider(&self) -> &'static str;
+    /// What this endpoint can do.
+    fn caps(&self) -> Caps;
+
+    /// Makes memory of this rank reachable for put and get. Collective: every rank registers the same segments in the same order,
+    /// and the call returns when all have. The memory must stay mapped until the endpoint is dropped.
+    ///
+    /// # Safety
+    /// `mem` describes a live shared mapping of `mem.fd`, to which no Rust reference is kept while peers may write.
+    unsafe fn register(&self, exchange: &mut dyn crate::Exchange, mem: LocalSegment) -> Result<SegmentId>;
+
+    /// Writes pieces of memory into the peer's segment. Returns at once; the bytes are handed over by the next [`flush`](Self::flush)
+    /// (or earlier). `to` may be this rank.
+    ///
+    /// # Safety
+    /// The source ranges stay readable and unchanged until `flush` returns.
+    unsafe fn put(&self, to: u32, segment: SegmentId, ranges: &[PutRange]) -> Result<()>;
+
+    /// Reads pieces of the peer's segment; returns when they are here. Several threads may get at once.
+    ///
+    /// # Safety
+    /// The destination ranges are writable, and nobody else relies on their contents during the call.
+    unsafe fn get(&self, from: u32, segment: SegmentId, ranges: &[GetRange]) -> Result<()>;
+
+    /// With [`Caps::DIRECT`]: calls `f` with the address of the peer's bytes, under guarantee 2 (a put by `from` to this rank waits until `f`
+    /// has returned). Returns `false`, without calling `f`, where the peer's memory is not mapped here.
+    fn read_peer(
+        &self,
+        from: u32,
+        segment: SegmentId,
+        offset: u64,
+        len: usize,
+        f: &mut dyn FnMut(*const u8),
+    ) -> Result<bool>;
+
+    /// Sends a message made of `parts` one after the other. The bytes are taken before the call returns; they leave with the next
+    /// [`flush`](Self::flush) at the latest. `to` may be this rank.
+    fn send(&self, to: u32, kind: u16, parts: &[&[u8]]) -> Result<()>;
+
+    /// Hands over all that was put and sent so far: one vectored write per peer, where there is a socket.
+    fn flush(&self) -> Result<()>;
+
+    /// Returns when all earlier puts of this rank to `to` are in its memory (and drives progress meanwhile).
+    fn fence(&self, to: u32) -> Result<()>;
+
+    /// Takes what has arrived and gives it to `sink`; returns how many events there were. Never waits. If another thread is polling,
+    /// returns 0 at once.
+    fn poll(&self, sink: &mut dyn FnMut(Event<'_>)) -> Result<usize>;
+
+    /// Called by a thread that has polled in vain and has nothing else to do; `turn` counts its vain polls in a row from 0. Spins (returns at once) while that is
+    /// worth it, yields the core when ranks outnumber cores, and at last sleeps until something arrives or `limit` has passed.
+    fn idle(&self, turn: u32, limit: Duration);
+
+    /// Payload bytes and operations that this endpoint has moved so far.
+    fn traffic(&self) -> Traffic;
+}
+
+/// What an endpoint has moved since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Messages sent.
+    pub messages: u64,
+    /// Puts issued (ranges).
+    pub puts: u64,
+    /// Gets issued (ranges).
+    pub gets: u64,
+    /// Payload bytes of all three, counted where they were issued.
+    pub bytes: u64,
+}

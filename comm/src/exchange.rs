@@ -1,0 +1,15 @@
+//! How ranks find each other before they have endpoints.
+
+use crate::Result;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// Start-up exchange among all ranks of a job: the launcher's line in real jobs, a table in memory in tests.
+pub trait Exchange {
+    /// This rank.
+    fn rank(&self) -> u32;
+    /// Number of ranks.
+    fn size(&self) -> u32;
+    /// Gives every rank's blob and file descriptors to every rank. Collective; the result has one entry a rank, in
+    /// rank order, this rank's own included (with duplicates of its descriptors).
+    fn all_gather(&mut self, blob: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Vec<(Vec<u8>, Vec<OwnedFd>)>>;
+}

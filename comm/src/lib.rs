@@ -1,0 +1,24 @@
+//! Endpoints, registered memory, put, get and messages (DESIGN: one `Endpoint` per rank; peers are addressed by rank).
+//!
+//! This crate knows no page and no protocol: it moves bytes between ranks. What stands above asks an
+//! endpoint for its *capabilities* ([`Caps`]), never for the name of its provider.
+//!
+//! # Guarantees that every provider gives (the conformance suite in `conformance` checks each)
+//! 1. **Order.** Messages from one rank to another arrive in the order they were sent, and a message never
+//!    overtakes a put that was issued before it by the same rank to the same rank.
+//! 2. **Put and get exclude each other per pair.** If rank S gets bytes of rank H into its own memory while H puts
+//!    newer bytes into the same place of S, the put is what stays: a put never lands *under* a get that
+//!    had read H's memory before H issued the put.
+//! 3. **No call waits for the application of a peer**, except [`Endpoint::get`] and [`Endpoint::fence`], which wait for the
+//!    peer's *endpoint* (served by its background thread, or by nobody at all where memory is mapped directly).
+//! 4. **A peer's death is an event**, [`Event::Down`], or an [`Error::Down`] from a call that needs the peer: never a hang, never a panic.
+
+#![warn(missing_docs)]
+
+mod endpoint;
+mod exchange;
+
+pub use endpoint::{
+    Caps, Endpoint, Error, Event, GetRange, LocalSegment, PutRange, Result, SegmentId, Traffic,
+};
+pub use exchange::Exchange;

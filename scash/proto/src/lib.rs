@@ -1,0 +1,1 @@
+//! The coherence protocol of scash as a value.

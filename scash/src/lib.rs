@@ -1,0 +1,3 @@
+//! A software distributed shared memory for Linux.
+
+pub mod fault;
