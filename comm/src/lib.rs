@@ -15,8 +15,10 @@
 
 #![warn(missing_docs)]
 
+pub mod conformance;
 mod endpoint;
 mod exchange;
+pub mod mem_exchange;
 
 pub use endpoint::{
     Caps, Endpoint, Error, Event, GetRange, LocalSegment, PutRange, Result, SegmentId, Traffic,

@@ -1,0 +1,94 @@
+//! The conformance suite: what every provider must do, written once against [`Endpoint`].
+//!
+//! Each test is a function that takes a [`Factory`] and plays a small job with it: *n* ranks as *n* threads, each with
+//! an endpoint. A test passes by returning and fails by panicking. A job that is not over after a few minutes fails
+//! with a message instead of hanging. [`conformance_tests!`](crate::conformance_tests) turns the whole suite into
+//! `#[test]` functions:
+//!
+//! ```ignore
+//! scash_comm::conformance_tests!(|exchange: &mut dyn Exchange| Ok(Arc::new(MyEndpoint::new(exchange)?) as Arc<dyn Endpoint>));
+//! ```
+//!
+//! What the suite takes for granted beyond the guarantees in the crate's documentation:
+//! - Dropping an endpoint means that its rank **leaves**. What it had flushed before is still delivered; then each peer
+//!   gets [`Event::Down`](crate::Event::Down) once, and calls that need the rank give [`Error::Down`](crate::Error::Down).
+//! - A rank, segment or range that does not exist gives [`Error::Invalid`](crate::Error::Invalid) and nothing is moved.
+
+// The suite's panics are its verdicts.
+#![allow(clippy::unwrap_used)]
+
+use crate::{Endpoint, Exchange, Result};
+use std::sync::Arc;
+
+mod cluster;
+mod failures;
+mod memory;
+mod messages;
+mod one_sided;
+mod waiting;
+
+pub use failures::*;
+pub use memory::SharedMemory;
+pub use messages::*;
+pub use one_sided::*;
+pub use waiting::*;
+
+/// Makes the endpoints of one provider (or of a wrapper around one). Every closure of the right shape is one.
+pub trait Factory: Send + Sync + 'static {
+    /// Makes the endpoint of the rank that `exchange` belongs to. Called by all ranks at the same time.
+    fn endpoint(&self, exchange: &mut dyn Exchange) -> Result<Arc<dyn Endpoint>>;
+}
+
+impl<F> Factory for F
+where
+    F: Fn(&mut dyn Exchange) -> Result<Arc<dyn Endpoint>> + Send + Sync + 'static,
+{
+    fn endpoint(&self, exchange: &mut dyn Exchange) -> Result<Arc<dyn Endpoint>> {
+        self(exchange)
+    }
+}
+
+/// Makes one `#[test]` of every test of the suite. The argument is an expression for a [`Factory`](conformance::Factory),
+/// evaluated once in each test.
+///
+/// [`Factory`]: crate::conformance::Factory
+#[macro_export]
+macro_rules! conformance_tests {
+    ($factory:expr) => {
+        $crate::conformance_tests! { $factory;
+            messages_arrive_in_order_and_intact
+            messages_of_every_length_arrive
+            a_rank_sends_to_itself
+            two_ranks_flood_each_other_before_either_polls
+            many_ranks_send_to_one
+            all_ranks_send_to_all
+            a_sink_may_answer_at_once
+            several_threads_send_through_one_endpoint
+            puts_and_gets_of_every_size_move_the_right_bytes
+            scattered_ranges_land_where_they_belong
+            a_rank_puts_to_and_gets_from_itself
+            segments_are_kept_apart
+            a_message_never_overtakes_a_put
+            fence_returns_when_earlier_puts_are_in_place
+            a_get_needs_no_help_from_its_targets_application
+            a_get_never_undoes_a_newer_put
+            several_threads_put_and_get_through_one_endpoint
+            read_peer_shows_the_peers_bytes_where_memory_is_direct
+            idle_wakes_up_when_a_message_arrives
+            idle_comes_back_when_nothing_happens
+            traffic_counts_what_was_moved
+            a_rank_that_left_is_reported_once_and_then_refused
+            what_was_flushed_before_leaving_still_arrives
+            the_others_go_on_when_one_leaves
+            what_does_not_exist_is_refused_and_nothing_is_moved
+        }
+    };
+    ($factory:expr; $($test:ident)*) => {
+        $(
+            #[test]
+            fn $test() {
+                $crate::conformance::$test($factory);
+            }
+        )*
+    };
+}
