@@ -1,0 +1,458 @@
+//! One rank's half of the protocol.
+//!
+//! The life of a page reads in this order: [`fault`] (an access needs work), [`home`] (the directory, and what a home owes its
+//! sharers), [`barrier`] (everyone meets), [`adapt`] (what is worth keeping up to date), [`collective`] (allocation, homes that move).
+
+mod adapt;
+mod barrier;
+mod collective;
+mod fault;
+mod home;
+
+use crate::copyset::Copyset;
+use crate::heap::{Heap, OutOfSpace};
+use crate::page::{Access, MAX_RANKS, PageTable, flag};
+use crate::wire::{Attendance, Control, Notice, Token};
+use crate::{Pages, Placement, Rank};
+use adapt::{Streams, Wheel};
+use barrier::{Meeting, Slot};
+use std::collections::{BTreeMap, VecDeque};
+
+/// How the pages of an allocation are kept coherent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// Copies are leases until they prove to be used again; then their home updates them for as long as they are read.
+    #[default]
+    Adaptive,
+    /// The home sends its sharers what changed, at every memory barrier.
+    Update,
+    /// The home tells its sharers that their copies are stale.
+    Invalidate,
+}
+
+/// What can be asked of an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocOptions {
+    /// Where its pages have their homes.
+    pub placement: Placement,
+    /// How copies are kept coherent.
+    pub protocol: Protocol,
+    /// Pages that are fetched, and first touched, together. At least 1.
+    pub block: u32,
+}
+
+impl Default for AllocOptions {
+    fn default() -> Self {
+        AllocOptions { placement: Placement::FirstTouch, protocol: Protocol::Adaptive, block: 1 }
+    }
+}
+
+/// How changed pages reach their sharers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transfer {
+    /// Written straight into the sharer's frame (the SCASH paper's zero copy).
+    #[default]
+    ZeroCopy,
+    /// Copied into a message, and out of it (the paper's message transfer).
+    Message,
+}
+
+/// What a node must know of its job.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// This rank.
+    pub rank: Rank,
+    /// Number of ranks, at most [`MAX_RANKS`].
+    pub size: u32,
+    /// Pages of the region.
+    pub pages: u32,
+    /// A put is in the peer's memory when it was ordered: nothing need be said after it.
+    pub puts_at_once: bool,
+    /// How changed pages reach their sharers.
+    pub transfer: Transfer,
+    /// Pages of the first fetch of a run that nothing is known of.
+    pub fetch_first: u32,
+    /// Most pages of one fetch.
+    pub fetch_most: u32,
+    /// Whether pages that are written in barrier after barrier stay writable.
+    pub predict: bool,
+}
+
+/// A call that all ranks make together. Each includes a memory barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collective {
+    /// The memory barrier itself.
+    Barrier,
+    /// Allocate this many bytes.
+    Alloc(u64, AllocOptions),
+    /// Free the allocation that begins at this page.
+    Free(u32),
+    /// The last meeting of a job.
+    Finalize,
+}
+
+/// What can happen to a node.
+#[derive(Debug)]
+pub enum Input {
+    /// A thread of this rank touched a page in a way that its access does not allow.
+    Fault {
+        /// Which page.
+        page: u32,
+        /// What the thread wants ([`Access::Read`] or [`Access::Write`]).
+        want: Access,
+    },
+    /// Pages of an [`Output::Get`] are here and mapped.
+    Fetched(Pages),
+    /// They could not be had.
+    FetchFailed(Pages),
+    /// All threads of this rank have come to a collective call.
+    Arrive(Collective),
+    /// A page of an [`Output::Diff`], [`Output::DiffZero`] or [`Output::Push`] was compared.
+    Compared {
+        /// Which page.
+        page: u32,
+        /// Whether anything differed.
+        changed: bool,
+    },
+    /// All orders before [`Output::Flushed`] have been carried out.
+    Flushed,
+    /// A meeting's token.
+    Token(Rank, Token),
+    /// A peer's word in a meeting.
+    Control(Rank, u32, Control),
+    /// A diff for a page whose home is here, in the meeting of the given number. To be applied when this was accepted.
+    Diff(Rank, u32, u32),
+    /// Changes of a page that is cached here (transfer by message), likewise.
+    Update(Rank, u32, u32),
+    /// From the next memory barrier on, the home of these pages is to be that rank.
+    SetHome(Pages, Rank),
+    /// From now on the pages of the allocation that holds this page are kept coherent so.
+    SetProtocol(u32, Protocol),
+    /// This rank's changes of these pages are to be at their homes now.
+    WriteBack(Pages),
+    /// Cached copies of these pages are to be as their homes have them now, but for what was written here.
+    ReadHome(Pages),
+}
+
+/// What a node orders. Orders are to be carried out one after the other.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Give frames, zeroed if new, and access. Only the last page of a run may be the one that faulted.
+    MapZero(Pages, Access),
+    /// Fetch pages from their home and map them for reading; then [`Input::Fetched`].
+    Get {
+        /// The home.
+        from: Rank,
+        /// Which pages.
+        pages: Pages,
+    },
+    /// Give access to pages whose frames hold what they should.
+    Map(Pages, Access),
+    /// Change the access of mapped pages.
+    Protect(Pages, Access),
+    /// Take all access; the frames stay.
+    Unmap(Pages),
+    /// Take all access, and the frames.
+    Discard(Pages),
+    /// Copy the page to a twin.
+    Twin(u32),
+    /// Forget the twin.
+    DropTwin(u32),
+    /// Another thread is fetching the page: wait until it has.
+    Wait(u32),
+    /// The page belongs to no allocation: a fault of the program.
+    Denied(u32),
+    /// Compare the page with its twin and send the home what differs; then [`Input::Compared`].
+    Diff {
+        /// Which page.
+        page: u32,
+        /// Its home.
+        to: Rank,
+        /// Send it even if nothing differs.
+        force: bool,
+    },
+    /// As `Diff`, for a page that was all zeros before this interval and has no twin.
+    DiffZero {
+        /// Which page.
+        page: u32,
+        /// Its home.
+        to: Rank,
+    },
+    /// Compare the page with its twin, bring what differs to all sharers ([`Node::update_sharers`]) and to the twin; then [`Input::Compared`].
+    Push(u32),
+    /// Bring the whole page to all sharers but one.
+    PushWhole {
+        /// Which page.
+        page: u32,
+        /// The sharer that has it already.
+        except: Option<Rank>,
+    },
+    /// Bring the whole page to its new home.
+    Hand {
+        /// Which page.
+        page: u32,
+        /// The new home.
+        to: Rank,
+    },
+    /// Compare the page with its twin and put what differs into the home's frame and into the twin.
+    PutDiff {
+        /// Which page.
+        page: u32,
+        /// Its home.
+        to: Rank,
+    },
+    /// Get the page from its home; where page and twin agree, take the home's bytes into both.
+    Refresh {
+        /// Which page.
+        page: u32,
+        /// Its home.
+        from: Rank,
+    },
+    /// Send a message.
+    Control(Rank, u32, Control),
+    /// Send a token.
+    Token(Rank, Token),
+    /// Answer with [`Input::Flushed`].
+    Flushed,
+    /// The collective call is over.
+    Done(Outcome),
+}
+
+/// How a collective call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As asked.
+    Done,
+    /// Memory was allocated.
+    Allocated(Pages),
+    /// There was no room for it, at any rank.
+    OutOfSpace(OutOfSpace),
+    /// Ranks came for different things. Nothing was done, and nothing can be done any more.
+    Mismatch([Attendance; 2]),
+}
+
+/// What a peer did that no correct peer does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Who.
+    pub rank: Rank,
+    /// What.
+    pub what: &'static str,
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} broke the protocol: {}", self.rank, self.what)
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// What a node has counted since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Read faults that needed work.
+    pub read_faults: u64,
+    /// Write faults that needed work.
+    pub write_faults: u64,
+    /// Of these, first touches.
+    pub first_touches: u64,
+    /// Pages fetched from their homes.
+    pub fetched: u64,
+    /// Faults that a wider fetch or map made unnecessary.
+    pub prefetched: u64,
+    /// Writes that took no fault because the page was predicted to be written.
+    pub predicted: u64,
+    /// Home pages that stayed writable over a barrier because nobody subscribed to them, added up over barriers.
+    pub avoided: u64,
+    /// Twins made.
+    pub twins: u64,
+    /// Pages whose changes went to their home.
+    pub diffs: u64,
+    /// Pages brought to sharers, counted once a sharer.
+    pub updates: u64,
+    /// Cached pages given up at barriers.
+    pub invalidated: u64,
+    /// Memory barriers passed.
+    pub barriers: u64,
+    /// Of these, those with a second meeting.
+    pub second_meetings: u64,
+}
+
+/// Where a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The application runs.
+    Running,
+    /// Orders of the first or second part of the barrier are being carried out.
+    Flushing { second: bool },
+    /// Waiting for tokens and items.
+    Meeting { second: bool },
+    /// Ranks disagreed on a collective call.
+    Failed,
+}
+
+/// One rank's half of the protocol. See the [crate's documentation](crate).
+#[derive(Debug)]
+pub struct Node {
+    cfg: Config,
+    table: PageTable,
+    heap: Heap<AllocOptions>,
+    out: VecDeque<Output>,
+    phase: Phase,
+    /// Memory barriers passed.
+    interval: u32,
+    /// Number of the meeting that this rank is in, or will be in next.
+    meeting: u32,
+    /// What has arrived for this meeting and the next one, by parity.
+    slots: [Slot; 2],
+    now: Meeting,
+    collective: Collective,
+    /// Home: who has copies. Only pages with sharers have entries.
+    directory: BTreeMap<u32, Copyset>,
+    /// Home: tracked pages that stay writable.
+    predicted: Vec<u32>,
+    /// Home: pages mapped writable here that are not tracked.
+    untracked: u64,
+    streams: Streams,
+    wheel: Wheel,
+    /// Pages that this rank asked to be moved.
+    moves: Vec<Notice>,
+    /// Pages that this rank first touched but another rank did, too, and before it in rank order.
+    lost: Vec<u32>,
+    /// What peers said in the meetings of this barrier, for its end.
+    kept: Vec<(Rank, Control)>,
+    scratch: Vec<u32>,
+    counters: Counters,
+}
+
+impl Node {
+    /// A node at the beginning of a job.
+    ///
+    /// # Panics
+    /// If the configuration names a rank that does not exist, or more ranks than [`MAX_RANKS`].
+    pub fn new(cfg: Config) -> Node {
+        assert!(cfg.rank.0 < cfg.size && cfg.size <= MAX_RANKS, "{} of {} ranks", cfg.rank, cfg.size);
+        assert!(cfg.fetch_first >= 1 && cfg.fetch_most >= cfg.fetch_first, "a fetch has at least one page");
+        Node {
+            table: PageTable::new(cfg.pages),
+            heap: Heap::new(cfg.pages),
+            // A fault orders a handful of things at most: no allocation then.
+            out: VecDeque::with_capacity(64),
+            phase: Phase::Running,
+            interval: 0,
+            meeting: 0,
+            slots: [Slot::new(cfg.size), Slot::new(cfg.size)],
+            now: Meeting::default(),
+            collective: Collective::Barrier,
+            directory: BTreeMap::new(),
+            predicted: Vec::new(),
+            untracked: 0,
+            streams: Streams::new(cfg.fetch_first, cfg.fetch_most),
+            wheel: Wheel::default(),
+            moves: Vec::new(),
+            lost: Vec::new(),
+            kept: Vec::new(),
+            scratch: Vec::new(),
+            counters: Counters::default(),
+            cfg,
+        }
+    }
+
+    /// Takes note of what happened. Errors are a peer's; the node is as it was before.
+    pub fn handle(&mut self, input: Input) -> Result<(), Violation> {
+        match input {
+            Input::Fault { page, want } => self.fault(page, want),
+            Input::Fetched(pages) => self.fetched(pages),
+            Input::FetchFailed(pages) => self.fetch_failed(pages),
+            Input::Arrive(collective) => self.arrive(collective),
+            Input::Compared { page, changed } => self.compared(page, changed),
+            Input::Flushed => return self.flushed(),
+            Input::Token(from, token) => return self.token(from, token),
+            Input::Control(from, meeting, control) => return self.control(from, meeting, control),
+            Input::Diff(from, meeting, page) => return self.diff(from, meeting, page),
+            Input::Update(from, meeting, page) => return self.update(from, meeting, page),
+            Input::SetHome(pages, home) => self.set_home(pages, home),
+            Input::SetProtocol(page, protocol) => self.set_protocol(page, protocol),
+            Input::WriteBack(pages) => self.write_back(pages),
+            Input::ReadHome(pages) => self.read_home(pages),
+        }
+        Ok(())
+    }
+
+    /// The next order, if there is one.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.out.pop_front()
+    }
+
+    /// What the application may do with a page now.
+    pub fn access(&self, page: u32) -> Access {
+        if page < self.table.len() { self.table.get(page).access() } else { Access::None }
+    }
+
+    /// The home of a page, if it is decided.
+    pub fn home(&self, page: u32) -> Option<Rank> {
+        if page >= self.table.len() {
+            return None;
+        }
+        self.table.get(page).home().or_else(|| self.placed_home(page))
+    }
+
+    /// The allocation that a page belongs to.
+    pub fn allocation(&self, page: u32) -> Option<&crate::heap::Allocation<AllocOptions>> {
+        self.heap.find(page)
+    }
+
+    /// Number of the meeting that this rank is in or will be in next: what its messages carry.
+    pub fn meeting(&self) -> u32 {
+        self.meeting
+    }
+
+    /// Memory barriers passed.
+    pub fn epoch(&self) -> u32 {
+        self.interval
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// True while a thread of this rank is fetching the page.
+    pub fn is_fetching(&self, page: u32) -> bool {
+        self.table.get(page).has(flag::FETCHING)
+    }
+
+    /// Bytes that the node itself takes for what it remembers (not counting the page table's untouched parts).
+    pub fn directory_entries(&self) -> usize {
+        self.directory.len()
+    }
+
+    fn placed_home(&self, page: u32) -> Option<Rank> {
+        let a = self.heap.find(page)?;
+        a.options.placement.home_of(page - a.first, a.pages, self.cfg.size).map(Rank)
+    }
+
+    fn is_home(&self, page: u32) -> bool {
+        self.home(page) == Some(self.cfg.rank)
+    }
+}
+
+/// Hands runs of consecutive pages to `emit`. `pages` is sorted and may hold duplicates.
+fn runs(pages: &[u32], mut emit: impl FnMut(Pages)) {
+    let mut run: Option<Pages> = None;
+    for &page in pages {
+        match &mut run {
+            Some(r) if page < r.end() => {}
+            Some(r) if page == r.end() => r.count += 1,
+            _ => {
+                if let Some(done) = run.replace(Pages::one(page)) {
+                    emit(done);
+                }
+            }
+        }
+    }
+    if let Some(done) = run {
+        emit(done);
+    }
+}

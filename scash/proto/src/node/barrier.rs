@@ -1,0 +1,477 @@
+//! The memory barrier.
+//!
+//! 1. **Flush** (on the way in). Pages written away from home: their diffs go to the home. Home pages with sharers that were written: what changed
+//!    goes to the sharers, or a notice does. Only bytes that this rank wrote ever move here, so a sharer that is still computing
+//!    (and perhaps writing other bytes of the same page) is not disturbed: a data-race-free program cannot see them before the barrier.
+//! 2. **First meeting**, by dissemination: in round k rank r sends a token to rank r + 2ᵏ and waits for that of rank r − 2ᵏ. After ⌈log₂ n⌉ rounds everyone
+//!    has come. Tokens carry who came for what, whether anybody wrote away from home, first touches, and, routed towards each rank, the number
+//!    of items that were sent to it; the meeting is over when these have arrived, too.
+//! 3. If nobody wrote away from home (and no first touch was disputed, no home moves): **done**, after one meeting.
+//! 4. Otherwise homes **pass on** the pages that others wrote, whole: everybody is in the barrier now, so nobody is disturbed. Then a **second meeting**.
+//! 5. **End**: leases end, stale copies are taken out of view, written pages are protected again (all by range), subscriptions take effect.
+//!
+//! A peer is at most one meeting ahead, so what arrives early is kept in one of two slots, by the parity of the meeting's number.
+//!
+//! **Invariant:** no rank's work grows with the number of ranks, but for the log₂ of it, and for first touches, which everyone must learn.
+
+use super::{Collective, Node, Outcome, Output, Phase, Violation, runs};
+use crate::page::{Access, flag};
+use crate::wire::{Attendance, Control, Notice, Purpose, Token};
+use crate::{Pages, Rank};
+use std::collections::BTreeMap;
+
+/// What has arrived for one meeting.
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// Tokens by round.
+    tokens: Vec<Option<Token>>,
+    /// Items that have arrived.
+    items: u32,
+    controls: Vec<(Rank, Control)>,
+    /// Pages of ours that others wrote, with the writer.
+    pub(super) merged: Vec<(u32, Rank)>,
+}
+
+impl Slot {
+    pub(super) fn new(size: u32) -> Self {
+        let rounds = rounds(size) as usize;
+        Slot { tokens: vec![None; rounds], items: 0, controls: Vec::new(), merged: Vec::new() }
+    }
+}
+
+/// ⌈log₂ size⌉.
+fn rounds(size: u32) -> u32 {
+    size.next_power_of_two().trailing_zeros()
+}
+
+/// The meeting that this rank is in.
+#[derive(Debug, Default)]
+pub(super) struct Meeting {
+    /// Round whose token is awaited.
+    round: u32,
+    /// Items that this rank is to get.
+    expected: u32,
+    away: bool,
+    span: [Attendance; 2],
+    /// Items sent, by receiver; later only those whose tokens pass here.
+    counts: BTreeMap<Rank, u32>,
+    /// What this rank still says to each peer before the meeting.
+    controls: BTreeMap<Rank, Control>,
+    notices: Vec<Notice>,
+}
+
+impl Meeting {
+    /// Notes that items were sent.
+    pub(super) fn sent(&mut self, to: Rank, items: u32) {
+        *self.counts.entry(to).or_default() += items;
+    }
+
+    /// Adds to what is said to a peer. Saying nothing in particular says that what was put is complete.
+    pub(super) fn say(&mut self, to: Rank, what: impl FnOnce(&mut Control)) {
+        what(self.controls.entry(to).or_default());
+    }
+}
+
+impl Node {
+    /// All threads of this rank are in the barrier: orders the flush.
+    pub(super) fn arrive(&mut self, collective: Collective) {
+        assert_eq!(self.phase, Phase::Running, "one collective call at a time");
+        self.phase = Phase::Flushing { second: false };
+        self.collective = collective;
+        let mut due = std::mem::take(&mut self.scratch);
+        self.table.take_touched(&mut due);
+        self.now = Meeting::default();
+        let me = Attendance { purpose: purpose(collective), rank: self.cfg.rank };
+        self.now.span = [me; 2];
+        self.now.notices = std::mem::take(&mut self.moves);
+        self.claims(&due);
+        for &page in &due {
+            // Stays on the list for the end of the barrier.
+            self.table.touch(page);
+            self.flush_page(page);
+        }
+        due.clear();
+        let mut armed = std::mem::take(&mut due);
+        self.look_at_subscriptions(&mut armed);
+        armed.sort_unstable();
+        runs(&armed, |p| self.out.push_back(Output::Unmap(p)));
+        armed.clear();
+        self.scratch = armed;
+        for &page in &self.predicted {
+            self.out.push_back(Output::Push(page));
+        }
+        self.out.push_back(Output::Flushed);
+    }
+
+    fn flush_page(&mut self, page: u32) {
+        let word = self.table.get(page);
+        if self.is_home(page) {
+            if word.has(flag::DIRTY) {
+                self.flush_home_page(page);
+            }
+            return;
+        }
+        let Some(home) = self.home(page) else { return };
+        if word.has(flag::DIRTY) {
+            self.out.push_back(Output::Diff { page, to: home, force: word.has(flag::REPORTED) });
+        }
+        if word.has(flag::WANTED) {
+            let mode = self.wanted_mode(page);
+            self.now.say(home, |c| match c.subscribe.last_mut() {
+                Some((run, m)) if run.end() == page && *m == mode => run.count += 1,
+                _ => c.subscribe.push((Pages::one(page), mode)),
+            });
+        }
+    }
+
+    /// First touches of this interval become notices for everybody.
+    fn claims(&mut self, due: &[u32]) {
+        let rank = self.cfg.rank;
+        let claimed: Vec<u32> =
+            due.iter().copied().filter(|&p| self.table.get(p).has(flag::CLAIMED)).collect();
+        let notices = &mut self.now.notices;
+        runs(&claimed, |pages| notices.push(Notice { origin: rank, pages, moved_to: None }));
+    }
+
+    /// The result of a comparison that the flush ordered.
+    pub(super) fn compared(&mut self, page: u32, changed: bool) {
+        if self.phase == (Phase::Flushing { second: false }) && self.is_home(page) {
+            self.pushed(page, changed);
+            return;
+        }
+        let word = self.table.get(page);
+        if let Some(home) = self.home(page).filter(|_| changed || word.has(flag::REPORTED)) {
+            self.counters.diffs += 1;
+            self.now.away = true;
+            self.now.sent(home, 1);
+        }
+    }
+
+    /// The flush is done: says what is to be said, and opens the meeting.
+    pub(super) fn flushed(&mut self) -> Result<(), Violation> {
+        let Phase::Flushing { second } = self.phase else { return Ok(()) };
+        self.phase = Phase::Meeting { second };
+        for (to, control) in std::mem::take(&mut self.now.controls) {
+            self.now.sent(to, 1);
+            self.out.push_back(Output::Control(to, self.meeting, control));
+        }
+        self.now.round = 0;
+        self.now.expected = 0;
+        if rounds(self.cfg.size) > 0 {
+            self.send_token(0);
+        }
+        self.advance()
+    }
+
+    /// Round k: everything whose way leads over rank + 2ᵏ, and all that this rank has learnt and that one cannot know.
+    fn send_token(&mut self, round: u32) {
+        let (me, size) = (self.cfg.rank.0, self.cfg.size);
+        let distance = |from: u32, to: u32| (to + size - from) % size;
+        let hop = 1u32 << round;
+        let mut counts = Vec::new();
+        self.now.counts.retain(|&to, n| {
+            let goes = distance(me, to.0) & hop != 0;
+            if goes {
+                counts.push((to, *n));
+            }
+            !goes
+        });
+        let known = |n: &&Notice| distance(n.origin.0, me) + hop < size;
+        let notices = self.now.notices.iter().filter(known).copied().collect();
+        let token = Token {
+            meeting: self.meeting,
+            round: u8::try_from(round).unwrap_or(u8::MAX),
+            away: self.now.away,
+            span: self.now.span,
+            counts,
+            notices,
+        };
+        self.out.push_back(Output::Token(Rank((me + hop) % size), token));
+    }
+
+    fn slot(&mut self) -> &mut Slot {
+        &mut self.slots[(self.meeting % 2) as usize]
+    }
+
+    /// Goes as far as what has arrived allows.
+    fn advance(&mut self) -> Result<(), Violation> {
+        let Phase::Meeting { second } = self.phase else { return Ok(()) };
+        let all = rounds(self.cfg.size);
+        while self.now.round < all {
+            let round = self.now.round;
+            let Some(token) = self.slot().tokens[round as usize].take() else { return Ok(()) };
+            self.absorb(token);
+            self.now.round = round + 1;
+            if round + 1 < all {
+                self.send_token(round + 1);
+            }
+        }
+        let (have, want) = (self.slot().items, self.now.expected);
+        if have > want {
+            return Err(Violation { rank: self.cfg.rank, what: "more items came than were announced" });
+        }
+        if have == want {
+            self.met(second);
+        }
+        Ok(())
+    }
+
+    fn absorb(&mut self, token: Token) {
+        let now = &mut self.now;
+        now.away |= token.away;
+        now.span[0] = now.span[0].min(token.span[0]);
+        now.span[1] = now.span[1].max(token.span[1]);
+        now.notices.extend(token.notices);
+        for (to, n) in token.counts {
+            if to == self.cfg.rank {
+                now.expected = now.expected.saturating_add(n);
+            } else {
+                let sum = now.counts.entry(to).or_default();
+                *sum = sum.saturating_add(n);
+            }
+        }
+    }
+
+    /// Everybody has come, and everything for this rank has arrived.
+    fn met(&mut self, second: bool) {
+        let span = self.now.span;
+        if span[0].purpose != span[1].purpose {
+            self.phase = Phase::Failed;
+            self.out.push_back(Output::Done(Outcome::Mismatch(span)));
+            return;
+        }
+        if second {
+            self.end();
+            return;
+        }
+        let notices = std::mem::take(&mut self.now.notices);
+        let away = self.now.away;
+        let merged = std::mem::take(&mut self.slot().merged);
+        let disputed = self.settle(&notices);
+        if !(away || disputed) {
+            self.end();
+            return;
+        }
+        self.counters.second_meetings += 1;
+        self.now = Meeting { span: self.now.span, ..Meeting::default() };
+        self.pass_on(merged);
+        self.hand_over(&notices);
+        for page in std::mem::take(&mut self.lost) {
+            if let Some(to) = self.home(page) {
+                self.out.push_back(Output::DiffZero { page, to });
+            }
+        }
+        self.close_slot();
+        self.phase = Phase::Flushing { second: true };
+        self.out.push_back(Output::Flushed);
+    }
+
+    /// Leaves a meeting, keeping what peers said in it for the end of the barrier.
+    fn close_slot(&mut self) {
+        let slot = &mut self.slots[(self.meeting % 2) as usize];
+        slot.items = 0;
+        slot.merged.clear();
+        self.kept.append(&mut slot.controls);
+        self.meeting = self.meeting.wrapping_add(1);
+    }
+
+    /// Everybody's first touches of this interval: the lowest rank that claimed a page is its home. Returns whether a page was claimed twice or is to move.
+    fn settle(&mut self, notices: &[Notice]) -> bool {
+        let me = self.cfg.rank;
+        let mut claims: Vec<&Notice> = notices.iter().filter(|n| n.moved_to.is_none()).collect();
+        claims.sort_unstable();
+        for n in claims.iter().filter(|n| n.origin == me) {
+            n.pages.iter().for_each(|p| self.table.update(p, |w| w.set_home(None)));
+        }
+        let mut disputed = claims.len() < notices.len();
+        for n in claims {
+            for page in n.pages.iter() {
+                let mut word = self.table.get(page);
+                if word.home().is_none() {
+                    word.set_home(Some(n.origin));
+                } else {
+                    disputed = true;
+                    if n.origin == me {
+                        self.lost.push(page);
+                        self.untracked = self.untracked.saturating_sub(1);
+                        word.set(flag::STALE);
+                    }
+                }
+                self.table.put(page, word);
+            }
+        }
+        disputed
+    }
+
+    /// The end of the barrier: copies that are not good any more go out of view, what was written is protected again, and the next interval begins.
+    fn end(&mut self) {
+        self.close_slot();
+        let controls = std::mem::take(&mut self.kept);
+        for (_, control) in &controls {
+            for page in control.stale.iter().flat_map(|p| p.iter()) {
+                if !self.is_home(page) {
+                    self.table.update(page, |w| {
+                        w.clear(flag::SUBSCRIBED | flag::ARMED | flag::WATCHED);
+                        w.set(flag::STALE);
+                    });
+                    self.table.touch(page);
+                }
+            }
+        }
+        let mut due = std::mem::take(&mut self.scratch);
+        self.table.take_touched(&mut due);
+        let (mut unmap, mut protect) = (Vec::new(), Vec::new());
+        for &page in &due {
+            self.end_page(page, &mut unmap, &mut protect);
+        }
+        due.clear();
+        self.scratch = due;
+        for (rank, control) in controls {
+            self.change_sharers(rank, &control, &mut protect);
+        }
+        self.drop_idle_predictions(&mut protect);
+        unmap.sort_unstable();
+        runs(&unmap, |p| self.out.push_back(Output::Unmap(p)));
+        protect.sort_unstable();
+        runs(&protect, |p| self.out.push_back(Output::Protect(p, Access::Read)));
+        self.interval = self.interval.wrapping_add(1);
+        self.counters.barriers += 1;
+        self.counters.avoided += self.untracked;
+        self.phase = Phase::Running;
+        let outcome = self.conclude();
+        self.out.push_back(Output::Done(outcome));
+    }
+
+    /// What the end of the barrier means for one page that had faults.
+    fn end_page(&mut self, page: u32, unmap: &mut Vec<u32>, protect: &mut Vec<u32>) {
+        let home = self.is_home(page);
+        let mut word = self.table.get(page);
+        let keeps_twin = word.has(flag::PREDICTED);
+        if word.has(flag::TWIN) && !keeps_twin {
+            word.clear(flag::TWIN);
+            self.out.push_back(Output::DropTwin(page));
+        }
+        let gone = word.has(flag::STALE | flag::LEASE);
+        let mut watch = false;
+        if gone {
+            if word.access() != Access::None {
+                word.set_access(Access::None);
+                unmap.push(page);
+                self.counters.invalidated += u64::from(!home);
+            }
+            word.clear(flag::ARMED);
+        } else if word.access() == Access::Write && !keeps_twin && (!home || word.has(flag::TRACKED)) {
+            word.set_access(Access::Read);
+            protect.push(page);
+        }
+        if word.has(flag::WANTED) && !home {
+            watch = true;
+            word.set(flag::SUBSCRIBED);
+        }
+        word.clear(flag::DIRTY | flag::CLAIMED | flag::LEASE | flag::STALE | flag::WANTED | flag::REPORTED);
+        self.table.put(page, word);
+        if watch {
+            self.watch_later(page);
+        }
+    }
+
+    /// Subscriptions and departures of one rank.
+    fn change_sharers(&mut self, rank: Rank, control: &Control, protect: &mut Vec<u32>) {
+        for page in control.leave.iter().flat_map(|p| p.iter()) {
+            self.remove_sharer(page, rank);
+        }
+        for &(pages, mode) in &control.subscribe {
+            for page in pages.iter() {
+                if self.is_home(page) && self.add_sharer(page, rank, mode) {
+                    protect.push(page);
+                }
+            }
+        }
+    }
+
+    /// Where something that belongs to a meeting is to be kept.
+    fn slot_for(&mut self, from: Rank, meeting: u32) -> Result<&mut Slot, Violation> {
+        let ahead = meeting.wrapping_sub(self.meeting);
+        if ahead > 1 || from.0 >= self.cfg.size {
+            return Err(Violation { rank: from, what: "a message for a meeting that is over or far away" });
+        }
+        Ok(&mut self.slots[(meeting % 2) as usize])
+    }
+
+    pub(super) fn token(&mut self, from: Rank, token: Token) -> Result<(), Violation> {
+        let (me, size) = (self.cfg.rank.0, self.cfg.size);
+        let round = u32::from(token.round);
+        if round >= rounds(size) || (from.0 + (1 << round)) % size != me {
+            return Err(Violation { rank: from, what: "a token that is not for this rank" });
+        }
+        let pages = self.table.len();
+        let known = |r: Rank| r.0 < size;
+        let sound = token.counts.iter().all(|c| known(c.0))
+            && token.span.iter().all(|a| known(a.rank))
+            && token.notices.iter().all(|n| {
+                known(n.origin) && n.moved_to.is_none_or(known) && n.pages.end() <= pages && n.pages.count > 0
+            });
+        if !sound {
+            return Err(Violation {
+                rank: from,
+                what: "a token that names ranks or pages that do not exist",
+            });
+        }
+        let place = &mut self.slot_for(from, token.meeting)?.tokens[round as usize];
+        if place.is_some() {
+            return Err(Violation { rank: from, what: "the same token twice" });
+        }
+        *place = Some(token);
+        self.advance()
+    }
+
+    pub(super) fn control(&mut self, from: Rank, meeting: u32, control: Control) -> Result<(), Violation> {
+        let pages = self.table.len();
+        let mut all =
+            control.stale.iter().chain(&control.leave).chain(control.subscribe.iter().map(|(p, _)| p));
+        if all.any(|p| p.end() > pages) {
+            return Err(Violation { rank: from, what: "a page outside of the region" });
+        }
+        let slot = self.slot_for(from, meeting)?;
+        slot.items += 1;
+        slot.controls.push((from, control));
+        self.advance()
+    }
+
+    pub(super) fn diff(&mut self, from: Rank, meeting: u32, page: u32) -> Result<(), Violation> {
+        // A disputed first touch is settled by the meeting that this diff follows: the writer may know of it before we do.
+        let mine = page < self.table.len() && (self.is_home(page) || self.home(page).is_none());
+        if !mine {
+            return Err(Violation { rank: from, what: "a diff for a page whose home is elsewhere" });
+        }
+        let slot = self.slot_for(from, meeting)?;
+        slot.items += 1;
+        slot.merged.push((page, from));
+        Ok(())
+    }
+
+    pub(super) fn update(&mut self, from: Rank, meeting: u32, page: u32) -> Result<(), Violation> {
+        if page >= self.table.len() || self.is_home(page) {
+            return Err(Violation { rank: from, what: "changes of a page that is not cached here" });
+        }
+        self.slot_for(from, meeting)?.items += 1;
+        Ok(())
+    }
+
+    /// To be called when everything of a batch of diffs or updates has been taken.
+    pub fn batch_taken(&mut self) -> Result<(), Violation> {
+        self.advance()
+    }
+}
+
+/// The numbers by which ranks compare what they came for.
+fn purpose(collective: Collective) -> Purpose {
+    Purpose(match collective {
+        Collective::Barrier => [0; 4],
+        Collective::Alloc(bytes, o) => [1, bytes, super::collective::placement_number(o.placement), {
+            (u64::from(o.block) << 2) | o.protocol as u64
+        }],
+        Collective::Free(first) => [2, u64::from(first), 0, 0],
+        Collective::Finalize => [3, 0, 0, 0],
+    })
+}

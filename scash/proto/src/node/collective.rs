@@ -1,0 +1,156 @@
+//! Collective calls that are more than a barrier, homes that move, and the consistency operations open to the user.
+
+use super::{Collective, Node, Outcome, Output, Protocol, Transfer};
+use crate::page::{Access, Word, flag};
+use crate::wire::Notice;
+use crate::{Pages, Placement, Rank};
+use std::num::NonZeroU32;
+
+/// A number that stands for a placement, so that ranks can compare theirs.
+pub(super) fn placement_number(placement: Placement) -> u64 {
+    let (kind, parameter) = match placement {
+        Placement::FirstTouch => (0, 0),
+        Placement::Block => (1, 0),
+        Placement::Cyclic { pages } => (2, pages.get()),
+        Placement::Rank(rank) => (3, rank),
+    };
+    (u64::from(parameter) << 2) | kind
+}
+
+impl Node {
+    /// What a collective call does beyond its barrier; the same at every rank.
+    pub(super) fn conclude(&mut self) -> Outcome {
+        match self.collective {
+            Collective::Barrier | Collective::Finalize => Outcome::Done,
+            Collective::Alloc(bytes, options) => {
+                let align = NonZeroU32::new(options.block).unwrap_or(NonZeroU32::MIN);
+                match self.heap.alloc(bytes, align, options) {
+                    Ok(a) => Outcome::Allocated(Pages { first: a.first, count: a.pages }),
+                    Err(e) => Outcome::OutOfSpace(e),
+                }
+            }
+            Collective::Free(first) => {
+                if let Ok(a) = self.heap.free(first) {
+                    self.forget(Pages { first: a.first, count: a.pages });
+                }
+                Outcome::Done
+            }
+        }
+    }
+
+    /// Nothing is known of these pages any more, and their frames go back to the system.
+    fn forget(&mut self, pages: Pages) {
+        for page in pages.iter() {
+            let word = self.table.get(page);
+            if word == Word(0) {
+                continue;
+            }
+            if word.has(flag::TWIN) {
+                self.out.push_back(Output::DropTwin(page));
+            }
+            if word.home() == Some(self.cfg.rank)
+                && word.access() == Access::Write
+                && !word.has(flag::TRACKED)
+            {
+                self.untracked = self.untracked.saturating_sub(1);
+            }
+            self.table.put(page, Word(0));
+        }
+        let gone: Vec<u32> = self.directory.range(pages.iter()).map(|(&p, _)| p).collect();
+        for page in gone {
+            self.directory.remove(&page);
+        }
+        self.predicted.retain(|&p| !(pages.first..pages.end()).contains(&p));
+        self.out.push_back(Output::Discard(pages));
+    }
+
+    pub(super) fn set_home(&mut self, pages: Pages, home: Rank) {
+        self.moves.push(Notice { origin: self.cfg.rank, pages, moved_to: Some(home) });
+    }
+
+    pub(super) fn set_protocol(&mut self, page: u32, protocol: Protocol) {
+        let Some(a) = self.heap.find_mut(page) else { return };
+        a.options.protocol = protocol;
+        let range = a.range();
+        for page in range {
+            // Tells the home at the next barrier.
+            if self.table.get(page).has(flag::SUBSCRIBED) {
+                self.table.update(page, |w| w.set(flag::WANTED));
+                self.table.touch(page);
+            }
+        }
+    }
+
+    /// Between the meetings of a barrier: homes move. All copies end; the old home hands the page to the new one.
+    pub(super) fn hand_over(&mut self, notices: &[Notice]) {
+        let mut moves: Vec<&Notice> = notices.iter().filter(|n| n.moved_to.is_some()).collect();
+        // In one order at all ranks: of several moves of a page the last one counts.
+        moves.sort_unstable();
+        let claimed = |p: u32| {
+            notices.iter().any(|n| n.moved_to.is_none() && (n.pages.first..n.pages.end()).contains(&p))
+        };
+        for n in &moves {
+            for page in n.pages.iter() {
+                let overruled =
+                    moves.iter().any(|m| *m > *n && (m.pages.first..m.pages.end()).contains(&page));
+                match n.moved_to {
+                    // A page that was first touched in this very interval may be disputed: it moves at the next barrier.
+                    Some(_) if claimed(page) && n.origin == self.cfg.rank => {
+                        self.moves.push(Notice { pages: Pages::one(page), ..**n });
+                    }
+                    Some(to) if !overruled && !claimed(page) => self.move_home(page, to),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn move_home(&mut self, page: u32, to: Rank) {
+        let me = self.cfg.rank;
+        let from = self.home(page);
+        if from == Some(to) {
+            return;
+        }
+        let mut word = self.table.get(page);
+        if from == Some(me) {
+            self.untrack(page);
+            word = self.table.get(page);
+            if word.access() == Access::Write {
+                self.untracked = self.untracked.saturating_sub(1);
+            }
+            self.out.push_back(Output::Hand { page, to });
+            match self.cfg.transfer {
+                Transfer::ZeroCopy if self.cfg.puts_at_once => {}
+                _ => self.now.say(to, |_| {}),
+            }
+        }
+        word.clear(flag::SUBSCRIBED | flag::ARMED | flag::WATCHED | flag::WANTED | flag::FETCHED);
+        word.set(flag::STALE);
+        word.set_home(Some(to));
+        self.table.put(page, word);
+        self.table.touch(page);
+    }
+
+    /// Orders that this rank's changes of cached pages be put into the homes' frames now. The pages stay dirty: the barrier tells their homes.
+    pub(super) fn write_back(&mut self, pages: Pages) {
+        for page in pages.iter().filter(|&p| p < self.table.len()).collect::<Vec<_>>() {
+            let word = self.table.get(page);
+            let home = self.home(page).filter(|&h| h != self.cfg.rank);
+            if let (true, Some(to)) = (word.has(flag::DIRTY), home) {
+                self.table.update(page, |w| w.set(flag::REPORTED));
+                self.out.push_back(Output::PutDiff { page, to });
+            }
+        }
+    }
+
+    /// Orders that valid copies be refreshed from their homes.
+    pub(super) fn read_home(&mut self, pages: Pages) {
+        for page in pages.iter().filter(|&p| p < self.table.len()).collect::<Vec<_>>() {
+            let word = self.table.get(page);
+            let home = self.home(page).filter(|&h| h != self.cfg.rank);
+            if let (true, Some(from)) = (word.access() != Access::None, home) {
+                self.out.push_back(Output::Refresh { page, from });
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Faults: an access needs work.
+//!
+//! Runs inside a signal handler: nothing here allocates (the touched list is threaded through the page table; orders fit the reserved queue).
+
+use super::{Node, Output};
+use crate::page::{Access, flag};
+use crate::{Pages, Rank};
+
+impl Node {
+    /// Orders what brings `page` nearer to `want`. The caller repeats it until [`Node::access`] is enough: fetching and becoming a writer are two steps.
+    pub(super) fn fault(&mut self, page: u32, want: Access) {
+        let Some(a) = (page < self.table.len()).then(|| self.heap.find(page)).flatten() else {
+            self.out.push_back(Output::Denied(page));
+            return;
+        };
+        let (id, range, block) = (a.id, Pages { first: a.first, count: a.pages }, a.options.block);
+        let word = self.table.get(page);
+        if word.access() >= want {
+            return;
+        }
+        if word.has(flag::FETCHING) {
+            self.out.push_back(Output::Wait(page));
+            return;
+        }
+        match want {
+            Access::Write => self.counters.write_faults += 1,
+            _ => self.counters.read_faults += 1,
+        }
+        match self.home(page) {
+            Some(home) if home == self.cfg.rank => self.home_fault(page, id, range, block),
+            Some(home) if word.access() == Access::Read => self.write_cached(page, home),
+            Some(_) if word.has(flag::ARMED) => self.disarm(page),
+            Some(home) => self.fetch(page, home, id, range, block),
+            None if want == Access::Write => self.claim(page, range, block),
+            None => self.read_unclaimed(page),
+        }
+    }
+
+    /// The home's own access: a new page, or a write that must be noticed.
+    fn home_fault(&mut self, page: u32, id: u64, range: Pages, block: u32) {
+        let word = self.table.get(page);
+        if word.access() == Access::Read {
+            if word.has(flag::TWINNED) {
+                self.make_twin(page);
+            }
+            self.table.update(page, |w| {
+                w.set(flag::DIRTY);
+                w.set_access(Access::Write);
+            });
+            self.table.touch(page);
+            self.out.push_back(Output::Protect(Pages::one(page), Access::Write));
+        } else if word.has(flag::TRACKED) {
+            self.table.update(page, |w| w.set_access(Access::Read));
+            self.out.push_back(Output::MapZero(Pages::one(page), Access::Read));
+        } else {
+            let pages = self.window(page, id, range, block, |node, p| {
+                let w = node.table.get(p);
+                node.is_home(p) && w.access() == Access::None && !w.has(flag::TRACKED)
+            });
+            for p in pages.iter() {
+                self.own(p);
+            }
+            self.counters.prefetched += u64::from(pages.count - 1);
+            self.out.push_back(Output::MapZero(pages, Access::Write));
+        }
+    }
+
+    /// Makes this rank the home of a page that it may write from now on, untracked.
+    fn own(&mut self, page: u32) {
+        let rank = self.cfg.rank;
+        self.untracked += 1;
+        self.table.update(page, |w| {
+            w.set_home(Some(rank));
+            w.set_access(Access::Write);
+        });
+    }
+
+    /// First touch: this rank claims the page, and all pages of its block that nobody has. Others learn it at the next memory barrier; if several
+    /// ranks claimed a page, the lowest is its home.
+    fn claim(&mut self, page: u32, range: Pages, block: u32) {
+        let whole = block_of(page, range, block);
+        for p in whole.iter() {
+            let word = self.table.get(p);
+            if self.home(p).is_some() || (p != page && word.access() != Access::None) {
+                continue;
+            }
+            let had = word.access();
+            self.own(p);
+            self.table.update(p, |w| {
+                w.clear(flag::LEASE);
+                w.set(flag::CLAIMED);
+            });
+            self.table.touch(p);
+            self.counters.first_touches += 1;
+            self.out.push_back(match had {
+                Access::None => Output::MapZero(Pages::one(p), Access::Write),
+                _ => Output::Protect(Pages::one(p), Access::Write),
+            });
+        }
+    }
+
+    /// A page that nobody has touched reads as zeros; whoever writes it will tell at the next barrier.
+    fn read_unclaimed(&mut self, page: u32) {
+        self.table.update(page, |w| {
+            w.set_access(Access::Read);
+            w.set(flag::LEASE);
+        });
+        self.table.touch(page);
+        self.out.push_back(Output::MapZero(Pages::one(page), Access::Read));
+    }
+
+    /// A cached page becomes writable: with a twin, so that what was written can be told apart.
+    fn write_cached(&mut self, page: u32, _home: Rank) {
+        if !self.table.get(page).has(flag::TWIN) {
+            self.make_twin(page);
+        }
+        self.table.update(page, |w| {
+            w.set(flag::DIRTY);
+            w.set_access(Access::Write);
+        });
+        self.table.touch(page);
+        self.out.push_back(Output::Protect(Pages::one(page), Access::Write));
+    }
+
+    pub(super) fn make_twin(&mut self, page: u32) {
+        self.table.update(page, |w| w.set(flag::TWIN));
+        self.counters.twins += 1;
+        self.out.push_back(Output::Twin(page));
+    }
+
+    /// The page was out of view only to see whether it is read. It is.
+    fn disarm(&mut self, page: u32) {
+        self.table.update(page, |w| {
+            w.clear(flag::ARMED);
+            w.set_access(Access::Read);
+        });
+        self.out.push_back(Output::Map(Pages::one(page), Access::Read));
+    }
+
+    fn fetch(&mut self, page: u32, home: Rank, id: u64, range: Pages, block: u32) {
+        let pages = self.window(page, id, range, block, |node, p| {
+            let w = node.table.get(p);
+            w.access() == Access::None && !w.has(flag::FETCHING | flag::ARMED) && node.home(p) == Some(home)
+        });
+        for p in pages.iter() {
+            self.table.update(p, |w| w.set(flag::FETCHING));
+        }
+        self.counters.fetched += u64::from(pages.count);
+        self.counters.prefetched += u64::from(pages.count - 1);
+        self.out.push_back(Output::Get { from: home, pages });
+    }
+
+    /// The run of pages around `page` to be worked on together: its block, or as many following pages as faults have shown to be worth it.
+    fn window(
+        &mut self,
+        page: u32,
+        id: u64,
+        range: Pages,
+        block: u32,
+        alike: impl Fn(&Node, u32) -> bool,
+    ) -> Pages {
+        let whole = block_of(page, range, block);
+        let ahead = self.streams.window(id, page);
+        let end = whole.end().max(page.saturating_add(ahead)).min(range.end());
+        let mut first = page;
+        while first > whole.first && alike(self, first - 1) {
+            first -= 1;
+        }
+        let last = (page + 1..end).find(|&p| !alike(self, p)).unwrap_or(end);
+        let pages = Pages { first, count: last - first };
+        self.streams.fetched(id, pages);
+        pages
+    }
+
+    /// Pages of a fetch are here.
+    pub(super) fn fetched(&mut self, pages: Pages) {
+        let Some(a) = self.heap.find(pages.first) else { return };
+        let protocol = a.options.protocol;
+        for page in pages.iter() {
+            let wanted = self.worth_keeping(page, protocol);
+            let interval = self.interval;
+            self.table.update(page, |w| {
+                w.clear(flag::FETCHING);
+                w.set_access(Access::Read);
+                if !w.has(flag::SUBSCRIBED) {
+                    w.set(flag::LEASE);
+                    if wanted {
+                        w.set(flag::WANTED);
+                    }
+                }
+                w.set_fetched(interval);
+            });
+            self.table.touch(page);
+        }
+    }
+
+    /// Pages of a fetch could not be had.
+    pub(super) fn fetch_failed(&mut self, pages: Pages) {
+        for page in pages.iter() {
+            self.table.update(page, |w| w.clear(flag::FETCHING));
+        }
+    }
+}
+
+/// The pages of `page`'s block within its allocation.
+fn block_of(page: u32, range: Pages, block: u32) -> Pages {
+    let first = page - (page - range.first) % block.max(1);
+    Pages { first, count: block.max(1).min(range.end() - first) }
+}

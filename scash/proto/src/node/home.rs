@@ -1,0 +1,199 @@
+//! What a home keeps and owes: the directory of sharers, tracking of its own writes, bringing changes to sharers.
+
+use super::{Node, Output, Transfer};
+use crate::copyset::CopyMode;
+use crate::page::{Access, flag};
+use crate::{Pages, Rank};
+
+/// Barriers in which a tracked page was found written, until it is predicted to be.
+const PREDICT_AFTER: u64 = 2;
+/// Barriers in a row in which a predicted page was found unwritten, until it is tracked by faults again.
+const GIVE_UP_AFTER: u64 = 8;
+
+impl Node {
+    /// The ranks that are to get the changes of a page whose home is here, in ascending order.
+    pub fn update_sharers(&self, page: u32) -> impl Iterator<Item = Rank> + '_ {
+        let all = self.directory.get(&page);
+        all.into_iter()
+            .flat_map(|set| set.iter())
+            .filter(|&(_, mode)| mode == CopyMode::Update)
+            .map(|(r, _)| Rank(r))
+    }
+
+    /// Orders what a page written at its home needs in the first part of the barrier.
+    pub(super) fn flush_home_page(&mut self, page: u32) {
+        let mut word = self.table.get(page);
+        if !word.has(flag::TRACKED) {
+            return;
+        }
+        if !word.has(flag::TWIN) {
+            self.tell_stale(page, None);
+            return;
+        }
+        word.set_score(word.score() + 1);
+        if self.cfg.predict && word.score() >= PREDICT_AFTER && !word.has(flag::PREDICTED) {
+            word.set(flag::PREDICTED);
+            word.set_backoff(0);
+            self.predicted.push(page);
+        }
+        self.table.put(page, word);
+        // Pages that were predicted just now are compared with all others that are.
+        if !word.has(flag::PREDICTED) {
+            self.out.push_back(Output::Push(page));
+        }
+    }
+
+    /// A page of ours was compared with its twin on the way into the barrier.
+    pub(super) fn pushed(&mut self, page: u32, changed: bool) {
+        let word = self.table.get(page);
+        if word.has(flag::PREDICTED) {
+            let quiet = if changed { 0 } else { word.backoff() + 1 };
+            self.table.update(page, |w| w.set_backoff(quiet));
+            if changed && !word.has(flag::DIRTY) {
+                self.counters.predicted += 1;
+            }
+        }
+        if changed {
+            self.count_updates(page, None);
+            self.tell_stale(page, None);
+        }
+    }
+
+    /// Notes that the changes of a page are brought to its sharers.
+    fn count_updates(&mut self, page: u32, except: Option<Rank>) {
+        let Some(set) = self.directory.get(&page) else { return };
+        for (r, _) in set.iter().filter(|&(r, mode)| mode == CopyMode::Update && Some(Rank(r)) != except) {
+            self.counters.updates += 1;
+            match self.cfg.transfer {
+                Transfer::Message => self.now.sent(Rank(r), 1),
+                Transfer::ZeroCopy if self.cfg.puts_at_once => {}
+                Transfer::ZeroCopy => self.now.say(Rank(r), |_| {}),
+            }
+        }
+    }
+
+    /// Notices for the sharers in invalidate mode, which are sharers no longer.
+    fn tell_stale(&mut self, page: u32, except: Option<Rank>) {
+        let Some(set) = self.directory.get_mut(&page) else { return };
+        let told: Vec<u32> = set
+            .iter()
+            .filter(|&(r, mode)| mode == CopyMode::Invalidate && Some(Rank(r)) != except)
+            .map(|(r, _)| r)
+            .collect();
+        for &r in &told {
+            set.remove(r);
+        }
+        let empty = set.is_empty();
+        for r in told {
+            self.now.say(Rank(r), |c| join(&mut c.stale, page));
+        }
+        if empty {
+            self.untrack(page);
+        }
+    }
+
+    /// Between the meetings: pages of ours that others wrote go to their sharers, but for the only writer, who has them.
+    pub(super) fn pass_on(&mut self, mut merged: Vec<(u32, Rank)>) {
+        merged.sort_unstable();
+        for group in merged.chunk_by(|a, b| a.0 == b.0) {
+            let (page, writer) = group[0];
+            let sole = group.iter().all(|&(_, r)| r == writer).then_some(writer);
+            if !self.table.get(page).has(flag::TRACKED) {
+                continue;
+            }
+            if self.update_sharers(page).any(|r| Some(r) != sole) {
+                self.out.push_back(Output::PushWhole { page, except: sole });
+                self.count_updates(page, sole);
+            }
+            self.tell_stale(page, sole);
+        }
+    }
+
+    /// A rank becomes a sharer of a page. Returns whether the page must be protected now.
+    pub(super) fn add_sharer(&mut self, page: u32, rank: Rank, mode: CopyMode) -> bool {
+        self.directory.entry(page).or_default().insert(rank.0, mode);
+        let mut word = self.table.get(page);
+        let mut protect = false;
+        if !word.has(flag::TRACKED) && word.access() == Access::Write {
+            self.untracked = self.untracked.saturating_sub(1);
+            word.set_access(Access::Read);
+            protect = true;
+        }
+        if !word.has(flag::TRACKED) {
+            word.set_score(0);
+        }
+        word.set(flag::TRACKED);
+        if mode == CopyMode::Update {
+            word.set(flag::TWINNED);
+        }
+        self.table.put(page, word);
+        protect
+    }
+
+    /// A rank is a sharer no longer.
+    pub(super) fn remove_sharer(&mut self, page: u32, rank: Rank) {
+        let Some(set) = self.directory.get_mut(&page) else { return };
+        set.remove(rank.0);
+        if set.is_empty() {
+            self.untrack(page);
+        }
+    }
+
+    /// Nobody has copies any more: the home's writes are its own affair.
+    pub(super) fn untrack(&mut self, page: u32) {
+        self.directory.remove(&page);
+        let mut word = self.table.get(page);
+        if word.has(flag::PREDICTED) {
+            self.predicted.retain(|&p| p != page);
+        }
+        if word.has(flag::TWIN) {
+            self.out.push_back(Output::DropTwin(page));
+        }
+        match word.access() {
+            Access::Read => {
+                self.untracked += 1;
+                self.out.push_back(Output::Protect(Pages::one(page), Access::Write));
+                word.set_access(Access::Write);
+            }
+            Access::Write => self.untracked += 1,
+            Access::None => {}
+        }
+        word.clear(flag::TRACKED | flag::TWINNED | flag::PREDICTED | flag::TWIN | flag::DIRTY);
+        self.table.put(page, word);
+    }
+
+    /// Predictions that did not come true end; the pages are to be protected.
+    pub(super) fn drop_idle_predictions(&mut self, protect: &mut Vec<u32>) {
+        let (table, out) = (&mut self.table, &mut self.out);
+        self.predicted.retain(|&page| {
+            let mut word = table.get(page);
+            let keep = word.backoff() < GIVE_UP_AFTER;
+            if !keep {
+                word.clear(flag::PREDICTED | flag::TWIN);
+                word.set_score(0);
+                word.set_access(Access::Read);
+                table.put(page, word);
+                out.push_back(Output::DropTwin(page));
+                protect.push(page);
+            }
+            keep
+        });
+    }
+
+    /// This rank is a sharer of a page no longer, and says so at this barrier.
+    pub(super) fn leave(&mut self, page: u32) {
+        self.table.update(page, |w| w.set(flag::STALE));
+        self.table.touch(page);
+        if let Some(home) = self.home(page) {
+            self.now.say(home, |c| join(&mut c.leave, page));
+        }
+    }
+}
+
+/// Appends a page to a list of runs.
+pub(super) fn join(list: &mut Vec<Pages>, page: u32) {
+    match list.last_mut() {
+        Some(run) if run.end() == page => run.count += 1,
+        _ => list.push(Pages::one(page)),
+    }
+}
