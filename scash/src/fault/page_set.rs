@@ -1,0 +1,90 @@
+//! A set of pages that many threads change at once: one bit a page.
+//!
+//! **Invariant:** a bit is only ever changed by the thread that the engine's caller has let work on that page; words are
+//! atomic because neighbours share them. So `Relaxed` suffices: whoever orders calls on a page orders its bit too.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+const BITS: u32 = u64::BITS;
+
+/// A set of pages of one region.
+pub(crate) struct PageSet {
+    words: Box<[AtomicU64]>,
+}
+
+impl PageSet {
+    /// The empty set, for a region of `pages` pages. 2 MiB for a region of 64 GiB.
+    pub(crate) fn new(pages: u32) -> Self {
+        Self { words: (0..pages.div_ceil(BITS)).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    pub(crate) fn insert(&self, pages: Range<u32>) {
+        for (word, mask) in masks(pages) {
+            self.words[word].fetch_or(mask, Relaxed);
+        }
+    }
+
+    pub(crate) fn remove(&self, pages: Range<u32>) {
+        for (word, mask) in masks(pages) {
+            self.words[word].fetch_and(!mask, Relaxed);
+        }
+    }
+
+    /// Whether the first page of `pages` (not empty) is in the set, and the end of the run of pages that are like it.
+    pub(crate) fn run(&self, pages: Range<u32>) -> (bool, u32) {
+        let (word, bit) = split(pages.start);
+        let inside = self.words[word].load(Relaxed) >> bit & 1 == 1;
+        let unlike = masks(pages.clone()).find_map(|(word, mask)| {
+            let bits = self.words[word].load(Relaxed);
+            let other = mask & if inside { !bits } else { bits };
+            (other != 0).then(|| word as u64 * u64::from(BITS) + u64::from(other.trailing_zeros()))
+        });
+        // A page number found lies inside `pages`, so it fits; the fallback is never used.
+        (inside, unlike.map_or(pages.end, |page| u32::try_from(page).unwrap_or(pages.end)))
+    }
+}
+
+/// Where a page's bit is.
+fn split(page: u32) -> (usize, u32) {
+    ((page / BITS) as usize, page % BITS)
+}
+
+/// The words that hold the bits of `pages`, each with those bits set.
+fn masks(pages: Range<u32>) -> impl Iterator<Item = (usize, u64)> {
+    let mut at = pages.start;
+    std::iter::from_fn(move || {
+        if at >= pages.end {
+            return None;
+        }
+        let (word, low) = split(at);
+        let count = (BITS - low).min(pages.end - at);
+        at += count;
+        Some((word, (u64::MAX >> (BITS - count)) << low))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_found_across_words() {
+        let set = PageSet::new(300);
+        set.insert(10..200);
+        set.remove(64..65);
+        assert_eq!(set.run(0..300), (false, 10));
+        assert_eq!(set.run(10..300), (true, 64));
+        assert_eq!(set.run(64..300), (false, 65));
+        assert_eq!(set.run(65..300), (true, 200));
+        assert_eq!(set.run(65..128), (true, 128));
+        assert_eq!(set.run(299..300), (false, 300));
+    }
+
+    #[test]
+    fn an_empty_range_changes_nothing() {
+        let set = PageSet::new(64);
+        set.insert(5..5);
+        assert_eq!(set.run(0..64), (false, 64));
+    }
+}

@@ -1,0 +1,363 @@
+//! The region: one sparse file in memory, mapped twice.
+//!
+//! The **application view** is where the program's pointers lead; its engine opens and closes it page by page. The
+//! **runtime view** shows the same frames and is always readable and writable, so an incoming page or diff is put in
+//! place without opening the application view, and a peer on the same host that maps the file can read a page without help.
+//!
+//! A region of any size costs nothing until its pages get frames: the file is sparse and no memory is set aside for it.
+//!
+//! **Invariant:** both views map exactly the file's pages, from the first to the last, for as long as the region lives;
+//! the file's size is sealed, so that no holder of its descriptor can cut it short under a reader.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::{EngineError, PAGE};
+
+/// Shared memory of one rank: frames, and two views of them.
+#[derive(Debug)]
+pub struct Region {
+    file: OwnedFd,
+    app: View,
+    runtime: View,
+    pages: u32,
+}
+
+impl Region {
+    /// A region of `pages` pages whose application view is at `app_base`, where nothing may be mapped yet.
+    pub fn create(app_base: usize, pages: u32) -> Result<Self, EngineError> {
+        if app_base == 0 || !app_base.is_multiple_of(PAGE) {
+            let what = format!("map the region at {app_base:#x} (choose a multiple of {PAGE})");
+            return Err(EngineError::invalid(what, "not the address of a page"));
+        }
+        Self::build(Some(app_base), pages)
+    }
+
+    /// A region whose application view is wherever there is room: for probing and tests.
+    pub fn anywhere(pages: u32) -> Result<Self, EngineError> {
+        Self::build(None, pages)
+    }
+
+    fn build(app_base: Option<usize>, pages: u32) -> Result<Self, EngineError> {
+        check_page_size(os_page_size())?;
+        if pages == 0 {
+            return Err(EngineError::invalid("create the region (ask for one page at least)", "no pages"));
+        }
+        let len = pages as usize * PAGE;
+        let file = sealed_file(len)?;
+        let app = View::map(&file, len, app_base)?;
+        let runtime = View::map(&file, len, None)?;
+        // A child made by fork would see the frames without an engine, and its writes would be lost or be seen by nobody.
+        // Better that it has neither view, and dies of its own access.
+        app.advise(libc::MADV_DONTFORK)?;
+        runtime.advise(libc::MADV_DONTFORK)?;
+        // A core file shows the application view; the same bytes twice help nobody.
+        runtime.advise(libc::MADV_DONTDUMP)?;
+        runtime.protect(libc::PROT_READ | libc::PROT_WRITE)?;
+        Ok(Self { file, app, runtime, pages })
+    }
+
+    /// Where the program's pointers lead. Only the engine decides what may be accessed there.
+    pub fn app_base(&self) -> *mut u8 {
+        self.app.base
+    }
+
+    /// The same frames, always readable and writable.
+    pub fn runtime_base(&self) -> *mut u8 {
+        self.runtime.base
+    }
+
+    /// The file that holds the frames, for peers on this host.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// How many pages the region has.
+    pub fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    /// The page that an address of the application view lies in.
+    pub fn page_of(&self, addr: usize) -> Option<u32> {
+        let offset = addr.checked_sub(self.app.base as usize)?;
+        u32::try_from(offset / PAGE).ok().filter(|page| *page < self.pages)
+    }
+
+    /// The addresses of the application view.
+    pub(crate) fn app_range(&self) -> Range<usize> {
+        let base = self.app.base as usize;
+        base..base + self.app.len
+    }
+
+    /// A run of pages in the application view, as address and length; an error when it leaves the region.
+    pub(crate) fn app_span(&self, pages: &Range<u32>) -> Result<(*mut u8, usize), EngineError> {
+        self.check(pages)?;
+        let len = pages.len() * PAGE;
+        Ok((self.app.base.wrapping_add(pages.start as usize * PAGE), len))
+    }
+
+    /// A page's bytes in the runtime view.
+    pub(crate) fn runtime_page(&self, page: u32) -> *mut u8 {
+        self.runtime.base.wrapping_add(page as usize * PAGE)
+    }
+
+    /// Sets the protection of the whole application view.
+    pub(crate) fn protect_app(&self, protection: i32) -> Result<(), EngineError> {
+        self.app.protect(protection)
+    }
+
+    /// Gives frames back to the system, whoever maps them.
+    pub(crate) fn punch(&self, pages: &Range<u32>) -> Result<(), EngineError> {
+        self.check(pages)?;
+        if pages.is_empty() {
+            return Ok(());
+        }
+        let (start, len) = (i64::from(pages.start) * PAGE as i64, pages.len() as i64 * PAGE as i64);
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        loop {
+            // SAFETY: acts on the region's own file; no Rust reference leads into frames (they are only reached by
+            // pointers, whose holders know that frames come and go).
+            if unsafe { libc::fallocate(self.file.as_raw_fd(), mode, start, len) } == 0 {
+                return Ok(());
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(EngineError::new(format!("give back the frames of pages {pages:?}"), error));
+            }
+        }
+    }
+
+    fn check(&self, pages: &Range<u32>) -> Result<(), EngineError> {
+        if pages.start <= pages.end && pages.end <= self.pages {
+            return Ok(());
+        }
+        let what = format!("use pages {pages:?} of a region of {} pages", self.pages);
+        Err(EngineError::invalid(what, "outside the region"))
+    }
+}
+
+/// One mapping of the whole file, unmapped when dropped.
+#[derive(Debug)]
+struct View {
+    base: *mut u8,
+    len: usize,
+}
+
+// SAFETY: a view is an address range. What is done with its bytes, and by which thread, is up to those who take its
+// pointers; the calls below are safe from any thread.
+unsafe impl Send for View {}
+// SAFETY: as above.
+unsafe impl Sync for View {}
+
+impl View {
+    /// Maps the file without any access, at `base` or anywhere.
+    fn map(file: &OwnedFd, len: usize, base: Option<usize>) -> Result<Self, EngineError> {
+        let hint = std::ptr::without_provenance_mut(base.unwrap_or(0));
+        let fixed = if base.is_some() { libc::MAP_FIXED_NOREPLACE } else { 0 };
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | fixed;
+        // SAFETY: a new mapping; MAP_FIXED_NOREPLACE keeps it off existing ones.
+        let at = unsafe { libc::mmap(hint, len, libc::PROT_NONE, flags, file.as_raw_fd(), 0) };
+        if at == libc::MAP_FAILED {
+            return Err(map_error(base, len));
+        }
+        let view = Self { base: at.cast(), len };
+        // A kernel before 4.17 takes the fixed address as a wish.
+        match base {
+            Some(wanted) if wanted != at as usize => Err(taken(wanted, len, io::ErrorKind::AddrInUse.into())),
+            _ => Ok(view),
+        }
+    }
+
+    fn advise(&self, advice: i32) -> Result<(), EngineError> {
+        // SAFETY: the range is this view's own mapping, and the advices used here change no byte of it.
+        let answer = unsafe { libc::madvise(self.base.cast(), self.len, advice) };
+        if answer == 0 { Ok(()) } else { Err(EngineError::last("set up a view of the region (madvise)")) }
+    }
+
+    fn protect(&self, protection: i32) -> Result<(), EngineError> {
+        // SAFETY: the range is this view's own mapping, which no Rust reference points into.
+        let answer = unsafe { libc::mprotect(self.base.cast(), self.len, protection) };
+        if answer == 0 { Ok(()) } else { Err(EngineError::last("open a view of the region (mprotect)")) }
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        // SAFETY: this view made the mapping; whoever took pointers into it was told that it ends with the region.
+        unsafe { libc::munmap(self.base.cast(), self.len) };
+    }
+}
+
+/// A file in memory of `len` bytes, without frames, whose size nobody can change.
+fn sealed_file(len: usize) -> Result<OwnedFd, EngineError> {
+    check_file_limit(len)?;
+    let file = memory_file()?;
+    let fd = file.as_raw_fd();
+    let size = libc::off_t::try_from(len).map_err(|_| too_large(len, io::ErrorKind::FileTooLarge.into()))?;
+    // SAFETY: sets the size of a file that nobody else has yet.
+    if unsafe { libc::ftruncate(fd, size) } != 0 {
+        return Err(too_large(len, io::Error::last_os_error()));
+    }
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: changes the seals of our own file.
+    if unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) } != 0 {
+        return Err(EngineError::last("seal the size of the region's file"));
+    }
+    Ok(file)
+}
+
+fn memory_file() -> Result<OwnedFd, EngineError> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // MFD_NOEXEC_SEAL: systems with vm.memfd_noexec=2 insist on it; kernels before 6.3 do not know it.
+    for flags in [flags | libc::MFD_NOEXEC_SEAL, flags] {
+        // SAFETY: the name is a C string; the call makes a new descriptor.
+        let fd = unsafe { libc::memfd_create(c"scash-region".as_ptr(), flags) };
+        if fd >= 0 {
+            // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
+            return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+        }
+        if io::Error::last_os_error().raw_os_error() != Some(libc::EINVAL) {
+            break;
+        }
+    }
+    Err(EngineError::last("create the region's file in memory (memfd_create)"))
+}
+
+/// A file above `ulimit -f` would not be refused but kill the process by SIGXFSZ: ask first.
+fn check_file_limit(len: usize) -> Result<(), EngineError> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a place for the answer.
+    let answer = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    if answer == 0 && limit.rlim_cur != libc::RLIM_INFINITY && limit.rlim_cur < len as u64 {
+        return Err(too_large(len, io::ErrorKind::FileTooLarge.into()));
+    }
+    Ok(())
+}
+
+fn too_large(len: usize, source: io::Error) -> EngineError {
+    EngineError::new(
+        format!("reserve {} MiB for the region (ask for less, or raise `ulimit -f`)", len >> 20),
+        source,
+    )
+}
+
+fn map_error(base: Option<usize>, len: usize) -> EngineError {
+    let source = io::Error::last_os_error();
+    match (base, source.raw_os_error()) {
+        (Some(base), Some(libc::EEXIST)) => taken(base, len, source),
+        (Some(base), Some(libc::EPERM | libc::EINVAL)) => EngineError::new(
+            format!("map {} MiB at {base:#x}: not an address that this system gives to programs", len >> 20),
+            source,
+        ),
+        _ => EngineError::new(
+            format!("map {} MiB of address space (ask for less, or raise `ulimit -v`)", len >> 20),
+            source,
+        ),
+    }
+}
+
+/// The address is taken: by whom helps more than the fact.
+fn taken(base: usize, len: usize, source: io::Error) -> EngineError {
+    let end = base.saturating_add(len);
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let holder =
+        maps.lines().find(|line| mapped_range(line).is_some_and(|at| at.start < end && base < at.end));
+    let holder = holder.map(|line| format!("; there is: {line}")).unwrap_or_default();
+    EngineError::new(
+        format!("map the region at {base:#x}..{end:#x}: that address is taken (choose another base){holder}"),
+        source,
+    )
+}
+
+/// The addresses that a line of `/proc/self/maps` is about.
+fn mapped_range(line: &str) -> Option<Range<usize>> {
+    let (start, end) = line.split_ascii_whitespace().next()?.split_once('-')?;
+    Some(usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?)
+}
+
+fn os_page_size() -> usize {
+    // SAFETY: asks for a constant.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(0)
+}
+
+/// A DSM page is an OS page: an engine cannot protect half of one.
+fn check_page_size(os_page: usize) -> Result<(), EngineError> {
+    if os_page == PAGE {
+        return Ok(());
+    }
+    let what = format!(
+        "use this system's pages of {os_page} bytes: scash needs pages of {PAGE} (boot a kernel that is built with them)"
+    );
+    Err(EngineError::new(what, io::ErrorKind::Unsupported.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_with_large_pages_is_refused_by_name() {
+        let error = check_page_size(65536).unwrap_err().to_string();
+        assert!(error.contains("65536") && error.contains("4096"), "{error}");
+        assert!(check_page_size(4096).is_ok());
+    }
+
+    #[test]
+    fn both_views_show_the_same_frames() {
+        let region = Region::anywhere(3).unwrap();
+        region.protect_app(libc::PROT_READ).unwrap();
+        // SAFETY: page 2 lies in both views, which were just opened; no other thread knows them.
+        let seen = unsafe {
+            region.runtime_page(2).write(7);
+            region.app_base().add(2 * PAGE).read()
+        };
+        assert_eq!(seen, 7);
+    }
+
+    #[test]
+    fn addresses_outside_the_region_have_no_page() {
+        let region = Region::anywhere(2).unwrap();
+        let base = region.app_base() as usize;
+        assert_eq!(region.page_of(base), Some(0));
+        assert_eq!(region.page_of(base + 2 * PAGE - 1), Some(1));
+        assert_eq!(region.page_of(base + 2 * PAGE), None);
+        assert_eq!(region.page_of(base - 1), None);
+        assert_eq!(region.page_of(usize::MAX), None);
+    }
+
+    #[test]
+    fn a_taken_address_is_named_with_its_holder() {
+        let first = Region::anywhere(4).unwrap();
+        let base = first.app_base() as usize;
+        let error = Region::create(base + PAGE, 1).unwrap_err().to_string();
+        assert!(error.contains(&format!("{:#x}", base + PAGE)) && error.contains("taken"), "{error}");
+        assert!(error.contains("scash-region"), "{error}");
+    }
+
+    #[test]
+    fn a_base_that_is_no_page_is_refused() {
+        assert!(Region::create(0x1_2345_6789, 1).is_err());
+        assert!(Region::create(0, 1).is_err());
+        assert!(Region::anywhere(0).is_err());
+    }
+
+    #[test]
+    fn a_huge_region_is_reserved_without_memory() {
+        let pages = u32::try_from((64usize << 30) / PAGE).unwrap();
+        let region = Region::anywhere(pages).unwrap();
+        let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: `stat` is a place for the answer.
+        assert_eq!(unsafe { libc::fstat(region.fd().as_raw_fd(), stat.as_mut_ptr()) }, 0);
+        // SAFETY: filled by the call above, which succeeded.
+        let stat = unsafe { stat.assume_init() };
+        assert_eq!((stat.st_size, stat.st_blocks), (64 << 30, 0));
+    }
+
+    #[test]
+    fn the_size_of_the_file_cannot_be_changed() {
+        let region = Region::anywhere(2).unwrap();
+        // SAFETY: a call on our own file.
+        assert_eq!(unsafe { libc::ftruncate(region.fd().as_raw_fd(), 0) }, -1);
+    }
+}

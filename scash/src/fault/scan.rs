@@ -1,0 +1,106 @@
+//! Written pages without faults: the kernel's `PAGEMAP_SCAN` (Linux 6.7) over ranges under asynchronous write protection.
+//!
+//! The intuition: asynchronous protection is a dirty bit of one's own. The first write to a protected page takes the
+//! protection away inside the kernel (0.7 µs, no signal), and a scan lists the pages that lost it and puts it back, both
+//! in one call (10–40 ns a page).
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+
+/// `struct page_region` of `linux/fs.h`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct PageRegion {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+/// `struct pm_scan_arg` of `linux/fs.h`.
+#[repr(C)]
+struct ScanArg {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+const _: () = assert!(size_of::<ScanArg>() == 96 && size_of::<PageRegion>() == 24);
+
+const PAGEMAP_SCAN: libc::Ioctl = libc::_IOWR::<ScanArg>(b'f' as u32, 16);
+/// Protect again what is reported.
+const WP_MATCHING: u64 = 1 << 0;
+/// Refuse ranges that are not under asynchronous protection, rather than report all of them.
+const CHECK_WPASYNC: u64 = 1 << 1;
+/// Category: written since it was protected.
+const PAGE_IS_WRITTEN: u64 = 1 << 1;
+/// Runs that one call reports at most: 1.5 KiB of stack.
+const BATCH: usize = 64;
+
+/// This process's page map.
+#[derive(Debug)]
+pub(crate) struct Pagemap {
+    file: File,
+}
+
+impl Pagemap {
+    pub(crate) fn open() -> io::Result<Self> {
+        Ok(Self { file: File::open("/proc/self/pagemap")? })
+    }
+
+    /// Asks the kernel whether it knows the scan at all, with a scan of nothing.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        self.scan(&(0..0), 0, &mut [PageRegion { start: 0, end: 0, categories: 0 }]).map(drop)
+    }
+
+    /// Calls `found` with each run of addresses in `range` that was written since it was protected, in order, and
+    /// protects it again.
+    pub(crate) fn take_written(
+        &self,
+        range: Range<u64>,
+        mut found: impl FnMut(Range<u64>),
+    ) -> io::Result<()> {
+        let mut left = range;
+        while left.start < left.end {
+            let mut runs = [PageRegion { start: 0, end: 0, categories: 0 }; BATCH];
+            let (count, walked) = self.scan(&left, WP_MATCHING | CHECK_WPASYNC, &mut runs)?;
+            runs.iter().take(count).for_each(|run| found(run.start..run.end));
+            left.start = walked;
+        }
+        Ok(())
+    }
+
+    /// One call: how many runs it found, and how far it came.
+    fn scan(&self, range: &Range<u64>, flags: u64, runs: &mut [PageRegion]) -> io::Result<(usize, u64)> {
+        let mut arg = ScanArg {
+            size: size_of::<ScanArg>() as u64,
+            flags,
+            start: range.start,
+            end: range.end,
+            walk_end: 0,
+            vec: runs.as_mut_ptr() as u64,
+            vec_len: runs.len() as u64,
+            max_pages: 0,
+            category_inverted: 0,
+            category_mask: PAGE_IS_WRITTEN,
+            category_anyof_mask: 0,
+            return_mask: PAGE_IS_WRITTEN,
+        };
+        // SAFETY: the number is made from the structure given; the kernel writes at most `vec_len` runs behind `vec`.
+        let count = unsafe { libc::ioctl(self.file.as_raw_fd(), PAGEMAP_SCAN, &raw mut arg) };
+        match usize::try_from(count) {
+            Ok(count) => Ok((count, arg.walk_end)),
+            Err(_) => Err(io::Error::last_os_error()),
+        }
+    }
+}
