@@ -15,6 +15,7 @@
 
 #![warn(missing_docs)]
 
+pub mod boot;
 pub mod conformance;
 mod endpoint;
 mod exchange;

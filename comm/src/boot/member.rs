@@ -1,0 +1,288 @@
+//! A rank's end of the boot line.
+
+use super::frame::{self, Assembler, Kind, Limits, Message, Packet, Reader, Share, decode_gathered};
+use super::identity::{Identity, text};
+use super::io;
+use super::line::{self, Received, Wait};
+use super::page::JobPage;
+use super::roster::Reason;
+use super::vars;
+use crate::{Error, Exchange, Result};
+use nix::errno::Errno;
+use std::ffi::OsString;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A rank as a member of its job: who it is, and its line to the launcher.
+#[derive(Debug)]
+pub struct Member {
+    rank: u32,
+    size: u32,
+    threads: u32,
+    provider: String,
+    line: OwnedFd,
+    page: Arc<JobPage>,
+    assembler: Assembler,
+    buffer: Vec<u8>,
+    /// Number of the next exchange.
+    sequence: u32,
+}
+
+impl Member {
+    /// Joins the job that the environment tells of. Succeeds once in a process.
+    pub fn from_env() -> Result<Member> {
+        // The descriptor must not get two owners.
+        static JOINED: AtomicBool = AtomicBool::new(false);
+        let var = |name: &str| std::env::var_os(name);
+        if var(vars::BOOT_FD).is_some() && JOINED.swap(true, Ordering::Relaxed) {
+            return Err(invalid("this process has joined its job already: dsm_init is called once"));
+        }
+        let member = Member::from_vars(&var);
+        if member.is_err() {
+            JOINED.store(false, Ordering::Relaxed);
+        }
+        member
+    }
+
+    /// Joins the job that `var` tells of, which looks up environment variables. The descriptor that is named there becomes this member's.
+    pub(super) fn from_vars(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Member> {
+        if [vars::RANK, vars::SIZE, vars::BOOT_FD].iter().all(|name| var(name).is_none()) {
+            return Err(invalid("this program was not started by scash run: use `scash run -n N PROGRAM`"));
+        }
+        let lookup = Lookup { var };
+        let rank = lookup.number(vars::RANK, 0)?;
+        let size = lookup.number(vars::SIZE, 1)?;
+        let threads = lookup.number(vars::THREADS, 1)?;
+        let provider = lookup.text(vars::PROVIDER)?;
+        if rank >= size {
+            return Err(invalid(format!(
+                "{}={rank} in a job of {}={size} ranks: ranks count from 0",
+                vars::RANK,
+                vars::SIZE
+            )));
+        }
+        let line = lookup.line()?;
+        let mut buffer = line::buffer();
+        let page = Arc::new(start(line.as_fd(), &mut buffer, rank, size)?);
+        let assembler = Assembler::new(Limits::FROM_LAUNCHER);
+        Ok(Member { rank, size, threads, provider, line, page, assembler, buffer, sequence: 0 })
+    }
+
+    /// Application threads that this rank should run.
+    pub fn threads(&self) -> u32 {
+        self.threads
+    }
+
+    /// The provider that was chosen for the job.
+    pub fn provider(&self) -> &str {
+        &self.provider
+    }
+
+    /// The job page: which ranks are still there.
+    pub fn page(&self) -> &Arc<JobPage> {
+        &self.page
+    }
+
+    /// Introduces this rank. Returns when all ranks have said hello, and run the same program with the same scash.
+    pub fn hello(&mut self, identity: &Identity) -> Result<()> {
+        self.send(Kind::Hello, 0, &identity.encode(), &[])?;
+        self.receive(Kind::Welcome)?;
+        Ok(())
+    }
+
+    /// Tells the launcher that this rank is done. From now on its process may end without being missed.
+    pub fn finalized(&mut self) -> Result<()> {
+        self.send(Kind::Finalized, 0, &[], &[])
+    }
+
+    fn send(&mut self, kind: Kind, sequence: u32, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
+        for index in 0.. {
+            let Some(packet) = frame::packet(kind, sequence, bytes, fds, index) else { break };
+            self.send_packet(&packet)?;
+        }
+        Ok(())
+    }
+
+    fn send_packet(&mut self, packet: &Packet<'_, BorrowedFd<'_>>) -> Result<()> {
+        match line::send(self.line.as_fd(), packet, Wait::Yes) {
+            Ok(()) => Ok(()),
+            // The launcher closes the line of a rank that it has refused: what it had to say comes first.
+            Err(Errno::EPIPE | Errno::ECONNRESET) => self.receive(Kind::Abort).and(Err(launcher_is_gone())),
+            Err(Errno::ETOOMANYREFS) => {
+                Err(io("passing file descriptors to other ranks (raise `ulimit -n`)")(Errno::ETOOMANYREFS))
+            }
+            Err(errno) => Err(io("writing to the launcher")(errno)),
+        }
+    }
+
+    /// Waits for the next message, which must be of this kind.
+    fn receive(&mut self, expected: Kind) -> Result<Message> {
+        loop {
+            let message = match line::receive(self.line.as_fd(), &mut self.buffer, Wait::Yes) {
+                Ok(Received::Packet(length, fds)) => {
+                    self.assembler.push(&self.buffer[..length], fds).map_err(confused)?
+                }
+                Ok(received) => return Err(unreadable(&received)),
+                Err(errno) => return Err(io("reading from the launcher")(errno)),
+            };
+            match message {
+                None => {}
+                Some(message) if message.kind == Kind::Abort => return Err(aborted(&message.bytes)),
+                Some(message) if message.kind == expected => return Ok(message),
+                Some(message) => {
+                    return Err(confused(frame::Rubbish(format!("a {:?} message", message.kind))));
+                }
+            }
+        }
+    }
+}
+
+impl Exchange for Member {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    fn all_gather(&mut self, blob: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Vec<Share>> {
+        let Limits { bytes: max_bytes, fds: max_fds } = Limits::FROM_RANK;
+        if blob.len() > max_bytes || fds.len() > max_fds {
+            return Err(invalid(format!(
+                "{} bytes and {} descriptors in one exchange: {max_bytes} and {max_fds} are the most",
+                blob.len(),
+                fds.len()
+            )));
+        }
+        self.send(Kind::Gather, self.sequence, blob, fds)?;
+        let message = self.receive(Kind::Gathered)?;
+        if message.sequence != self.sequence {
+            return Err(confused(frame::Rubbish(format!("the result of exchange {}", message.sequence))));
+        }
+        self.sequence = self.sequence.wrapping_add(1);
+        decode_gathered(self.size, message).map_err(confused)
+    }
+}
+
+/// Environment variables with errors that say what is wrong with them.
+struct Lookup<'a> {
+    var: &'a dyn Fn(&str) -> Option<OsString>,
+}
+
+impl Lookup<'_> {
+    fn text(&self, name: &str) -> Result<String> {
+        let value = (self.var)(name).ok_or_else(|| {
+            invalid(format!("{name} is missing although other variables of `scash run` are set: start the program with `scash run`"))
+        })?;
+        value
+            .into_string()
+            .map_err(|value| invalid(format!("{name}={} is not text", value.to_string_lossy())))
+    }
+
+    fn number(&self, name: &str, least: u32) -> Result<u32> {
+        let value = self.text(name)?;
+        match value.parse() {
+            Ok(number) if number >= least => Ok(number),
+            _ => Err(invalid(format!(
+                "{name}={value} is not a number from {least} on: `scash run` sets it, leave it alone"
+            ))),
+        }
+    }
+
+    /// The line, if the descriptor is what the launcher made.
+    fn line(&self) -> Result<OwnedFd> {
+        let value = self.text(vars::BOOT_FD)?;
+        let parts = value.split_once(':').and_then(|(fd, name)| Some((fd.parse::<u16>().ok()?, name)));
+        let Some((fd, name)) = parts else {
+            return Err(invalid(format!(
+                "{}={value} is malformed: `scash run` sets it, leave it alone",
+                vars::BOOT_FD
+            )));
+        };
+        let there = std::fs::read_link(format!("/proc/self/fd/{fd}"));
+        if there.is_err() || there.is_ok_and(|there| there.as_os_str() != name) {
+            return Err(invalid(
+                "this program was started by a rank, not by scash run itself: only the program that `scash run` starts is a \
+                 rank, and it keeps its line to the launcher to itself",
+            ));
+        }
+        // SAFETY: the descriptor is open, and is the socket that the launcher made for this rank (its name is unique in
+        // the system); `from_env` hands it out once in a process.
+        let line = unsafe { OwnedFd::from_raw_fd(i32::from(fd)) };
+        let flags = nix::fcntl::FdFlag::FD_CLOEXEC;
+        nix::fcntl::fcntl(&line, nix::fcntl::FcntlArg::F_SETFD(flags)).map_err(io("setting FD_CLOEXEC"))?;
+        Ok(line)
+    }
+}
+
+/// Reads the first message, which the launcher has sent before this process began, and opens the job page that came with it.
+fn start(line: BorrowedFd<'_>, buffer: &mut [u8], rank: u32, size: u32) -> Result<JobPage> {
+    let (length, fds) = match line::receive(line, buffer, Wait::No) {
+        Ok(Received::Packet(length, fds)) => (length, fds),
+        Ok(received) => return Err(unreadable(&received)),
+        Err(Errno::EAGAIN) => {
+            return Err(invalid(
+                "another program has already used this rank's line to the launcher: one rank runs one scash program",
+            ));
+        }
+        Err(errno) => return Err(io("reading from the launcher")(errno)),
+    };
+    let message = Assembler::new(Limits::FROM_LAUNCHER).push(&buffer[..length], fds).map_err(confused)?;
+    let Some(Message { kind: Kind::Start, bytes, fds, .. }) = message else {
+        return Err(confused(frame::Rubbish("no Start message".into())));
+    };
+    let mut reader = Reader::new(&bytes);
+    let numbers = (reader.u32().map_err(confused)?, reader.u32().map_err(confused)?);
+    let version = text(reader.rest());
+    if numbers != (rank, size) {
+        return Err(invalid(format!(
+            "the launcher (scash {version}) says rank {} of {}, the environment says rank {rank} of {size}: \
+             leave {} and {} alone",
+            numbers.0,
+            numbers.1,
+            vars::RANK,
+            vars::SIZE
+        )));
+    }
+    let page = fds.first().ok_or_else(|| confused(frame::Rubbish("no job page".into())))?;
+    JobPage::open(page.as_fd(), size).map_err(io("mapping the job page"))
+}
+
+fn invalid(why: impl Into<String>) -> Error {
+    Error::Invalid(why.into())
+}
+
+fn launcher_is_gone() -> Error {
+    Error::Io { what: "the launcher (scash run) is gone".into(), source: Errno::EPIPE.into() }
+}
+
+fn confused(rubbish: frame::Rubbish) -> Error {
+    invalid(format!(
+        "the launcher sent what this program does not understand ({rubbish}): use the `scash` command of version {}",
+        env!("CARGO_PKG_VERSION")
+    ))
+}
+
+fn unreadable(received: &Received) -> Error {
+    match received {
+        Received::DescriptorsLost => {
+            io("taking file descriptors from other ranks (raise `ulimit -n`)")(Errno::EMFILE)
+        }
+        Received::Closed => launcher_is_gone(),
+        _ => confused(frame::Rubbish("a packet that is too long".into())),
+    }
+}
+
+/// What an Abort message means to the call that was waiting.
+fn aborted(bytes: &[u8]) -> Error {
+    let mut reader = Reader::new(bytes);
+    match (reader.u8(), reader.u32()) {
+        (Ok(reason), Ok(rank)) if reason == Reason::Gone as u8 => {
+            Error::Down { rank, why: text(reader.rest()) }
+        }
+        (Ok(_), Ok(_)) => invalid(text(reader.rest())),
+        _ => confused(frame::Rubbish("a short Abort message".into())),
+    }
+}

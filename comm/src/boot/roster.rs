@@ -1,0 +1,285 @@
+//! Who has joined, who has finished, who is missing: the launcher's side of the boot line as a value. No IO.
+//!
+//! Messages and exits of ranks go in; what to tell the ranks, what to write into the job page and what has failed come
+//! out ([`Output`]). After the first failure the ranks have been told to end, and nothing but exits counts any more.
+
+use super::frame::{Kind, Message, Share, encode_gathered};
+use super::identity::Identity;
+use super::page::RankState;
+use nix::sys::signal::Signal;
+use std::fmt;
+
+/// How a rank's process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It exited with this status.
+    Status(u8),
+    /// This signal killed it.
+    Signal(u8),
+}
+
+impl Exit {
+    /// The status by which a shell reports such an end.
+    pub fn shell_status(self) -> u8 {
+        match self {
+            Exit::Status(status) => status,
+            Exit::Signal(signal) => signal.saturating_add(128),
+        }
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Exit::Status(status) => write!(f, "exited with status {status}"),
+            Exit::Signal(signal) => match Signal::try_from(i32::from(signal)) {
+                Ok(name) => write!(f, "was killed by signal {signal} ({name})"),
+                Err(_) => write!(f, "was killed by signal {signal}"),
+            },
+        }
+    }
+}
+
+/// Why a job cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The rank that failed, if it was a single one.
+    pub rank: Option<u32>,
+    /// What happened. Where `rank` is given, a sentence whose subject is that rank: "exited with status 3".
+    pub why: String,
+    /// The status that the launcher should exit with.
+    pub status: u8,
+}
+
+/// What the launcher must do.
+#[derive(Debug)]
+pub(super) enum Output {
+    /// Send this to every rank.
+    Tell(Message),
+    /// Write this into the job page.
+    Mark(u32, RankState),
+    /// The job ends.
+    Fail(Failure),
+}
+
+/// How far a rank has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It has not said hello; perhaps it never will (a program that knows nothing of scash).
+    New,
+    /// It has said hello.
+    Joined,
+    /// It has said that it is done.
+    Finalized,
+}
+
+#[derive(Debug)]
+struct Entry {
+    stage: Stage,
+    identity: Option<Identity>,
+    /// What it has given to the gather that is under way.
+    share: Option<Share>,
+    exit: Option<Exit>,
+}
+
+/// All ranks of a job.
+#[derive(Debug)]
+pub(super) struct Roster {
+    entries: Vec<Entry>,
+    /// Number of the gather that is under way.
+    sequence: u32,
+    failed: bool,
+    outputs: Vec<Output>,
+}
+
+impl Roster {
+    pub(super) fn new(size: u32) -> Roster {
+        let entry = |_| Entry { stage: Stage::New, identity: None, share: None, exit: None };
+        Roster { entries: (0..size).map(entry).collect(), sequence: 0, failed: false, outputs: Vec::new() }
+    }
+
+    /// What there is to do since the last call, in order.
+    pub(super) fn take_outputs(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.outputs)
+    }
+
+    /// `rank` has sent a message.
+    pub(super) fn message(&mut self, rank: u32, message: Message) {
+        if self.failed {
+            return; // it has been told to end, and will find out
+        }
+        let stage = self.entry(rank).stage;
+        match (message.kind, stage) {
+            (Kind::Hello, Stage::New) => self.hello(rank, &message),
+            (Kind::Gather, Stage::Joined) => self.gather(rank, message),
+            (Kind::Finalized, Stage::Joined) if self.entry(rank).share.is_none() => self.finalized(rank),
+            (kind, _) => self.lied(rank, &format!("a {kind:?} message out of turn")),
+        }
+        self.check_for_missing();
+    }
+
+    /// `rank` has sent what is no message.
+    pub(super) fn lied(&mut self, rank: u32, what: &str) {
+        let why = format!("sent what no rank sends: {what}");
+        self.fail(Failure { rank: Some(rank), why, status: 1 }, Reason::Refused);
+    }
+
+    /// The process of `rank` has ended, and all that it ever sent has been taken.
+    pub(super) fn exited(&mut self, rank: u32, exit: Exit) {
+        let entry = self.entry(rank);
+        entry.exit = Some(exit);
+        let stage = entry.stage;
+        self.outputs.push(Output::Mark(
+            rank,
+            match exit {
+                Exit::Status(status) => RankState::Exited(status),
+                Exit::Signal(signal) => RankState::Killed(signal),
+            },
+        ));
+        let why = match (exit, stage) {
+            (Exit::Status(0), Stage::Joined) => format!("{exit} without calling dsm_finalize"),
+            (Exit::Status(0), _) => return self.check_for_missing(),
+            _ => exit.to_string(),
+        };
+        self.fail(Failure { rank: Some(rank), why, status: exit.shell_status().max(1) }, Reason::Gone);
+    }
+
+    /// Ends the job for a reason that is no rank's doing: every waiting rank is told `why`.
+    pub(super) fn abandon(&mut self, why: &str) {
+        if !self.failed {
+            self.failed = true;
+            self.outputs.push(Output::Tell(abort(Reason::Refused, u32::MAX, why)));
+        }
+    }
+
+    fn entry(&mut self, rank: u32) -> &mut Entry {
+        &mut self.entries[rank as usize]
+    }
+
+    fn hello(&mut self, rank: u32, message: &Message) {
+        let identity = match Identity::decode(&message.bytes) {
+            Ok(identity) => identity,
+            Err(rubbish) => return self.lied(rank, &rubbish.0),
+        };
+        let entry = self.entry(rank);
+        entry.identity = Some(identity);
+        entry.stage = Stage::Joined;
+        let identities: Vec<&Identity> =
+            self.entries.iter().filter_map(|entry| entry.identity.as_ref()).collect();
+        if identities.len() < self.entries.len() {
+            return;
+        }
+        if let Some(why) = disagreement(&identities) {
+            self.fail(Failure { rank: None, why, status: 1 }, Reason::Refused);
+        } else {
+            self.outputs.push(Output::Tell(Message::plain(Kind::Welcome, Vec::new())));
+        }
+    }
+
+    fn gather(&mut self, rank: u32, message: Message) {
+        let sequence = self.sequence;
+        let entry = self.entry(rank);
+        if message.sequence != sequence || entry.share.is_some() {
+            let what =
+                format!("its share of exchange {} while exchange {sequence} is under way", message.sequence);
+            return self.lied(rank, &what);
+        }
+        entry.share = Some((message.bytes, message.fds));
+        if self.entries.iter().all(|entry| entry.share.is_some()) {
+            let shares = self.entries.iter_mut().filter_map(|entry| entry.share.take()).collect();
+            self.outputs.push(Output::Tell(encode_gathered(sequence, shares)));
+            self.sequence = sequence.wrapping_add(1);
+        }
+    }
+
+    fn finalized(&mut self, rank: u32) {
+        self.entry(rank).stage = Stage::Finalized;
+        self.outputs.push(Output::Mark(rank, RankState::Finalized));
+    }
+
+    /// Somebody may be waiting for a rank that will never come.
+    fn check_for_missing(&mut self) {
+        if self.failed {
+            return;
+        }
+        let joining = self.entries.iter().any(|entry| entry.stage != Stage::New);
+        let gathering = self.entries.iter().any(|entry| entry.share.is_some());
+        let missing = |entry: &Entry| match entry.stage {
+            Stage::New if joining && entry.exit.is_some() => Some("exited before it had joined the others"),
+            Stage::Finalized if gathering => Some("called dsm_finalize while others still exchange with it"),
+            _ => None,
+        };
+        let found = (0..).zip(&self.entries).find_map(|(rank, entry)| Some((rank, missing(entry)?)));
+        if let Some((rank, why)) = found {
+            self.fail(Failure { rank: Some(rank), why: why.to_owned(), status: 1 }, Reason::Gone);
+        }
+    }
+
+    fn fail(&mut self, failure: Failure, reason: Reason) {
+        if !self.failed {
+            self.failed = true;
+            let text = match failure.rank {
+                // Who is gone is told by the number; a refusal must say it in words.
+                Some(rank) if reason == Reason::Refused => format!("rank {rank} {}", failure.why),
+                _ => failure.why.clone(),
+            };
+            self.outputs.push(Output::Tell(abort(reason, failure.rank.unwrap_or(u32::MAX), &text)));
+        }
+        self.outputs.push(Output::Fail(failure));
+    }
+}
+
+/// What an Abort message tells the ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Reason {
+    Refused = 0,
+    Gone = 1,
+}
+
+fn abort(reason: Reason, rank: u32, text: &str) -> Message {
+    let mut bytes = vec![reason as u8];
+    bytes.extend_from_slice(&rank.to_le_bytes());
+    bytes.extend_from_slice(text.as_bytes());
+    Message::plain(Kind::Abort, bytes)
+}
+
+/// What is wrong with a job of ranks with these identities, if they are not all the same.
+fn disagreement(identities: &[&Identity]) -> Option<String> {
+    /// Groups that are spelled out; the rest is counted.
+    const SHOWN: usize = 4;
+    let mut groups: Vec<(&Identity, Vec<usize>)> = Vec::new();
+    for (rank, identity) in identities.iter().enumerate() {
+        match groups.iter_mut().find(|(first, _)| first.agrees_with(identity)) {
+            Some((_, ranks)) => ranks.push(rank),
+            None => groups.push((identity, vec![rank])),
+        }
+    }
+    if groups.len() < 2 {
+        return None;
+    }
+    let mut parts: Vec<String> =
+        groups.iter().take(SHOWN).map(|(identity, ranks)| format!("{} {identity}", people(ranks))).collect();
+    if groups.len() > SHOWN {
+        parts.push(format!("and {} more", groups.len() - SHOWN));
+    }
+    Some(format!("two different programs or versions in one job: {}", parts.join("; ")))
+}
+
+/// "rank 3 runs", "ranks 0-2, 5 run": the ranks are ascending.
+fn people(ranks: &[usize]) -> String {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for &rank in ranks {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == rank => *last = rank,
+            _ => runs.push((rank, rank)),
+        }
+    }
+    let words: Vec<String> =
+        runs.iter().map(|(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") }).collect();
+    let (noun, verb) = if ranks.len() == 1 { ("rank", "runs") } else { ("ranks", "run") };
+    format!("{noun} {} {verb}", words.join(", "))
+}
+
+#[cfg(test)]
+mod tests;
