@@ -1,1 +1,74 @@
-//! Part of scash.
+//! Programs that run on scash, and without it for comparison.
+//!
+//! A [`Program`](program::Program) is a computation on shared arrays, written for one of any number of workers. The
+//! same code runs in all modes:
+//!
+//! | mode | workers | shared arrays |
+//! |---|---|---|
+//! | `--sequential` | one | private memory |
+//! | `--threads T` | T threads of one process | private memory |
+//! | under `scash run` | ranks, times threads of each | the DSM's region |
+//!
+//! Reading order: [`laplace`] and [`lu`] (what is computed, and who owns what), [`program`] (how it is run, timed and
+//! checked), [`crew`] (workers and barriers), [`kernels`] (the arithmetic). The C twins are in `c/`.
+
+use nix::errno::Errno;
+
+pub mod crew;
+pub mod kernels;
+pub mod laplace;
+pub mod lu;
+pub mod memory;
+pub mod options;
+pub mod program;
+pub mod report;
+
+/// What may go wrong in a program.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The parameters ask for more than an address space holds.
+    #[error("the arrays do not fit in the address space; choose a smaller --size")]
+    TooLarge,
+    /// The system gave no memory.
+    #[error("no memory for {bytes} bytes ({reason}); choose a smaller --size")]
+    Memory {
+        /// How much was asked for.
+        bytes: usize,
+        /// What the system said.
+        reason: Errno,
+    },
+    /// The system gave no thread.
+    #[error("cannot start a thread ({0}); choose fewer --threads")]
+    Thread(std::io::Error),
+    /// The processors to run on could not be asked for or set.
+    #[error("cannot pin a thread to its processor ({0}); leave out --pin")]
+    Pin(Errno),
+    /// Another worker failed, which explains why.
+    #[error("another worker gave up")]
+    Deserted,
+    /// There is nothing to compute.
+    #[error("--size 0 leaves nothing to compute; choose at least 1")]
+    Empty,
+    /// Block and matrix do not fit together.
+    #[error("--size {size} is not a multiple of --block {block}")]
+    NotAMultiple {
+        /// Rows of the matrix.
+        size: usize,
+        /// Rows of a block.
+        block: usize,
+    },
+    /// Nobody started ranks.
+    #[error(
+        "no ranks to run on: start it with `scash run -n 2 {program}`, or give --sequential or --threads 2"
+    )]
+    NoLauncher {
+        /// The program's name.
+        program: &'static str,
+    },
+    /// The report could not be written.
+    #[error("cannot write the report: {0}")]
+    Output(#[from] std::io::Error),
+}
+
+/// What most functions here return.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,2 @@
+//! Compiles the C twins of the programs.
+fn main() {}

@@ -1,0 +1,28 @@
+//! LU on ranks, threads, or one thread; see [`scash_apps::lu`].
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use scash_apps::lu::Lu;
+use scash_apps::options::{Options, main as run};
+
+/// Blocked LU factorisation without pivoting, with contiguous blocks.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// Rows and columns of the matrix
+    #[arg(long, value_name = "N", default_value_t = 2048)]
+    size: usize,
+
+    /// Rows and columns of a block
+    #[arg(long, value_name = "B", default_value_t = 64)]
+    block: usize,
+
+    #[command(flatten)]
+    options: Options,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    run(Lu::new(arguments.size, arguments.block), &arguments.options)
+}

@@ -1,0 +1,124 @@
+//! The memory that the workers of a program share, whoever provides it.
+//!
+//! The kernels want slices, but a slice must not reach into elements that another worker writes meanwhile. The
+//! programs here divide their arrays between the workers so that this never happens from one barrier to the next.
+//! Only they know how, so they make the slices: [`Shared`] has nothing but two unsafe ways to get one.
+
+use std::ffi::c_void;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::ptr::NonNull;
+
+use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use crate::{Error, Result};
+
+/// An array that all workers can reach.
+#[derive(Clone, Copy, Debug)]
+pub struct Shared {
+    start: NonNull<f64>,
+    len: usize,
+}
+
+// SAFETY: a `Shared` is an address and a length; who makes a slice of it answers for what other threads do there.
+unsafe impl Send for Shared {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// The `len` elements from `start` on.
+    ///
+    /// # Safety
+    /// They are initialised, and stay mapped for as long as slices are made of the value or a copy of it.
+    pub unsafe fn new(start: NonNull<f64>, len: usize) -> Self {
+        Self { start, len }
+    }
+
+    /// The elements of `range`, to read.
+    ///
+    /// # Safety
+    /// Nobody writes to them while the slice lives.
+    ///
+    /// # Panics
+    /// If the range reaches beyond the array.
+    pub unsafe fn get<'a>(self, range: Range<usize>) -> &'a [f64] {
+        let (start, len) = self.locate(range);
+        // SAFETY: `locate` checked the bounds of an array that is alive (`new`), and the caller keeps writers away.
+        unsafe { std::slice::from_raw_parts(start.as_ptr(), len) }
+    }
+
+    /// The elements of `range`, to read and write.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes them while the slice lives.
+    ///
+    /// # Panics
+    /// If the range reaches beyond the array.
+    pub unsafe fn get_mut<'a>(self, range: Range<usize>) -> &'a mut [f64] {
+        let (start, len) = self.locate(range);
+        // SAFETY: `locate` checked the bounds of an array that is alive (`new`), and the caller keeps others away.
+        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) }
+    }
+
+    fn locate(self, range: Range<usize>) -> (NonNull<f64>, usize) {
+        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of {} elements", self.len);
+        // SAFETY: the start of the range is within the array, or at its end.
+        (unsafe { self.start.add(range.start) }, range.len())
+    }
+}
+
+/// Zeroed memory of this process alone, aligned to pages; its pages are taken when they are first touched.
+#[derive(Debug)]
+pub struct Private {
+    start: NonNull<c_void>,
+    bytes: NonZeroUsize,
+    len: usize,
+}
+
+// SAFETY: the mapping belongs to the value alone and may be used and unmapped by any thread.
+unsafe impl Send for Private {}
+// SAFETY: a shared reference to the value only reads.
+unsafe impl Sync for Private {}
+
+impl Private {
+    /// Memory for `len` elements.
+    ///
+    /// # Errors
+    /// If the system does not give that much.
+    pub fn zeroed(len: usize) -> Result<Self> {
+        let bytes = len.checked_mul(size_of::<f64>()).ok_or(Error::TooLarge)?;
+        let bytes = NonZeroUsize::new(bytes).unwrap_or(NonZeroUsize::MIN);
+        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice overlaps nothing.
+        let start = unsafe { mmap_anonymous(None, bytes, protection, MapFlags::MAP_PRIVATE) }
+            .map_err(|reason| Error::Memory { bytes: bytes.get(), reason })?;
+        Ok(Self { start, bytes, len })
+    }
+
+    /// The memory as an array that several threads may use, while `self` lives.
+    pub fn share(&mut self) -> Shared {
+        // SAFETY: the mapping has room for `len` elements, and zeros are valid ones. Those who make slices of the array
+        // know its owner, and keep it.
+        unsafe { Shared::new(self.start.cast(), self.len) }
+    }
+
+    /// The memory as a slice.
+    pub fn as_slice(&self) -> &[f64] {
+        // SAFETY: the mapping has room for `len` elements, zeros are valid ones, and it lives as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.len) }
+    }
+
+    /// The memory as a slice to write to.
+    pub fn as_mut_slice(&mut self) -> &mut [f64] {
+        // SAFETY: as for `as_slice`; and `self` is borrowed mutably for as long as the slice.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.len) }
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nothing borrows from it any more.
+        let unmapped = unsafe { munmap(self.start, self.bytes.get()) };
+        debug_assert_eq!(unmapped, Ok(()));
+    }
+}

@@ -1,0 +1,57 @@
+use super::*;
+use crate::crew::tests::within_a_minute;
+
+/// What a single worker computes.
+pub(crate) fn result_of(program: &impl Program) -> Vec<f64> {
+    Reference::compute(program).unwrap().0.as_slice().to_vec()
+}
+
+/// Runs the program on more and more threads, also on more than it has work for, twice each, and holds every result to
+/// that of a single worker.
+pub(crate) fn agrees_on_any_number_of_threads<P>(program: P)
+where
+    P: Program + std::fmt::Debug + Send + 'static,
+{
+    within_a_minute(move || agrees(&program));
+}
+
+fn agrees<P: Program + std::fmt::Debug>(program: &P) {
+    let reference = Reference::compute(program).unwrap();
+    for count in 1..=9 {
+        let mut memory = allocate(program).unwrap();
+        let arrays: Vec<Shared> = memory.iter_mut().map(Private::share).collect();
+        let timings = run_threads(count, false, |worker| {
+            // SAFETY: the threads made here are the workers, nobody else knows the arrays, and `memory` lives on.
+            unsafe { work(program, worker, &arrays, 2, Some(&reference)) }
+        });
+        let equal = |timing: &Timing| timing.equal == Some(true);
+        assert!(timings.unwrap().iter().flatten().all(equal), "{program:?} on {count} threads");
+        let everything: Vec<Run> = Who::all(count).flat_map(|who| program.owned(who)).collect();
+        let owned: usize = everything.iter().map(|run| run.range.len()).sum();
+        assert_eq!(
+            owned,
+            memory[program.result()].as_slice().len(),
+            "{program:?}: all of the result has an owner"
+        );
+        // SAFETY: the threads are done.
+        assert!(unsafe { reference.equals(arrays[program.result()], &everything) });
+    }
+}
+
+#[test]
+fn a_wrong_bit_anywhere_is_found() {
+    let program = crate::laplace::Laplace::new(5, 2).unwrap();
+    let reference = Reference::compute(&program).unwrap();
+    let mut result = Private::zeroed(7 * 7).unwrap();
+    result.as_mut_slice().copy_from_slice(reference.0.as_slice());
+    let everything = program.owned(Who::ALONE);
+    // SAFETY: nobody else uses `result`.
+    assert!(unsafe { reference.equals(result.share(), &everything) });
+    for at in 0..7 * 7 {
+        let x = result.as_slice()[at];
+        result.as_mut_slice()[at] = f64::from_bits(x.to_bits() ^ 1);
+        // SAFETY: nobody else uses `result`.
+        assert!(!unsafe { reference.equals(result.share(), &everything) });
+        result.as_mut_slice()[at] = x;
+    }
+}
