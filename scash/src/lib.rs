@@ -1,3 +1,42 @@
-//! A software distributed shared memory for Linux.
+//! A software distributed shared memory for Linux: one program, started on several ranks, shares memory as if they were one.
+//!
+//! ```no_run
+//! fn main() -> scash::Result<()> {
+//!     let mut dsm = scash::Dsm::init()?; // started by `scash run -n 4 ./program`
+//!     let mut field = dsm.partition::<f64>(1 << 20)?; // each rank owns a part
+//!     for step in 0..100 {
+//!         let parts = field.parts(&dsm);
+//!         let left = parts.before.last().copied().unwrap_or(1.0);
+//!         parts.mine.fill(left + f64::from(step));
+//!         field.publish(&mut dsm)?; // the memory barrier
+//!     }
+//!     dsm.finalize()
+//! }
+//! ```
+//!
+//! # The life of a page
+//! [`fault`] (an access needs work) → `serve` → the protocol, [`scash_proto::Node`] → `core` (its orders are carried out) → `scash_comm` (put, get,
+//! messages) → home, diff merge, directory (the protocol again, at the home) → `runtime` (the memory barrier).
+//!
+//! # Layers
+//! [`Dsm`], [`SharedSlice`] and [`Partition`] are the typed interface; [`runtime`] is the untyped one that it and the C API stand on.
 
+mod config;
+mod core;
+mod dsm;
+mod error;
 pub mod fault;
+mod frames;
+mod partition;
+pub mod runtime;
+mod serve;
+mod shared;
+mod stats;
+mod twins;
+
+pub use dsm::Dsm;
+pub use error::{Error, Result};
+pub use partition::{Partition, Parts};
+pub use scash_proto::{AllocOptions, Placement, Protocol};
+pub use shared::{Plain, SharedSlice};
+pub use stats::{BarrierTime, Stats};

@@ -408,6 +408,11 @@ impl Node {
         self.meeting
     }
 
+    /// True between the two meetings of a barrier, and in the second one.
+    pub fn in_second_meeting(&self) -> bool {
+        matches!(self.phase, Phase::Flushing { second: true } | Phase::Meeting { second: true })
+    }
+
     /// Memory barriers passed.
     pub fn epoch(&self) -> u32 {
         self.interval

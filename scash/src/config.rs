@@ -1,0 +1,122 @@
+//! Settings: read from the environment once, checked, and never looked at raw again.
+
+use crate::error::{Error, Result};
+use crate::fault::PAGE;
+use scash_proto::Transfer;
+
+/// Where the region lies in every rank: far from what the kernel and the loader place by themselves.
+pub(crate) const REGION_BASE: usize = 0x1000_0000_0000;
+/// Bytes of address space that are set aside for shared memory, if `SCASH_REGION` says nothing else. Costs nothing until it is used.
+const DEFAULT_REGION: u64 = 64 << 30;
+/// Most bytes that page numbers of 32 bits, and the address space above [`REGION_BASE`], allow.
+const MOST_REGION: u64 = 8 << 40;
+
+/// What the environment asks for, checked.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) pages: u32,
+    pub(crate) fault: Option<String>,
+    pub(crate) transfer: Transfer,
+    pub(crate) predict: bool,
+    pub(crate) fetch_most: u32,
+    /// Address or name of the interface that a TCP endpoint listens on.
+    pub(crate) interface: String,
+    pub(crate) port: u16,
+}
+
+impl Config {
+    /// Reads the settings that `var` looks up.
+    pub(crate) fn read(var: impl Fn(&str) -> Option<String>) -> Result<Config> {
+        let region = match var("SCASH_REGION") {
+            Some(text) => size("SCASH_REGION", &text)?,
+            None => DEFAULT_REGION,
+        };
+        if region < PAGE as u64 || region > MOST_REGION {
+            return Err(Error::Setting(format!(
+                "SCASH_REGION={region}: the region can have {PAGE} bytes to 8 TiB"
+            )));
+        }
+        let pages = u32::try_from(region.div_ceil(PAGE as u64)).unwrap_or(u32::MAX);
+        let transfer = match var("SCASH_TRANSFER").as_deref() {
+            None | Some("" | "zero-copy") => Transfer::ZeroCopy,
+            Some("message") => Transfer::Message,
+            Some(other) => {
+                return Err(Error::Setting(format!("SCASH_TRANSFER={other}: there are zero-copy and message")));
+            }
+        };
+        let fetch_most = number("SCASH_PREFETCH", var("SCASH_PREFETCH"), 64)?.clamp(1, 1024);
+        Ok(Config {
+            pages,
+            fault: var("SCASH_FAULT").filter(|name| !name.is_empty()),
+            transfer,
+            predict: switch("SCASH_PREDICT", var("SCASH_PREDICT"))?,
+            fetch_most: u32::try_from(fetch_most).unwrap_or(1),
+            interface: var("SCASH_INTERFACE").filter(|t| !t.is_empty()).unwrap_or_else(|| "127.0.0.1".to_owned()),
+            port: u16::try_from(number("SCASH_PORT", var("SCASH_PORT"), 0)?)
+                .map_err(|_| Error::Setting("SCASH_PORT: ports end at 65535".to_owned()))?,
+        })
+    }
+}
+
+fn number(name: &str, text: Option<String>, default: u64) -> Result<u64> {
+    let Some(text) = text.filter(|t| !t.is_empty()) else { return Ok(default) };
+    text.trim().parse().map_err(|_| Error::Setting(format!("{name}={text}: a number is expected")))
+}
+
+fn switch(name: &str, text: Option<String>) -> Result<bool> {
+    match text.as_deref() {
+        None | Some("" | "1" | "on") => Ok(true),
+        Some("0" | "off") => Ok(false),
+        Some(other) => Err(Error::Setting(format!("{name}={other}: on or off is expected"))),
+    }
+}
+
+/// A number of bytes with an optional unit of 1,024: `4096`, `64M`, `16GiB`.
+fn size(name: &str, text: &str) -> Result<u64> {
+    let wrong = || Error::Setting(format!("{name}={text}: a size is expected, such as 512M, 16G or 1T"));
+    let t = text.trim();
+    let digits = t.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match t[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return Err(wrong()),
+    };
+    let n: u64 = digits.trim().parse().map_err(|_| wrong())?;
+    n.checked_mul(1 << shift).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Config> {
+        Config::read(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(read(&[("SCASH_REGION", "64M")]).unwrap().pages, 16_384);
+        assert_eq!(read(&[("SCASH_REGION", "2 GiB")]).unwrap().pages, 524_288);
+        assert_eq!(read(&[("SCASH_REGION", "4097")]).unwrap().pages, 2);
+        assert_eq!(read(&[]).unwrap().pages, 16 << 20);
+    }
+
+    #[test]
+    fn a_setting_that_makes_no_sense_is_named_with_what_would() {
+        for (name, value, hint) in [
+            ("SCASH_REGION", "much", "512M"),
+            ("SCASH_REGION", "0", "4096"),
+            ("SCASH_REGION", "99999999999T", "512M"),
+            ("SCASH_TRANSFER", "pigeon", "zero-copy"),
+            ("SCASH_PREDICT", "maybe", "on or off"),
+            ("SCASH_PORT", "70000", "65535"),
+            ("SCASH_PORT", "x", "number"),
+        ] {
+            let text = read(&[(name, value)]).unwrap_err().to_string();
+            assert!(text.contains(name) && text.contains(hint), "{text}");
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Carrying out the protocol's orders: the only place where [`Node`], frames, twins, the fault engine and the endpoint meet.
+
+use crate::error::Result;
+use crate::fault::{self, FaultEngine, PAGE, Region};
+use crate::frames;
+use crate::twins::Twins;
+use scash_comm::{Caps, Endpoint, Event, GetRange, PutRange, SegmentId};
+use scash_proto::diff::{Changes, Diff, MAX_ENCODED, PageBytes};
+use scash_proto::node::{Input, Node, Outcome, Output, Violation};
+use scash_proto::wire::{Control, Kind, PageBatch, Token};
+use scash_proto::{Access, Pages, Rank, Transfer};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A batch of diffs is sent when it has grown past this, in bytes.
+const BATCH: usize = 48 << 10;
+
+/// What the rank has besides its protocol state: usable without the lock on [`Core`].
+pub(crate) struct House {
+    pub(crate) region: Arc<Region>,
+    pub(crate) engine: Box<dyn FaultEngine>,
+    pub(crate) endpoint: Box<dyn Endpoint>,
+    pub(crate) segment: SegmentId,
+    pub(crate) transfer: Transfer,
+}
+
+/// Protocol state and what its orders work on. Behind one lock.
+pub(crate) struct Core {
+    pub(crate) node: Node,
+    twins: Twins,
+    /// Diffs on their way home, and changes on their way to sharers (transfer by message), by receiver.
+    batches: Vec<Batch>,
+    ranges: Vec<PutRange>,
+    page: Box<PageBytes>,
+    encoded: Vec<u8>,
+}
+
+struct Batch {
+    to: Rank,
+    kind: Kind,
+    bytes: Vec<u8>,
+}
+
+// SAFETY: the raw pointers are those of `ranges`, which is empty whenever nobody executes an order; `Core` has no thread affinity.
+unsafe impl Send for Core {}
+
+/// What an order leaves to its caller.
+pub(crate) enum Step {
+    /// Nothing: on to the next one.
+    Next,
+    /// Fetch these pages, without the lock.
+    Get(Rank, Pages),
+    /// Wait until another thread has fetched the page.
+    Wait(u32),
+    /// The fault is the program's own.
+    Denied,
+    /// The collective call is over.
+    Done(Outcome),
+}
+
+/// A run of pages as engines take it.
+pub(crate) fn span(pages: Pages) -> Range<u32> {
+    pages.first..pages.end()
+}
+
+fn engine_access(access: Access) -> fault::Access {
+    match access {
+        Access::Write => fault::Access::Write,
+        Access::Read | Access::None => fault::Access::Read,
+    }
+}
+
+fn offset(page: u32) -> u64 {
+    u64::from(page) * PAGE as u64
+}
+
+impl House {
+    /// Fetches pages from their home and maps them for reading.
+    pub(crate) fn fetch(&self, from: Rank, pages: Pages) -> Result<()> {
+        let len = pages.count as usize * PAGE;
+        if self.endpoint.caps().contains(Caps::DIRECT) {
+            let mut mapped = Ok(());
+            self.endpoint.read_peer(from.0, self.segment, offset(pages.first), len, &mut |src| {
+                // SAFETY: `read_peer` gives the address of `len` readable bytes, in the peer's runtime view.
+                mapped = unsafe { self.engine.map_copy(span(pages), src, fault::Access::Read) };
+            })?;
+            return Ok(mapped?);
+        }
+        let dst = frames::frame(&self.region, pages.first);
+        let range = GetRange { offset: offset(pages.first), len, dst };
+        // SAFETY: the frames of pages that are being fetched belong to the fetching thread: nobody here has them mapped.
+        unsafe { self.endpoint.get(from.0, self.segment, &[range]) }?;
+        Ok(self.engine.map(span(pages), fault::Access::Read)?)
+    }
+
+    /// Gets one page of a peer into private memory.
+    fn read_page(&self, from: Rank, page: u32, into: &mut PageBytes) -> Result<()> {
+        let range = GetRange { offset: offset(page), len: PAGE, dst: into.as_mut_ptr() };
+        // SAFETY: `into` is a page of private memory, borrowed mutably.
+        Ok(unsafe { self.endpoint.get(from.0, self.segment, &[range]) }?)
+    }
+
+    /// Gives a page again the access that it has, for a fault that found it already served (or swapped out).
+    pub(crate) fn restore(&self, page: u32, access: Access) -> Result<()> {
+        Ok(self.engine.map(span(Pages::one(page)), engine_access(access))?)
+    }
+}
+
+impl Core {
+    pub(crate) fn new(node: Node, twins: Twins) -> Core {
+        Core {
+            node,
+            twins,
+            batches: Vec::new(),
+            ranges: Vec::with_capacity(PAGE),
+            page: Box::new([0; PAGE]),
+            encoded: Vec::with_capacity(MAX_ENCODED),
+        }
+    }
+
+    /// Carries out one order.
+    pub(crate) fn execute(&mut self, house: &House, order: Output) -> Result<Step> {
+        let engine = &house.engine;
+        match order {
+            Output::MapZero(p, access) => engine.map_zero(span(p), engine_access(access))?,
+            Output::Map(p, access) => engine.map(span(p), engine_access(access))?,
+            Output::Protect(p, access) => engine.protect(span(p), engine_access(access))?,
+            Output::Unmap(p) => engine.unmap(span(p))?,
+            Output::Discard(p) => engine.discard(span(p))?,
+            Output::Twin(page) => frames::load(&house.region, page, self.twins.make(page)),
+            Output::DropTwin(page) => self.twins.drop_twin(page),
+            Output::Get { from, pages } => return Ok(Step::Get(from, pages)),
+            Output::Wait(page) => return Ok(Step::Wait(page)),
+            Output::Denied(_) => return Ok(Step::Denied),
+            Output::Done(outcome) => return Ok(Step::Done(outcome)),
+            Output::Diff { page, to, force } => self.diff(house, page, to, force)?,
+            Output::DiffZero { page, to } => self.diff(house, page, to, false)?,
+            Output::Push(page) => self.push(house, page)?,
+            Output::PushWhole { page, except } => self.push_whole(house, page, except)?,
+            Output::Hand { page, to } => self.put_whole(house, page, to)?,
+            Output::PutDiff { page, to } => self.put_diff(house, page, to)?,
+            Output::Refresh { page, from } => self.refresh(house, page, from)?,
+            Output::Control(to, meeting, control) => {
+                house.endpoint.send(to.0, Kind::Control.number(), &[&control.encode(meeting)])?;
+            }
+            Output::Token(to, token) => {
+                house.endpoint.send(to.0, Kind::Token.number(), &[&token.encode()])?;
+            }
+            Output::Flushed => {
+                self.close_batches(house)?;
+                self.node.handle(Input::Flushed)?;
+            }
+        }
+        Ok(Step::Next)
+    }
+
+    /// Compares a page with its twin (zeros if it has none) and appends what differs to the batch for its home.
+    fn diff(&mut self, house: &House, page: u32, to: Rank, force: bool) -> Result<()> {
+        const ZEROS: PageBytes = [0; PAGE];
+        frames::load(&house.region, page, &mut self.page);
+        let twin = self.twins.get(page).map_or(&ZEROS, |t| &*t);
+        let changes = Changes::between(twin, &self.page);
+        let changed = !changes.is_empty();
+        if changed || force {
+            self.encoded.clear();
+            changes.encode(&self.page, &mut self.encoded);
+            self.append(house, to, Kind::Diff, page)?;
+        }
+        self.node.handle(Input::Compared { page, changed })?;
+        Ok(())
+    }
+
+    /// Appends the encoded diff of a page to a batch.
+    fn append(&mut self, house: &House, to: Rank, kind: Kind, page: u32) -> Result<()> {
+        let at = match self.batches.iter().position(|b| b.to == to && b.kind == kind) {
+            Some(at) => at,
+            None => {
+                self.batches.push(Batch { to, kind, bytes: Vec::with_capacity(BATCH + MAX_ENCODED) });
+                self.batches.len() - 1
+            }
+        };
+        let batch = &mut self.batches[at];
+        if batch.bytes.is_empty() {
+            PageBatch::begin(&mut batch.bytes, self.node.meeting());
+        }
+        let encoded = &self.encoded;
+        PageBatch::push(&mut batch.bytes, page, true, |out| {
+            out.extend_from_slice(encoded);
+            encoded.len()
+        });
+        if batch.bytes.len() >= BATCH {
+            house.endpoint.send(to.0, kind.number(), &[&batch.bytes])?;
+            batch.bytes.clear();
+        }
+        Ok(())
+    }
+
+    fn close_batches(&mut self, house: &House) -> Result<()> {
+        for batch in self.batches.iter_mut().filter(|b| !b.bytes.is_empty()) {
+            house.endpoint.send(batch.to.0, batch.kind.number(), &[&batch.bytes])?;
+            batch.bytes.clear();
+        }
+        Ok(())
+    }
+
+    /// Compares a home page with its twin and brings what differs to its sharers and to the twin.
+    fn push(&mut self, house: &House, page: u32) -> Result<()> {
+        frames::load(&house.region, page, &mut self.page);
+        let Some(twin) = self.twins.get(page) else {
+            self.node.handle(Input::Compared { page, changed: false })?;
+            return Ok(());
+        };
+        let changes = Changes::between(twin, &self.page);
+        let changed = !changes.is_empty();
+        if changed {
+            *twin = *self.page;
+            match house.transfer {
+                Transfer::ZeroCopy => self.put_changes(house, page, &changes)?,
+                Transfer::Message => {
+                    self.encoded.clear();
+                    changes.encode(&self.page, &mut self.encoded);
+                    self.send_to_sharers(house, page, None)?;
+                }
+            }
+        }
+        self.node.handle(Input::Compared { page, changed })?;
+        Ok(())
+    }
+
+    /// Lists the changed runs of a page as ranges of a put from its own frame.
+    fn list_changes(&mut self, house: &House, page: u32, changes: &Changes) {
+        let frame = frames::frame(&house.region, page);
+        self.ranges.clear();
+        self.ranges.extend(changes.runs().map(|run| PutRange {
+            offset: offset(page) + u64::from(run.offset),
+            len: usize::from(run.len),
+            src: frame.wrapping_add(usize::from(run.offset)).cast_const(),
+        }));
+    }
+
+    fn put_changes(&mut self, house: &House, page: u32, changes: &Changes) -> Result<()> {
+        self.list_changes(house, page, changes);
+        for to in self.node.update_sharers(page) {
+            // SAFETY: the ranges lie in the page's frame, which stays mapped; this rank is in the barrier, so nobody writes it before
+            // the caller's flush.
+            unsafe { house.endpoint.put(to.0, house.segment, &self.ranges) }?;
+        }
+        self.ranges.clear();
+        Ok(())
+    }
+
+    /// Appends the encoded changes of a page to the batches for its sharers.
+    fn send_to_sharers(&mut self, house: &House, page: u32, except: Option<Rank>) -> Result<()> {
+        let sharers: Vec<Rank> = self.node.update_sharers(page).filter(|&r| Some(r) != except).collect();
+        sharers.into_iter().try_for_each(|to| self.append(house, to, Kind::Update, page))
+    }
+
+    fn push_whole(&mut self, house: &House, page: u32, except: Option<Rank>) -> Result<()> {
+        match house.transfer {
+            Transfer::ZeroCopy => {
+                let sharers = self.node.update_sharers(page).filter(|&r| Some(r) != except);
+                for to in sharers {
+                    put_page(house, page, to)?;
+                }
+                Ok(())
+            }
+            Transfer::Message => {
+                frames::load(&house.region, page, &mut self.page);
+                self.encoded.clear();
+                Changes::ALL.encode(&self.page, &mut self.encoded);
+                self.send_to_sharers(house, page, except)
+            }
+        }
+    }
+
+    fn put_whole(&mut self, house: &House, page: u32, to: Rank) -> Result<()> {
+        put_page(house, page, to)
+    }
+
+    /// Puts what differs from the twin into the home's frame and into the twin. The caller fences.
+    fn put_diff(&mut self, house: &House, page: u32, to: Rank) -> Result<()> {
+        frames::load(&house.region, page, &mut self.page);
+        let Some(twin) = self.twins.get(page) else { return Ok(()) };
+        let changes = Changes::between(twin, &self.page);
+        *twin = *self.page;
+        self.list_changes(house, page, &changes);
+        // SAFETY: the ranges lie in the page's frame, which stays mapped. Should the program write them before the flush, the
+        // home gets the newer bytes, which the next comparison finds as well.
+        unsafe { house.endpoint.put(to.0, house.segment, &self.ranges) }?;
+        self.ranges.clear();
+        house.endpoint.flush()?;
+        Ok(())
+    }
+
+    /// Gets the page from its home; where page and twin agree, takes the home's bytes into both.
+    fn refresh(&mut self, house: &House, page: u32, from: Rank) -> Result<()> {
+        let mut theirs = [0; PAGE];
+        house.read_page(from, page, &mut theirs)?;
+        frames::load(&house.region, page, &mut self.page);
+        let own = match self.twins.get(page) {
+            Some(twin) => Changes::between(twin, &self.page),
+            None => Changes::between(&self.page, &self.page),
+        };
+        let mut next = 0;
+        for run in own.runs() {
+            let range = run.range();
+            frames::store(&house.region, page, next, &theirs[next..range.start]);
+            theirs[range.clone()].copy_from_slice(&self.twin_bytes(page)[range.clone()]);
+            next = range.end;
+        }
+        frames::store(&house.region, page, next, &theirs[next..]);
+        if let Some(twin) = self.twins.get(page) {
+            *twin = theirs;
+        }
+        Ok(())
+    }
+
+    fn twin_bytes(&mut self, page: u32) -> &PageBytes {
+        self.twins.make(page)
+    }
+
+    /// Takes what a peer sent.
+    pub(crate) fn take(&mut self, house: &House, event: Event<'_>) -> Result<()> {
+        let (from, kind, payload) = match event {
+            Event::Message { from, kind, payload } => (Rank(from), kind, payload),
+            Event::Down { rank } => {
+                let why = "it ended, or its connection broke; its end is reported by scash run".to_owned();
+                return Err(scash_comm::Error::Down { rank, why }.into());
+            }
+        };
+        match Kind::from_number(kind) {
+            Some(Kind::Token) => self.node.handle(Input::Token(from, Token::decode(payload)?))?,
+            Some(Kind::Control) => {
+                let (meeting, control) = Control::decode(payload)?;
+                self.node.handle(Input::Control(from, meeting, control))?;
+            }
+            Some(kind @ (Kind::Diff | Kind::Update)) => self.merge(house, from, kind, payload)?,
+            None => return Err(Violation { rank: from, what: "a message of no known kind" }.into()),
+        }
+        Ok(())
+    }
+
+    /// Merges a batch of diffs or updates into frames, and into twins where there are some, so that they are not
+    /// taken for this rank's own writes.
+    fn merge(&mut self, house: &House, from: Rank, kind: Kind, payload: &[u8]) -> Result<()> {
+        let (meeting, pages) = PageBatch::read(payload)?;
+        for item in pages {
+            let (page, bytes) = item?;
+            let diff = Diff::parse(bytes).map_err(|_| Violation { rank: from, what: "a malformed diff" })?;
+            self.node.handle(match kind {
+                Kind::Update => Input::Update(from, meeting, page),
+                _ => Input::Diff(from, meeting, page),
+            })?;
+            frames::merge(&house.region, page, &diff);
+            if let Some(twin) = self.twins.get(page) {
+                diff.apply(twin);
+            }
+        }
+        self.node.batch_taken()?;
+        Ok(())
+    }
+}
+
+fn put_page(house: &House, page: u32, to: Rank) -> Result<()> {
+    let src = frames::frame(&house.region, page).cast_const();
+    let range = PutRange { offset: offset(page), len: PAGE, src };
+    // SAFETY: the page's frame stays mapped; all ranks are in the barrier, so nobody writes it before the caller's flush.
+    Ok(unsafe { house.endpoint.put(to.0, house.segment, &[range]) }?)
+}

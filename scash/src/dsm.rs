@@ -1,0 +1,128 @@
+//! The typed interface: a job seen from one of its ranks.
+
+use crate::error::Result;
+use crate::partition::Partition;
+use crate::runtime::{self, Runtime};
+use crate::shared::{Plain, SharedSlice};
+use crate::stats::Stats;
+use scash_proto::{AllocOptions, Protocol};
+use std::marker::PhantomData;
+
+/// This rank's part in a job. There is one a process, and it belongs to one thread.
+///
+/// References into shared memory are borrowed from it, and [`barrier`](Self::barrier) borrows it mutably: so no reference outlives
+/// the interval in which it was made.
+///
+/// ```compile_fail
+/// # fn f(dsm: &mut scash::Dsm, field: &mut scash::Partition<f64>) -> scash::Result<()> {
+/// let parts = field.parts(dsm);
+/// dsm.barrier()?; // error: `parts` still borrows it
+/// parts.mine[0] = 1.0;
+/// # Ok(()) }
+/// ```
+pub struct Dsm {
+    runtime: &'static Runtime,
+    /// One thread makes the collective calls.
+    _thread: PhantomData<*mut ()>,
+}
+
+impl std::fmt::Debug for Dsm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dsm").field("rank", &self.rank()).field("size", &self.size()).finish_non_exhaustive()
+    }
+}
+
+impl Dsm {
+    /// Joins the job that `scash run` started this process for. Once a process.
+    ///
+    /// # Errors
+    /// Not started by `scash run`; settings that make no sense; ranks that run different programs; no fault engine; no memory.
+    pub fn init() -> Result<Dsm> {
+        Ok(Dsm { runtime: runtime::init()?, _thread: PhantomData })
+    }
+
+    /// This rank, from 0.
+    pub fn rank(&self) -> usize {
+        self.runtime.rank() as usize
+    }
+
+    /// Number of ranks.
+    pub fn size(&self) -> usize {
+        self.runtime.size() as usize
+    }
+
+    /// Threads that the user asked for in each rank (`scash run --threads`). The program starts them.
+    pub fn threads(&self) -> usize {
+        self.runtime.threads() as usize
+    }
+
+    /// The untyped interface.
+    pub fn runtime(&self) -> &'static Runtime {
+        self.runtime
+    }
+
+    /// The memory barrier: returns when all ranks have called it; then each sees what any wrote before.
+    pub fn barrier(&mut self) -> Result<()> {
+        self.runtime.barrier()
+    }
+
+    /// Allocates `len` zeroed values that all ranks share, at one address. Collective. Pages have their home where they are touched first.
+    pub fn alloc<T: Plain>(&mut self, len: usize) -> Result<SharedSlice<T>> {
+        self.alloc_with(len, AllocOptions::default())
+    }
+
+    /// As [`alloc`](Self::alloc), with a say in placement, protocol and coherence block.
+    pub fn alloc_with<T: Plain>(&mut self, len: usize, options: AllocOptions) -> Result<SharedSlice<T>> {
+        let bytes = len.saturating_mul(size_of::<T>());
+        Ok(SharedSlice::new(self.runtime.alloc(bytes, options)?.cast(), len))
+    }
+
+    /// Frees what `alloc` returned. Collective.
+    pub fn free<T: Plain>(&mut self, slice: SharedSlice<T>) -> Result<()> {
+        self.runtime.free(slice.as_ptr().cast())
+    }
+
+    /// Allocates `len` values of which each rank owns a contiguous part. Collective.
+    pub fn partition<T: Plain>(&mut self, len: usize) -> Result<Partition<T>> {
+        Partition::new(self, len)
+    }
+
+    /// The home of the page that holds element `index`; `None` while nobody has touched it.
+    pub fn home<T: Plain>(&self, slice: SharedSlice<T>, index: usize) -> Result<Option<usize>> {
+        let home = self.runtime.home(slice.address(index..index + 1)?.0)?;
+        Ok(home.map(|rank| rank as usize))
+    }
+
+    /// From the next memory barrier on, `rank` is the home of the pages of these elements.
+    pub fn set_home<T: Plain>(&mut self, slice: SharedSlice<T>, elements: std::ops::Range<usize>, rank: usize) -> Result<()> {
+        let (address, bytes) = slice.address(elements)?;
+        self.runtime.set_home(address, bytes, u32::try_from(rank).unwrap_or(u32::MAX))
+    }
+
+    /// From now on, copies of this allocation are kept coherent by `protocol`. To be called by all ranks.
+    pub fn set_protocol<T: Plain>(&mut self, slice: SharedSlice<T>, protocol: Protocol) -> Result<()> {
+        self.runtime.set_protocol(slice.as_ptr().cast(), protocol)
+    }
+
+    /// Brings this rank's changes to their homes before the next memory barrier.
+    pub fn write_back<T: Plain>(&mut self, slice: SharedSlice<T>, elements: std::ops::Range<usize>) -> Result<()> {
+        let (address, bytes) = slice.address(elements)?;
+        self.runtime.write_back(address, bytes)
+    }
+
+    /// Brings cached pages up to what their homes hold now; what this rank wrote stays.
+    pub fn read_home<T: Plain>(&mut self, slice: SharedSlice<T>, elements: std::ops::Range<usize>) -> Result<()> {
+        let (address, bytes) = slice.address(elements)?;
+        self.runtime.read_home(address, bytes)
+    }
+
+    /// What this rank has counted and timed so far.
+    pub fn stats(&self) -> Stats {
+        self.runtime.stats()
+    }
+
+    /// Ends this rank's part in the job, together with all others.
+    pub fn finalize(self) -> Result<()> {
+        self.runtime.finalize()
+    }
+}

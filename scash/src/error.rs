@@ -1,0 +1,71 @@
+//! What can go wrong, in words that tell the user what to do.
+
+use scash_proto::wire::Attendance;
+
+/// Why a call of the library failed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A setting has a value that cannot be used.
+    #[error("{0}")]
+    Setting(String),
+    /// An argument cannot be used.
+    #[error("{0}")]
+    Argument(String),
+    /// The system or the launcher refused something when the job was joined.
+    #[error("cannot join the job: {0}")]
+    Join(String),
+    /// There is no room in the region.
+    #[error("{0}")]
+    OutOfSpace(String),
+    /// Ranks made different collective calls.
+    #[error("{0}")]
+    Mismatch(String),
+    /// The job cannot go on: a rank is gone, or what holds the shared memory failed. Every later call says the same.
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// Result of a call of the library.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl From<crate::fault::EngineError> for Error {
+    fn from(e: crate::fault::EngineError) -> Self {
+        Error::Broken(e.to_string())
+    }
+}
+
+impl From<scash_comm::Error> for Error {
+    fn from(e: scash_comm::Error) -> Self {
+        Error::Broken(e.to_string())
+    }
+}
+
+impl From<scash_proto::node::Violation> for Error {
+    fn from(e: scash_proto::node::Violation) -> Self {
+        Error::Broken(e.to_string())
+    }
+}
+
+impl From<scash_proto::codec::Malformed> for Error {
+    fn from(e: scash_proto::codec::Malformed) -> Self {
+        Error::Broken(e.to_string())
+    }
+}
+
+/// Two ranks came to a meeting for different things.
+pub(crate) fn mismatch(span: [Attendance; 2]) -> Error {
+    let [a, b] = span.map(|who| format!("{} called {}", who.rank, call(who.purpose.0)));
+    Error::Mismatch(format!(
+        "ranks made different collective calls: {a}, {b}; all ranks must make the same calls in the same order with the same arguments"
+    ))
+}
+
+fn call(purpose: [u64; 4]) -> String {
+    match purpose {
+        [0, ..] => "dsm_barrier".to_owned(),
+        [1, bytes, ..] => format!("dsm_alloc of {bytes} bytes (or with other options)"),
+        [2, page, ..] => format!("dsm_free of the allocation at page {page}"),
+        _ => "dsm_finalize".to_owned(),
+    }
+}

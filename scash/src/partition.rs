@@ -1,0 +1,92 @@
+//! A shared array of which each rank owns a part: safe, without a word of `unsafe` in the program.
+//!
+//! The array exists twice. In an interval each rank writes its part of the *next* state and reads anything of the *present* one, which nobody writes; at
+//! [`Partition::publish`] the two change roles. So what is read is what the last barrier made public, whatever the
+//! other ranks are writing, and no two references ever lead to the same value.
+
+use crate::dsm::Dsm;
+use crate::error::{Error, Result};
+use crate::shared::{Plain, SharedSlice};
+use std::ops::Range;
+
+/// An array of `T` of which each rank owns one contiguous part.
+#[derive(Debug)]
+pub struct Partition<T: Plain> {
+    states: [SharedSlice<T>; 2],
+    /// Which of the two is the present state.
+    present: usize,
+    mine: Range<usize>,
+}
+
+/// One interval's view of a [`Partition`].
+#[derive(Debug)]
+pub struct Parts<'a, T> {
+    /// This rank's part of the next state, to be written. It holds what this rank wrote two publications ago.
+    pub mine: &'a mut [T],
+    /// This rank's part of the present state.
+    pub old: &'a [T],
+    /// What lies before this rank's part, as of the last publication.
+    pub before: &'a [T],
+    /// What lies behind it.
+    pub after: &'a [T],
+    /// Index of the first value of `mine` in the whole.
+    pub start: usize,
+}
+
+impl<T: Plain> Partition<T> {
+    pub(crate) fn new(dsm: &mut Dsm, len: usize) -> Result<Partition<T>> {
+        if size_of::<T>() == 0 {
+            return Err(Error::Argument("a partition of values that have no bytes".to_owned()));
+        }
+        let states = [dsm.alloc(len)?, dsm.alloc(len)?];
+        let bound = |rank: usize| rank * len / dsm.size();
+        Ok(Partition { states, present: 0, mine: bound(dsm.rank())..bound(dsm.rank() + 1) })
+    }
+
+    /// Number of values in the whole.
+    pub fn len(&self) -> usize {
+        self.states[0].len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.states[0].is_empty()
+    }
+
+    /// The part that this rank owns.
+    pub fn mine(&self) -> Range<usize> {
+        self.mine.clone()
+    }
+
+    /// The two states for this interval: write `mine`, read everything else.
+    pub fn parts<'a>(&'a mut self, dsm: &'a Dsm) -> Parts<'a, T> {
+        let (present, next) = (self.states[self.present], self.states[1 - self.present]);
+        let (start, end) = (self.mine.start, self.mine.end);
+        // SAFETY: the present state is written by nobody before `publish`: only `mine` is handed out for writing, and it is of the other state.
+        let read = |range: Range<usize>| unsafe { present.slice(dsm, range) };
+        // SAFETY: this part of the next state belongs to this rank alone (parts are disjoint), and `self` is borrowed mutably.
+        let mine = unsafe { next.slice_mut(dsm, self.mine.clone()) };
+        Parts { mine, old: read(start..end), before: read(0..start), after: read(end..present.len()), start }
+    }
+
+    /// The whole present state.
+    pub fn all<'a>(&'a self, dsm: &'a Dsm) -> &'a [T] {
+        let present = self.states[self.present];
+        // SAFETY: the present state is written by nobody before the next `publish`.
+        unsafe { present.slice(dsm, 0..present.len()) }
+    }
+
+    /// Makes what every rank wrote the present state. Collective: this is a memory barrier.
+    pub fn publish(&mut self, dsm: &mut Dsm) -> Result<()> {
+        dsm.barrier()?;
+        self.present = 1 - self.present;
+        Ok(())
+    }
+
+    /// Frees the array. Collective.
+    pub fn free(self, dsm: &mut Dsm) -> Result<()> {
+        let [a, b] = self.states;
+        dsm.free(a)?;
+        dsm.free(b)
+    }
+}

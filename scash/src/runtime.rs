@@ -1,0 +1,477 @@
+//! The rank's runtime: one a process, from `init` to `finalize`. The untyped interface that the Rust and C APIs stand on.
+
+use crate::config::{Config, REGION_BASE};
+use crate::core::{Core, House, Step};
+use crate::error::{Error, Result, mismatch};
+use crate::fault::{self, PAGE, Region, Verdict};
+use crate::serve;
+use crate::stats::{BarrierTime, Stats};
+use crate::twins::Twins;
+use scash_comm::boot::{Identity, Member};
+use scash_comm::shm::{ShmEndpoint, ShmOptions};
+use scash_comm::tcp::{TcpEndpoint, TcpOptions};
+use scash_comm::{Caps, Endpoint, Exchange, LocalSegment};
+use scash_proto::node::{Collective, Input, Node, Outcome, Output};
+use scash_proto::{Access, AllocOptions, Pages, Protocol, Rank};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Number of the agreement between ranks: what is sent, and what lies in shared memory. Raised whenever either changes.
+const ABI: u32 = 1;
+/// Longest sleep of a thread that waits in a barrier, so that it notices what no message tells.
+const NAP: Duration = Duration::from_millis(10);
+
+/// The providers that `scash run --provider` and `SCASH_PROVIDER` can name.
+pub const PROVIDERS: [&str; 2] = ["shm", "tcp"];
+
+/// A rank of a running job.
+pub struct Runtime {
+    pub(crate) house: House,
+    pub(crate) core: Mutex<Core>,
+    /// Signals taken for faults in shared memory.
+    pub(crate) faults: AtomicU64,
+    member: Mutex<Member>,
+    /// Keeps the signal handler in place; dropped first at the end.
+    handler: Mutex<Option<fault::Handler>>,
+    rank: u32,
+    size: u32,
+    threads: u32,
+    finalized: AtomicBool,
+    /// Why no further call can succeed.
+    broken: Mutex<Option<Error>>,
+    clock: Mutex<BarrierTime>,
+}
+
+/// The process's runtime, for its fault handler. Set once and never freed: a thread may be in the handler at any time.
+static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The process's runtime, if it has joined a job.
+pub(crate) fn current() -> Option<&'static Runtime> {
+    // SAFETY: the pointer is null or that of a box that was leaked by `init`.
+    unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }
+}
+
+/// A lock that a panic elsewhere does not take away from us.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Joins the job that this process was started for by `scash run`. Once a process.
+///
+/// # Errors
+/// Not started by the launcher, settings that make no sense, a rank that runs another program, no fault engine, no memory.
+pub fn init() -> Result<&'static Runtime> {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    let config = Config::read(|name| std::env::var(name).ok())?;
+    let mut member = Member::from_env().map_err(join)?;
+    if STARTED.swap(true, Ordering::Relaxed) {
+        return Err(Error::Join("this process has joined a job before; that can be done once".to_owned()));
+    }
+    let identity = Identity::of_this_program(env!("CARGO_PKG_VERSION"), ABI)
+        .map_err(|e| Error::Join(format!("cannot read this program's own file: {e}")))?;
+    member.hello(&identity).map_err(join)?;
+    let kind = fault::choose(config.fault.as_deref()).map_err(|e| Error::Setting(e.to_string()))?;
+    let region = Arc::new(Region::create(REGION_BASE, config.pages)?);
+    let engine = fault::open(kind, region.clone())?;
+    let endpoint = endpoint(&mut member, &config)?;
+    let local = LocalSegment {
+        base: region.runtime_base(),
+        len: region.pages() as usize * PAGE,
+        fd: region.fd().as_raw_fd(),
+    };
+    // SAFETY: the region's runtime view stays mapped as long as the runtime, which is never freed; frames are only reached by raw pointers.
+    let segment = unsafe { endpoint.register(&mut member, local) }.map_err(join)?;
+    let (rank, size) = (endpoint.rank(), endpoint.size());
+    let node = Node::new(node_config(&config, rank, size, endpoint.caps()));
+    let twins = Twins::new(config.pages).map_err(|e| Error::Join(format!("no address space for twins: {e}")))?;
+    let house = House { region, engine, endpoint, segment, transfer: config.transfer };
+    let threads = member.threads();
+    let runtime = Box::leak(Box::new(Runtime {
+        house,
+        core: Mutex::new(Core::new(node, twins)),
+        faults: AtomicU64::new(0),
+        member: Mutex::new(member),
+        handler: Mutex::new(None),
+        rank,
+        size,
+        threads,
+        finalized: AtomicBool::new(false),
+        broken: Mutex::new(None),
+        clock: Mutex::new(BarrierTime::default()),
+    }));
+    RUNTIME.store(runtime, Ordering::Release);
+    let handler = fault::install(&runtime.house.region, kind, serve::fault)?;
+    *lock(&runtime.handler) = Some(handler);
+    Ok(runtime)
+}
+
+fn join(e: scash_comm::Error) -> Error {
+    Error::Join(e.to_string())
+}
+
+fn node_config(config: &Config, rank: u32, size: u32, caps: Caps) -> scash_proto::Config {
+    let direct = caps.contains(Caps::DIRECT);
+    scash_proto::Config {
+        rank: Rank(rank),
+        size,
+        pages: config.pages,
+        puts_at_once: direct,
+        transfer: config.transfer,
+        // Where a fetch is a round trip, a few more pages cost little beside it.
+        fetch_first: if direct { 1 } else { 8.min(config.fetch_most) },
+        fetch_most: config.fetch_most,
+        predict: config.predict,
+    }
+}
+
+fn endpoint(member: &mut Member, config: &Config) -> Result<Box<dyn Endpoint>> {
+    let page = member.page().clone();
+    let size = member.size();
+    let alive = Arc::new(move |rank: u32| page.alive(rank) || !died(&page, rank));
+    match member.provider() {
+        "shm" | "" => {
+            let options = ShmOptions { alive: Some(alive), ..ShmOptions::default() };
+            Ok(Box::new(ShmEndpoint::new(member, options).map_err(join)?))
+        }
+        "tcp" => {
+            let options = TcpOptions {
+                bind: config.interface.clone(),
+                port: config.port,
+                ranks_here: size,
+                ..TcpOptions::default()
+            };
+            Ok(Box::new(TcpEndpoint::new(member, &options).map_err(join)?))
+        }
+        other => {
+            let all = PROVIDERS.join(" and ");
+            Err(Error::Setting(format!("SCASH_PROVIDER={other}: there is no such provider; there are {all}")))
+        }
+    }
+}
+
+/// Whether a rank ended without having finished in order.
+fn died(page: &scash_comm::boot::JobPage, rank: u32) -> bool {
+    !matches!(
+        page.state(rank),
+        scash_comm::boot::RankState::Running | scash_comm::boot::RankState::Finalized
+    )
+}
+
+/// Which part of the memory barrier an order belongs to; `None` for those that belong to wherever they come up.
+fn part_of(order: &Output) -> Option<Part> {
+    match order {
+        Output::Diff { .. } | Output::DiffZero { .. } => Some(Part::Diff),
+        Output::Push(_) | Output::PushWhole { .. } | Output::Hand { .. } => Some(Part::Update),
+        Output::Protect(..) | Output::Unmap(_) | Output::Discard(_) => Some(Part::Update),
+        _ => None,
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Sync,
+    Diff,
+    Update,
+}
+
+/// A stop watch over the barrier's parts that looks at the clock only when the part changes.
+struct Laps {
+    part: Part,
+    since: Instant,
+    time: BarrierTime,
+}
+
+impl Laps {
+    fn start() -> Laps {
+        Laps { part: Part::Diff, since: Instant::now(), time: BarrierTime::default() }
+    }
+
+    fn enter(&mut self, part: Part) {
+        if part != self.part {
+            self.stop();
+            self.part = part;
+        }
+    }
+
+    fn stop(&mut self) {
+        let now = Instant::now();
+        let lap = now - self.since;
+        self.since = now;
+        match self.part {
+            Part::Sync => self.time.sync += lap,
+            Part::Diff => self.time.diff += lap,
+            Part::Update => self.time.update += lap,
+        }
+    }
+}
+
+impl Runtime {
+    /// This rank, from 0.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Number of ranks.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Application threads that the user asked for in each rank (`scash run --threads`).
+    pub fn threads(&self) -> u32 {
+        self.threads
+    }
+
+    /// Name of the fault engine.
+    pub fn engine(&self) -> &'static str {
+        self.house.engine.name()
+    }
+
+    /// Name of the provider.
+    pub fn provider(&self) -> &'static str {
+        self.house.endpoint.provider()
+    }
+
+    /// Memory barriers passed.
+    pub fn epoch(&self) -> u32 {
+        lock(&self.core).node.epoch()
+    }
+
+    /// The memory barrier: returns when all ranks have called it, and then every rank sees what any wrote before. One thread of each rank
+    /// calls it, while no other thread of the rank touches shared memory.
+    pub fn barrier(&self) -> Result<()> {
+        self.collective(Collective::Barrier).map(drop)
+    }
+
+    /// Allocates shared memory, zeroed, at the same address on every rank. Collective, and includes a memory barrier.
+    pub fn alloc(&self, bytes: usize, options: AllocOptions) -> Result<*mut u8> {
+        if bytes == 0 {
+            return Err(Error::Argument("dsm_alloc of 0 bytes: ask for at least one".to_owned()));
+        }
+        let most = self.house.region.pages();
+        if options.block == 0 || options.block > most {
+            return Err(Error::Argument(format!(
+                "a coherence block of {} pages: 1 to {most} are possible",
+                options.block
+            )));
+        }
+        options.placement.check(self.size).map_err(|e| Error::Argument(e.to_string()))?;
+        match self.collective(Collective::Alloc(bytes as u64, options))? {
+            Outcome::Allocated(pages) => Ok(self.address(pages.first)),
+            Outcome::OutOfSpace(e) => Err(Error::OutOfSpace(format!(
+                "{bytes} bytes of shared memory asked for: {e}; raise SCASH_REGION (now {} MiB)",
+                u64::from(most) * PAGE as u64 >> 20
+            ))),
+            Outcome::Done | Outcome::Mismatch(_) => Err(Error::Broken("the allocation had no outcome".to_owned())),
+        }
+    }
+
+    /// Frees what `alloc` returned. Collective. Whoever touches it afterwards dies of a segmentation fault.
+    pub fn free(&self, address: *const u8) -> Result<()> {
+        let page = self.first_page(address)?;
+        self.collective(Collective::Free(page)).map(drop)
+    }
+
+    fn address(&self, page: u32) -> *mut u8 {
+        self.house.region.app_base().wrapping_add(page as usize * PAGE)
+    }
+
+    /// The page at which an allocation begins that begins at this address.
+    fn first_page(&self, address: *const u8) -> Result<u32> {
+        let wild = |why: &str| {
+            Error::Argument(format!("{address:p} {why}: give an address that dsm_alloc returned and dsm_free did not take"))
+        };
+        let page = self.house.region.page_of(address as usize).ok_or_else(|| wild("is not shared memory"))?;
+        let core = lock(&self.core);
+        let a = core.node.allocation(page).ok_or_else(|| wild("is not allocated"))?;
+        if a.first != page || !(address as usize).is_multiple_of(PAGE) {
+            return Err(wild("lies inside an allocation, not at its beginning"));
+        }
+        Ok(page)
+    }
+
+    /// The pages that a range of bytes touches; they must belong to one allocation.
+    fn pages_of(&self, core: &Core, address: *const u8, len: usize) -> Result<Pages> {
+        let outside = || {
+            Error::Argument(format!("{len} bytes at {address:p} are not within one allocation of shared memory"))
+        };
+        let last = (address as usize).checked_add(len.max(1) - 1).ok_or_else(outside)?;
+        let first = self.house.region.page_of(address as usize).ok_or_else(outside)?;
+        let last = self.house.region.page_of(last).ok_or_else(outside)?;
+        let a = core.node.allocation(first).ok_or_else(outside)?;
+        if !a.range().contains(&last) {
+            return Err(outside());
+        }
+        Ok(Pages { first, count: last - first + 1 })
+    }
+
+    /// The home of the page that holds `address`; `None` while nobody has touched it.
+    pub fn home(&self, address: *const u8) -> Result<Option<u32>> {
+        let core = lock(&self.core);
+        let pages = self.pages_of(&core, address, 1)?;
+        Ok(core.node.home(pages.first).map(|r| r.0))
+    }
+
+    /// From the next memory barrier on, `rank` is the home of all pages that the range touches. Any rank may ask for it.
+    pub fn set_home(&self, address: *const u8, len: usize, rank: u32) -> Result<()> {
+        if rank >= self.size {
+            return Err(Error::Argument(format!("rank {rank} as a home: there are ranks 0 to {}", self.size - 1)));
+        }
+        let mut core = lock(&self.core);
+        let pages = self.pages_of(&core, address, len)?;
+        Ok(core.node.handle(Input::SetHome(pages, Rank(rank)))?)
+    }
+
+    /// From now on the copies that this rank has of the allocation at `address` are kept coherent by `protocol`. To be called by all ranks.
+    pub fn set_protocol(&self, address: *const u8, protocol: Protocol) -> Result<()> {
+        let mut core = lock(&self.core);
+        let pages = self.pages_of(&core, address, 1)?;
+        Ok(core.node.handle(Input::SetProtocol(pages.first, protocol))?)
+    }
+
+    /// Brings this rank's changes of the range to the homes of its pages now, before the next memory barrier.
+    pub fn write_back(&self, address: *const u8, len: usize) -> Result<()> {
+        let pages = self.pages_of(&lock(&self.core), address, len)?;
+        self.guarded(|| {
+            let mut homes = Vec::new();
+            let mut core = lock(&self.core);
+            core.node.handle(Input::WriteBack(pages))?;
+            while let Some(order) = core.node.poll_output() {
+                if let Output::PutDiff { to, .. } = order
+                    && !homes.contains(&to)
+                {
+                    homes.push(to);
+                }
+                core.execute(&self.house, order)?;
+            }
+            drop(core);
+            homes.into_iter().try_for_each(|to| Ok(self.house.endpoint.fence(to.0)?))
+        })
+    }
+
+    /// Brings the cached pages of the range up to what their homes hold now; what this rank wrote in them stays.
+    pub fn read_home(&self, address: *const u8, len: usize) -> Result<()> {
+        let pages = self.pages_of(&lock(&self.core), address, len)?;
+        self.guarded(|| {
+            let mut core = lock(&self.core);
+            core.node.handle(Input::ReadHome(pages))?;
+            while let Some(order) = core.node.poll_output() {
+                core.execute(&self.house, order)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Fetches or maps all pages of the range for reading (or writing), as if each had been touched.
+    pub fn touch(&self, address: *const u8, len: usize, write: bool) -> Result<()> {
+        let pages = self.pages_of(&lock(&self.core), address, len)?;
+        let want = if write { Access::Write } else { Access::Read };
+        self.guarded(|| {
+            for page in pages.iter() {
+                if serve::serve(self, page, want)? == Verdict::NotOurs {
+                    return Err(Error::Argument(format!("page {page} is not allocated any more")));
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Ends this rank's part in the job, together with all others. Shared memory is not to be touched any more.
+    pub fn finalize(&self) -> Result<()> {
+        if self.finalized.load(Ordering::Relaxed) {
+            return Err(Error::Argument("dsm_finalize was called before".to_owned()));
+        }
+        self.collective(Collective::Finalize)?;
+        self.finalized.store(true, Ordering::Relaxed);
+        lock(&self.member).finalized().map_err(join)?;
+        *lock(&self.handler) = None;
+        Ok(())
+    }
+
+    /// Whether `finalize` was called.
+    pub fn is_finalized(&self) -> bool {
+        self.finalized.load(Ordering::Relaxed)
+    }
+
+    /// What this rank has counted and timed so far.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            protocol: lock(&self.core).node.counters(),
+            traffic: self.house.endpoint.traffic(),
+            barrier: *lock(&self.clock),
+            faults: self.faults.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Runs something that no call can succeed after if it fails.
+    fn guarded<T>(&self, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        if self.is_finalized() {
+            return Err(Error::Argument("shared memory is gone: dsm_finalize was called".to_owned()));
+        }
+        if let Some(e) = &*lock(&self.broken) {
+            return Err(e.clone());
+        }
+        let result = run();
+        if let Err(e @ (Error::Broken(_) | Error::Mismatch(_))) = &result {
+            *lock(&self.broken) = Some(e.clone());
+        }
+        result
+    }
+
+    fn collective(&self, call: Collective) -> Result<Outcome> {
+        self.guarded(|| {
+            let mut laps = Laps::start();
+            let result = self.meet(call, &mut laps);
+            laps.stop();
+            let mut clock = lock(&self.clock);
+            clock.sync += laps.time.sync;
+            clock.diff += laps.time.diff;
+            clock.update += laps.time.update;
+            drop(clock);
+            match result? {
+                Outcome::Mismatch(span) => Err(mismatch(span)),
+                outcome => Ok(outcome),
+            }
+        })
+    }
+
+    /// Carries out orders and takes what arrives until the collective call is over.
+    fn meet(&self, call: Collective, laps: &mut Laps) -> Result<Outcome> {
+        let mut core = lock(&self.core);
+        core.node.handle(Input::Arrive(call))?;
+        let mut turn = 0;
+        loop {
+            while let Some(order) = core.node.poll_output() {
+                if let Some(part) = part_of(&order) {
+                    laps.enter(part);
+                }
+                if let Step::Done(outcome) = core.execute(&self.house, order)? {
+                    // Tokens of the last round may still wait to leave.
+                    self.house.endpoint.flush()?;
+                    return Ok(outcome);
+                }
+            }
+            if turn == 0 {
+                self.house.endpoint.flush()?;
+                laps.enter(if core.node.in_second_meeting() { Part::Update } else { Part::Sync });
+            }
+            let mut taken = Ok(());
+            let events = self.house.endpoint.poll(&mut |event| {
+                if taken.is_ok() {
+                    taken = core.take(&self.house, event);
+                }
+            })?;
+            taken?;
+            if events > 0 {
+                turn = 0;
+            } else {
+                // Another thread that faults is let in while this one waits.
+                drop(core);
+                self.house.endpoint.idle(turn, NAP);
+                turn = turn.saturating_add(1);
+                core = lock(&self.core);
+            }
+        }
+    }
+}

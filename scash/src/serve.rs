@@ -1,0 +1,120 @@
+//! Serving a fault, in the thread that took it.
+//!
+//! fault → page table → protocol → (fetch) → access given → return. Nothing here allocates on its way to success.
+
+use crate::core::Step;
+use crate::error::Result;
+use crate::fault::{self, Verdict};
+use crate::runtime::{Runtime, current, lock};
+use scash_proto::Access;
+use scash_proto::node::Input;
+use std::sync::atomic::Ordering;
+
+/// Exit status of a rank that cannot go on in the middle of an access to shared memory (`EX_IOERR`).
+const EXIT_LOST: i32 = 74;
+
+/// What the signal handler calls.
+pub(crate) fn fault(page: u32, addr: usize, access: fault::Access) -> Verdict {
+    let Some(runtime) = current() else { return Verdict::NotOurs };
+    runtime.faults.fetch_add(1, Ordering::Relaxed);
+    let want = match access {
+        fault::Access::Read => Access::Read,
+        fault::Access::Write => Access::Write,
+    };
+    match serve(runtime, page, want) {
+        Ok(Verdict::Served) => Verdict::Served,
+        Ok(Verdict::NotOurs) => {
+            tell_wild(runtime.rank(), addr);
+            Verdict::NotOurs
+        }
+        Err(e) => {
+            // The access can neither be completed nor fail: the rank ends here.
+            eprintln!("scash: rank {}: access to shared memory at {addr:#x}: {e}", runtime.rank());
+            // SAFETY: ends the process at once, running no code of the program.
+            unsafe { libc::_exit(EXIT_LOST) }
+        }
+    }
+}
+
+/// Gives `want` access to a page of shared memory.
+pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access) -> Result<Verdict> {
+    let house = &runtime.house;
+    let mut core = lock(&runtime.core);
+    if core.node.access(page) >= want {
+        // Another thread was faster, or the system had taken the page out of memory.
+        let access = core.node.access(page);
+        drop(core);
+        house.restore(page, access)?;
+        return Ok(Verdict::Served);
+    }
+    while core.node.access(page) < want {
+        core.node.handle(Input::Fault { page, want })?;
+        while let Some(order) = core.node.poll_output() {
+            match core.execute(house, order)? {
+                Step::Next | Step::Done(_) => {}
+                Step::Denied => return Ok(Verdict::NotOurs),
+                Step::Get(from, pages) => {
+                    drop(core);
+                    let got = house.fetch(from, pages);
+                    core = lock(&runtime.core);
+                    let failed = got.is_err();
+                    core.node.handle(if failed { Input::FetchFailed(pages) } else { Input::Fetched(pages) })?;
+                    got?;
+                }
+                Step::Wait(page) => {
+                    while core.node.is_fetching(page) {
+                        drop(core);
+                        std::thread::yield_now();
+                        core = lock(&runtime.core);
+                    }
+                }
+            }
+        }
+    }
+    Ok(Verdict::Served)
+}
+
+/// Says that the program touched shared memory that it does not have; the system then ends it. Formats by hand: the program may be
+/// in any state.
+fn tell_wild(rank: u32, addr: usize) {
+    let mut text = [0u8; 160];
+    let mut at = 0;
+    let mut put = |bytes: &[u8]| {
+        text[at..at + bytes.len()].copy_from_slice(bytes);
+        at += bytes.len();
+    };
+    let (mut number, mut hex) = ([0u8; 10], [0u8; 16]);
+    put(b"scash: rank ");
+    put(digits(rank as usize, 10, &mut number));
+    put(b": access to 0x");
+    put(digits(addr, 16, &mut hex));
+    put(b", which is in the region of shared memory but not allocated (freed, or past the end?)\n");
+    // SAFETY: writes the filled part of a local buffer; write(2) may be called in a signal handler.
+    unsafe { libc::write(2, text.as_ptr().cast(), at) };
+}
+
+/// The digits of `n`, at the end of `buffer`.
+fn digits(mut n: usize, base: usize, buffer: &mut [u8]) -> &[u8] {
+    let mut at = buffer.len();
+    loop {
+        at -= 1;
+        buffer[at] = b"0123456789abcdef"[n % base];
+        n /= base;
+        if n == 0 || at == 0 {
+            return &buffer[at..];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::digits;
+
+    #[test]
+    fn digits_are_those_that_the_formatter_writes() {
+        for n in [0, 7, 10, 255, 4096, usize::MAX >> 1] {
+            assert_eq!(digits(n, 16, &mut [0; 16]), format!("{n:x}").as_bytes());
+        }
+        assert_eq!(digits(4_294_967_295, 10, &mut [0; 10]), b"4294967295");
+    }
+}
