@@ -1,0 +1,214 @@
+//! The endpoint: its parts, how they come together and how they are left behind.
+
+use super::ShmOptions;
+use super::hello::{self, Hello};
+use super::inbox::{Inbox, Layout};
+use super::intake::Intake;
+use super::outbox::Outbox;
+use super::patience::Patience;
+use super::peers::{self, Peers};
+use super::ring::Producer;
+use super::segments::Segments;
+use crate::{
+    Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, PutRange, Result, SegmentId, Traffic,
+};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long a rank that leaves tries to hand over what its peers had no room for.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// A rank's endpoint to the other ranks of its host. Dropping it means leaving the job.
+pub struct ShmEndpoint {
+    pub(super) rank: u32,
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) peers: Peers,
+    pub(super) outboxes: Box<[Mutex<Outbox>]>,
+    pub(super) intake: Mutex<Intake>,
+    pub(super) segments: Segments,
+    pub(super) patience: Patience,
+    /// Outboxes with a backlog.
+    pub(super) backlogs: AtomicU32,
+    /// Polls that found nothing.
+    pub(super) vain: AtomicU32,
+    /// Threads of this process in a futex wait, or on their way into it.
+    pub(super) sleepers: AtomicU32,
+    pub(super) moved: Moved,
+}
+
+/// What has been moved; see [`Traffic`]. On cache lines of its own: every operation writes it.
+#[derive(Default)]
+#[repr(align(128))]
+pub(super) struct Moved {
+    messages: AtomicU64,
+    puts: AtomicU64,
+    gets: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// What [`Moved`] counts apart.
+#[derive(Clone, Copy)]
+pub(super) enum What {
+    Message,
+    Puts(usize),
+    Gets(usize),
+}
+
+impl ShmEndpoint {
+    /// Makes the endpoint of `exchange`'s rank. Collective: returns when all ranks have made theirs.
+    pub fn new(exchange: &mut dyn Exchange, options: &ShmOptions) -> Result<Self> {
+        let (rank, size) = (exchange.rank(), exchange.size());
+        let layout = Layout::new(size, options.ring);
+        let memory = Inbox::create(layout)?;
+        let pidfd = peers::own_pidfd();
+        let fds: Vec<_> = [Some(&memory), pidfd.as_ref()].into_iter().flatten().map(AsFd::as_fd).collect();
+        let all = exchange.all_gather(&Hello::new(layout).encode(), &fds)?;
+        let (hellos, inboxes) = welcome(all, layout)?;
+        let Some(inbox) = inboxes.get(rank as usize).map(|(inbox, _)| Arc::clone(inbox)) else {
+            return Err(Error::Invalid(format!("an exchange among {size} ranks has no rank {rank}")));
+        };
+        let outbox =
+            |(peer, _): &(Arc<Inbox>, _)| Mutex::new(Outbox::new(Producer::new(Arc::clone(peer), rank)));
+        let cores = options.cores.unwrap_or_else(|| hello::cores(&hellos));
+        Ok(Self {
+            rank,
+            outboxes: inboxes.iter().map(outbox).collect(),
+            intake: Mutex::new(Intake::new(&inbox, size)),
+            inbox,
+            peers: Peers::new(rank, inboxes, options.alive.clone()),
+            segments: Segments::new(),
+            patience: Patience::new(size.saturating_mul(options.threads.max(1)), cores),
+            backlogs: AtomicU32::new(0),
+            vain: AtomicU32::new(0),
+            sleepers: AtomicU32::new(0),
+            moved: Moved::default(),
+        })
+    }
+}
+
+/// Every rank's announcement, and its inbox with its pidfd.
+fn welcome(all: Vec<(Vec<u8>, Vec<OwnedFd>)>, layout: Layout) -> Result<(Vec<Hello>, Vec<Welcomed>)> {
+    let (mut hellos, mut inboxes) = (Vec::new(), Vec::new());
+    for (rank, (blob, fds)) in (0..).zip(all) {
+        hellos.push(Hello::decode(&blob, rank, layout)?);
+        let mut fds = fds.into_iter();
+        let missing =
+            || Error::Protocol { rank, why: "its inbox did not come with its announcement".to_owned() };
+        let memory = fds.next().ok_or_else(missing)?;
+        inboxes.push((Arc::new(Inbox::open(memory, layout, rank)?), fds.next()));
+    }
+    Ok((hellos, inboxes))
+}
+
+type Welcomed = (Arc<Inbox>, Option<OwnedFd>);
+
+impl Moved {
+    pub(super) fn add(&self, what: What, bytes: usize) {
+        let (counter, count) = match what {
+            What::Message => (&self.messages, 1),
+            What::Puts(ranges) => (&self.puts, ranges),
+            What::Gets(ranges) => (&self.gets, ranges),
+        };
+        counter.fetch_add(count as u64, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+impl Endpoint for ShmEndpoint {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.peers.size()
+    }
+
+    fn provider(&self) -> &'static str {
+        "shm"
+    }
+
+    fn caps(&self) -> Caps {
+        Caps::DIRECT
+    }
+
+    unsafe fn register(&self, exchange: &mut dyn Exchange, mem: LocalSegment) -> Result<SegmentId> {
+        self.segments.register(exchange, mem)
+    }
+
+    unsafe fn put(&self, to: u32, segment: SegmentId, ranges: &[PutRange]) -> Result<()> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.copy_out(to, segment, ranges) }
+    }
+
+    unsafe fn get(&self, from: u32, segment: SegmentId, ranges: &[GetRange]) -> Result<()> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.copy_in(from, segment, ranges) }
+    }
+
+    fn read_peer(
+        &self,
+        from: u32,
+        segment: SegmentId,
+        offset: u64,
+        len: usize,
+        f: &mut dyn FnMut(*const u8),
+    ) -> Result<bool> {
+        self.show(from, segment, offset, len, f).map(|()| true)
+    }
+
+    fn send(&self, to: u32, kind: u16, parts: &[&[u8]]) -> Result<()> {
+        self.write(to, kind, parts)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.drain()
+    }
+
+    fn fence(&self, to: u32) -> Result<()> {
+        // Puts are copies: they are where they belong when `put` returns, for every thread that this one tells about it.
+        self.peers.alive(to)?;
+        fence(Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn poll(&self, sink: &mut dyn FnMut(Event<'_>)) -> Result<usize> {
+        self.deliver(sink)
+    }
+
+    fn idle(&self, turn: u32, limit: Duration) {
+        self.wait(turn, limit);
+    }
+
+    fn traffic(&self) -> Traffic {
+        let [messages, puts, gets, bytes] =
+            [&self.moved.messages, &self.moved.puts, &self.moved.gets, &self.moved.bytes]
+                .map(|counter| counter.load(Ordering::Relaxed));
+        Traffic { messages, puts, gets, bytes }
+    }
+}
+
+impl Drop for ShmEndpoint {
+    /// Leaves: hands over what is still in the backlogs as far as the peers make room, says so, and wakes those who may wait for this rank.
+    fn drop(&mut self) {
+        let deadline = Instant::now() + LINGER;
+        while self.backlogs.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
+            self.peers.look_closely();
+            // An error concerns one peer, which is given up by it; the others are still to be served.
+            let _ = self.drain();
+            std::thread::sleep(super::patience::BACKLOG_SLEEP);
+        }
+        self.inbox.bell().leave();
+        self.peers.others().for_each(|(_, peer)| Self::wake(peer));
+    }
+}
+
+impl std::fmt::Debug for ShmEndpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShmEndpoint")
+            .field("rank", &self.rank)
+            .field("size", &self.peers.size())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,143 @@
+//! The intake: takes frames out of this rank's rings, puts messages together again, and hands them to the caller's sink.
+
+use super::inbox::Inbox;
+use super::outbox::{MAX_MESSAGE, TOTAL};
+use super::peers::Peers;
+use super::ring::{Checked, Consumer, Frame, Part};
+use crate::{Error, Event, Result};
+use std::sync::Arc;
+
+/// Frames that are taken from one ring before the next one has its turn.
+const BURST: usize = 32;
+/// Capacity that a buffer for long messages keeps between messages.
+const KEPT: usize = 1 << 20;
+
+/// The receiving side of an endpoint.
+pub(super) struct Intake {
+    lines: Vec<Line>,
+    /// The message being delivered, if it came in one frame. Empty otherwise.
+    short: Vec<u8>,
+}
+
+/// What comes from one sender.
+struct Line {
+    consumer: Consumer,
+    /// A message of several frames, as far as it has come.
+    long: Vec<u8>,
+    /// Its length; 0 if there is none.
+    expected: usize,
+    /// The sender broke the protocol: its ring makes no sense any more.
+    broken: bool,
+}
+
+impl Intake {
+    /// The receiving side of the owner of `inbox`, among `size` ranks.
+    pub(super) fn new(inbox: &Arc<Inbox>, size: u32) -> Self {
+        let line = |sender| Line {
+            consumer: Consumer::new(Arc::clone(inbox), sender),
+            long: Vec::new(),
+            expected: 0,
+            broken: false,
+        };
+        Self { lines: (0..size).map(line).collect(), short: Vec::with_capacity(inbox.layout().ring() / 4) }
+    }
+
+    /// Whether a [`poll`](Self::poll) would find a frame.
+    pub(super) fn has_any(&self) -> bool {
+        self.lines.iter().any(|line| !line.is_empty())
+    }
+
+    /// Delivers what has arrived; a peer that is gone is reported when its last message has been delivered.
+    pub(super) fn poll(&mut self, peers: &Peers, sink: &mut dyn FnMut(Event<'_>)) -> Result<usize> {
+        let mut events = 0;
+        for (from, line) in (0..).zip(&mut self.lines) {
+            for _ in 0..BURST {
+                if line.is_empty() {
+                    break;
+                }
+                match line.next(from, &mut self.short, sink) {
+                    Ok(delivered) => events += usize::from(delivered),
+                    Err(why) => {
+                        line.broken = true;
+                        peers.mark_broken(from);
+                        return Err(Error::Protocol { rank: from, why });
+                    }
+                }
+            }
+        }
+        if peers.any_unreported() {
+            // Taken from the state before the look at the ring: whatever a peer sent before it went is seen here.
+            peers.report(|rank| {
+                let line = &self.lines[rank as usize];
+                if !line.is_empty() {
+                    return false;
+                }
+                events += 1;
+                sink(Event::Down { rank });
+                true
+            });
+        }
+        Ok(events)
+    }
+}
+
+impl Line {
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.consumer.is_empty() || self.broken
+    }
+
+    /// Takes the next frame and delivers its message if that is complete.
+    fn next(&mut self, from: u32, short: &mut Vec<u8>, sink: &mut dyn FnMut(Event<'_>)) -> Checked<bool> {
+        let Some(frame) = self.consumer.peek()? else { return Ok(false) };
+        let kind = frame.kind;
+        if frame.part == Part::Whole {
+            if self.expected > 0 {
+                return Err("a message begins inside another".to_owned());
+            }
+            short.clear();
+            self.consumer.take(frame, short);
+            sink(Event::Message { from, kind, payload: short });
+            return Ok(true);
+        }
+        self.gather(frame)?;
+        if self.long.len() < self.expected {
+            return Ok(false);
+        }
+        // Taken out first: if the sink panics, the line is as good as before.
+        let mut message = std::mem::take(&mut self.long);
+        self.expected = 0;
+        sink(Event::Message { from, kind, payload: &message });
+        if message.capacity() <= KEPT {
+            message.clear();
+            self.long = message;
+        }
+        Ok(true)
+    }
+
+    /// Adds a frame to the message that is coming in several. Memory grows with what arrives, not with what is announced.
+    fn gather(&mut self, frame: Frame) -> Checked<()> {
+        if (frame.part == Part::First) != (self.expected == 0) {
+            return Err("the frames of a message are out of order".to_owned());
+        }
+        let before = self.long.len();
+        self.consumer.take(frame, &mut self.long);
+        if frame.part == Part::First {
+            let Some((&total, _)) = self.long.split_first_chunk::<TOTAL>() else {
+                return Err("the first frame of a message has no length".to_owned());
+            };
+            let total = u64::from_le_bytes(total);
+            self.long.drain(..TOTAL);
+            self.expected = match usize::try_from(total) {
+                Ok(expected) if expected > 0 && total <= MAX_MESSAGE => expected,
+                _ => return Err(format!("a message of {total} bytes is announced")),
+            };
+        } else if self.long.len() == before {
+            return Err("a frame in the middle of a message is empty".to_owned());
+        }
+        if self.long.len() > self.expected {
+            return Err(format!("a message of {} bytes is longer than that", self.expected));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! The provider for ranks of one host: shared memory, without system calls while nobody sleeps.
+//!
+//! Every rank makes an [inbox](inbox) in a memfd and maps everybody's. A **message** is written into the
+//! [ring](ring) that the sender has in the receiver's inbox. **Put** and **get** are copies to and from the peer's [registered memory](segments), which is mapped
+//! here as well; two ranks' puts and gets are kept apart by a [window](window). A rank with nothing to do [spins, then sleeps](patience), and its [bell](bell) says so.
+//! What is known of the [peers](peers) decides whether a call fails with [`Error::Down`].
+//!
+//! # Invariants
+//! - Nothing that a peer writes is believed: positions, lengths and kinds are copied once and checked. A peer that breaks
+//!   the rules is treated as gone ([`Error::Protocol`] once, then [`Event::Down`]).
+//! - No call waits for a peer, except a put for the end of the peer's present gets from this rank.
+//! - Locks are internal, held for the length of a copy into a ring, and taken in the order intake, outbox. What is behind them never calls
+//!   the caller, except `poll`, whose sink may call everything (a `poll` inside it gives 0).
+//! - Memory is allocated when a message does not fit its ring, and for received messages longer than a quarter of a ring. Never otherwise.
+//!
+//! What may be done in a handler of a synchronous fault: everything, provided the fault was not one of the memory handed to `send` or `put`/`get`.
+
+mod bell;
+mod copy;
+mod endpoint;
+mod futex;
+mod hello;
+mod inbox;
+mod intake;
+mod map;
+mod messages;
+mod one_sided;
+mod outbox;
+mod patience;
+mod peers;
+mod ring;
+mod segments;
+mod sync;
+mod waiting;
+mod window;
+
+pub use endpoint::ShmEndpoint;
+pub use peers::AliveHook;
+
+/// What can be chosen. All ranks must choose the same `ring`.
+#[derive(Clone, Default)]
+pub struct ShmOptions {
+    /// Bytes of the ring from one rank to another; by default a fair part of 1 MiB a receiver, between 16 and 256 KiB.
+    pub ring: Option<usize>,
+    /// Threads that each rank keeps busy, for the decision whether cores are scarce; 0 counts as 1.
+    pub threads: u32,
+    /// Cores that the ranks of this host have between them; by default what their affinity masks and quotas say.
+    pub cores: Option<u32>,
+    /// Asked now and then whether a rank is still alive, besides the endpoint's own means. Must be quick and must not call the endpoint.
+    pub alive: Option<AliveHook>,
+}
+
+impl std::fmt::Debug for ShmOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { ring, threads, cores, alive } = self;
+        f.debug_struct("ShmOptions")
+            .field("ring", ring)
+            .field("threads", threads)
+            .field("cores", cores)
+            .field("alive", &alive.is_some())
+            .finish()
+    }
+}

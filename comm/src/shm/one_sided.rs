@@ -1,0 +1,115 @@
+//! Put, get and direct reads: copies to and from memory that is mapped here, under the windows' protocol (see [`window`](super::window)).
+
+use super::copy::copy;
+use super::endpoint::{ShmEndpoint, What};
+use super::inbox::Inbox;
+use super::window::{Get, Wait};
+use crate::{GetRange, PutRange, Result, SegmentId};
+use std::hint::spin_loop;
+
+/// Bytes that a get copies before it lets waiting puts pass.
+const GRAIN: usize = 64 << 10;
+/// Looks at a window before a put gives its core away: the peer's copy takes microseconds, unless its thread has lost its own core.
+const LOOKS: u32 = 1_000;
+/// Times that a waiting put gives its core away between two looks at whether the peer still lives.
+const YIELDS: u32 = 64;
+
+impl ShmEndpoint {
+    /// [`put`](crate::Endpoint::put).
+    ///
+    /// # Safety
+    /// The source ranges are readable.
+    pub(super) unsafe fn copy_out(&self, to: u32, segment: SegmentId, ranges: &[PutRange]) -> Result<()> {
+        let peer = self.peers.alive(to)?;
+        let place = self.segments.find(to, segment)?;
+        ranges.iter().try_for_each(|range| place.at(range.offset, range.len).map(drop))?;
+        if to != self.rank
+            && let Some(wait) = peer.window(self.rank).wait()
+        {
+            self.wait_for_gets(to, peer, wait)?;
+        }
+        let mut bytes = 0;
+        for range in ranges {
+            let dst = place.at(range.offset, range.len)?;
+            // SAFETY: the caller's promise for the source; the destination is inside the mapping.
+            unsafe { copy(range.src, dst, range.len) };
+            bytes += range.len;
+        }
+        self.moved.add(What::Puts(ranges.len()), bytes);
+        Ok(())
+    }
+
+    /// [`get`](crate::Endpoint::get).
+    ///
+    /// # Safety
+    /// The destination ranges are writable.
+    pub(super) unsafe fn copy_in(&self, from: u32, segment: SegmentId, ranges: &[GetRange]) -> Result<()> {
+        self.peers.alive(from)?;
+        let place = self.segments.find(from, segment)?;
+        ranges.iter().try_for_each(|range| place.at(range.offset, range.len).map(drop))?;
+        let (mut bytes, mut grain) = (0, GRAIN);
+        let mut window = self.open(from);
+        for range in ranges {
+            let mut done = 0;
+            while done < range.len {
+                if grain == 0 {
+                    drop(window);
+                    (window, grain) = (self.open(from), GRAIN);
+                }
+                let len = grain.min(range.len - done);
+                let src = place.at(range.offset + done as u64, len)?;
+                // SAFETY: `done` is less than the range's length.
+                let dst = unsafe { range.dst.add(done) };
+                // SAFETY: the caller's promise for the destination; the source is inside the mapping.
+                unsafe { copy(src, dst, len) };
+                (done, grain, bytes) = (done + len, grain - len, bytes + len);
+            }
+        }
+        drop(window);
+        self.moved.add(What::Gets(ranges.len()), bytes);
+        Ok(())
+    }
+
+    /// [`read_peer`](crate::Endpoint::read_peer).
+    pub(super) fn show(
+        &self,
+        from: u32,
+        segment: SegmentId,
+        offset: u64,
+        len: usize,
+        f: &mut dyn FnMut(*const u8),
+    ) -> Result<()> {
+        self.peers.alive(from)?;
+        let src = self.segments.find(from, segment)?.at(offset, len)?;
+        let window = self.open(from);
+        f(src);
+        drop(window);
+        self.moved.add(What::Gets(1), len);
+        Ok(())
+    }
+
+    /// Opens this rank's window for gets from a peer. A rank needs none to itself.
+    fn open(&self, from: u32) -> Option<Get<'_>> {
+        (from != self.rank).then(|| self.inbox.window(from).enter())
+    }
+
+    /// Step 6 of the windows' protocol after its first look.
+    #[cold]
+    fn wait_for_gets(&self, to: u32, peer: &Inbox, mut wait: Wait) -> Result<()> {
+        let mut looks = 0u32;
+        while !wait.is_over(peer.window(self.rank)) {
+            looks += 1;
+            if looks < LOOKS {
+                spin_loop();
+                continue;
+            }
+            std::thread::yield_now();
+            if (looks - LOOKS).is_multiple_of(YIELDS) {
+                // A rank that died in the middle of a get never ends it.
+                self.peers.look_closely();
+                self.peers.alive(to)?;
+            }
+        }
+        Ok(())
+    }
+}

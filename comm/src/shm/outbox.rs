@@ -1,0 +1,134 @@
+//! An outbox: what a rank sends to one peer, including what the peer's ring has no room for yet.
+//!
+//! Sending never waits. A message that does not fit the ring, or the rest of one, goes to the **backlog**, and everything sent
+//! later goes behind it; later calls move the backlog into the ring as room appears. Order is kept because
+//! nothing enters the ring while the backlog holds anything.
+
+use super::ring::{Checked, Part, Producer};
+use std::collections::VecDeque;
+
+/// The longest message, in bytes. A receiver believes no announcement of more.
+pub(super) const MAX_MESSAGE: u64 = 1 << 32;
+
+/// Bytes of the total length that the first of several frames begins with.
+pub(super) const TOTAL: usize = 8;
+
+/// The way to one peer.
+pub(super) struct Outbox {
+    producer: Producer,
+    backlog: VecDeque<Pending>,
+}
+
+/// A message on its way into the ring.
+struct Letter {
+    kind: u16,
+    /// Its length.
+    total: usize,
+    /// Bytes of it that are in the ring.
+    sent: usize,
+}
+
+/// A message, or the rest of one, in the backlog.
+struct Pending {
+    letter: Letter,
+    /// The bytes that were not in the ring when this was queued.
+    bytes: Vec<u8>,
+    /// How many of those are in the ring by now.
+    gone: usize,
+}
+
+/// What is still to be read of a message's parts.
+struct Parts<'a> {
+    parts: &'a [&'a [u8]],
+    /// Bytes of the first part that have been read.
+    offset: usize,
+}
+
+impl Outbox {
+    /// The way through `producer`.
+    pub(super) fn new(producer: Producer) -> Self {
+        Self { producer, backlog: VecDeque::new() }
+    }
+
+    /// Whether something waits for room.
+    pub(super) fn has_backlog(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    /// Takes a message of `total` bytes, the sum of the parts. The error says what is wrong with the receiver.
+    pub(super) fn send(&mut self, kind: u16, parts: &[&[u8]], total: usize) -> Checked<()> {
+        self.drain()?;
+        let mut letter = Letter { kind, total, sent: 0 };
+        let mut parts = Parts { parts, offset: 0 };
+        if self.backlog.is_empty() && letter.push(&mut self.producer, &mut parts)? {
+            return Ok(());
+        }
+        let mut bytes = Vec::with_capacity(total - letter.sent);
+        parts.read(total - letter.sent, |piece| bytes.extend_from_slice(piece));
+        self.backlog.push_back(Pending { letter, bytes, gone: 0 });
+        Ok(())
+    }
+
+    /// Moves as much of the backlog into the ring as there is room for; the receiver's bell has to be rung then. The error
+    /// says what is wrong with the receiver.
+    pub(super) fn drain(&mut self) -> Checked<()> {
+        while let Some(Pending { letter, bytes, gone }) = self.backlog.front_mut() {
+            let before = letter.sent;
+            let over = letter.push(&mut self.producer, &mut Parts { parts: &[bytes], offset: *gone })?;
+            *gone += letter.sent - before;
+            if !over {
+                break;
+            }
+            self.backlog.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Forgets the backlog: the receiver is gone.
+    pub(super) fn give_up(&mut self) {
+        self.backlog = VecDeque::new();
+    }
+}
+
+impl Letter {
+    /// Writes as much of the message as the ring has room for; `true` when all of it is there.
+    fn push(&mut self, producer: &mut Producer, parts: &mut Parts<'_>) -> Checked<bool> {
+        if self.total <= producer.max() {
+            let fits = producer.begin(self.total)?;
+            if fits {
+                parts.read(self.total, |piece| producer.append(piece));
+                producer.publish(self.kind, Part::Whole);
+                self.sent = self.total;
+            }
+            return Ok(fits);
+        }
+        while self.sent < self.total {
+            let (prefix, part) = if self.sent == 0 { (TOTAL, Part::First) } else { (0, Part::Further) };
+            let len = (self.total - self.sent).min(producer.max() - prefix);
+            if !producer.begin(prefix + len)? {
+                return Ok(false);
+            }
+            producer.append(&(self.total as u64).to_le_bytes()[..prefix]);
+            parts.read(len, |piece| producer.append(piece));
+            producer.publish(self.kind, part);
+            self.sent += len;
+        }
+        Ok(true)
+    }
+}
+
+impl Parts<'_> {
+    /// Gives the next `len` bytes to `take`, piece by piece.
+    fn read(&mut self, mut len: usize, mut take: impl FnMut(&[u8])) {
+        while len > 0 {
+            let [part, later @ ..] = self.parts else { unreachable!("parts are as long as their sum") };
+            let piece = &part[self.offset..part.len().min(self.offset + len)];
+            take(piece);
+            len -= piece.len();
+            self.offset += piece.len();
+            if self.offset == part.len() {
+                (self.parts, self.offset) = (later, 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! A ring: frames from one sender to one receiver, without locks and without system calls.
+//!
+//! The intuition: the receiver waits on the very cache line that a short frame travels in, so a short frame costs one cache miss
+//! on each side. There is no shared tail: a frame is there when its header is not zero. There is a shared head, but the receiver moves
+//! it only every quarter of the ring, and the sender looks at it only when the room that it knows of is used up.
+//!
+//! Frames start at multiples of 64 bytes ([`SLOT`]):
+//!
+//! ```text
+//!     0        8                     8 + length      next multiple of 64
+//!     ┌────────┬─────────────────────┬─ ─ ─ ─ ─ ─ ─ ┬────────
+//!     │ header │ payload             │  not used    │ header of the next frame: 0 until it is there
+//!     └────────┴─────────────────────┴─ ─ ─ ─ ─ ─ ─ ┴────────
+//! ```
+//!
+//! Header, in the byte order of the machine:
+//!
+//! | bits | name | meaning |
+//! |---|---|---|
+//! | 0–31 | length | bytes of payload, at most a quarter of the ring |
+//! | 32–47 | kind | the sender's word for the message |
+//! | 48–55 | part | 0: a whole message; 1: the first of several frames, whose payload begins with the total length (8 bytes); 2: a further one |
+//! | 56–63 | mark | always `0x5C`: a header is never zero |
+//!
+//! Positions count bytes from the start of the job and never wrap; a position's place is `position mod ring`.
+//!
+//! # Protocol
+//! **Invariant:** the header at the sender's tail is zero. The sender:
+//! 1. Reads the head (acquire) if the room that it knows of is too small; gives up if it still is. Room is needed for the frame *and the header after it*.
+//! 2. Writes the payload.
+//! 3. Writes zero to the header after the frame.
+//! 4. Writes the frame's header (release). The tail is now the header of step 3.
+//!
+//! The receiver:
+//! 5. Reads the header at its own position (acquire, pairs with 4): zero means no frame.
+//! 6. Checks its copy of the header, copies the payload out, and only then looks at it.
+//! 7. Moves its position, and each quarter of the ring writes it to the head (release, pairs with 1: the bytes are read before they are overwritten).
+//!
+//! The receiver trusts nothing here: its position is its own, and a header is read once, then checked. The sender checks the head.
+
+use super::copy::copy;
+use super::inbox::{Inbox, MIN_RING};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Frames start at multiples of this.
+pub(super) const SLOT: usize = 64;
+/// Bytes of a frame's header.
+const HEADER: usize = 8;
+const MARK: u64 = 0x5C;
+
+// What the receiver has read and not yet told (less than a quarter of the ring), the largest frame (a quarter and two slots, rounded)
+// and the header after it fit a ring: a sender that waits for room gets it.
+const _: () = assert!(MIN_RING / 4 + (MIN_RING / 4 + 2 * SLOT) + SLOT <= MIN_RING);
+
+/// What follows from bytes that a peer wrote, or what is wrong with them.
+pub(super) type Checked<T> = std::result::Result<T, String>;
+
+/// What a frame is to its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// All of it.
+    Whole,
+    /// The first of several frames.
+    First,
+    /// A further frame.
+    Further,
+}
+
+/// A header that was read and checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Frame {
+    /// Bytes of payload.
+    pub(super) len: usize,
+    /// The sender's word for the message.
+    pub(super) kind: u16,
+    /// Its part of the message.
+    pub(super) part: Part,
+}
+
+impl Frame {
+    fn encode(self) -> u64 {
+        let part = match self.part {
+            Part::Whole => 0,
+            Part::First => 1,
+            Part::Further => 2,
+        };
+        self.len as u64 | u64::from(self.kind) << 32 | part << 48 | MARK << 56
+    }
+
+    /// The checked content of a header that is not zero.
+    fn decode(word: u64, max: usize) -> Checked<Self> {
+        let [l0, l1, l2, l3, k0, k1, part, mark] = word.to_le_bytes();
+        let len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+        let part = match part {
+            0 => Part::Whole,
+            1 => Part::First,
+            2 => Part::Further,
+            _ => return Err(format!("a frame has the header {word:#x}")),
+        };
+        if u64::from(mark) != MARK || len > max {
+            return Err(format!("a frame has the header {word:#x}"));
+        }
+        Ok(Self { len, kind: u16::from_le_bytes([k0, k1]), part })
+    }
+}
+
+/// The bytes of a ring, seen from either end.
+struct Ring {
+    inbox: Arc<Inbox>,
+    sender: u32,
+    /// Bytes; a power of two.
+    size: usize,
+}
+
+impl Ring {
+    fn new(inbox: Arc<Inbox>, sender: u32) -> Self {
+        let size = inbox.layout().ring();
+        Self { inbox, sender, size }
+    }
+
+    fn head(&self) -> &AtomicU64 {
+        self.inbox.head(self.sender)
+    }
+
+    /// Place of a position.
+    fn place(&self, position: u64) -> usize {
+        // The remainder is below `size`, a usize.
+        #[allow(clippy::cast_possible_truncation)]
+        let place = (position & (self.size as u64 - 1)) as usize;
+        place
+    }
+
+    fn header(&self, position: u64) -> &AtomicU64 {
+        let place = self.place(position) & !(SLOT - 1);
+        // SAFETY: a place is inside the ring.
+        let word = unsafe { self.inbox.ring(self.sender).add(place) };
+        // SAFETY: inside the ring with the 8 bytes after it and aligned, as SLOT divides place and size; the inbox stays mapped while `self` lives.
+        unsafe { AtomicU64::from_ptr(word.cast()) }
+    }
+
+    /// The address of a position, and how many bytes (of `len`) there are before the ring's end.
+    fn run(&self, position: u64, len: usize) -> (*mut u8, usize) {
+        let place = self.place(position);
+        // SAFETY: a place is inside the ring.
+        (unsafe { self.inbox.ring(self.sender).add(place) }, len.min(self.size - place))
+    }
+
+    /// Bytes that a frame takes.
+    fn span(len: usize) -> u64 {
+        (HEADER + len).next_multiple_of(SLOT) as u64
+    }
+
+    /// The longest payload.
+    fn max(&self) -> usize {
+        self.size / 4
+    }
+}
+
+/// The sender's end.
+pub(super) struct Producer {
+    ring: Ring,
+    /// Where the next frame starts.
+    tail: u64,
+    /// Where the next byte of the frame under way goes.
+    next: u64,
+    /// The head when it was last read.
+    head: u64,
+}
+
+impl Producer {
+    /// The end of `sender` in the ring that it has in `inbox`. There is one producer a ring.
+    pub(super) fn new(inbox: Arc<Inbox>, sender: u32) -> Self {
+        Self { ring: Ring::new(inbox, sender), tail: 0, next: 0, head: 0 }
+    }
+
+    /// The longest payload of a frame.
+    pub(super) fn max(&self) -> usize {
+        self.ring.max()
+    }
+
+    /// Step 1: begins a frame of `len` bytes of payload, which must be written with [`append`](Self::append) and ended with
+    /// [`publish`](Self::publish). `false`, and nothing has begun, if there is no room now. The error says what is wrong with the receiver's head.
+    pub(super) fn begin(&mut self, len: usize) -> Checked<bool> {
+        assert!(len <= self.max());
+        let need = Ring::span(len) + SLOT as u64;
+        let size = self.ring.size as u64;
+        if self.tail + need - self.head > size {
+            let head = self.ring.head().load(Ordering::Acquire); // step 1, pairs with step 7
+            if head < self.head || head > self.tail {
+                return Err(format!("it says that it has read {head} of {} bytes", self.tail));
+            }
+            self.head = head;
+            if self.tail + need - head > size {
+                return Ok(false);
+            }
+        }
+        self.next = self.tail + HEADER as u64;
+        Ok(true)
+    }
+
+    /// Step 2, for some of the payload.
+    pub(super) fn append(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let (dst, run) = self.ring.run(self.next, bytes.len());
+            // SAFETY: `run` bytes at `dst` are inside the ring; `begin` made sure that the receiver has read what was there.
+            unsafe { copy(bytes.as_ptr(), dst, run) };
+            self.next += run as u64;
+            bytes = &bytes[run..];
+        }
+    }
+
+    /// Steps 3 and 4: the frame that was begun and written is there for the receiver.
+    pub(super) fn publish(&mut self, kind: u16, part: Part) {
+        let end = self.next.next_multiple_of(SLOT as u64);
+        // The payload is at most a quarter of the ring.
+        #[allow(clippy::cast_possible_truncation)]
+        let len = (self.next - self.tail) as usize - HEADER;
+        self.ring.header(end).store(0, Ordering::Relaxed); // step 3
+        let header = Frame { len, kind, part }.encode();
+        self.ring.header(self.tail).store(header, Ordering::Release); // step 4
+        self.tail = end;
+    }
+}
+
+/// The receiver's end.
+pub(super) struct Consumer {
+    ring: Ring,
+    /// Where the next frame starts.
+    position: u64,
+    /// The head as it was last written.
+    told: u64,
+}
+
+impl Consumer {
+    /// The end of the owner of `inbox` in the ring of `sender`. There is one consumer a ring.
+    pub(super) fn new(inbox: Arc<Inbox>, sender: u32) -> Self {
+        Self { ring: Ring::new(inbox, sender), position: 0, told: 0 }
+    }
+
+    /// Step 5 without a look at what is there.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.ring.header(self.position).load(Ordering::Acquire) == 0
+    }
+
+    /// Steps 5 and 6: the next frame, if there is one. Its payload is read with [`take`](Self::take).
+    #[inline]
+    pub(super) fn peek(&self) -> Checked<Option<Frame>> {
+        match self.ring.header(self.position).load(Ordering::Acquire) {
+            0 => Ok(None),
+            word => Frame::decode(word, self.ring.max()).map(Some),
+        }
+    }
+
+    /// Steps 6 and 7: appends the payload of the frame that [`peek`](Self::peek) gave to `into`, and moves on.
+    pub(super) fn take(&mut self, frame: Frame, into: &mut Vec<u8>) {
+        into.reserve(frame.len);
+        let mut done = 0;
+        while done < frame.len {
+            let (src, run) = self.ring.run(self.position + (HEADER + done) as u64, frame.len - done);
+            let dst = into.spare_capacity_mut()[done..done + run].as_mut_ptr();
+            // SAFETY: `run` bytes at `src` are inside the ring, and at `dst` inside the vector's spare capacity.
+            unsafe { copy(src, dst.cast(), run) };
+            done += run;
+        }
+        // SAFETY: `frame.len` bytes were reserved and have been written.
+        unsafe { into.set_len(into.len() + frame.len) };
+        self.position += Ring::span(frame.len);
+        if self.position - self.told >= (self.ring.size / 4) as u64 {
+            self.ring.head().store(self.position, Ordering::Release); // step 7
+            self.told = self.position;
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Idle: what a thread does while nothing arrives.
+//!
+//! A thread sleeps in two turns: in the first it announces itself at the bell and returns, so that its caller looks once more at all that it waits for;
+//! in the second, if nobody has rung since, it sleeps. So a thread also hears of what *another thread of its process* has taken out of the
+//! rings meanwhile: who delivers an event rings the own bell too. (With three or more waiting threads one of them can mistake another's announcement
+//! for its own, and sleep until the next event or [`LONGEST_SLEEP`].)
+
+use super::endpoint::ShmEndpoint;
+use super::futex;
+use super::patience::{BACKLOG_SLEEP, LONGEST_SLEEP, Step};
+use std::hint::spin_loop;
+use std::sync::TryLockError;
+use std::sync::atomic::Ordering;
+use std::thread::yield_now;
+use std::time::Duration;
+
+impl ShmEndpoint {
+    /// [`idle`](crate::Endpoint::idle).
+    #[inline]
+    pub(super) fn wait(&self, turn: u32, limit: Duration) {
+        match self.patience.step(turn) {
+            Step::Spin => spin_loop(),
+            Step::Yield => yield_now(),
+            Step::Sleep => self.sleep(limit),
+        }
+    }
+
+    #[cold]
+    fn sleep(&self, limit: Duration) {
+        // An error is kept in the peer's state: the next call that concerns the peer tells.
+        let _ = self.drain();
+        let longest = if self.backlogs.load(Ordering::Relaxed) > 0 { BACKLOG_SLEEP } else { LONGEST_SLEEP };
+        let limit = limit.min(longest);
+        if limit.is_zero() {
+            return yield_now();
+        }
+        let Some(word) = self.inbox.bell().announce() else { return };
+        if self.has_news() {
+            return yield_now();
+        }
+        // SeqCst, as is the look at it after a delivery: a delivery that counts no sleeper has changed the word before this thread waits for it.
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        futex::wait(self.inbox.bell_word(), word, limit);
+        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        self.peers.look_closely();
+    }
+
+    /// Step 2 of the bell's protocol: whether a poll would deliver something, or is delivering now.
+    fn has_news(&self) -> bool {
+        let intake = match self.intake.try_lock() {
+            Ok(intake) => intake,
+            Err(TryLockError::Poisoned(intake)) => intake.into_inner(),
+            Err(TryLockError::WouldBlock) => return true,
+        };
+        intake.has_any() || self.peers.any_unreported()
+    }
+}
