@@ -175,8 +175,10 @@ fn empty_mask() -> libc::sigset_t {
 
 /// Entered by the kernel only.
 extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: errno is the calling thread's own.
-    let errno = unsafe { *libc::__errno_location() };
+    // SAFETY: asks where the calling thread's errno is.
+    let place = unsafe { libc::__errno_location() };
+    // SAFETY: `place` is the calling thread's own, as long as it lives.
+    let errno = unsafe { place.read() };
     // SAFETY: `install` published a post before it set this action, and posts are never freed.
     let post = unsafe { &*POST.load(Ordering::Acquire) };
     if post.signal != signal {
@@ -184,18 +186,20 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     }
     let served = serve(post, info, context.cast()) == Verdict::Served;
     // SAFETY: as above. Before the previous handler runs, too: to it, we are not there.
-    unsafe { *libc::__errno_location() = errno };
+    unsafe { place.write(errno) };
     if !served {
         pass_on(post, info, context);
         // SAFETY: as above.
-        unsafe { *libc::__errno_location() = errno };
+        unsafe { place.write(errno) };
     }
 }
 
 /// Is it a data access, to the region, that the engine refused? Then to whom it belongs.
 fn serve(post: &Post, info: *const libc::siginfo_t, context: *const libc::ucontext_t) -> Verdict {
-    // SAFETY: the kernel gave both to `on_fault` for the duration of its call (SA_SIGINFO), and nobody writes to them.
-    let (info, context) = unsafe { (&*info, &*context) };
+    // SAFETY: the kernel gave it to `on_fault` for the duration of its call (SA_SIGINFO), and nobody writes to it.
+    let info = unsafe { &*info };
+    // SAFETY: as above.
+    let context = unsafe { &*context };
     // SAFETY: these signals have an address; one that was sent by `kill` has other bytes in its place, which the check of
     // the code keeps us from using.
     let addr = unsafe { info.si_addr() } as usize;
@@ -234,7 +238,9 @@ fn die(signal: i32, info: *mut libc::siginfo_t, by_instruction: bool) {
     if !by_instruction {
         // No instruction will raise it again: the same signal, with its sender, to this thread.
         // SAFETY: asks for a number.
-        let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
+        let process = unsafe { libc::getpid() };
+        // SAFETY: asks for a number.
+        let thread = unsafe { libc::gettid() };
         // SAFETY: sends a signal to the calling thread; `info` is what the kernel gave to `on_fault`.
         unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info) };
     }
@@ -260,18 +266,22 @@ fn call_previous(post: &Post, info: *mut libc::siginfo_t, context: *mut libc::c_
 
 /// What the previous action would block: what the interrupted code did, its own mask, and its own signal.
 fn previous_mask(post: &Post, context: *const libc::ucontext_t) -> libc::sigset_t {
-    const { assert!(size_of::<libc::sigset_t>() >= size_of::<u64>()) };
-    let previous = &post.previous;
-    let mut mask = previous.sa_mask;
-    // SAFETY: the kernel gave the context to `on_fault`. A signal set of the kernel has 64 bits; what the C library's
-    // longer type has beyond them was never written.
-    let interrupted = unsafe { (&raw const (*context).uc_sigmask).cast::<u64>().read_unaligned() };
-    let word = (&raw mut mask).cast::<u64>();
-    // SAFETY: `mask` is at least this long.
-    unsafe { word.write_unaligned(word.read_unaligned() | interrupted) };
-    if previous.sa_flags & libc::SA_NODEFER == 0 {
+    // SAFETY: the kernel gave it to `on_fault` for the duration of its call, and nobody writes to it.
+    let interrupted = unsafe { &(*context).uc_sigmask };
+    let mut mask = post.previous.sa_mask;
+    let word = signals(&mask) | signals(interrupted);
+    // SAFETY: `signals` asserts that a signal set is at least this long.
+    unsafe { (&raw mut mask).cast::<u64>().write_unaligned(word) };
+    if post.previous.sa_flags & libc::SA_NODEFER == 0 {
         // SAFETY: `mask` is a signal set and `signal` a signal.
         unsafe { libc::sigaddset(&raw mut mask, post.signal) };
     }
     mask
+}
+
+/// The 64 signals that the kernel knows: all of its own type, and the start of the C library's longer one.
+fn signals(set: &libc::sigset_t) -> u64 {
+    const { assert!(size_of::<libc::sigset_t>() >= size_of::<u64>()) };
+    // SAFETY: long enough, as just said.
+    unsafe { ptr::from_ref(set).cast::<u64>().read_unaligned() }
 }

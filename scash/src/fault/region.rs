@@ -307,11 +307,11 @@ mod tests {
     fn both_views_show_the_same_frames() {
         let region = Region::anywhere(3).unwrap();
         region.protect_app(libc::PROT_READ).unwrap();
-        // SAFETY: page 2 lies in both views, which were just opened; no other thread knows them.
-        let seen = unsafe {
-            region.runtime_page(2).write(7);
-            region.app_base().add(2 * PAGE).read()
-        };
+        // SAFETY: page 2 lies in the runtime view, which no other thread knows.
+        unsafe { region.runtime_page(2).write(7) };
+        let there = region.app_base().wrapping_add(2 * PAGE);
+        // SAFETY: page 2 lies in the application view, which was just opened.
+        let seen = unsafe { there.read() };
         assert_eq!(seen, 7);
     }
 

@@ -192,6 +192,7 @@ impl FaultEngine for Uffd {
     }
 
     fn map(&self, pages: Range<u32>, access: Access) -> Result<(), EngineError> {
+        self.region.app_span(&pages)?;
         // Most likely these have frames, whoever wrote to them: spare the refusal.
         self.frames.insert(pages.clone());
         self.map_from(pages, Source::Frame, access)
