@@ -137,7 +137,7 @@ impl Core {
             Output::DiffZero { page, to } => self.diff(house, page, to, false)?,
             Output::Push(page) => self.push(house, page)?,
             Output::PushWhole { page, except } => self.push_whole(house, page, except)?,
-            Output::Hand { page, to } => self.put_whole(house, page, to)?,
+            Output::Hand { page, to } => put_page(house, page, to)?,
             Output::PutDiff { page, to } => self.put_diff(house, page, to)?,
             Output::Refresh { page, from } => self.refresh(house, page, from)?,
             Output::Control(to, meeting, control) => {
@@ -273,10 +273,6 @@ impl Core {
         }
     }
 
-    fn put_whole(&mut self, house: &House, page: u32, to: Rank) -> Result<()> {
-        put_page(house, page, to)
-    }
-
     /// Puts what differs from the twin into the home's frame and into the twin. The caller fences.
     fn put_diff(&mut self, house: &House, page: u32, to: Rank) -> Result<()> {
         frames::load(&house.region, page, &mut self.page);
@@ -296,27 +292,21 @@ impl Core {
     fn refresh(&mut self, house: &House, page: u32, from: Rank) -> Result<()> {
         let mut theirs = [0; PAGE];
         house.read_page(from, page, &mut theirs)?;
-        frames::load(&house.region, page, &mut self.page);
-        let own = match self.twins.get(page) {
-            Some(twin) => Changes::between(twin, &self.page),
-            None => Changes::between(&self.page, &self.page),
+        let Some(twin) = self.twins.get(page) else {
+            frames::store(&house.region, page, 0, &theirs);
+            return Ok(());
         };
+        frames::load(&house.region, page, &mut self.page);
         let mut next = 0;
-        for run in own.runs() {
-            let range = run.range();
-            frames::store(&house.region, page, next, &theirs[next..range.start]);
-            theirs[range.clone()].copy_from_slice(&self.twin_bytes(page)[range.clone()]);
-            next = range.end;
+        for run in Changes::between(twin, &self.page).runs() {
+            let own = run.range();
+            frames::store(&house.region, page, next, &theirs[next..own.start]);
+            theirs[own.clone()].copy_from_slice(&twin[own.clone()]);
+            next = own.end;
         }
         frames::store(&house.region, page, next, &theirs[next..]);
-        if let Some(twin) = self.twins.get(page) {
-            *twin = theirs;
-        }
+        *twin = theirs;
         Ok(())
-    }
-
-    fn twin_bytes(&mut self, page: u32) -> &PageBytes {
-        self.twins.make(page)
     }
 
     /// Takes what a peer sent.

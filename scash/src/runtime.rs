@@ -129,11 +129,11 @@ fn node_config(config: &Config, rank: u32, size: u32, caps: Caps) -> scash_proto
 fn endpoint(member: &mut Member, config: &Config) -> Result<Box<dyn Endpoint>> {
     let page = member.page().clone();
     let size = member.size();
-    let alive = Arc::new(move |rank: u32| page.alive(rank) || !died(&page, rank));
+    let alive = Arc::new(move |rank: u32| !died(&page, rank));
     match member.provider() {
         "shm" | "" => {
             let options = ShmOptions { alive: Some(alive), ..ShmOptions::default() };
-            Ok(Box::new(ShmEndpoint::new(member, options).map_err(join)?))
+            Ok(Box::new(ShmEndpoint::new(member, &options).map_err(join)?))
         }
         "tcp" => {
             let options = TcpOptions {
@@ -261,7 +261,7 @@ impl Runtime {
             Outcome::Allocated(pages) => Ok(self.address(pages.first)),
             Outcome::OutOfSpace(e) => Err(Error::OutOfSpace(format!(
                 "{bytes} bytes of shared memory asked for: {e}; raise SCASH_REGION (now {} MiB)",
-                u64::from(most) * PAGE as u64 >> 20
+                (u64::from(most) * PAGE as u64) >> 20
             ))),
             Outcome::Done | Outcome::Mismatch(_) => Err(Error::Broken("the allocation had no outcome".to_owned())),
         }

@@ -79,7 +79,7 @@ impl<T: Plain> SharedSlice<T> {
     pub fn get(self, _dsm: &Dsm, index: usize) -> T {
         assert!(index < self.len, "element {index} of {}", self.len);
         // SAFETY: inside the allocation; a volatile read of a plain value is defined whatever others write.
-        unsafe { self.ptr.add(index).read_volatile() }
+        unsafe { self.ptr.wrapping_add(index).read_volatile() }
     }
 
     /// Writes one value.
@@ -89,7 +89,7 @@ impl<T: Plain> SharedSlice<T> {
     pub fn set(self, _dsm: &Dsm, index: usize, value: T) {
         assert!(index < self.len, "element {index} of {}", self.len);
         // SAFETY: as in `get`.
-        unsafe { self.ptr.add(index).write_volatile(value) };
+        unsafe { self.ptr.wrapping_add(index).write_volatile(value) };
     }
 
     /// Elements as a slice, until the next memory barrier.
@@ -99,10 +99,10 @@ impl<T: Plain> SharedSlice<T> {
     ///
     /// # Panics
     /// If there are no such elements.
-    pub unsafe fn slice<'a>(self, _dsm: &'a Dsm, elements: Range<usize>) -> &'a [T] {
+    pub unsafe fn slice(self, _dsm: &Dsm, elements: Range<usize>) -> &[T] {
         self.check(&elements);
         // SAFETY: inside the allocation, aligned (allocations begin at pages), plain; unchanged meanwhile by the caller's word.
-        unsafe { std::slice::from_raw_parts(self.ptr.add(elements.start), elements.len()) }
+        unsafe { std::slice::from_raw_parts(self.ptr.wrapping_add(elements.start), elements.len()) }
     }
 
     /// Elements as a mutable slice, until the next memory barrier.
@@ -113,10 +113,10 @@ impl<T: Plain> SharedSlice<T> {
     /// # Panics
     /// If there are no such elements.
     #[allow(clippy::mut_from_ref, reason = "what the borrow protects is the interval; the elements are the caller's word")]
-    pub unsafe fn slice_mut<'a>(self, _dsm: &'a Dsm, elements: Range<usize>) -> &'a mut [T] {
+    pub unsafe fn slice_mut(self, _dsm: &Dsm, elements: Range<usize>) -> &mut [T] {
         self.check(&elements);
         // SAFETY: as in `slice`, and nobody else looks, by the caller's word.
-        unsafe { std::slice::from_raw_parts_mut(self.ptr.add(elements.start), elements.len()) }
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.wrapping_add(elements.start), elements.len()) }
     }
 
     fn check(self, elements: &Range<usize>) {

@@ -26,7 +26,7 @@
 
 pub mod codec;
 pub mod copyset;
-//pub mod diff;
+pub mod diff;
 pub mod heap;
 pub mod node;
 mod page;

@@ -1,0 +1,14 @@
+//! The ten-line program of the README: each rank writes its part, and reads everybody's.
+
+fn main() -> scash::Result<()> {
+    let mut dsm = scash::Dsm::init()?;
+    let mut squares = dsm.partition::<u64>(1_000_000)?;
+    let parts = squares.parts(&dsm);
+    for (i, x) in (parts.start as u64..).zip(parts.mine) {
+        *x = i * i;
+    }
+    squares.publish(&mut dsm)?;
+    let sum: u64 = squares.all(&dsm).iter().sum();
+    println!("rank {} of {}: the sum of all squares is {sum}", dsm.rank(), dsm.size());
+    dsm.finalize()
+}
