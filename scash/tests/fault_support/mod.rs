@@ -101,8 +101,13 @@ pub(crate) fn case(test: &str, name: &str, body: impl FnOnce(), check: impl FnOn
     check(status);
 }
 
+/// The process that runs the test: this one, or the one that started it for a case.
+pub(crate) fn test_process() -> u32 {
+    if std::env::var_os(CASE).is_some() { std::os::unix::process::parent_id() } else { std::process::id() }
+}
+
 /// Becomes an unprivileged user; `false` if the process already is one (and the case would be the same again).
-fn drop_privileges() -> bool {
+pub(crate) fn drop_privileges() -> bool {
     // SAFETY: asks for a number.
     if unsafe { libc::geteuid() } != 0 {
         return false;
