@@ -1,0 +1,43 @@
+//! How a peer came to be gone.
+
+use super::wire::Garbage;
+use crate::Error;
+
+/// Why a peer is no longer reachable. The first reason that is seen is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It dropped its endpoint and said so.
+    Left,
+    /// Its connection failed or closed.
+    Lost(String),
+    /// It sent what no correct peer sends.
+    Broke(String),
+}
+
+impl Fate {
+    /// The end of a connection, without a goodbye.
+    pub(super) fn closed() -> Self {
+        Self::Lost("it closed its connection without a goodbye; it has ended or was killed".into())
+    }
+
+    /// The error for a caller that needed the peer.
+    pub(super) fn error(&self, rank: u32) -> Error {
+        match self {
+            Self::Left => Error::Down { rank, why: "it left the job in good order".into() },
+            Self::Lost(why) => Error::Down { rank, why: why.clone() },
+            Self::Broke(why) => Error::Protocol { rank, why: why.clone() },
+        }
+    }
+}
+
+impl From<std::io::Error> for Fate {
+    fn from(error: std::io::Error) -> Self {
+        Self::Lost(format!("its connection failed: {error}"))
+    }
+}
+
+impl From<Garbage> for Fate {
+    fn from(garbage: Garbage) -> Self {
+        Self::Broke(format!("it sent {garbage}"))
+    }
+}

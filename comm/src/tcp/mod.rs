@@ -1,0 +1,436 @@
+//! The provider `tcp`: ranks anywhere that TCP reaches.
+//!
+//! # Connections
+//! Each pair of ranks has three, for two purposes whose needs contradict each other:
+//! - One **stream**, both ways, for what is pushed: puts and messages, in order. It is read by the thread that polls, which in
+//!   practice is the thread that waits in a barrier, and which spins: a thread that sleeps takes tens of microseconds to wake.
+//! - Two **service connections**, one for each direction of asking, for gets and fences. They are served by a background thread, because the
+//!   peer's application may compute for minutes. The thread sleeps, and stream traffic does not wake it.
+//!
+//! # The way of the bytes
+//! ```text
+//! put, send ──► outgoing: batch ─ flush ─► stream ─ poll ─► incoming ──► segment (puts), sink (messages)
+//!                 backlog ◄─┘ when full        └─ service thread, for a fence
+//! get, fence ─► requester ─► service connection ─► serving (service thread) ─► segment
+//! ```
+//! `wire` has the bytes, `handshake` who may connect, `join` and `reception` how. `peer` holds the pieces of one peer together, `mail` wakes
+//! sleepers for what did not come by a socket, `pace` says how long to spin.
+//!
+//! # Why the guarantees hold
+//! 1. *Order.* Puts and messages to a rank share one stream, written and parsed in order: by the time a message is
+//!    parsed, the puts before it are in memory. A backlog leaves before anything newer. Messages that a fence met are queued before
+//!    those that come later.
+//! 2. *A put is never overwritten by an older get.* Let S get from H. S first marks H's stream as held (`Incoming::hold`), under
+//!    the lock under which stream data are taken, and only then sends its request. So (a) stream data that S took before
+//!    had left H before H read its memory for the reply, and the reply is the newer; (b) until the mark is off, S takes nothing more of the stream.
+//!    The mark comes off when the reply is in place. So a put that H issued after the reading lands after the reply, and on top.
+//!    Neither the polling thread nor the service thread waits for the mark: they leave the stream for later.
+//! 3. *No waiting for applications.* Flush and poll never block: what the socket does not take becomes the backlog, which the service thread
+//!    writes when there is room. Get and fence wait for the peer's service thread, which itself never
+//!    waits for anything but the kernel. A backlog beyond [`MOST_BACKLOG`] makes flush wait, too, but for the peer's service thread: it takes the
+//!    stream as for a fence.
+//! 4. *Death.* A stream's end, an error, a goodbye or garbage is the peer's [`Fate`](fate::Fate), kept once. A lost peer's connections are shut down, which
+//!    wakes whoever waits on them. `poll` delivers what had arrived, and then [`Event::Down`].
+
+mod fate;
+mod handshake;
+mod incoming;
+mod join;
+mod mail;
+mod outgoing;
+mod pace;
+mod peer;
+mod poller;
+mod reception;
+mod requester;
+mod segments;
+mod service;
+mod serving;
+mod sys;
+mod wire;
+
+use crate::{
+    Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, PutRange, Result, SegmentId, Traffic,
+};
+use incoming::Delivery;
+use mail::Mail;
+use pace::Pace;
+use peer::Peer;
+use poller::{Poller, Watch};
+use segments::Segments;
+use service::{Server, Service};
+use std::fmt::Arguments;
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Backlog towards one peer beyond which a flush waits until the peer's service thread has taken it. Large enough never to
+/// matter to a job whose peers poll, small enough not to exhaust a host.
+const MOST_BACKLOG: usize = 64 << 20;
+/// Longest sleep in [`Endpoint::idle`].
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+/// Time that dropping an endpoint gives its last bytes to leave.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// How a rank's tcp endpoint is to be made.
+#[derive(Clone, Debug)]
+pub struct TcpOptions {
+    /// Address or name of the one interface to listen on.
+    pub bind: String,
+    /// Port to listen on; 0 for any.
+    pub port: u16,
+    /// The job's secret, the same at all ranks, of at least 16 bytes. If no rank has one, rank 0 makes one and the start-up exchange
+    /// shares it.
+    pub secret: Option<Vec<u8>>,
+    /// Ranks of the job on this host: if they outnumber the cores, waiting threads do not spin.
+    pub ranks_here: u32,
+    /// Time for all ranks to be connected.
+    pub patience: Duration,
+}
+
+impl Default for TcpOptions {
+    fn default() -> Self {
+        Self {
+            bind: "127.0.0.1".into(),
+            port: 0,
+            secret: None,
+            ranks_here: 1,
+            patience: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What the endpoint's threads share.
+struct Shared {
+    segments: Segments,
+    /// By rank; none for this one.
+    peers: Vec<Option<Peer>>,
+    service: Service,
+    mail: Mail,
+    watch: Watch,
+}
+
+/// A rank's endpoint over TCP. See the module's documentation.
+pub struct TcpEndpoint {
+    rank: u32,
+    shared: Arc<Shared>,
+    /// This rank's messages to itself.
+    own: Mutex<Delivery>,
+    poller: Mutex<Poller>,
+    waits: Waits,
+    traffic: Counters,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How to wait for what.
+struct Waits {
+    idle: Pace,
+    served: Pace,
+}
+
+/// [`Traffic`], while it grows.
+#[derive(Default)]
+struct Counters {
+    messages: AtomicU64,
+    puts: AtomicU64,
+    gets: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Counters {
+    fn count(&self, what: &AtomicU64, operations: usize, bytes: usize) {
+        what.fetch_add(operations as u64, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+impl TcpEndpoint {
+    /// Connects this rank with all others. Collective.
+    pub fn new(exchange: &mut dyn Exchange, options: &TcpOptions) -> Result<Self> {
+        let (rank, size) = (exchange.rank(), exchange.size());
+        let links = join::join(exchange, options)?;
+        let peers =
+            (0..).zip(links).map(|(rank, links)| links.map(|links| Peer::new(rank, links)).transpose());
+        let peers = peers.collect::<Result<Vec<_>>>()?;
+        let shared = Arc::new(Shared {
+            watch: Watch::new(&peers).map_err(no_resources)?,
+            segments: Segments::new(),
+            peers,
+            service: Service::new(size).map_err(no_resources)?,
+            mail: Mail::new().map_err(no_resources)?,
+        });
+        let thread = (size > 1).then(|| start_service(&shared)).transpose()?;
+        Ok(Self {
+            rank,
+            shared,
+            own: Mutex::new(Delivery::empty()),
+            poller: Mutex::new(Poller::new()),
+            waits: Waits { idle: Pace::idle(options.ranks_here), served: Pace::served(options.ranks_here) },
+            traffic: Counters::default(),
+            thread,
+        })
+    }
+
+    /// The peer of that rank, or nothing if it is this rank.
+    fn peer(&self, rank: u32) -> Result<Option<&Peer>> {
+        let peer = self.shared.peers.get(rank as usize).ok_or_else(|| {
+            Error::Invalid(format!("there is no rank {rank}: the job has {}", self.shared.peers.len()))
+        })?;
+        if let Some(peer) = peer {
+            peer.check()?;
+        }
+        Ok(peer.as_ref())
+    }
+
+    /// Hands over what was put and sent to a peer, and bounds what the peer leaves lying.
+    fn flush_peer(&self, peer: &Peer) {
+        let backlog = peer.flush();
+        if backlog == 0 {
+            return;
+        }
+        self.shared.service.watch_for_room(peer);
+        if backlog > MOST_BACKLOG {
+            let position = lock(&peer.outgoing).position();
+            // If the peer is lost meanwhile, that is its fate and no failure of the flush.
+            let _ = self.fence_at(peer, position);
+        }
+    }
+
+    /// Returns when the peer has taken this rank's stream up to `position`.
+    fn fence_at(&self, peer: &Peer, position: u64) -> Result<()> {
+        let fenced = lock(&peer.requester).fence(peer.asks(), self.waits.served, position);
+        fenced.map_err(|fate| peer.lost(fate))
+    }
+}
+
+impl Endpoint for TcpEndpoint {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        u32::try_from(self.shared.peers.len()).expect("made of a u32")
+    }
+
+    fn provider(&self) -> &'static str {
+        "tcp"
+    }
+
+    fn caps(&self) -> Caps {
+        Caps::empty()
+    }
+
+    unsafe fn register(&self, exchange: &mut dyn Exchange, mem: LocalSegment) -> Result<SegmentId> {
+        let id = self.shared.segments.add(&mem)?;
+        // When the exchange is over, all ranks have added theirs: puts and gets may come.
+        let mut card = id.0.to_le_bytes().to_vec();
+        card.extend((mem.len as u64).to_le_bytes());
+        for (rank, (theirs, _)) in (0..).zip(exchange.all_gather(&card, &[])?) {
+            if theirs != card {
+                return Err(unequal(rank, id, mem.len, &theirs));
+            }
+        }
+        Ok(id)
+    }
+
+    unsafe fn put(&self, to: u32, segment: SegmentId, ranges: &[PutRange]) -> Result<()> {
+        let mut bytes = 0;
+        for range in ranges {
+            self.shared.segments.check(segment, range.offset, range.len)?;
+            bytes += range.len;
+        }
+        let peer = self.peer(to)?;
+        self.traffic.count(&self.traffic.puts, ranges.len(), bytes);
+        let Some(peer) = peer else {
+            for range in ranges {
+                let place = self.shared.segments.check(segment, range.offset, range.len)?;
+                // SAFETY: the source is readable (caller); the place is inside a segment, to which there are no Rust references.
+                unsafe { place.copy_from(range.src, range.len) };
+            }
+            return Ok(());
+        };
+        let segment = wire_segment(segment);
+        let mut outgoing = lock(&peer.outgoing);
+        for range in ranges {
+            // SAFETY: the caller keeps the source unchanged until the flush.
+            unsafe { outgoing.put(segment, *range) };
+        }
+        peer.has_batch.store(true, Ordering::Release);
+        let is_large = outgoing.is_large();
+        drop(outgoing);
+        if is_large {
+            self.flush_peer(peer);
+        }
+        Ok(())
+    }
+
+    unsafe fn get(&self, from: u32, segment: SegmentId, ranges: &[GetRange]) -> Result<()> {
+        let mut bytes = 0;
+        for range in ranges {
+            self.shared.segments.check(segment, range.offset, range.len)?;
+            bytes += range.len;
+        }
+        let peer = self.peer(from)?;
+        self.traffic.count(&self.traffic.gets, ranges.len(), bytes);
+        if let Some(peer) = peer {
+            // SAFETY: passed on to the caller.
+            let got = unsafe { peer.get(&self.shared, self.waits.served, wire_segment(segment), ranges) };
+            return got.map_err(|fate| peer.lost(fate));
+        }
+        for range in ranges {
+            let place = self.shared.segments.check(segment, range.offset, range.len)?;
+            // SAFETY: the destination is writable (caller); the source is inside a segment, which is mapped.
+            unsafe { range.dst.copy_from(place, range.len) };
+        }
+        Ok(())
+    }
+
+    fn read_peer(
+        &self,
+        _: u32,
+        _: SegmentId,
+        _: u64,
+        _: usize,
+        _: &mut dyn FnMut(*const u8),
+    ) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn send(&self, to: u32, kind: u16, parts: &[&[u8]]) -> Result<()> {
+        let len = parts.iter().map(|part| part.len()).sum();
+        if len > wire::MAX_MESSAGE {
+            return Err(Error::Invalid(format!(
+                "a message of {len} bytes is longer than {}: put it, or send it in pieces",
+                wire::MAX_MESSAGE
+            )));
+        }
+        let peer = self.peer(to)?;
+        self.traffic.count(&self.traffic.messages, 1, len);
+        let Some(peer) = peer else {
+            lock(&self.own).push(kind, parts);
+            self.shared.mail.post();
+            return Ok(());
+        };
+        let mut outgoing = lock(&peer.outgoing);
+        outgoing.message(kind, len, parts);
+        peer.has_batch.store(true, Ordering::Release);
+        let is_large = outgoing.is_large();
+        drop(outgoing);
+        if is_large {
+            self.flush_peer(peer);
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
+        for peer in self.shared.peers.iter().flatten() {
+            if peer.has_batch.load(Ordering::Acquire) {
+                self.flush_peer(peer);
+            }
+        }
+        Ok(())
+    }
+
+    fn fence(&self, to: u32) -> Result<()> {
+        let Some(peer) = self.peer(to)? else { return Ok(()) };
+        self.flush_peer(peer);
+        let position = lock(&peer.outgoing).puts_end();
+        self.fence_at(peer, position)
+    }
+
+    fn poll(&self, sink: &mut dyn FnMut(Event<'_>)) -> Result<usize> {
+        let Ok(mut poller) = self.poller.try_lock() else { return Ok(0) };
+        Ok(poller.poll(self.rank, &self.shared, &self.own, sink))
+    }
+
+    fn idle(&self, turn: u32, limit: Duration) {
+        if !self.waits.idle.spin(turn) {
+            poller::sleep(&self.shared, limit.min(LONGEST_SLEEP));
+        }
+    }
+
+    fn traffic(&self) -> Traffic {
+        Traffic {
+            messages: self.traffic.messages.load(Ordering::Relaxed),
+            puts: self.traffic.puts.load(Ordering::Relaxed),
+            gets: self.traffic.gets.load(Ordering::Relaxed),
+            bytes: self.traffic.bytes.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Drop for TcpEndpoint {
+    /// Says goodbye: what was flushed reaches the peers' hosts, if that takes no longer than a moment, and the peers can tell this
+    /// from a crash.
+    fn drop(&mut self) {
+        let deadline = Instant::now() + FAREWELL;
+        for peer in self.shared.peers.iter().flatten() {
+            peer.say_goodbye();
+        }
+        for peer in self.shared.peers.iter().flatten() {
+            peer.see_off(deadline);
+        }
+        self.shared.service.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been reported on stderr; there is nothing to add.
+            let _ = thread.join();
+        }
+        for peer in self.shared.peers.iter().flatten() {
+            peer.close();
+        }
+    }
+}
+
+/// Starts the background thread. It takes no signals: they are for the application's threads.
+fn start_service(shared: &Arc<Shared>) -> Result<JoinHandle<()>> {
+    use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
+    for peer in shared.peers.iter().flatten() {
+        shared.service.listen(peer).map_err(no_resources)?;
+    }
+    let shared = Arc::clone(shared);
+    let mut before = SigSet::empty();
+    pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before)).map_err(no_resources)?;
+    let thread = std::thread::Builder::new()
+        .name("scash-tcp".into())
+        .stack_size(256 << 10)
+        .spawn(move || Server::new(&shared).run());
+    pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None).map_err(no_resources)?;
+    thread.map_err(|source| Error::Io { what: "starting the service thread".into(), source })
+}
+
+fn no_resources(error: nix::Error) -> Error {
+    Error::Io { what: "setting up the tcp endpoint (see `ulimit -n`)".into(), source: error.into() }
+}
+
+/// A segment's number on the wire.
+fn wire_segment(segment: SegmentId) -> u16 {
+    u16::try_from(segment.0).expect("registered segments have small numbers")
+}
+
+fn unequal(rank: u32, id: SegmentId, len: usize, theirs: &[u8]) -> Error {
+    let theirs = theirs
+        .split_first_chunk::<4>()
+        .and_then(|(id, len)| Some((u32::from_le_bytes(*id), u64::from_le_bytes(len.try_into().ok()?))));
+    let theirs = match theirs {
+        Some((id, len)) => format!("segment {id} of {len} bytes"),
+        None => "something else".into(),
+    };
+    let why = format!(
+        "it registers {theirs} where this rank registers segment {} of {len} bytes: \
+         all ranks must register the same segments in the same order",
+        id.0
+    );
+    Error::Protocol { rank, why }
+}
+
+/// Locks, also after a panic elsewhere: no value here is left half-changed by code that can panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes one line on stderr. If that is closed, nobody wants to know.
+fn log(what: Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "scash: tcp: {what}");
+}

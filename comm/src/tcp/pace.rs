@@ -1,0 +1,65 @@
+//! How long a waiting thread spins before it sleeps.
+//!
+//! A spinning thread sees an answer at once; a sleeping one costs tens of microseconds to wake on another core, but leaves its
+//! core to whoever produces the answer. So spinning pays while each rank of this host has a core of its own, and is
+//! ruin when ranks outnumber cores.
+
+use super::sys;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+/// A sleep ends at the latest after this; the waiting thread then looks again, and goes on sleeping.
+const NAP: Duration = Duration::from_secs(1);
+
+/// How a thread waits, by the number of its vain looks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// Vain looks after which it no longer spins,
+    spins: u32,
+    /// and after which it no longer yields, but sleeps.
+    yields: u32,
+}
+
+impl Pace {
+    /// Sleeps at once.
+    pub(super) const BLOCKING: Pace = Pace { spins: 0, yields: 0 };
+
+    /// The pace of a thread that waits for other ranks' applications, with so many ranks on this host.
+    pub(super) fn idle(ranks_here: u32) -> Self {
+        if has_core(ranks_here) {
+            Self { spins: 20_000, yields: 20_000 }
+        } else {
+            Self { spins: 1, yields: 40 }
+        }
+    }
+
+    /// The pace of a thread that waits for a peer's service thread.
+    pub(super) fn served(ranks_here: u32) -> Self {
+        if has_core(ranks_here) { Self { spins: 200, yields: 200 } } else { Self { spins: 0, yields: 2 } }
+    }
+
+    /// Spins or yields, if that is what to do after `turn` vain looks. `false` means sleep.
+    pub(super) fn spin(self, turn: u32) -> bool {
+        if turn < self.spins {
+            std::hint::spin_loop();
+        } else if turn < self.yields {
+            sys::give_way();
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Waits for `events` on `socket`, in the way that `turn` vain looks call for.
+    pub(super) fn pause(self, socket: BorrowedFd<'_>, events: libc::c_short, turn: u32) {
+        if !self.spin(turn) {
+            sys::wait(&mut [sys::awaited(socket, events)], NAP);
+        }
+    }
+}
+
+/// Whether each rank of this host has a core.
+fn has_core(ranks_here: u32) -> bool {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    ranks_here as usize <= cores
+}

@@ -1,0 +1,251 @@
+//! One peer: its three connections and the state of each, under one lock each.
+//!
+//! Locks are taken in the order `requester`, `incoming`, and `outgoing` on its own; none is held while a caller's function runs or
+//! while waiting for a peer, but `requester`, which is there to have one request under way at a time.
+
+use super::fate::Fate;
+use super::incoming::Incoming;
+use super::join::Links;
+use super::outgoing::Outgoing;
+use super::pace::Pace;
+use super::requester::Requester;
+use super::sys;
+use super::wire::{MAX_RANGES, Reply, Request};
+use super::{Shared, lock, log};
+use crate::{Error, GetRange, Result};
+use nix::sys::socket::{Shutdown, setsockopt, shutdown, sockopt};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::Instant;
+
+/// Seconds of silence after which an idle connection is probed, and between probes.
+const PROBE_AFTER: u32 = 5;
+const PROBE_EVERY: u32 = 1;
+/// Probes without an answer after which the peer is lost.
+const PROBES: u32 = 5;
+/// Milliseconds for which bytes on a service connection may stay unacknowledged. (Not on a stream: a peer that computes
+/// for minutes and leaves its stream unread is alive.)
+const UNACKNOWLEDGED: u32 = 10_000;
+
+/// A peer.
+pub(super) struct Peer {
+    pub(super) rank: u32,
+    links: Links,
+    pub(super) outgoing: Mutex<Outgoing>,
+    pub(super) incoming: Mutex<Incoming>,
+    pub(super) requester: Mutex<Requester>,
+    /// Whether the batch is not empty. Written under the lock of `outgoing` only, so that whoever reads `false` knows
+    /// that the flush that emptied the batch is over.
+    pub(super) has_batch: AtomicBool,
+    /// The position in this rank's stream behind the last put that was flushed.
+    puts_flushed: AtomicU64,
+    /// Why it is gone.
+    fate: OnceLock<Fate>,
+    /// Whether `poll` has delivered that it is gone. Written by the polling thread only.
+    pub(super) told: AtomicBool,
+}
+
+impl Peer {
+    /// A peer to which the connections have just been made.
+    pub(super) fn new(rank: u32, links: Links) -> Result<Self> {
+        for (socket, is_service) in [(&links.stream, false), (&links.asks, true), (&links.serves, true)] {
+            watch_over(socket, is_service).map_err(|source| Error::Io {
+                what: format!("setting up the connection to rank {rank}"),
+                source: source.into(),
+            })?;
+        }
+        Ok(Self {
+            rank,
+            links,
+            outgoing: Mutex::new(Outgoing::new()),
+            incoming: Mutex::new(Incoming::new()),
+            requester: Mutex::new(Requester::new()),
+            has_batch: AtomicBool::new(false),
+            puts_flushed: AtomicU64::new(0),
+            fate: OnceLock::new(),
+            told: AtomicBool::new(false),
+        })
+    }
+
+    /// Puts and messages, both ways.
+    pub(super) fn stream(&self) -> BorrowedFd<'_> {
+        self.links.stream.as_fd()
+    }
+
+    /// This rank's requests, and their replies.
+    pub(super) fn asks(&self) -> BorrowedFd<'_> {
+        self.links.asks.as_fd()
+    }
+
+    /// The peer's requests, and their replies.
+    pub(super) fn serves(&self) -> BorrowedFd<'_> {
+        self.links.serves.as_fd()
+    }
+
+    /// An error if the peer is gone.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.fate.get() {
+            None => Ok(()),
+            Some(fate) => Err(fate.error(self.rank)),
+        }
+    }
+
+    /// Marks the peer as gone. Its connections are shut down, which wakes whoever waits on them; what has arrived can still be read.
+    pub(super) fn lose(&self, fate: Fate) {
+        if let Fate::Broke(why) = &fate
+            && self.fate.get().is_none()
+        {
+            log(format_args!("dropped the connections to rank {}: {why}", self.rank));
+        }
+        // A peer that has left closes its connections itself; until then the last of its messages are on the way.
+        let left = fate == Fate::Left;
+        if self.fate.set(fate).is_ok() && !left {
+            for socket in [&self.links.stream, &self.links.asks, &self.links.serves] {
+                // It fails where the peer was faster, and that is as good.
+                let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
+            }
+        }
+    }
+
+    /// Marks the peer as gone for a reason that one operation has met, and returns the error for its caller: the first
+    /// reason that anybody met.
+    pub(super) fn lost(&self, fate: Fate) -> Error {
+        let error = fate.error(self.rank);
+        self.lose(fate);
+        self.check().err().unwrap_or(error)
+    }
+
+    /// Hands over backlog and batch. Returns the length of the backlog that is left.
+    pub(super) fn flush(&self) -> usize {
+        let mut outgoing = lock(&self.outgoing);
+        if self.fate.get().is_some() {
+            outgoing.abandon();
+        } else if let Err(error) = outgoing.flush(self.stream()) {
+            outgoing.abandon();
+            self.lose(error.into());
+        }
+        self.puts_flushed.store(outgoing.puts_end(), Ordering::Release);
+        self.has_batch.store(false, Ordering::Release);
+        outgoing.backlog()
+    }
+
+    /// Reads ranges of the peer's memory, as they are after what this rank has put and flushed.
+    ///
+    /// # Safety
+    /// The destinations are writable, and nobody relies on their contents during the call.
+    pub(super) unsafe fn get(
+        &self,
+        shared: &Shared,
+        pace: Pace,
+        segment: u16,
+        ranges: &[GetRange],
+    ) -> std::result::Result<(), Fate> {
+        let mut requester = lock(&self.requester);
+        let position = self.puts_flushed.load(Ordering::Acquire);
+        for ranges in ranges.chunks(MAX_RANGES) {
+            let attempt = |requester: &mut Requester| {
+                self.hold(shared);
+                // SAFETY: passed on to the caller.
+                let got = unsafe { requester.get(self.asks(), pace, segment, ranges, position) };
+                self.release(shared);
+                got
+            };
+            if attempt(&mut requester)? {
+                continue;
+            }
+            // The hold is off while this waits: the peer may be waiting for this rank to take its stream.
+            requester.fence(self.asks(), pace, position)?;
+            if !attempt(&mut requester)? {
+                return Err(Fate::Broke("it takes back what it has confirmed".into()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps everybody from taking the peer's stream.
+    fn hold(&self, shared: &Shared) {
+        let mut incoming = lock(&self.incoming);
+        if incoming.was_denied() && incoming.may_pull() {
+            let pulled = incoming.pull(self.stream(), &shared.segments);
+            shared.mail.post();
+            if incoming.fence_reached() {
+                shared.service.ring();
+            }
+            if let Err(fate) = pulled {
+                self.lose(fate);
+            }
+        }
+        incoming.hold();
+    }
+
+    /// Ends a hold.
+    fn release(&self, shared: &Shared) {
+        if lock(&self.incoming).release() {
+            shared.service.ring();
+        }
+    }
+
+    /// Appends the goodbye, and asks the peer's service thread to take the stream, should the peer's application leave it lying.
+    pub(super) fn say_goodbye(&self) {
+        lock(&self.outgoing).goodbye();
+        if self.flush() > 0 {
+            let position = lock(&self.outgoing).position();
+            // If the peer is gone, so is the need.
+            let _ = lock(&self.requester).ask_fence(self.asks(), position);
+        }
+    }
+
+    /// Waits until nothing is left to be written, or until `deadline`.
+    pub(super) fn see_off(&self, deadline: Instant) {
+        while self.drain() > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                log(format_args!("rank {} did not take the last data for it", self.rank));
+                return;
+            }
+            sys::wait(&mut [sys::awaited(self.stream(), libc::POLLOUT)], left);
+        }
+    }
+
+    /// Ends the connections in good order. Nobody uses them any more.
+    pub(super) fn close(&self) {
+        if self.fate.get().is_some() {
+            return;
+        }
+        let (request, reply) = (Request::Goodbye.encode(), Reply::Goodbye.encode());
+        for (socket, last_word) in
+            [(self.asks(), Some(request)), (self.serves(), Some(reply)), (self.stream(), None)]
+        {
+            if let Some(word) = last_word {
+                // SAFETY: the piece is `word`. If it does not go through, the peer sees the end without it.
+                let _ = unsafe { sys::send(socket, &[sys::piece(word.as_ptr(), word.len())]) };
+            }
+            let _ = shutdown(socket.as_raw_fd(), Shutdown::Write);
+            sys::discard(socket);
+        }
+    }
+
+    /// Hands over the backlog. Returns the length of what is left.
+    pub(super) fn drain(&self) -> usize {
+        let mut outgoing = lock(&self.outgoing);
+        if let Err(error) = outgoing.drain(self.stream()) {
+            outgoing.abandon();
+            self.lose(error.into());
+        }
+        outgoing.backlog()
+    }
+}
+
+/// Makes the kernel notice a host that is silent: by probes where nothing is under way, and by a limit for the acknowledgement of
+/// what is on a service connection.
+fn watch_over(socket: &OwnedFd, is_service: bool) -> nix::Result<()> {
+    setsockopt(socket, sockopt::KeepAlive, &true)?;
+    setsockopt(socket, sockopt::TcpKeepIdle, &PROBE_AFTER)?;
+    setsockopt(socket, sockopt::TcpKeepInterval, &PROBE_EVERY)?;
+    setsockopt(socket, sockopt::TcpKeepCount, &PROBES)?;
+    if is_service {
+        setsockopt(socket, sockopt::TcpUserTimeout, &UNACKNOWLEDGED)?;
+    }
+    Ok(())
+}

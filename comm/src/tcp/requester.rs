@@ -1,0 +1,153 @@
+//! The asking end of a service connection: gets and fences of this rank at one peer.
+//!
+//! One request is under way at a time (a lock around this value sees to it), so replies need no numbers and what is read
+//! from the connection is the reply. It is read straight into the destinations. Nothing is allocated.
+
+use super::fate::Fate;
+use super::pace::Pace;
+use super::sys::{self, MAX_PIECES, Piece};
+use super::wire::{MAX_RANGES, RANGE, Range, Reply, Request, SERVICE_HEAD};
+use crate::GetRange;
+use std::os::fd::BorrowedFd;
+
+/// The state of the asking end: buffers that are used again for each request.
+pub(super) struct Requester {
+    request: Vec<u8>,
+    pieces: Vec<Piece>,
+    /// The highest stream position that the peer has confirmed.
+    fenced: u64,
+}
+
+// SAFETY: the pointers in `pieces` are used only during the call that stored them.
+unsafe impl Send for Requester {}
+
+impl Requester {
+    /// Nothing asked yet.
+    pub(super) fn new() -> Self {
+        Self {
+            request: Vec::with_capacity(SERVICE_HEAD + MAX_RANGES * RANGE),
+            pieces: Vec::with_capacity(MAX_PIECES),
+            fenced: 0,
+        }
+    }
+
+    /// Reads `ranges` of the peer's `segment`, as they are after this rank's puts before `position`. Wants at most [`MAX_RANGES`] of
+    /// them. `false`, with nothing read, if the peer has not taken this rank's stream that far: a [`Self::fence`] is due.
+    ///
+    /// # Safety
+    /// The destinations are writable, and nobody relies on their contents during the call.
+    pub(super) unsafe fn get(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        pace: Pace,
+        segment: u16,
+        ranges: &[GetRange],
+        position: u64,
+    ) -> Result<bool, Fate> {
+        debug_assert!(ranges.len() <= MAX_RANGES, "callers split what is longer");
+        self.request.clear();
+        self.request.extend_from_slice(&[0; SERVICE_HEAD]);
+        self.pieces.clear();
+        self.pieces.push(sys::piece(std::ptr::null(), 0));
+        let (mut count, mut bytes) = (0, 0);
+        for range in ranges.iter().filter(|range| range.len > 0) {
+            self.request.extend_from_slice(&Range { offset: range.offset, len: range.len as u64 }.encode());
+            self.pieces.push(sys::piece(range.dst, range.len));
+            count += 1;
+            bytes += range.len as u64;
+        }
+        if count == 0 {
+            return Ok(true);
+        }
+        self.request[..SERVICE_HEAD].copy_from_slice(&Request::Get { segment, count, position }.encode());
+        send_all(socket, &self.request)?;
+        // SAFETY: the pieces are the destinations, for which the caller vouches.
+        let reply = unsafe { receive_reply(socket, pace, &mut self.pieces) }?;
+        match reply {
+            Reply::Got { bytes: got } if got == bytes => Ok(true),
+            Reply::Behind { position: behind } if behind == position => Ok(false),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Returns when the peer has taken this rank's stream up to `position`.
+    pub(super) fn fence(&mut self, socket: BorrowedFd<'_>, pace: Pace, position: u64) -> Result<(), Fate> {
+        if self.fenced >= position {
+            return Ok(());
+        }
+        self.ask_fence(socket, position)?;
+        self.pieces.clear();
+        self.pieces.push(sys::piece(std::ptr::null(), 0));
+        // SAFETY: there are no destinations.
+        match unsafe { receive_reply(socket, pace, &mut self.pieces) }? {
+            Reply::Fenced { position: fenced } if fenced == position => self.fenced = position,
+            other => return Err(unexpected(other)),
+        }
+        Ok(())
+    }
+
+    /// Asks the peer to take this rank's stream up to `position`, and does not wait for the answer: for the last request of all.
+    pub(super) fn ask_fence(&mut self, socket: BorrowedFd<'_>, position: u64) -> Result<(), Fate> {
+        send_all(socket, &Request::Fence { position }.encode())
+    }
+}
+
+/// Sends a request. The connection is empty at this point, so this waits only if its buffers are tiny.
+fn send_all(socket: BorrowedFd<'_>, request: &[u8]) -> Result<(), Fate> {
+    let mut pieces = [sys::piece(request.as_ptr(), request.len())];
+    let mut rest = &mut pieces[..];
+    while !rest.is_empty() {
+        // SAFETY: the piece is a part of `request`.
+        match unsafe { sys::send(socket, rest) }? {
+            Some(sent) => rest = sys::advance(rest, sent),
+            None => Pace::BLOCKING.pause(socket, libc::POLLOUT, 0),
+        }
+    }
+    Ok(())
+}
+
+/// Waits for a reply, whose body, if it has one, goes to `pieces[1..]`; `pieces[0]` is for the header. A reply without a body
+/// leaves them alone.
+///
+/// # Safety
+/// The pieces from the second on are writable memory.
+unsafe fn receive_reply(socket: BorrowedFd<'_>, pace: Pace, pieces: &mut [Piece]) -> Result<Reply, Fate> {
+    let mut head = [0; SERVICE_HEAD];
+    pieces[0] = sys::piece((&raw mut head).cast(), SERVICE_HEAD);
+    let body: usize = pieces[1..].iter().map(|piece| piece.iov_len).sum();
+    let (mut rest, mut missing, mut turn) = (pieces, SERVICE_HEAD + body, 0);
+    loop {
+        // SAFETY: the caller vouches for the destinations; `head` lives until the return, and is not read while it is
+        // being written.
+        match unsafe { sys::receive(socket, rest) }? {
+            None => {
+                pace.pause(socket, libc::POLLIN, turn);
+                turn = turn.saturating_add(1);
+            }
+            Some(0) => return Err(Fate::closed()),
+            Some(count) => {
+                rest = sys::advance(rest, count);
+                missing -= count;
+                turn = 0;
+            }
+        }
+        if missing <= body {
+            let reply = Reply::decode(&head)?;
+            let has_body = matches!(reply, Reply::Got { bytes } if bytes == body as u64);
+            if missing == 0 || !has_body && missing == body {
+                return Ok(reply);
+            }
+            if !has_body {
+                return Err(Fate::Broke(format!("it sent a body with {reply:?}")));
+            }
+        }
+    }
+}
+
+/// What to make of a reply that the request does not call for.
+fn unexpected(reply: Reply) -> Fate {
+    match reply {
+        Reply::Goodbye => Fate::Left,
+        reply => Fate::Broke(format!("its answer {reply:?} does not fit the request")),
+    }
+}

@@ -1,0 +1,248 @@
+//! The background thread: it serves peers' gets and fences, and writes backlogs, whatever the application does.
+//!
+//! It sleeps in epoll on the service connections. Streams are watched only while there is a reason: for room, while a
+//! backlog waits; for data, while a fence does. So the stream traffic of a rank that polls never wakes it.
+//!
+//! The thread never waits for anything but epoll, in particular not for a get of this rank: two ranks whose service
+//! threads waited for each other's gets would wait for ever. A fence that cannot be answered yet is set aside, and
+//! whoever removes the obstacle (new data, the polling thread that took them, the end of a get) wakes the thread.
+
+use super::fate::Fate;
+use super::incoming::{Incoming, Pulled};
+use super::peer::Peer;
+use super::serving::{Serving, Step};
+use super::{Shared, lock};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use std::os::fd::BorrowedFd;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Events taken per system call.
+const BURST: usize = 16;
+/// What the bell's events are marked with.
+const BELL: u64 = u64::MAX;
+
+/// What others need to reach the service thread.
+pub(super) struct Service {
+    epoll: Epoll,
+    bell: EventFd,
+    stop: AtomicBool,
+    /// By rank: what the peer's stream is watched for.
+    streams: Box<[Mutex<EpollFlags>]>,
+}
+
+/// The two kinds of sockets that are watched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Socket {
+    Serves,
+    Stream,
+}
+
+fn mark(rank: u32, socket: Socket) -> u64 {
+    u64::from(rank) * 2 + u64::from(socket == Socket::Stream)
+}
+
+impl Service {
+    /// A service for `size` ranks, without its thread.
+    pub(super) fn new(size: u32) -> nix::Result<Self> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        epoll.add(&bell, EpollEvent::new(EpollFlags::EPOLLIN, BELL))?;
+        let streams =
+            std::iter::repeat_with(|| Mutex::new(EpollFlags::empty())).take(size as usize).collect();
+        Ok(Self { epoll, bell, stop: AtomicBool::new(false), streams })
+    }
+
+    /// Makes the thread look at its fences again.
+    pub(super) fn ring(&self) {
+        // It can only fail when the count is at its maximum, and then the bell is rung.
+        let _ = self.bell.write(1);
+    }
+
+    /// Makes the thread end.
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    /// Has the thread write the peer's backlog as soon as there is room. Called under the lock of `outgoing` or after it: then a
+    /// second call is harmless.
+    pub(super) fn watch_for_room(&self, peer: &Peer) {
+        self.watch(peer, EpollFlags::EPOLLOUT, true);
+    }
+
+    /// Starts or ends watching a stream for `what`.
+    fn watch(&self, peer: &Peer, what: EpollFlags, on: bool) {
+        let mut watched = lock(&self.streams[peer.rank as usize]);
+        let (before, mut after) = (*watched, *watched);
+        after.set(what, on);
+        if before == after {
+            return;
+        }
+        let mut event = EpollEvent::new(after, mark(peer.rank, Socket::Stream));
+        let done = match (before.is_empty(), after.is_empty()) {
+            (true, _) => self.epoll.add(peer.stream(), event),
+            (_, true) => self.epoll.delete(peer.stream()),
+            _ => self.epoll.modify(peer.stream(), &mut event),
+        };
+        match done {
+            Ok(()) => *watched = after,
+            // Only want of kernel memory can do this; without the watch the peer's data would be stuck.
+            Err(error) => peer.lose(std::io::Error::from(error).into()),
+        }
+    }
+
+    /// Watches the peer's requests.
+    pub(super) fn listen(&self, peer: &Peer) -> nix::Result<()> {
+        self.epoll.add(peer.serves(), EpollEvent::new(EpollFlags::EPOLLIN, mark(peer.rank, Socket::Serves)))
+    }
+
+    /// Watches for requests, or for room for a reply.
+    fn turn_to(&self, peer: &Peer, what: EpollFlags) -> nix::Result<()> {
+        self.epoll.modify(peer.serves(), &mut EpollEvent::new(what, mark(peer.rank, Socket::Serves)))
+    }
+
+    fn hang_up(&self, socket: BorrowedFd<'_>) {
+        // It fails where the socket was not watched.
+        let _ = self.epoll.delete(socket);
+    }
+}
+
+/// The thread's own state.
+pub(super) struct Server<'a> {
+    shared: &'a Shared,
+    /// By rank; none for this one and for those that are gone.
+    clients: Vec<Option<Serving>>,
+    /// Ranks whose fences are not answered yet.
+    fences: Vec<u32>,
+}
+
+impl<'a> Server<'a> {
+    /// Serves all peers.
+    pub(super) fn new(shared: &'a Shared) -> Self {
+        let clients = shared.peers.iter().map(|peer| peer.as_ref().map(|_| Serving::new())).collect();
+        Self { shared, clients, fences: Vec::new() }
+    }
+
+    /// Serves until it is told to stop.
+    pub(super) fn run(mut self) {
+        let service = &self.shared.service;
+        let mut events = [EpollEvent::empty(); BURST];
+        while !service.stop.load(Ordering::Acquire) {
+            // An interrupted wait has no events.
+            let count = service.epoll.wait(&mut events, EpollTimeout::NONE).unwrap_or(0);
+            for event in &events[..count] {
+                self.handle(event.data());
+            }
+            self.try_fences();
+        }
+    }
+
+    fn handle(&mut self, data: u64) {
+        if data == BELL {
+            // The fences, for which it was rung, are looked at in any case.
+            let _ = self.shared.service.bell.read();
+            return;
+        }
+        let Some(peer) = self.shared.peers.get((data / 2) as usize).and_then(Option::as_ref) else { return };
+        if data == mark(peer.rank, Socket::Stream) {
+            self.write_backlog(peer);
+        } else if let Err(fate) = self.serve(peer) {
+            peer.lose(fate);
+            self.shared.service.hang_up(peer.serves());
+            self.clients[peer.rank as usize] = None;
+        }
+    }
+
+    /// Hands over what the peer's stream has room for now.
+    fn write_backlog(&self, peer: &Peer) {
+        let mut outgoing = lock(&peer.outgoing);
+        if let Err(error) = outgoing.drain(peer.stream()) {
+            outgoing.abandon();
+            peer.lose(error.into());
+        }
+        // Under the lock, so that a flush that leaves a backlog asks for the watch after it has ended here.
+        if outgoing.backlog() == 0 {
+            self.shared.service.watch(peer, EpollFlags::EPOLLOUT, false);
+        }
+    }
+
+    /// Goes on with the peer's request, or with the reply to it.
+    fn serve(&mut self, peer: &Peer) -> Result<(), Fate> {
+        let Some(client) = &mut self.clients[peer.rank as usize] else { return Ok(()) };
+        let was_full = client.is_replying();
+        let has_taken = |position| takes(self.shared, peer, position);
+        match client.advance(peer.serves(), &self.shared.segments, has_taken)? {
+            Step::Fence(position) => {
+                lock(&peer.incoming).ask_fence(position);
+                self.fences.push(peer.rank);
+            }
+            Step::Idle if was_full => self.shared.service.turn_to(peer, EpollFlags::EPOLLIN).map_err(io)?,
+            Step::Full if !was_full => self.shared.service.turn_to(peer, EpollFlags::EPOLLOUT).map_err(io)?,
+            Step::Idle | Step::Full => {}
+        }
+        Ok(())
+    }
+
+    /// Answers the fences that can be.
+    fn try_fences(&mut self) {
+        let (shared, clients) = (self.shared, &mut self.clients);
+        self.fences.retain(|&rank| {
+            let Some(peer) = &shared.peers[rank as usize] else { return false };
+            let Some(client) = &mut clients[rank as usize] else { return false };
+            let waits = take_for_fence(shared, peer).and_then(|position| match position {
+                None => Ok(true),
+                Some(position) => match client.answer_fence(peer.serves(), position)? {
+                    Step::Full => Err(Fate::Broke("it does not read its replies".into())),
+                    _ => Ok(false),
+                },
+            });
+            waits.unwrap_or_else(|fate| {
+                peer.lose(fate);
+                false
+            })
+        });
+    }
+}
+
+/// Whether the peer's stream is taken up to `position`, after taking what is there and may be taken.
+fn takes(shared: &Shared, peer: &Peer, position: u64) -> Result<bool, Fate> {
+    let mut incoming = lock(&peer.incoming);
+    take_up_to(&mut incoming, shared, peer, position)?;
+    Ok(incoming.has_taken(position))
+}
+
+/// Takes the peer's stream towards `position`, as far as it has come and as is allowed now.
+fn take_up_to(incoming: &mut Incoming, shared: &Shared, peer: &Peer, position: u64) -> Result<(), Fate> {
+    while !incoming.has_taken(position) && incoming.may_pull() {
+        let pulled = incoming.pull(peer.stream(), &shared.segments);
+        if incoming.has_messages() || incoming.has_ended() {
+            shared.mail.post();
+        }
+        if pulled? == Pulled::All {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Works for the peer's fence: returns its position if that is reached, or sees to it that the thread is woken when there is
+/// progress.
+fn take_for_fence(shared: &Shared, peer: &Peer) -> Result<Option<u64>, Fate> {
+    let mut incoming = lock(&peer.incoming);
+    let Some(position) = incoming.fence() else { return Ok(None) };
+    let taken = take_up_to(&mut incoming, shared, peer, position);
+    let is_reached = incoming.has_taken(position);
+    if is_reached {
+        incoming.end_fence();
+    }
+    // While it is held, new data are no reason to wake: the end of the last get is.
+    let by_data = !is_reached && !incoming.is_held() && !incoming.has_ended();
+    shared.service.watch(peer, EpollFlags::EPOLLIN, by_data);
+    if is_reached { Ok(Some(position)) } else { taken.map(|()| None) }
+}
+
+fn io(error: nix::Error) -> Fate {
+    std::io::Error::from(error).into()
+}

@@ -1,0 +1,159 @@
+//! The serving end of a service connection: one requester, one request at a time.
+//!
+//! A get is answered with one vectored write, header and ranges, straight out of the segment. If the requester is slow
+//! to read, the rest waits for room: the state is here, and the thread serves others meanwhile.
+
+use super::fate::Fate;
+use super::segments::Segments;
+use super::sys::{self, MAX_PIECES, Piece};
+use super::wire::{MAX_RANGES, RANGE, Range, Reply, Request, SERVICE_HEAD};
+use std::os::fd::BorrowedFd;
+
+/// Bytes of the longest request.
+const LONGEST: usize = SERVICE_HEAD + MAX_RANGES * RANGE;
+
+/// What one requester wants.
+pub(super) struct Serving {
+    request: Vec<u8>,
+    filled: usize,
+    /// The reply's header. Its address must last while the reply is under way.
+    head: Box<[u8; SERVICE_HEAD]>,
+    /// The reply: all of it, of which the pieces before `next` have been sent.
+    reply: Vec<Piece>,
+    next: usize,
+    /// Whether a fence waits for its answer.
+    fencing: bool,
+}
+
+// SAFETY: the pointers in `reply` are to segments, which stay mapped while the endpoint lives.
+unsafe impl Send for Serving {}
+
+/// Where a request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The requester is to speak next.
+    Idle,
+    /// The socket is full; go on when there is room.
+    Full,
+    /// The requester asks for a fence: [`Serving::answer_fence`] is due.
+    Fence(u64),
+}
+
+impl Serving {
+    /// Nothing asked yet.
+    pub(super) fn new() -> Self {
+        Self {
+            request: vec![0; LONGEST],
+            filled: 0,
+            head: Box::new([0; SERVICE_HEAD]),
+            reply: Vec::with_capacity(MAX_PIECES),
+            next: 0,
+            fencing: false,
+        }
+    }
+
+    /// Whether a reply is under way.
+    pub(super) fn is_replying(&self) -> bool {
+        self.next < self.reply.len()
+    }
+
+    /// Goes on as far as the socket allows. `has_taken` tells whether the requester's stream is taken up to a position.
+    pub(super) fn advance(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        segments: &Segments,
+        has_taken: impl FnOnce(u64) -> Result<bool, Fate>,
+    ) -> Result<Step, Fate> {
+        if self.is_replying() {
+            return self.send(socket);
+        }
+        let free = &mut self.request[self.filled..];
+        // SAFETY: the piece is the free part of our own buffer, which nobody else uses.
+        match unsafe { sys::receive(socket, &[sys::piece(free.as_mut_ptr(), free.len())]) }? {
+            None => return Ok(Step::Idle),
+            Some(0) => return Err(Fate::closed()),
+            Some(count) => self.filled += count,
+        }
+        let Some(request) = self.whole_request()? else { return Ok(Step::Idle) };
+        self.filled = 0;
+        match request {
+            Request::Get { segment, count, position } => {
+                if has_taken(position)? {
+                    self.prepare(segment, count as usize, segments)?;
+                } else {
+                    self.prepare_head(Reply::Behind { position });
+                }
+                self.send(socket)
+            }
+            Request::Fence { position } => {
+                self.fencing = true;
+                Ok(Step::Fence(position))
+            }
+            Request::Goodbye => Err(Fate::Left),
+        }
+    }
+
+    /// Answers the fence that was asked for.
+    pub(super) fn answer_fence(&mut self, socket: BorrowedFd<'_>, position: u64) -> Result<Step, Fate> {
+        self.fencing = false;
+        self.prepare_head(Reply::Fenced { position });
+        self.send(socket)
+    }
+
+    /// The request in the buffer, if it is whole.
+    fn whole_request(&self) -> Result<Option<Request>, Fate> {
+        let said = &self.request[..self.filled];
+        let Some(request) = Request::decode(said)? else { return Ok(None) };
+        let length = match request {
+            Request::Get { count, .. } => SERVICE_HEAD + count as usize * RANGE,
+            Request::Fence { .. } | Request::Goodbye => SERVICE_HEAD,
+        };
+        if self.filled > length || self.fencing && request != Request::Goodbye {
+            return Err(Fate::Broke("it sent a request before the reply to its last one".into()));
+        }
+        Ok((self.filled == length).then_some(request))
+    }
+
+    /// Makes a reply that is only a header.
+    fn prepare_head(&mut self, reply: Reply) {
+        *self.head = reply.encode();
+        self.reply.clear();
+        self.next = 0;
+        self.reply.push(sys::piece(self.head.as_ptr(), SERVICE_HEAD));
+    }
+
+    /// Makes the reply to a get.
+    fn prepare(&mut self, segment: u16, count: usize, segments: &Segments) -> Result<(), Fate> {
+        self.prepare_head(Reply::Got { bytes: 0 });
+        let mut bytes = 0u64;
+        for range in self.request[SERVICE_HEAD..].as_chunks::<RANGE>().0.iter().take(count) {
+            let Range { offset, len } = Range::decode(range);
+            let place = segments.piece(segment.into(), offset, len);
+            let (Some(place), Ok(size)) = (place, usize::try_from(len)) else {
+                return Err(Fate::Broke(format!(
+                    "it asked for {len} bytes at offset {offset} of segment {segment}, which is not registered memory"
+                )));
+            };
+            // At most MAX_RANGES lengths of mapped memory: this cannot overflow.
+            bytes += len;
+            self.reply.push(sys::piece(place, size));
+        }
+        *self.head = Reply::Got { bytes }.encode();
+        Ok(())
+    }
+
+    /// Sends what the socket takes of the reply.
+    fn send(&mut self, socket: BorrowedFd<'_>) -> Result<Step, Fate> {
+        while self.is_replying() {
+            // SAFETY: the pieces are the header, of this value, and places in segments, which stay mapped.
+            let Some(sent) = unsafe { sys::send(socket, &self.reply[self.next..]) }? else {
+                return Ok(Step::Full);
+            };
+            let rest = sys::advance(&mut self.reply[self.next..], sent).len();
+            self.next = self.reply.len() - rest;
+        }
+        self.reply.clear();
+        self.next = 0;
+        Ok(Step::Idle)
+    }
+}
