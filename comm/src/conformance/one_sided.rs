@@ -3,7 +3,7 @@
 use super::cluster::{Random, cluster, get, pattern, put};
 use super::{Factory, SharedMemory};
 use crate::{Caps, Endpoint, GetRange, PutRange, SegmentId};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 const SIZES: [usize; 17] =
@@ -212,12 +212,26 @@ pub fn a_get_never_undoes_a_newer_put(factory: impl Factory) {
     });
 }
 
+/// Fetches rank 1's memory into our own over and over: with pauses between reading and storing where we do the copying, to give a put the chance
+/// to come between.
 fn get_until(over: &AtomicBool, endpoint: &dyn Endpoint, segment: SegmentId, memory: &SharedMemory) {
     let len = memory.segment().len;
     while !over.load(Ordering::Relaxed) {
-        let range = GetRange { offset: 0, len, dst: memory.at(0) };
-        // SAFETY: the memory is mapped; the threads that get into it at the same time store bytes of the same source.
-        unsafe { endpoint.get(1, segment, &[range]) }.unwrap();
+        let direct = endpoint.read_peer(1, segment, 0, len, &mut |theirs| {
+            let words = theirs.cast::<u64>().cast_mut();
+            // SAFETY: `read_peer` gives the address of `len` bytes.
+            let word = |i| unsafe { words.add(i) };
+            // SAFETY: as above, and aligned like our own memory.
+            let word = |i| unsafe { AtomicU64::from_ptr(word(i)) };
+            let bytes: Vec<u64> = (0..len / 8).map(|i| word(i).load(Ordering::Relaxed)).collect();
+            thread::yield_now();
+            bytes.iter().enumerate().for_each(|(i, word)| memory.word(i * 8).store(*word, Ordering::Relaxed));
+        });
+        if !direct.unwrap() {
+            let range = GetRange { offset: 0, len, dst: memory.at(0) };
+            // SAFETY: the memory is mapped; the threads that get into it at the same time store bytes of the same source.
+            unsafe { endpoint.get(1, segment, &[range]) }.unwrap();
+        }
         thread::yield_now();
     }
 }
