@@ -7,10 +7,10 @@ use crate::fault::{self, PAGE, Region, Verdict};
 use crate::serve;
 use crate::stats::{BarrierTime, Stats};
 use crate::twins::Twins;
-use scash_comm::boot::{Identity, Member};
+use scash_comm::boot::{Identity, JobPage, Member, RankState};
 use scash_comm::shm::{ShmEndpoint, ShmOptions};
 use scash_comm::tcp::{TcpEndpoint, TcpOptions};
-use scash_comm::{Caps, Endpoint, Exchange, LocalSegment};
+use scash_comm::{Caps, Endpoint, Event, Exchange, LocalSegment};
 use scash_proto::node::{Collective, Input, Node, Outcome, Output};
 use scash_proto::{Access, AllocOptions, Pages, Protocol, Rank};
 use std::os::fd::AsRawFd;
@@ -33,6 +33,8 @@ pub struct Runtime {
     /// Signals taken for faults in shared memory.
     pub(crate) faults: AtomicU64,
     member: Mutex<Member>,
+    /// What the launcher says of each rank.
+    page: Arc<JobPage>,
     /// Keeps the signal handler in place; dropped first at the end.
     handler: Mutex<Option<fault::Handler>>,
     rank: u32,
@@ -87,12 +89,13 @@ pub fn init() -> Result<&'static Runtime> {
     let node = Node::new(node_config(&config, rank, size, endpoint.caps()));
     let twins = Twins::new(config.pages).map_err(|e| Error::Join(format!("no address space for twins: {e}")))?;
     let house = House { region, engine, endpoint, segment, transfer: config.transfer };
-    let threads = member.threads();
+    let (threads, page) = (member.threads(), member.page().clone());
     let runtime = Box::leak(Box::new(Runtime {
         house,
         core: Mutex::new(Core::new(node, twins)),
         faults: AtomicU64::new(0),
         member: Mutex::new(member),
+        page,
         handler: Mutex::new(None),
         rank,
         size,
@@ -152,11 +155,8 @@ fn endpoint(member: &mut Member, config: &Config) -> Result<Box<dyn Endpoint>> {
 }
 
 /// Whether a rank ended without having finished in order.
-fn died(page: &scash_comm::boot::JobPage, rank: u32) -> bool {
-    !matches!(
-        page.state(rank),
-        scash_comm::boot::RankState::Running | scash_comm::boot::RankState::Finalized
-    )
+fn died(page: &JobPage, rank: u32) -> bool {
+    !matches!(page.state(rank), RankState::Running | RankState::Finalized)
 }
 
 /// Which part of the memory barrier an order belongs to; `None` for those that belong to wherever they come up.
@@ -441,6 +441,8 @@ impl Runtime {
         let mut core = lock(&self.core);
         core.node.handle(Input::Arrive(call))?;
         let mut turn = 0;
+        // Ranks whose connections ended while the job ends: those that have met all others may have left already.
+        let mut left = Vec::new();
         loop {
             while let Some(order) = core.node.poll_output() {
                 if let Some(part) = part_of(&order) {
@@ -457,12 +459,15 @@ impl Runtime {
                 laps.enter(if core.node.in_second_meeting() { Part::Update } else { Part::Sync });
             }
             let mut taken = Ok(());
-            let events = self.house.endpoint.poll(&mut |event| {
-                if taken.is_ok() {
-                    taken = core.take(&self.house, event);
-                }
+            let events = self.house.endpoint.poll(&mut |event| match event {
+                Event::Down { rank } if call == Collective::Finalize => left.push(rank),
+                event if taken.is_ok() => taken = core.take(&self.house, event),
+                _ => {}
             })?;
             taken?;
+            if let Some(&rank) = left.iter().find(|&&rank| died(&self.page, rank)) {
+                core.take(&self.house, Event::Down { rank })?;
+            }
             if events > 0 {
                 turn = 0;
             } else {

@@ -277,6 +277,19 @@ pub struct Counters {
     pub barriers: u64,
     /// Of these, those with a second meeting.
     pub second_meetings: u64,
+    /// Of these, those with a third one: a first touch was disputed, or a home moved.
+    pub third_meetings: u64,
+}
+
+/// Which of its meetings a barrier is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// Everybody comes, and what was written goes home.
+    Flush,
+    /// Homes have passed on what others wrote.
+    PassOn,
+    /// Homes that are new have their pages.
+    Settle,
 }
 
 /// Where a node is.
@@ -284,10 +297,10 @@ pub struct Counters {
 enum Phase {
     /// The application runs.
     Running,
-    /// Orders of the first or second part of the barrier are being carried out.
-    Flushing { second: bool },
+    /// Orders that come before the barrier's first, second or third meeting are being carried out.
+    Flushing(Part),
     /// Waiting for tokens and items.
-    Meeting { second: bool },
+    Meeting(Part),
     /// Ranks disagreed on a collective call.
     Failed,
 }
@@ -308,6 +321,8 @@ pub struct Node {
     slots: [Slot; 2],
     now: Meeting,
     collective: Collective,
+    /// In this barrier pages come to new homes, so that it takes a third meeting.
+    settling: bool,
     /// Home: who has copies. Only pages with sharers have entries.
     directory: BTreeMap<u32, Copyset>,
     /// Home: tracked pages that stay writable.
@@ -345,6 +360,7 @@ impl Node {
             slots: [Slot::new(cfg.size), Slot::new(cfg.size)],
             now: Meeting::default(),
             collective: Collective::Barrier,
+            settling: false,
             directory: BTreeMap::new(),
             predicted: Vec::new(),
             untracked: 0,
@@ -408,9 +424,9 @@ impl Node {
         self.meeting
     }
 
-    /// True between the two meetings of a barrier, and in the second one.
+    /// True from the end of a barrier's first meeting on, if there is a second one.
     pub fn in_second_meeting(&self) -> bool {
-        matches!(self.phase, Phase::Flushing { second: true } | Phase::Meeting { second: true })
+        matches!(self.phase, Phase::Flushing(part) | Phase::Meeting(part) if part != Part::Flush)
     }
 
     /// Memory barriers passed.

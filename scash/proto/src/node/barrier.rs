@@ -8,13 +8,14 @@
 //!    of items that were sent to it; the meeting is over when these have arrived, too.
 //! 3. If nobody wrote away from home (and no first touch was disputed, no home moves): **done**, after one meeting.
 //! 4. Otherwise homes **pass on** the pages that others wrote, whole: everybody is in the barrier now, so nobody is disturbed. Then a **second meeting**.
-//! 5. **End**: leases end, stale copies are taken out of view, written pages are protected again (all by range), subscriptions take effect.
+//! 5. Where a first touch was disputed or a home moves, pages come to their homes only now, so nobody may fetch them before a **third meeting**.
+//! 6. **End**: leases end, stale copies are taken out of view, written pages are protected again (all by range), subscriptions take effect.
 //!
 //! A peer is at most one meeting ahead, so what arrives early is kept in one of two slots, by the parity of the meeting's number.
 //!
 //! **Invariant:** no rank's work grows with the number of ranks, but for the log₂ of it, and for first touches, which everyone must learn.
 
-use super::{Collective, Node, Outcome, Output, Phase, Violation, runs};
+use super::{Collective, Node, Outcome, Output, Part, Phase, Violation, runs};
 use crate::page::{Access, flag};
 use crate::wire::{Attendance, Control, Notice, Purpose, Token};
 use crate::{Pages, Rank};
@@ -76,7 +77,7 @@ impl Node {
     /// All threads of this rank are in the barrier: orders the flush.
     pub(super) fn arrive(&mut self, collective: Collective) {
         assert_eq!(self.phase, Phase::Running, "one collective call at a time");
-        self.phase = Phase::Flushing { second: false };
+        self.phase = Phase::Flushing(Part::Flush);
         self.collective = collective;
         let mut due = std::mem::take(&mut self.scratch);
         self.table.take_touched(&mut due);
@@ -135,7 +136,7 @@ impl Node {
 
     /// The result of a comparison that the flush ordered.
     pub(super) fn compared(&mut self, page: u32, changed: bool) {
-        if self.phase == (Phase::Flushing { second: false }) && self.is_home(page) {
+        if self.phase == Phase::Flushing(Part::Flush) && self.is_home(page) {
             self.pushed(page, changed);
             return;
         }
@@ -149,8 +150,8 @@ impl Node {
 
     /// The flush is done: says what is to be said, and opens the meeting.
     pub(super) fn flushed(&mut self) -> Result<(), Violation> {
-        let Phase::Flushing { second } = self.phase else { return Ok(()) };
-        self.phase = Phase::Meeting { second };
+        let Phase::Flushing(part) = self.phase else { return Ok(()) };
+        self.phase = Phase::Meeting(part);
         for (to, control) in std::mem::take(&mut self.now.controls) {
             self.now.sent(to, 1);
             self.out.push_back(Output::Control(to, self.meeting, control));
@@ -195,7 +196,7 @@ impl Node {
 
     /// Goes as far as what has arrived allows.
     fn advance(&mut self) -> Result<(), Violation> {
-        let Phase::Meeting { second } = self.phase else { return Ok(()) };
+        let Phase::Meeting(part) = self.phase else { return Ok(()) };
         let all = rounds(self.cfg.size);
         while self.now.round < all {
             let round = self.now.round;
@@ -211,7 +212,7 @@ impl Node {
             return Err(Violation { rank: self.cfg.rank, what: "more items came than were announced" });
         }
         if have == want {
-            self.met(second);
+            self.met(part);
         }
         Ok(())
     }
@@ -233,22 +234,30 @@ impl Node {
     }
 
     /// Everybody has come, and everything for this rank has arrived.
-    fn met(&mut self, second: bool) {
+    fn met(&mut self, part: Part) {
         let span = self.now.span;
         if span[0].purpose != span[1].purpose {
             self.phase = Phase::Failed;
             self.out.push_back(Output::Done(Outcome::Mismatch(span)));
             return;
         }
-        if second {
-            self.end();
-            return;
+        match part {
+            Part::Flush => self.met_first(),
+            Part::PassOn if self.settling => {
+                self.counters.third_meetings += 1;
+                self.next_part(Part::Settle);
+            }
+            Part::PassOn | Part::Settle => self.end(),
         }
+    }
+
+    /// The first meeting is over: passes on what others wrote here, or ends the barrier.
+    fn met_first(&mut self) {
         let notices = std::mem::take(&mut self.now.notices);
         let away = self.now.away;
         let merged = std::mem::take(&mut self.slot().merged);
-        let disputed = self.settle(&notices);
-        if !(away || disputed) {
+        self.settling = self.settle(&notices);
+        if !(away || self.settling) {
             self.end();
             return;
         }
@@ -261,8 +270,13 @@ impl Node {
                 self.out.push_back(Output::DiffZero { page, to });
             }
         }
+        self.next_part(Part::PassOn);
+    }
+
+    /// Leaves a meeting for the orders that come before the next one.
+    fn next_part(&mut self, part: Part) {
         self.close_slot();
-        self.phase = Phase::Flushing { second: true };
+        self.phase = Phase::Flushing(part);
         self.out.push_back(Output::Flushed);
     }
 
