@@ -22,7 +22,7 @@ pub struct Options {
     pub threads: Option<NonZeroUsize>,
 
     /// Keep each of the threads on a processor of its own
-    #[arg(long, requires = "threads")]
+    #[arg(long, requires = "threads", conflicts_with = "sequential")]
     pub pin: bool,
 
     /// Initialise and compute this many times

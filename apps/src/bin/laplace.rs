@@ -11,11 +11,11 @@ use scash_apps::options::{Options, main as run};
 #[command(version)]
 struct Arguments {
     /// Inner elements in a row and in a column of the grid
-    #[arg(long, value_name = "N", default_value_t = 1022)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1022)]
     size: usize,
 
     /// How many iterations
-    #[arg(long, value_name = "I", default_value_t = 50)]
+    #[arg(long, value_name = "I", allow_negative_numbers = true, default_value_t = 50)]
     iterations: usize,
 
     #[command(flatten)]

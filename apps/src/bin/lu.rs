@@ -11,11 +11,11 @@ use scash_apps::options::{Options, main as run};
 #[command(version)]
 struct Arguments {
     /// Rows and columns of the matrix
-    #[arg(long, value_name = "N", default_value_t = 2048)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 2048)]
     size: usize,
 
     /// Rows and columns of a block
-    #[arg(long, value_name = "B", default_value_t = 64)]
+    #[arg(long, value_name = "B", allow_negative_numbers = true, default_value_t = 64)]
     block: usize,
 
     #[command(flatten)]

@@ -1,0 +1,139 @@
+#define _GNU_SOURCE
+#include "crew.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A barrier for threads that expect each other soon: it spins, and gives its processor away when the others take
+ * longer, or when there are not enough processors for all. Each word that changes has its cache lines for itself (two:
+ * processors fetch them in pairs). */
+struct barrier {
+    _Alignas(128) atomic_size_t missing; /* threads yet to arrive in this round */
+    _Alignas(128) atomic_size_t round;   /* complete rounds */
+    _Alignas(128) size_t count;
+    int spins;
+};
+
+/* Turns of the waiting loop before a thread yields: some tens of microseconds, more than the workers of a balanced
+ * program are apart, and less than the kernel's time slice. */
+enum { SPINS = 1 << 12 };
+
+static void barrier_init(struct barrier *barrier, size_t count)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    atomic_init(&barrier->missing, count);
+    atomic_init(&barrier->round, 0);
+    barrier->count = count;
+    barrier->spins = processors > 0 && count <= (size_t)processors ? SPINS : 0;
+}
+
+static inline void spin_hint(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* The last to arrive has seen, by acquire-release on `missing`, what all did before, and passes it on with the end of
+ * the round. A round cannot end before the thread that reads it here arrives. */
+static void barrier_wait(struct barrier *barrier)
+{
+    size_t round = atomic_load_explicit(&barrier->round, memory_order_relaxed);
+    if (atomic_fetch_sub_explicit(&barrier->missing, 1, memory_order_acq_rel) == 1) {
+        atomic_store_explicit(&barrier->missing, barrier->count, memory_order_relaxed);
+        atomic_store_explicit(&barrier->round, round + 1, memory_order_release);
+        return;
+    }
+    int spins = barrier->spins;
+    while (atomic_load_explicit(&barrier->round, memory_order_acquire) == round) {
+        if (spins > 0) {
+            spins--;
+            spin_hint();
+        } else {
+            sched_yield();
+        }
+    }
+}
+
+void crew_wait(const struct worker *worker)
+{
+    if (worker->barrier)
+        barrier_wait(worker->barrier);
+}
+
+struct member {
+    struct worker worker;
+    void (*work)(const struct worker *worker, void *data);
+    void *data;
+    const cpu_set_t *pin_to; /* NULL: any processor */
+};
+
+/* Keeps the thread on the n-th of the processors in `allowed`, counted round and round. */
+static void pin(const cpu_set_t *allowed, size_t n)
+{
+    n %= (size_t)CPU_COUNT(allowed);
+    int processor = 0;
+    while (!CPU_ISSET(processor, allowed) || n-- > 0)
+        processor++;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(processor, &set);
+    if (sched_setaffinity(0, sizeof set, &set) != 0)
+        die("cannot pin a thread to its processor (%s); leave out --pin", strerror(errno));
+}
+
+static void *member_main(void *argument)
+{
+    struct member *member = argument;
+    if (member->pin_to)
+        pin(member->pin_to, member->worker.index);
+    member->work(&member->worker, member->data);
+    return NULL;
+}
+
+void crew_run(size_t count, bool pin, void (*work)(const struct worker *worker, void *data), void *data)
+{
+    cpu_set_t allowed;
+    if (pin && sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        die("cannot ask for the processors (%s); leave out --pin", strerror(errno));
+    struct barrier barrier;
+    barrier_init(&barrier, count);
+    struct member *members = calloc(count, sizeof *members);
+    pthread_t *threads = calloc(count, sizeof *threads);
+    if (!members || !threads)
+        die("no memory for %zu threads; choose fewer --threads", count);
+    for (size_t i = 0; i < count; i++) {
+        struct worker worker = {i, count, &barrier};
+        members[i] = (struct member){worker, work, data, pin ? &allowed : NULL};
+    }
+    for (size_t i = 1; i < count; i++) {
+        int error = pthread_create(&threads[i], NULL, member_main, &members[i]);
+        if (error)
+            die("cannot start a thread (%s); choose fewer --threads", strerror(error));
+    }
+    member_main(&members[0]);
+    for (size_t i = 1; i < count; i++)
+        pthread_join(threads[i], NULL);
+    free(threads);
+    free(members);
+}
+
+void die(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("error: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    exit(2);
+}
