@@ -1,1 +1,3 @@
-//! Part of scash.
+//! Whole-system tests, and what they are made of.
+
+pub mod sim;

@@ -449,6 +449,15 @@ impl Node {
         self.directory.len()
     }
 
+    /// What this node believes of a page, for people who look for a fault.
+    pub fn describe(&self, page: u32) -> String {
+        if page >= self.table.len() {
+            return "outside of the region".to_owned();
+        }
+        let sharers = self.directory.get(&page);
+        format!("home {:?}, {:?}, sharers {sharers:?}", self.home(page), self.table.get(page))
+    }
+
     fn placed_home(&self, page: u32) -> Option<Rank> {
         let a = self.heap.find(page)?;
         a.options.placement.home_of(page - a.first, a.pages, self.cfg.size).map(Rank)

@@ -76,8 +76,37 @@ const BACKOFF_SHIFT: u32 = 52;
 pub const MAX_RANKS: u32 = (1 << 20) - 1;
 
 /// One page's word, by value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Word(pub(crate) u64);
+
+impl std::fmt::Debug for Word {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        const NAMES: [(u64, &str); 16] = [
+            (flag::LISTED, "LISTED"),
+            (flag::DIRTY, "DIRTY"),
+            (flag::TWIN, "TWIN"),
+            (flag::FETCHING, "FETCHING"),
+            (flag::LEASE, "LEASE"),
+            (flag::SUBSCRIBED, "SUBSCRIBED"),
+            (flag::ARMED, "ARMED"),
+            (flag::CLAIMED, "CLAIMED"),
+            (flag::TRACKED, "TRACKED"),
+            (flag::TWINNED, "TWINNED"),
+            (flag::PREDICTED, "PREDICTED"),
+            (flag::REPORTED, "REPORTED"),
+            (flag::FETCHED, "FETCHED"),
+            (flag::WATCHED, "WATCHED"),
+            (flag::WANTED, "WANTED"),
+            (flag::STALE, "STALE"),
+        ];
+        write!(f, "access {:?}", self.access())?;
+        NAMES.iter().filter(|(bit, _)| self.has(*bit)).try_for_each(|(_, name)| write!(f, " {name}"))?;
+        if let Some(interval) = self.fetched() {
+            write!(f, ", fetched in {interval}")?;
+        }
+        write!(f, ", score {}, backoff {}", self.score(), self.backoff())
+    }
+}
 
 impl Word {
     pub(crate) fn home(self) -> Option<Rank> {

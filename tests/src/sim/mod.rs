@@ -1,0 +1,29 @@
+//! A seeded simulator of a whole job.
+//!
+//! Many [`Node`](scash_proto::Node)s run in one thread, each with a *soft driver* that does to its frames what the runtime does to real memory, and a
+//! network that delays and reorders as much as the rules of `scash-comm` allow. Application threads, the carrying out of orders and the arrival of each
+//! message are steps of a seeded scheduler, so the same seed is the same run, down to the single access.
+//!
+//! Every byte that a simulated program reads is compared with one flat memory, the **oracle**. The first wrong byte ends the run with the seed, the place
+//! and what the protocol believed about the page; so does a rank that cannot go on.
+//!
+//! Reading order: [`program`] (what ranks do), [`random`] (programs from a seed), [`World`] (the run).
+//!
+//! # What the driver promises the node
+//! The runtime promises the same, and the simulator is as slow, as early and as torn as these promises permit:
+//! 1. Orders are carried out in their order. The orders of a fault are carried out before another thread of the rank faults, but for a `Get`, during which
+//!    everything else goes on.
+//! 2. A get reads the home's frame piece by piece, at any time between its start and its end, while the home goes on.
+//! 3. Bytes of the home that are newer than what a get or `Refresh` has read do not land before it has stored what it read (guarantee 2 of `scash-comm` for
+//!    puts; for updates by message, the driver waits).
+//! 4. A diff or update that arrives is merged in the frame and in the twin, if there is one. A put lands in the frame alone.
+
+mod frame;
+mod net;
+pub mod program;
+pub mod random;
+pub mod report;
+pub mod rng;
+mod world;
+
+pub use world::{Failure, Setup, World};

@@ -1,0 +1,98 @@
+//! What simulated ranks do: intervals of memory accesses, each ended by a collective call.
+//!
+//! A program must be free of data races: in one interval a byte is written by at most one thread, and read only by threads that
+//! may know its value (its writer, or anybody if nobody writes it). Then sequential consistency is promised, and one flat memory is
+//! the oracle for every read.
+
+use scash_proto::node::{Collective, Outcome};
+use scash_proto::{Pages, Protocol, Rank};
+
+/// Some bytes of one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The page.
+    pub page: u32,
+    /// Offset of the first byte.
+    pub first: usize,
+    /// Number of bytes, at least one.
+    pub len: usize,
+}
+
+impl Span {
+    /// A whole page.
+    pub fn page(page: u32) -> Self {
+        Span { page, first: 0, len: scash_proto::PAGE_SIZE }
+    }
+
+    /// The offsets within the page.
+    pub fn range(self) -> std::ops::Range<usize> {
+        self.first..self.first + self.len
+    }
+}
+
+/// One access or call of an application thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Reads bytes, and compares them with the oracle.
+    Read(Span),
+    /// Writes bytes that depend on the number.
+    Write(Span, u8),
+    /// Writes the bytes that are there already: a store that must not disturb anybody.
+    Rewrite(Span),
+    /// `Input::WriteBack`.
+    WriteBack(Pages),
+    /// `Input::ReadHome`.
+    ReadHome(Pages),
+    /// `Input::SetHome`.
+    SetHome(Pages, Rank),
+    /// `Input::SetProtocol`.
+    SetProtocol(u32, Protocol),
+}
+
+/// What all ranks do until they meet, and what for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// Operations by rank and thread. Each rank has at least one thread.
+    pub work: Vec<Vec<Vec<Op>>>,
+    /// The call that ends the interval.
+    pub end: Collective,
+    /// What every rank must be told then.
+    pub outcome: Outcome,
+    /// Pages that hold zeros from here on, because they were allocated just now.
+    pub zeroed: Option<Pages>,
+}
+
+impl Interval {
+    /// An interval in which `ranks` ranks, of one thread each, do nothing and come to the barrier.
+    pub fn idle(ranks: u32) -> Self {
+        Interval {
+            work: vec![vec![Vec::new()]; ranks as usize],
+            end: Collective::Barrier,
+            outcome: Outcome::Done,
+            zeroed: None,
+        }
+    }
+
+    /// Adds an operation to the first thread of a rank.
+    pub fn push(&mut self, rank: u32, op: Op) {
+        self.work[rank as usize][0].push(op);
+    }
+}
+
+/// A program: hands out interval after interval.
+pub trait Program {
+    /// The next interval, or `None` after the last.
+    fn next(&mut self) -> Option<Interval>;
+}
+
+impl<F: FnMut() -> Option<Interval>> Program for F {
+    fn next(&mut self) -> Option<Interval> {
+        self()
+    }
+}
+
+impl Program for std::vec::IntoIter<Interval> {
+    fn next(&mut self) -> Option<Interval> {
+        Iterator::next(self)
+    }
+}

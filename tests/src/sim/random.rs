@@ -1,0 +1,404 @@
+//! Data-race-free programs from a seed.
+//!
+//! A program allocates a few *areas*. Each has a character, drawn once in a while: how its pages are cut in pieces, who writes which piece, who
+//! reads it, and how often. Stencils, rotating owners, read-mostly tables, byte-interleaved false sharing and chaos are points of this space. Characters change in the
+//! course of a program, so that what the protocol has learnt becomes wrong.
+//!
+//! In each interval a piece has at most one writing thread, and is read by others only if nobody writes it: so there is no data race.
+
+use super::program::{Interval, Op, Program, Span};
+use super::rng::{Rng, mix};
+use super::world::Setup;
+use scash_proto::heap::Heap;
+use scash_proto::node::{Collective, Outcome};
+use scash_proto::{AllocOptions, PAGE_SIZE, Pages, Placement, Protocol, Rank, Transfer};
+use std::num::NonZeroU32;
+
+/// Draws what a job is like: mostly a few ranks, at times up to 64.
+pub fn setup(seed: u64) -> Setup {
+    let mut rng = Rng::part(seed, 2);
+    let size = match rng.below(100) {
+        0..3 => 1,
+        3..90 => rng.between(2, 8),
+        90..98 => rng.between(9, 24),
+        _ => rng.between(25, 64),
+    };
+    let fetch_first = rng.between(1, 4);
+    Setup {
+        seed,
+        puts_at_once: rng.chance(50),
+        transfer: if rng.chance(70) { Transfer::ZeroCopy } else { Transfer::Message },
+        fetch_first,
+        fetch_most: fetch_first + rng.below(16),
+        predict: rng.chance(80),
+        burst: rng.pick(&[0, 50, 90]),
+        slow: rng.pick(&[0, 10, 40]),
+        ..Setup::new(size, rng.between(4, 48))
+    }
+}
+
+/// Who writes a piece.
+#[derive(Clone, Copy, Debug)]
+enum Writers {
+    /// The rank whose part of the area it is.
+    Owner,
+    /// One rank all of it.
+    One(u32),
+    /// A rank for each piece.
+    Fixed,
+    /// The next rank every few intervals.
+    Rotating(u32),
+    /// Anybody.
+    Chaos,
+}
+
+/// Who reads a piece.
+#[derive(Clone, Copy, Debug)]
+enum Readers {
+    /// Ranks next to the writer.
+    Neighbours,
+    /// All ranks.
+    All,
+    /// Some ranks, for each piece the same.
+    Fixed(u32),
+    /// Each rank at times.
+    Chaos(u32),
+}
+
+/// When something is done.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    Always,
+    /// Every k-th interval, in turns.
+    Every(u32),
+    /// Now and then.
+    Often(u32),
+    /// For so many intervals on, and so many off.
+    Phases(u32, u32),
+}
+
+/// How an area is used for a while.
+#[derive(Clone, Copy, Debug)]
+struct Character {
+    salt: u64,
+    pieces: u32,
+    writers: Writers,
+    readers: Readers,
+    write: When,
+    read: When,
+    /// How many, in a hundred, of the writes change nothing.
+    silent: u32,
+    /// Interval in which it ends.
+    until: u32,
+}
+
+struct Area {
+    pages: Pages,
+    character: Character,
+}
+
+/// A random program.
+pub struct RandomProgram {
+    rng: Rng,
+    size: u32,
+    threads: u32,
+    intervals: u32,
+    next: u32,
+    heap: Heap<AllocOptions>,
+    areas: Vec<Area>,
+    zeroed: Option<Pages>,
+    /// How many, in a thousand, of the intervals have a call of some kind.
+    calls: u32,
+}
+
+impl RandomProgram {
+    /// The program of a seed.
+    pub fn new(setup: &Setup) -> Self {
+        let mut rng = Rng::part(setup.seed, 3);
+        let most = if setup.size > 8 { 16 } else { 48 };
+        RandomProgram {
+            size: setup.size,
+            threads: if rng.chance(25) { rng.between(2, 4) } else { 1 },
+            intervals: rng.between(4, most),
+            next: 0,
+            heap: Heap::new(setup.pages),
+            areas: Vec::new(),
+            zeroed: None,
+            calls: rng.pick(&[0, 50, 400]),
+            rng,
+        }
+    }
+
+    fn character(&mut self) -> Character {
+        let rng = &mut self.rng;
+        let n = self.size;
+        let whens = |rng: &mut Rng| match rng.below(8) {
+            0..3 => When::Always,
+            3 => When::Every(rng.between(2, 4)),
+            4 | 5 => When::Often(rng.between(5, 80)),
+            _ => When::Phases(rng.between(1, 10), rng.between(1, 25)),
+        };
+        let until = self.next + if rng.chance(50) { 1000 } else { rng.between(1, 25) };
+        Character {
+            salt: rng.bits(),
+            pieces: rng.pick(&[1, 1, 1, 2, 3, 5, 16]),
+            writers: match rng.below(8) {
+                0..3 => Writers::Owner,
+                3 => Writers::One(rng.below(n)),
+                4 | 5 => Writers::Fixed,
+                6 => Writers::Rotating(rng.between(1, 5)),
+                _ => Writers::Chaos,
+            },
+            readers: match rng.below(6) {
+                0 | 1 => Readers::Neighbours,
+                2 => Readers::All,
+                3 | 4 => Readers::Fixed(rng.between(1, 60)),
+                _ => Readers::Chaos(rng.between(1, 60)),
+            },
+            write: whens(rng),
+            read: whens(rng),
+            silent: rng.pick(&[0, 0, 10, 100]),
+            until,
+        }
+    }
+
+    /// Decides what ends the interval, and knows how it will end.
+    fn end(&mut self) -> (Collective, Outcome) {
+        let wanted = self.areas.is_empty() || self.next < 2 || self.rng.chance(4);
+        if wanted && self.next < 8 || self.rng.below(1000) < self.calls / 8 {
+            return self.alloc();
+        }
+        if !self.areas.is_empty() && self.rng.below(1000) < self.calls / 10 {
+            let n = u32::try_from(self.areas.len()).unwrap_or(1);
+            let area = self.areas.swap_remove(self.rng.below(n) as usize);
+            let freed = self.heap.free(area.pages.first);
+            return (Collective::Free(freed.expect("areas are allocations").first), Outcome::Done);
+        }
+        (Collective::Barrier, Outcome::Done)
+    }
+
+    fn alloc(&mut self) -> (Collective, Outcome) {
+        let rng = &mut self.rng;
+        let pages = rng.between(1, if rng.clone().chance(10) { 60 } else { 14 });
+        let options = AllocOptions {
+            placement: match rng.below(8) {
+                0..4 => Placement::FirstTouch,
+                4 | 5 => Placement::Block,
+                6 => Placement::Cyclic { pages: NonZeroU32::new(rng.between(1, 3)).unwrap_or(NonZeroU32::MIN) },
+                _ => Placement::Rank(rng.below(self.size)),
+            },
+            protocol: rng.pick(&[
+                Protocol::Adaptive,
+                Protocol::Adaptive,
+                Protocol::Update,
+                Protocol::Invalidate,
+            ]),
+            block: rng.pick(&[1, 1, 2, 3, 4]),
+        };
+        let bytes = u64::from(pages) * PAGE_SIZE as u64 - u64::from(rng.below(4000));
+        let align = NonZeroU32::new(options.block).unwrap_or(NonZeroU32::MIN);
+        let outcome = match self.heap.alloc(bytes, align, options) {
+            Ok(a) => Outcome::Allocated(Pages { first: a.first, count: a.pages }),
+            Err(e) => Outcome::OutOfSpace(e),
+        };
+        if let Outcome::Allocated(pages) = outcome {
+            let character = self.character();
+            self.areas.push(Area { pages, character });
+            self.zeroed = Some(pages);
+        }
+        (Collective::Alloc(bytes, options), outcome)
+    }
+
+    /// What is done with an area in this interval.
+    fn work(&mut self, area: usize, work: &mut [Vec<Vec<Op>>]) {
+        if self.next > self.areas[area].character.until {
+            self.areas[area].character = self.character();
+        }
+        let Area { pages, character: c } = self.areas[area];
+        // Large jobs do less with each page.
+        let budget = (24 * self.size.min(8)).max(64);
+        let cells = pages.count * c.pieces;
+        for cell in 0..cells {
+            if cells > budget && self.rng.below(cells) > budget {
+                continue;
+            }
+            let name = mix(c.salt ^ u64::from(cell));
+            let page = pages.first + cell / c.pieces;
+            let span = piece(page, cell % c.pieces, c.pieces, name);
+            let writer = self.writer(&c, cell, cells, name);
+            if self.is_time(c.write, name) {
+                self.write(&c, writer, name, span, work);
+            } else if self.is_time(c.read, 0) {
+                self.reads(&c, writer, name, span, work);
+            }
+        }
+    }
+
+    fn writer(&mut self, c: &Character, cell: u32, cells: u32, name: u64) -> u32 {
+        let n = u64::from(self.size);
+        let rank = match c.writers {
+            Writers::Owner => u64::from(cell) * n / u64::from(cells),
+            Writers::One(rank) => u64::from(rank),
+            Writers::Fixed => name % n,
+            Writers::Rotating(every) => (name + u64::from(self.next / every)) % n,
+            Writers::Chaos => u64::from(self.rng.below(self.size)),
+        };
+        u32::try_from(rank).unwrap_or(0)
+    }
+
+    fn is_time(&mut self, when: When, name: u64) -> bool {
+        let turn = self.next.wrapping_add(u32::try_from(name % 64).unwrap_or(0));
+        match when {
+            When::Always => true,
+            When::Every(k) => turn.is_multiple_of(k),
+            When::Often(percent) => self.rng.chance(percent),
+            When::Phases(on, off) => turn % (on + off) < on,
+        }
+    }
+
+    fn thread_of(&self, name: u64) -> usize {
+        usize::try_from((name >> 32) % u64::from(self.threads)).unwrap_or(0)
+    }
+
+    fn write(&mut self, c: &Character, writer: u32, name: u64, span: Span, work: &mut [Vec<Vec<Op>>]) {
+        let list = &mut work[writer as usize][self.thread_of(name)];
+        for part in self.rng.cut(span) {
+            if self.rng.chance(c.silent) {
+                list.push(Op::Rewrite(part));
+            } else if self.rng.chance(90) {
+                list.push(Op::Write(part, self.rng.bits().to_le_bytes()[0]));
+            }
+            if self.rng.chance(20) {
+                list.push(Op::Read(part));
+            }
+        }
+    }
+
+    /// Nobody writes the piece: whoever likes reads it.
+    fn reads(&mut self, c: &Character, writer: u32, name: u64, span: Span, work: &mut [Vec<Vec<Op>>]) {
+        for rank in 0..self.size {
+            let reads = match c.readers {
+                Readers::Neighbours => rank.abs_diff(writer) == 1,
+                Readers::All => true,
+                Readers::Fixed(percent) => mix(name ^ u64::from(rank)) % 100 < u64::from(percent),
+                Readers::Chaos(percent) => self.rng.chance(percent),
+            };
+            if reads {
+                let thread = self.rng.below(self.threads) as usize;
+                let part = self.rng.cut(span)[0];
+                work[rank as usize][thread].push(Op::Read(part));
+            }
+        }
+    }
+
+    /// Calls that change where pages live and how they are kept.
+    fn calls(&mut self, work: &mut [Vec<Vec<Op>>]) {
+        for area in 0..self.areas.len() {
+            if self.rng.below(1000) >= self.calls {
+                continue;
+            }
+            let pages = self.areas[area].pages;
+            let first = pages.first + self.rng.below(pages.count);
+            let some = Pages { first, count: self.rng.between(1, pages.end() - first) };
+            let op = match self.rng.below(6) {
+                0 => Op::SetHome(some, Rank(self.rng.below(self.size))),
+                1 => {
+                    let protocol =
+                        self.rng.pick(&[Protocol::Adaptive, Protocol::Update, Protocol::Invalidate]);
+                    // Usually all ranks make the call; nothing breaks if they differ.
+                    if self.rng.chance(70) {
+                        let op = Op::SetProtocol(first, protocol);
+                        work.iter_mut().for_each(|threads| threads[0].push(op));
+                        continue;
+                    }
+                    Op::SetProtocol(first, protocol)
+                }
+                2 | 3 => Op::WriteBack(some),
+                _ => Op::ReadHome(some),
+            };
+            let (rank, thread) = (self.rng.below(self.size) as usize, self.rng.below(self.threads) as usize);
+            work[rank][thread].push(op);
+        }
+    }
+
+    /// The last interval: every rank reads everything.
+    fn read_all(&mut self) -> Interval {
+        let mut interval = Interval::idle(self.size);
+        interval.zeroed = self.zeroed.take();
+        for threads in &mut interval.work {
+            let pages = self.areas.iter().flat_map(|a| a.pages.iter());
+            threads[0] = pages.map(|p| Op::Read(Span::page(p))).collect();
+            self.rng.shuffle(&mut threads[0]);
+        }
+        interval.end = Collective::Finalize;
+        interval
+    }
+}
+
+impl Program for RandomProgram {
+    fn next(&mut self) -> Option<Interval> {
+        if self.next > self.intervals {
+            return None;
+        }
+        if self.next == self.intervals {
+            self.next += 1;
+            return Some(self.read_all());
+        }
+        let mut work = vec![vec![Vec::new(); self.threads as usize]; self.size as usize];
+        let zeroed = self.zeroed.take();
+        // Now and then all rest.
+        if !self.rng.chance(5) {
+            (0..self.areas.len()).for_each(|area| self.work(area, &mut work));
+        }
+        let silent = self.rng.chance(10).then(|| self.rng.below(self.size));
+        for (rank, threads) in (0u32..).zip(&mut work) {
+            for list in threads {
+                self.rng.shuffle(list);
+                if Some(rank) == silent {
+                    list.clear();
+                }
+            }
+        }
+        self.calls(&mut work);
+        for list in work.iter_mut().flatten() {
+            // A call may come anywhere among the accesses.
+            if let Some(last) = list.pop() {
+                let at = self.rng.below(u32::try_from(list.len()).unwrap_or(0) + 1) as usize;
+                list.insert(at, last);
+            }
+        }
+        let (end, outcome) = self.end();
+        self.next += 1;
+        Some(Interval { work, end, outcome, zeroed })
+    }
+}
+
+/// Piece number `i` of a page that is cut in `of` pieces: each of any length, at its place.
+fn piece(page: u32, i: u32, of: u32, name: u64) -> Span {
+    let slot = PAGE_SIZE / of as usize;
+    let start = i as usize * slot;
+    let skip = usize::try_from(name >> 40).unwrap_or(0) % slot;
+    let room = slot - skip;
+    let len = match name >> 30 & 3 {
+        0 => room,
+        1 => 1 + usize::try_from(name >> 24).unwrap_or(0) % room,
+        2 => room.min(8),
+        _ => return Span { page, first: start, len: slot },
+    };
+    Span { page, first: start + skip, len }
+}
+
+impl Rng {
+    /// Some parts of a span, at least one, that do not touch each other.
+    fn cut(&mut self, span: Span) -> Vec<Span> {
+        if span.len < 3 || self.chance(60) {
+            return vec![span];
+        }
+        let n = u32::try_from(span.len).unwrap_or(3);
+        let a = self.between(1, n - 2);
+        let b = self.between(a, n - 1);
+        let first = Span { len: a as usize, ..span };
+        let second = Span { first: span.first + b as usize, len: (n - b) as usize, ..span };
+        vec![first, second]
+    }
+}

@@ -1,0 +1,147 @@
+//! What a simulated run did, in numbers.
+
+use scash_proto::Output;
+use scash_proto::node::Counters;
+use scash_proto::wire::Kind;
+
+/// What travelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Meeting tokens.
+    pub tokens: u64,
+    /// Words between a home and a sharer.
+    pub controls: u64,
+    /// Messages with diffs for homes.
+    pub diffs: u64,
+    /// Messages with changes for sharers.
+    pub updates: u64,
+    /// Bytes of all messages.
+    pub message_bytes: u64,
+    /// Pages of which bytes were put.
+    pub puts: u64,
+    /// Encoded bytes that were put.
+    pub put_bytes: u64,
+    /// Pages that were got.
+    pub gets: u64,
+}
+
+impl Traffic {
+    /// Messages of all kinds.
+    pub fn messages(&self) -> u64 {
+        self.tokens + self.controls + self.diffs + self.updates
+    }
+
+    pub(super) fn message(&mut self, kind: Kind, bytes: usize) {
+        match kind {
+            Kind::Token => self.tokens += 1,
+            Kind::Control => self.controls += 1,
+            Kind::Diff => self.diffs += 1,
+            Kind::Update => self.updates += 1,
+        }
+        self.message_bytes += bytes as u64;
+    }
+}
+
+/// What happened at all ranks between two barriers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Period {
+    /// What travelled, by the sender's interval.
+    pub traffic: Traffic,
+    /// Sums of the nodes' counters at the end of the interval, since the beginning of the job.
+    pub counters: Counters,
+    /// Pages in the homes' directories at the end of the interval.
+    pub directory: usize,
+}
+
+/// What a run did.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// One entry an interval.
+    pub periods: Vec<Period>,
+    /// Bit i: the kind of output with number i (see [`output_number`]) occurred.
+    pub outputs: u32,
+    /// Bytes of memory that were compared with the oracle.
+    pub checked: u64,
+    /// Steps of the scheduler.
+    pub steps: u64,
+    /// Messages sent by each rank.
+    pub sent: Vec<u64>,
+}
+
+impl Report {
+    pub(super) fn period(&mut self, interval: u32) -> &mut Period {
+        let at = interval as usize;
+        if self.periods.len() <= at {
+            self.periods.resize(at + 1, Period::default());
+        }
+        &mut self.periods[at]
+    }
+
+    /// The sums at the end.
+    pub fn counters(&self) -> Counters {
+        self.periods.last().map(|p| p.counters).unwrap_or_default()
+    }
+
+    /// What the counters gained in an interval.
+    pub fn gained(&self, interval: usize) -> Counters {
+        let before = interval.checked_sub(1).map(|i| self.periods[i].counters).unwrap_or_default();
+        combine(self.periods[interval].counters, before, u64::wrapping_sub)
+    }
+}
+
+/// Adds up counters.
+pub fn add(a: Counters, b: Counters) -> Counters {
+    combine(a, b, u64::wrapping_add)
+}
+
+fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
+    Counters {
+        read_faults: f(a.read_faults, b.read_faults),
+        write_faults: f(a.write_faults, b.write_faults),
+        first_touches: f(a.first_touches, b.first_touches),
+        fetched: f(a.fetched, b.fetched),
+        prefetched: f(a.prefetched, b.prefetched),
+        predicted: f(a.predicted, b.predicted),
+        avoided: f(a.avoided, b.avoided),
+        twins: f(a.twins, b.twins),
+        diffs: f(a.diffs, b.diffs),
+        updates: f(a.updates, b.updates),
+        invalidated: f(a.invalidated, b.invalidated),
+        barriers: f(a.barriers, b.barriers),
+        second_meetings: f(a.second_meetings, b.second_meetings),
+        third_meetings: f(a.third_meetings, b.third_meetings),
+    }
+}
+
+/// Names of the kinds of outputs, by number.
+pub const OUTPUTS: [&str; 21] = [
+    "MapZero", "Get", "Map", "Protect", "Unmap", "Discard", "Twin", "DropTwin", "Wait", "Denied", "Diff",
+    "DiffZero", "Push", "PushWhole", "Hand", "PutDiff", "Refresh", "Control", "Token", "Flushed", "Done",
+];
+
+/// The number of an output's kind in [`OUTPUTS`].
+pub fn output_number(output: &Output) -> usize {
+    match output {
+        Output::MapZero(..) => 0,
+        Output::Get { .. } => 1,
+        Output::Map(..) => 2,
+        Output::Protect(..) => 3,
+        Output::Unmap(..) => 4,
+        Output::Discard(..) => 5,
+        Output::Twin(..) => 6,
+        Output::DropTwin(..) => 7,
+        Output::Wait(..) => 8,
+        Output::Denied(..) => 9,
+        Output::Diff { .. } => 10,
+        Output::DiffZero { .. } => 11,
+        Output::Push(..) => 12,
+        Output::PushWhole { .. } => 13,
+        Output::Hand { .. } => 14,
+        Output::PutDiff { .. } => 15,
+        Output::Refresh { .. } => 16,
+        Output::Control(..) => 17,
+        Output::Token(..) => 18,
+        Output::Flushed => 19,
+        Output::Done(..) => 20,
+    }
+}

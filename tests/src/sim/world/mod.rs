@@ -1,0 +1,385 @@
+//! The run: ranks, network and oracle, and the scheduler that decides whose step is next.
+
+mod delivery;
+mod orders;
+mod thread;
+
+use super::frame::Frames;
+use super::net::{Net, Parcel};
+use super::program::{Interval, Program};
+use super::report::{self, Report};
+use super::rng::{Rng, mix};
+use scash_proto::wire::Kind;
+use scash_proto::{Config, Node, PAGE_SIZE, Pages, Rank, Transfer};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use thread::Thread;
+
+/// Steps after which a run is given up.
+const TOO_LONG: u64 = 200_000_000;
+
+/// What a run is made of, besides its program.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// Decides the schedule.
+    pub seed: u64,
+    /// Number of ranks.
+    pub size: u32,
+    /// Pages of the region.
+    pub pages: u32,
+    /// A put is in the peer's memory when it was ordered, as it is between ranks of one host.
+    pub puts_at_once: bool,
+    /// How changed pages reach their sharers.
+    pub transfer: Transfer,
+    /// See [`Config::fetch_first`].
+    pub fetch_first: u32,
+    /// See [`Config::fetch_most`].
+    pub fetch_most: u32,
+    /// See [`Config::predict`].
+    pub predict: bool,
+    /// Whether a put waits for a get of the same page by the rank it goes to. Only to show that it must.
+    pub exclusion: bool,
+    /// How often, in a hundred, what took a step takes the next one too.
+    pub burst: u32,
+    /// How many, in a hundred, of the threads, drivers and connections are slow.
+    pub slow: u32,
+    /// Whether to tell every step on the standard error.
+    pub trace: bool,
+}
+
+impl Setup {
+    /// A quiet job: zero copy over shared memory.
+    pub fn new(size: u32, pages: u32) -> Self {
+        Setup {
+            seed: 0,
+            size,
+            pages,
+            puts_at_once: true,
+            transfer: Transfer::ZeroCopy,
+            fetch_first: 1,
+            fetch_most: 64,
+            predict: true,
+            exclusion: true,
+            burst: 0,
+            slow: 0,
+            trace: false,
+        }
+    }
+}
+
+/// Why a run ended before its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure(pub String);
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+type Result<T> = std::result::Result<T, Failure>;
+
+/// Something that can take a step.
+#[derive(Clone, Copy, Debug)]
+enum Task {
+    /// An application thread.
+    Thread(usize, usize),
+    /// A rank's driver, which has orders or puts to carry out.
+    Driver(usize),
+    /// A pair with something on its way.
+    Channel(usize, usize),
+}
+
+/// How a step went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Something happened, and more may.
+    Moved,
+    /// Nothing can happen now.
+    Blocked,
+    /// There is nothing left to do.
+    Idle,
+}
+
+/// One rank.
+struct RankState {
+    node: Node,
+    frames: Frames,
+    threads: Vec<Thread>,
+    /// Threads that have not come to the barrier.
+    running: usize,
+    /// Puts that are to be carried out before further orders (memory that is shared): receiver, page, diff.
+    puts: VecDeque<(u32, u32, Vec<u8>)>,
+    /// Messages being filled, by kind and receiver.
+    batches: BTreeMap<(u16, Rank), Vec<u8>>,
+    /// Gets and refreshes, by page, that have read and not yet stored.
+    copying: Vec<u8>,
+    /// Whether the driver is among the tasks.
+    scheduled: bool,
+    /// Barriers whose end the driver has carried out. The node is ahead of it.
+    interval: u32,
+    finished: bool,
+}
+
+/// A simulated job.
+pub struct World<P> {
+    setup: Setup,
+    program: P,
+    ranks: Vec<RankState>,
+    net: Net,
+    oracle: Vec<u8>,
+    tasks: Vec<Task>,
+    rng: Rng,
+    /// Intervals that some rank has not begun yet, and the number of the first.
+    intervals: VecDeque<(Interval, u32)>,
+    first_interval: u32,
+    report: Report,
+}
+
+impl<P: Program> World<P> {
+    /// A job at its beginning.
+    pub fn new(setup: Setup, program: P) -> Self {
+        let rank = |r: u32| RankState {
+            node: Node::new(Config {
+                rank: Rank(r),
+                size: setup.size,
+                pages: setup.pages,
+                puts_at_once: setup.puts_at_once,
+                transfer: setup.transfer,
+                fetch_first: setup.fetch_first,
+                fetch_most: setup.fetch_most,
+                predict: setup.predict,
+            }),
+            frames: Frames::new(setup.pages),
+            threads: Vec::new(),
+            running: 0,
+            puts: VecDeque::new(),
+            batches: BTreeMap::new(),
+            copying: vec![0; setup.pages as usize],
+            scheduled: false,
+            interval: 0,
+            finished: false,
+        };
+        World {
+            program,
+            ranks: (0..setup.size).map(rank).collect(),
+            net: Net::default(),
+            oracle: vec![0; setup.pages as usize * PAGE_SIZE],
+            tasks: Vec::new(),
+            rng: Rng::part(setup.seed, 1),
+            intervals: VecDeque::new(),
+            first_interval: 0,
+            report: Report { sent: vec![0; setup.size as usize], ..Report::default() },
+            setup,
+        }
+    }
+
+    /// Runs the program to its end.
+    pub fn run(mut self) -> Result<Report> {
+        for rank in 0..self.ranks.len() {
+            self.begin_interval(rank);
+        }
+        let mut vain = 0usize;
+        while !self.tasks.is_empty() {
+            let n = u32::try_from(self.tasks.len()).unwrap_or(u32::MAX);
+            let mut at = self.rng.below(n) as usize;
+            if vain > 4 * self.tasks.len() + 64 {
+                at = self.first_able()?;
+            } else if self.is_slow(self.tasks[at]) && !self.rng.chance(4) {
+                vain += 1;
+                continue;
+            }
+            vain = if self.step(at)? == Step::Blocked { vain + 1 } else { 0 };
+            if self.report.steps > TOO_LONG {
+                return Err(self.failure("the program does not end"));
+            }
+        }
+        if let Some(r) = self.ranks.iter().position(|r| !r.finished) {
+            return Err(self.failure(&format!("rank {r} waits for something that will never come")));
+        }
+        Ok(self.report)
+    }
+
+    /// Lets a task step, again and again if steps come in bursts.
+    fn step(&mut self, at: usize) -> Result<Step> {
+        loop {
+            self.report.steps += 1;
+            let step = match self.tasks[at] {
+                Task::Thread(rank, thread) => self.step_thread(rank, thread)?,
+                Task::Driver(rank) => self.step_driver(rank)?,
+                Task::Channel(from, to) => self.step_channel(from, to)?,
+            };
+            if step == Step::Idle {
+                self.tasks.swap_remove(at);
+            }
+            if step != Step::Moved || !self.rng.chance(self.setup.burst) {
+                return Ok(step);
+            }
+        }
+    }
+
+    /// The first task that can step. Tries all: where none can, the job is stuck.
+    fn first_able(&mut self) -> Result<usize> {
+        for at in 0..self.tasks.len() {
+            if self.is_able(self.tasks[at]) {
+                return Ok(at);
+            }
+        }
+        Err(self.failure("nothing can go on"))
+    }
+
+    fn is_able(&self, task: Task) -> bool {
+        match task {
+            Task::Thread(rank, thread) => self.thread_is_able(rank, thread),
+            Task::Driver(rank) => match self.ranks[rank].puts.front() {
+                Some(&(to, page, _)) => self.may_land(to as usize, page),
+                None => true,
+            },
+            Task::Channel(from, to) => self.may_arrive(from, to),
+        }
+    }
+
+    fn is_slow(&self, task: Task) -> bool {
+        let name = match task {
+            Task::Thread(rank, thread) => mix((1 << 60) + ((rank as u64) << 20) + thread as u64),
+            Task::Driver(rank) => mix((2 << 60) + rank as u64),
+            Task::Channel(from, to) => mix((3 << 60) + ((from as u64) << 20) + to as u64),
+        };
+        // Who is slow changes in the course of the run.
+        let era = self.report.steps >> 12;
+        self.setup.slow > 0 && mix(name ^ mix(self.setup.seed ^ era)) % 100 < u64::from(self.setup.slow)
+    }
+
+    /// The work of a rank's next interval, or the end of it.
+    fn begin_interval(&mut self, rank: usize) {
+        let number = self.ranks[rank].interval;
+        let at = (number - self.first_interval) as usize;
+        if at == self.intervals.len() {
+            let Some(next) = self.program.next() else {
+                self.ranks[rank].finished = true;
+                return;
+            };
+            if let Some(pages) = next.zeroed {
+                let bytes = pages.first as usize * PAGE_SIZE..pages.end() as usize * PAGE_SIZE;
+                self.oracle[bytes].fill(0);
+            }
+            self.intervals.push_back((next, 0));
+        }
+        let (interval, begun) = &mut self.intervals[at];
+        *begun += 1;
+        let work = std::mem::take(&mut interval.work[rank]);
+        let threads = work.len();
+        let me = &mut self.ranks[rank];
+        me.threads = work.into_iter().map(Thread::new).collect();
+        me.running = threads;
+        self.tasks.extend((0..threads).map(|t| Task::Thread(rank, t)));
+    }
+
+    /// The interval that a rank is in.
+    fn interval(&self, rank: usize) -> &Interval {
+        &self.intervals[(self.ranks[rank].interval - self.first_interval) as usize].0
+    }
+
+    /// Forgets intervals that every rank has left.
+    fn forget_intervals(&mut self) {
+        let oldest = self.ranks.iter().map(|r| r.interval).min().unwrap_or(0);
+        while self.first_interval < oldest {
+            self.intervals.pop_front();
+            self.first_interval += 1;
+        }
+    }
+
+    /// Sees to it that a rank's driver gets its turn.
+    fn schedule_driver(&mut self, rank: usize) {
+        let me = &mut self.ranks[rank];
+        if !std::mem::replace(&mut me.scheduled, true) {
+            self.tasks.push(Task::Driver(rank));
+        }
+    }
+
+    fn send(&mut self, from: usize, to: Rank, kind: Kind, bytes: Vec<u8>) {
+        self.report.sent[from] += 1;
+        let interval = self.ranks[from].interval;
+        self.report.period(interval).traffic.message(kind, bytes.len());
+        self.trace(|| format!("rank {from} sends {kind:?} ({} bytes) to {to}", bytes.len()));
+        self.dispatch(from, to.0, Parcel::Message { kind, bytes });
+    }
+
+    /// Brings bytes to a peer's frame: over the network, or by the driver as soon as it may.
+    fn put(&mut self, from: usize, to: u32, page: u32, diff: Vec<u8>) {
+        let interval = self.ranks[from].interval;
+        let traffic = &mut self.report.period(interval).traffic;
+        traffic.puts += 1;
+        traffic.put_bytes += diff.len() as u64;
+        self.trace(|| format!("rank {from} puts {} bytes into page {page} of rank {to}", diff.len()));
+        if self.setup.puts_at_once {
+            self.ranks[from].puts.push_back((to, page, diff));
+            self.schedule_driver(from);
+        } else {
+            self.dispatch(from, to, Parcel::Put { page, diff });
+        }
+    }
+
+    fn dispatch(&mut self, from: usize, to: u32, parcel: Parcel) {
+        if self.net.send(u32::try_from(from).unwrap_or(u32::MAX), to, parcel) {
+            self.tasks.push(Task::Channel(from, to as usize));
+        }
+    }
+
+    /// Whether bytes for a page may land in a rank's frame now: not while a get of it is half-way.
+    fn may_land(&self, to: usize, page: u32) -> bool {
+        !self.setup.exclusion || self.ranks[to].copying[page as usize] == 0
+    }
+
+    fn trace(&self, what: impl FnOnce() -> String) {
+        if self.setup.trace {
+            eprintln!("{:>7} {}", self.report.steps, what());
+        }
+    }
+
+    /// A failure with a picture of where everybody is.
+    fn failure(&self, what: &str) -> Failure {
+        let mut text = format!("seed {}: {what}\n{:?}\n", self.setup.seed, self.setup);
+        for (r, rank) in self.ranks.iter().enumerate().filter(|(_, r)| !r.finished).take(16) {
+            let (epoch, meeting) = (rank.interval, rank.node.meeting());
+            let running: Vec<_> = rank.threads.iter().map(Thread::describe).collect();
+            text += &format!("  rank {r}: interval {epoch}, meeting {meeting}, threads {running:?}\n");
+        }
+        text += &self.net.describe();
+        Failure(text)
+    }
+
+    /// A failure about a page, with what those who matter believe of it.
+    fn failure_about(&self, what: &str, rank: usize, page: u32) -> Failure {
+        let mut who = vec![rank];
+        who.extend(self.ranks[rank].node.home(page).map(|h| h.0 as usize).filter(|&h| h != rank));
+        let words: Vec<String> = who
+            .into_iter()
+            .map(|r| {
+                let (node, frames) = (&self.ranks[r].node, &self.ranks[r].frames);
+                format!("  rank {r} on page {page}: {} (in force: {:?})\n", node.describe(page), frames.rights(page))
+            })
+            .collect();
+        self.failure(&format!("{what}\n{}", words.concat()))
+    }
+
+    /// Notes the counters of a rank that has left a barrier.
+    fn count(&mut self, rank: usize, interval: u32) {
+        let node = &self.ranks[rank].node;
+        let (counters, directory) = (node.counters(), node.directory_entries());
+        let period = self.report.period(interval);
+        period.counters = report::add(period.counters, counters);
+        period.directory += directory;
+    }
+
+    /// The rights that the node believes in must be in force.
+    fn check_rights(&self, rank: usize, pages: Pages) -> Result<()> {
+        let me = &self.ranks[rank];
+        match pages.iter().find(|&p| me.node.access(p) != me.frames.rights(p)) {
+            Some(p) => Err(self.failure_about("the node believes in rights that are not in force", rank, p)),
+            None => Ok(()),
+        }
+    }
+}

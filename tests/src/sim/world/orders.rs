@@ -1,0 +1,159 @@
+//! A rank's driver: carries out what its node orders.
+
+use super::{Result, Step, World};
+use crate::sim::program::Program;
+use scash_proto::wire::{Kind, PageBatch};
+use scash_proto::{Access, Input, Output, Rank, Transfer};
+
+/// Bytes after which a batch of diffs is sent.
+const FULL: usize = 6000;
+
+impl<P: Program> World<P> {
+    /// Carries out one put or order.
+    pub(super) fn step_driver(&mut self, rank: usize) -> Result<Step> {
+        if let Some(&(to, page, _)) = self.ranks[rank].puts.front() {
+            if !self.may_land(to as usize, page) {
+                return Ok(Step::Blocked);
+            }
+            if let Some((to, page, diff)) = self.ranks[rank].puts.pop_front() {
+                self.land(rank, to as usize, page, &diff)?;
+            }
+            return Ok(Step::Moved);
+        }
+        let Some(order) = self.ranks[rank].node.poll_output() else {
+            self.ranks[rank].scheduled = false;
+            return Ok(Step::Idle);
+        };
+        self.carry_out(rank, order)?;
+        Ok(Step::Moved)
+    }
+
+    /// Bytes that were put arrive in a frame.
+    pub(super) fn land(&mut self, from: usize, to: usize, page: u32, diff: &[u8]) -> Result<()> {
+        self.trace(|| format!("the put of rank {from} into page {page} of rank {to} lands"));
+        let merged = self.ranks[to].frames.merge(page, diff);
+        merged.map_err(|e| self.failure(&format!("the driver's own diff: {e}")))
+    }
+
+    pub(super) fn carry_out(&mut self, rank: usize, order: Output) -> Result<()> {
+        self.note(rank, &order);
+        let me = &mut self.ranks[rank];
+        match order {
+            Output::MapZero(pages, access) | Output::Map(pages, access) | Output::Protect(pages, access) => {
+                me.frames.set_rights(pages, access);
+            }
+            Output::Unmap(pages) => me.frames.set_rights(pages, Access::None),
+            Output::Discard(pages) => me.frames.discard(pages),
+            Output::Twin(page) => {
+                if me.frames.has_twin(page) {
+                    return Err(self.failure_about("a second twin", rank, page));
+                }
+                me.frames.make_twin(page);
+            }
+            Output::DropTwin(page) => {
+                if !me.frames.drop_twin(page) {
+                    return Err(self.failure_about("a twin is dropped that does not exist", rank, page));
+                }
+            }
+            Output::Diff { page, to, force } => self.send_diff(rank, page, to, force, false)?,
+            Output::DiffZero { page, to } => self.send_diff(rank, page, to, false, true)?,
+            Output::Push(page) => self.push(rank, page)?,
+            Output::PushWhole { page, except } => {
+                let whole = me.frames.whole(page);
+                self.bring_to_sharers(rank, page, except, &whole);
+            }
+            Output::Hand { page, to } => {
+                let whole = me.frames.whole(page);
+                self.put(rank, to.0, page, whole);
+            }
+            Output::Control(to, meeting, control) => {
+                self.send(rank, to, Kind::Control, control.encode(meeting));
+            }
+            Output::Token(to, token) => self.send(rank, to, Kind::Token, token.encode()),
+            Output::Flushed => {
+                self.close_batches(rank);
+                self.tell(rank, Input::Flushed)?;
+            }
+            Output::Done(outcome) => self.done(rank, &outcome)?,
+            Output::Denied(page) => return Err(self.failure_about("an access was denied", rank, page)),
+            Output::Get { .. } | Output::Wait(_) | Output::PutDiff { .. } | Output::Refresh { .. } => {
+                return Err(self.failure(&format!("rank {rank} was told to {order:?} in a barrier")));
+            }
+        }
+        Ok(())
+    }
+
+    fn send_diff(&mut self, rank: usize, page: u32, to: Rank, force: bool, zeros: bool) -> Result<()> {
+        let frames = &self.ranks[rank].frames;
+        let diff = if zeros { Some(frames.diff_to_zeros(page)) } else { frames.diff(page) };
+        let Some(diff) = diff else {
+            return Err(self.failure_about("a comparison without a twin", rank, page));
+        };
+        if force || !diff.is_empty() {
+            self.add_to_batch(rank, Kind::Diff, to, page, &diff);
+        }
+        self.tell(rank, Input::Compared { page, changed: !diff.is_empty() })
+    }
+
+    /// What the home itself wrote goes to its sharers.
+    fn push(&mut self, rank: usize, page: u32) -> Result<()> {
+        let Some(diff) = self.ranks[rank].frames.diff(page) else {
+            return Err(self.failure_about("a comparison without a twin", rank, page));
+        };
+        if !diff.is_empty() {
+            self.bring_to_sharers(rank, page, None, &diff);
+            self.ranks[rank].frames.make_twin(page);
+        }
+        self.tell(rank, Input::Compared { page, changed: !diff.is_empty() })
+    }
+
+    fn bring_to_sharers(&mut self, rank: usize, page: u32, except: Option<Rank>, diff: &[u8]) {
+        let sharers = self.ranks[rank].node.update_sharers(page);
+        let sharers: Vec<Rank> = sharers.filter(|&r| Some(r) != except).collect();
+        for to in sharers {
+            match self.setup.transfer {
+                Transfer::ZeroCopy => self.put(rank, to.0, page, diff.to_vec()),
+                Transfer::Message => self.add_to_batch(rank, Kind::Update, to, page, diff),
+            }
+        }
+    }
+
+    fn add_to_batch(&mut self, rank: usize, kind: Kind, to: Rank, page: u32, diff: &[u8]) {
+        let me = &mut self.ranks[rank];
+        let meeting = me.node.meeting();
+        let batch = me.batches.entry((kind.number(), to)).or_default();
+        if batch.is_empty() {
+            PageBatch::begin(batch, meeting);
+        }
+        PageBatch::push(batch, page, true, |out| {
+            out.extend_from_slice(diff);
+            diff.len()
+        });
+        let full = batch.len() > FULL || self.rng.chance(20);
+        if full && let Some(bytes) = self.ranks[rank].batches.remove(&(kind.number(), to)) {
+            self.send(rank, to, kind, bytes);
+        }
+    }
+
+    fn close_batches(&mut self, rank: usize) {
+        for ((kind, to), bytes) in std::mem::take(&mut self.ranks[rank].batches) {
+            let kind = Kind::from_number(kind).expect("batches are filed under numbers of kinds");
+            self.send(rank, to, kind, bytes);
+        }
+    }
+
+    /// A rank leaves the barrier.
+    fn done(&mut self, rank: usize, outcome: &scash_proto::node::Outcome) -> Result<()> {
+        let left = self.ranks[rank].interval;
+        let expected = &self.intervals[(left - self.first_interval) as usize].0.outcome;
+        if outcome != expected {
+            return Err(self.failure(&format!("rank {rank} was told {outcome:?} instead of {expected:?}")));
+        }
+        self.check_rights(rank, scash_proto::Pages { first: 0, count: self.setup.pages })?;
+        self.count(rank, left);
+        self.ranks[rank].interval += 1;
+        self.forget_intervals();
+        self.begin_interval(rank);
+        Ok(())
+    }
+}

@@ -1,0 +1,286 @@
+//! Application threads: accesses, the faults they take, and calls.
+
+use super::{Result, Step, World};
+use crate::sim::program::{Op, Program, Span};
+use crate::sim::report::output_number;
+use scash_proto::diff::PageBytes;
+use scash_proto::{Access, Input, Output, PAGE_SIZE, Pages, Rank};
+use std::collections::VecDeque;
+
+/// An application thread in one interval.
+pub(super) struct Thread {
+    ops: Vec<Op>,
+    /// Index of the operation it is at.
+    at: usize,
+    /// Orders of its fault or call that are not carried out yet.
+    orders: VecDeque<Output>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Ready,
+    /// Another thread is fetching the page.
+    Waiting(u32),
+    Copying(Box<Copy>),
+    /// Waits until its puts to that rank have landed.
+    Fencing(u32),
+    Arrived,
+}
+
+/// A get or a refresh that is under way.
+#[derive(Debug)]
+struct Copy {
+    from: Rank,
+    pages: Pages,
+    refresh: bool,
+    /// Pages stored.
+    stored: u32,
+    /// Bytes read of the next page.
+    have: usize,
+    bytes: PageBytes,
+}
+
+impl Thread {
+    pub(super) fn new(ops: Vec<Op>) -> Self {
+        Thread { ops, at: 0, orders: VecDeque::new(), state: State::Ready }
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let state = match &self.state {
+            State::Copying(copy) => format!("copying {:?} from {}", copy.pages, copy.from),
+            other => format!("{other:?}"),
+        };
+        format!("{state} at {} of {}", self.at, self.ops.len())
+    }
+}
+
+impl<P: Program> World<P> {
+    pub(super) fn thread_is_able(&self, rank: usize, thread: usize) -> bool {
+        match &self.ranks[rank].threads[thread].state {
+            State::Waiting(page) => !self.ranks[rank].node.is_fetching(*page),
+            State::Fencing(to) => self.have_landed(rank, *to),
+            State::Ready | State::Copying(_) | State::Arrived => true,
+        }
+    }
+
+    fn have_landed(&self, rank: usize, to: u32) -> bool {
+        let from = u32::try_from(rank).unwrap_or(u32::MAX);
+        self.ranks[rank].puts.is_empty() && !self.net.has_puts(from, to)
+    }
+
+    pub(super) fn step_thread(&mut self, rank: usize, t: usize) -> Result<Step> {
+        if !self.thread_is_able(rank, t) {
+            return Ok(Step::Blocked);
+        }
+        let thread = &mut self.ranks[rank].threads[t];
+        match std::mem::replace(&mut thread.state, State::Ready) {
+            State::Copying(copy) => {
+                self.step_copy(rank, t, copy)?;
+                return Ok(Step::Moved);
+            }
+            State::Ready | State::Waiting(_) | State::Fencing(_) | State::Arrived => {}
+        }
+        if let Some(order) = self.ranks[rank].threads[t].orders.pop_front() {
+            self.thread_order(rank, t, order)?;
+            return Ok(Step::Moved);
+        }
+        let thread = &self.ranks[rank].threads[t];
+        if let Some(&op) = thread.ops.get(thread.at) {
+            self.operate(rank, t, op)?;
+            return Ok(Step::Moved);
+        }
+        self.come_to_barrier(rank, t)?;
+        Ok(Step::Idle)
+    }
+
+    fn come_to_barrier(&mut self, rank: usize, t: usize) -> Result<()> {
+        let end = self.interval(rank).end;
+        let me = &mut self.ranks[rank];
+        me.threads[t].state = State::Arrived;
+        me.running -= 1;
+        if me.running == 0 {
+            self.trace(|| format!("rank {rank} arrives for {end:?}"));
+            self.tell(rank, Input::Arrive(end))?;
+            self.schedule_driver(rank);
+        }
+        Ok(())
+    }
+
+    /// Gives something to a node that cannot be anybody's fault.
+    pub(super) fn tell(&mut self, rank: usize, input: Input) -> Result<()> {
+        self.ranks[rank].node.handle(input).map_err(|v| self.failure(&format!("rank {rank}: {v}")))
+    }
+
+    fn operate(&mut self, rank: usize, t: usize, op: Op) -> Result<()> {
+        let (want, span) = match op {
+            Op::Read(span) => (Access::Read, span),
+            Op::Write(span, _) | Op::Rewrite(span) => (Access::Write, span),
+            Op::WriteBack(pages) => return self.call(rank, t, Input::WriteBack(pages)),
+            Op::ReadHome(pages) => return self.call(rank, t, Input::ReadHome(pages)),
+            Op::SetHome(pages, home) => return self.call(rank, t, Input::SetHome(pages, home)),
+            Op::SetProtocol(page, p) => return self.call(rank, t, Input::SetProtocol(page, p)),
+        };
+        if self.ranks[rank].frames.rights(span.page) < want {
+            return self.fault(rank, t, span.page, want);
+        }
+        self.ranks[rank].threads[t].at += 1;
+        match op {
+            Op::Write(span, salt) => self.write(rank, span, salt),
+            Op::Rewrite(span) => self.rewrite(rank, span)?,
+            _ => self.read(rank, span)?,
+        }
+        Ok(())
+    }
+
+    fn fault(&mut self, rank: usize, t: usize, page: u32, want: Access) -> Result<()> {
+        self.trace(|| format!("rank {rank} faults on page {page}, wants {want:?}"));
+        let before = self.ranks[rank].node.access(page);
+        self.tell(rank, Input::Fault { page, want })?;
+        self.take_orders(rank, t)?;
+        if before >= want {
+            let what = format!("a fault on page {page} by rank {rank}, which may do that");
+            return Err(self.failure_about(&what, rank, page));
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, rank: usize, t: usize, input: Input) -> Result<()> {
+        self.trace(|| format!("rank {rank} calls {input:?}"));
+        self.ranks[rank].threads[t].at += 1;
+        self.tell(rank, input)?;
+        self.take_orders(rank, t)
+    }
+
+    /// Carries out the orders of a fault or call up to the first that takes time.
+    fn take_orders(&mut self, rank: usize, t: usize) -> Result<()> {
+        let me = &mut self.ranks[rank];
+        while let Some(order) = me.node.poll_output() {
+            me.threads[t].orders.push_back(order);
+        }
+        loop {
+            let thread = &mut self.ranks[rank].threads[t];
+            if !matches!(thread.state, State::Ready) {
+                return Ok(());
+            }
+            let Some(order) = thread.orders.pop_front() else { return Ok(()) };
+            self.thread_order(rank, t, order)?;
+        }
+    }
+
+    fn thread_order(&mut self, rank: usize, t: usize, order: Output) -> Result<()> {
+        let (from, pages, refresh) = match order {
+            Output::Get { from, pages } => (from, pages, false),
+            Output::Refresh { page, from } => (from, Pages::one(page), true),
+            Output::PutDiff { page, to } => return self.put_diff(rank, t, page, to),
+            Output::Wait(page) => {
+                self.note(rank, &Output::Wait(page));
+                self.ranks[rank].threads[t].state = State::Waiting(page);
+                return Ok(());
+            }
+            other => return self.carry_out(rank, other),
+        };
+        self.note(rank, &order);
+        let interval = self.ranks[rank].interval;
+        self.report.period(interval).traffic.gets += u64::from(pages.count);
+        let copy = Copy { from, pages, refresh, stored: 0, have: 0, bytes: [0; PAGE_SIZE] };
+        self.ranks[rank].threads[t].state = State::Copying(Box::new(copy));
+        Ok(())
+    }
+
+    /// Marks that a kind of output occurred.
+    pub(super) fn note(&mut self, rank: usize, order: &Output) {
+        self.report.outputs |= 1 << output_number(order);
+        self.trace(|| format!("rank {rank} carries out {order:?}"));
+    }
+
+    /// Reads a piece of a page from the home's frame, or stores what was read.
+    fn step_copy(&mut self, rank: usize, t: usize, mut copy: Box<Copy>) -> Result<()> {
+        let page = copy.pages.first + copy.stored;
+        if copy.have < PAGE_SIZE {
+            if copy.have == 0 {
+                self.ranks[rank].copying[page as usize] += 1;
+            }
+            let end = if copy.have == 0 && self.rng.chance(50) { self.rng.between(1, 4095) } else { 4096 };
+            let piece = copy.have..end as usize;
+            let home = &self.ranks[copy.from.0 as usize];
+            copy.bytes[piece.clone()].copy_from_slice(&home.frames.bytes(page)[piece.clone()]);
+            copy.have = piece.end;
+            self.trace(|| format!("rank {rank} has read bytes {piece:?} of page {page} of {}", copy.from));
+        } else {
+            let me = &mut self.ranks[rank];
+            if copy.refresh {
+                me.frames.refresh(page, &copy.bytes);
+            } else {
+                *me.frames.bytes_mut(page) = copy.bytes;
+            }
+            me.copying[page as usize] -= 1;
+            copy.stored += 1;
+            copy.have = 0;
+            self.trace(|| format!("rank {rank} has stored page {page}"));
+        }
+        if copy.stored < copy.pages.count {
+            self.ranks[rank].threads[t].state = State::Copying(copy);
+            return Ok(());
+        }
+        if !copy.refresh {
+            self.ranks[rank].frames.set_rights(copy.pages, Access::Read);
+            self.tell(rank, Input::Fetched(copy.pages))?;
+            self.take_orders(rank, t)?;
+        }
+        Ok(())
+    }
+
+    /// Brings what this rank wrote to the home's frame; the twin now says that it is there.
+    fn put_diff(&mut self, rank: usize, t: usize, page: u32, to: Rank) -> Result<()> {
+        self.note(rank, &Output::PutDiff { page, to });
+        let Some(diff) = self.ranks[rank].frames.diff(page) else {
+            return Err(self.failure_about("a comparison without a twin", rank, page));
+        };
+        if diff.is_empty() {
+            return Ok(());
+        }
+        self.ranks[rank].frames.make_twin(page);
+        self.put(rank, to.0, page, diff);
+        self.ranks[rank].threads[t].state = State::Fencing(to.0);
+        Ok(())
+    }
+
+    fn write(&mut self, rank: usize, span: Span, salt: u8) {
+        self.trace(|| format!("rank {rank} writes {span:?} with {salt}"));
+        let base = span.page as usize * PAGE_SIZE;
+        let frame = self.ranks[rank].frames.bytes_mut(span.page);
+        for i in span.range() {
+            let value = salt.wrapping_add((i as u64).wrapping_mul(31).to_le_bytes()[0]);
+            frame[i] = value;
+            self.oracle[base + i] = value;
+        }
+    }
+
+    /// Stores the values that are there. They must be the right ones, or a later diff would undo the work of others.
+    fn rewrite(&mut self, rank: usize, span: Span) -> Result<()> {
+        self.read(rank, span)?;
+        let _ = self.ranks[rank].frames.bytes_mut(span.page);
+        Ok(())
+    }
+
+    fn read(&mut self, rank: usize, span: Span) -> Result<()> {
+        let base = span.page as usize * PAGE_SIZE;
+        let have = &self.ranks[rank].frames.bytes(span.page)[span.range()];
+        let want = &self.oracle[base + span.first..base + span.first + span.len];
+        self.report.checked += span.len as u64;
+        if have == want {
+            return Ok(());
+        }
+        let at = have.iter().zip(want).position(|(h, w)| h != w).unwrap_or(0);
+        let interval = self.ranks[rank].interval;
+        let what = format!(
+            "rank {rank} reads byte {} of page {} in interval {interval}: {:#04x}, but {:#04x} was written",
+            span.first + at,
+            span.page,
+            have[at],
+            want[at],
+        );
+        Err(self.failure_about(&what, rank, span.page))
+    }
+}
