@@ -263,8 +263,9 @@ impl Node {
         }
         self.counters.second_meetings += 1;
         self.now = Meeting { span: self.now.span, ..Meeting::default() };
-        self.pass_on(merged);
+        // First: a page that moves has no sharers any more, and nothing of it is to be passed on.
         self.hand_over(&notices);
+        self.pass_on(merged);
         for page in std::mem::take(&mut self.lost) {
             if let Some(to) = self.home(page) {
                 self.out.push_back(Output::DiffZero { page, to });
@@ -346,6 +347,8 @@ impl Node {
         self.drop_idle_predictions(&mut protect);
         unmap.sort_unstable();
         runs(&unmap, |p| self.out.push_back(Output::Unmap(p)));
+        // The last sharer of a page may have left after the page was put on the list.
+        protect.retain(|&page| self.table.get(page).access() == Access::Read);
         protect.sort_unstable();
         runs(&protect, |p| self.out.push_back(Output::Protect(p, Access::Read)));
         self.interval = self.interval.wrapping_add(1);
