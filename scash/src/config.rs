@@ -41,7 +41,9 @@ impl Config {
             None | Some("" | "zero-copy") => Transfer::ZeroCopy,
             Some("message") => Transfer::Message,
             Some(other) => {
-                return Err(Error::Setting(format!("SCASH_TRANSFER={other}: there are zero-copy and message")));
+                return Err(Error::Setting(format!(
+                    "SCASH_TRANSFER={other}: there are zero-copy and message"
+                )));
             }
         };
         let fetch_most = number("SCASH_PREFETCH", var("SCASH_PREFETCH"), 64)?.clamp(1, 1024);
@@ -51,7 +53,9 @@ impl Config {
             transfer,
             predict: switch("SCASH_PREDICT", var("SCASH_PREDICT"))?,
             fetch_most: u32::try_from(fetch_most).unwrap_or(1),
-            interface: var("SCASH_INTERFACE").filter(|t| !t.is_empty()).unwrap_or_else(|| "127.0.0.1".to_owned()),
+            interface: var("SCASH_INTERFACE")
+                .filter(|t| !t.is_empty())
+                .unwrap_or_else(|| "127.0.0.1".to_owned()),
             port: u16::try_from(number("SCASH_PORT", var("SCASH_PORT"), 0)?)
                 .map_err(|_| Error::Setting("SCASH_PORT: ports end at 65535".to_owned()))?,
         })

@@ -7,7 +7,7 @@ use crate::twins::Twins;
 use scash_comm::{Caps, Endpoint, Event, GetRange, PutRange, SegmentId};
 use scash_proto::diff::{Changes, Diff, MAX_ENCODED, PageBytes};
 use scash_proto::node::{Input, Node, Outcome, Output, Violation};
-use scash_proto::wire::{Control, Kind, PageBatch, Token};
+use scash_proto::wire::{Control, Kind, PageBatch, Parcel, Token};
 use scash_proto::{Access, Pages, Rank, Transfer};
 use std::ops::Range;
 use std::sync::Arc;
@@ -137,7 +137,12 @@ impl Core {
             Output::DiffZero { page, to } => self.diff(house, page, to, false)?,
             Output::Push(page) => self.push(house, page)?,
             Output::PushWhole { page, except } => self.push_whole(house, page, except)?,
-            Output::Hand { page, to } => put_page(house, page, to)?,
+            Output::Hand { page, to } => put_pages(house, Pages::one(page), to)?,
+            Output::PutPages { pages, to } => put_pages(house, pages, to)?,
+            Output::Parcel { to, meeting, home } => {
+                let bytes = Parcel { meeting, home }.encode();
+                house.endpoint.send(to.0, Kind::Parcel.number(), &[&bytes])?;
+            }
             Output::PutDiff { page, to } => self.put_diff(house, page, to)?,
             Output::Refresh { page, from } => self.refresh(house, page, from)?,
             Output::Control(to, meeting, control) => {
@@ -260,7 +265,7 @@ impl Core {
             Transfer::ZeroCopy => {
                 let sharers = self.node.update_sharers(page).filter(|&r| Some(r) != except);
                 for to in sharers {
-                    put_page(house, page, to)?;
+                    put_pages(house, Pages::one(page), to)?;
                 }
                 Ok(())
             }
@@ -324,6 +329,10 @@ impl Core {
                 let (meeting, control) = Control::decode(payload)?;
                 self.node.handle(Input::Control(from, meeting, control))?;
             }
+            Some(Kind::Parcel) => {
+                let parcel = Parcel::decode(payload)?;
+                self.node.handle(Input::Parcel(from, parcel.meeting, parcel.home))?;
+            }
             Some(kind @ (Kind::Diff | Kind::Update)) => self.merge(house, from, kind, payload)?,
             None => return Err(Violation { rank: from, what: "a message of no known kind" }.into()),
         }
@@ -351,9 +360,10 @@ impl Core {
     }
 }
 
-fn put_page(house: &House, page: u32, to: Rank) -> Result<()> {
-    let src = frames::frame(&house.region, page).cast_const();
-    let range = PutRange { offset: offset(page), len: PAGE, src };
-    // SAFETY: the page's frame stays mapped; all ranks are in the barrier, so nobody writes it before the caller's flush.
+/// Puts whole pages into a peer's frames.
+fn put_pages(house: &House, pages: Pages, to: Rank) -> Result<()> {
+    let src = frames::frame(&house.region, pages.first).cast_const();
+    let range = PutRange { offset: offset(pages.first), len: pages.count as usize * PAGE, src };
+    // SAFETY: the pages' frames stay mapped, one behind the other; all ranks are in the barrier, so nobody writes it before the caller's flush.
     Ok(unsafe { house.endpoint.put(to.0, house.segment, &[range]) }?)
 }

@@ -94,7 +94,12 @@ impl Dsm {
     }
 
     /// From the next memory barrier on, `rank` is the home of the pages of these elements.
-    pub fn set_home<T: Plain>(&mut self, slice: SharedSlice<T>, elements: std::ops::Range<usize>, rank: usize) -> Result<()> {
+    pub fn set_home<T: Plain>(
+        &mut self,
+        slice: SharedSlice<T>,
+        elements: std::ops::Range<usize>,
+        rank: usize,
+    ) -> Result<()> {
         let (address, bytes) = slice.address(elements)?;
         self.runtime.set_home(address, bytes, u32::try_from(rank).unwrap_or(u32::MAX))
     }
@@ -105,15 +110,33 @@ impl Dsm {
     }
 
     /// Brings this rank's changes to their homes before the next memory barrier.
-    pub fn write_back<T: Plain>(&mut self, slice: SharedSlice<T>, elements: std::ops::Range<usize>) -> Result<()> {
+    pub fn write_back<T: Plain>(
+        &mut self,
+        slice: SharedSlice<T>,
+        elements: std::ops::Range<usize>,
+    ) -> Result<()> {
         let (address, bytes) = slice.address(elements)?;
         self.runtime.write_back(address, bytes)
     }
 
     /// Brings cached pages up to what their homes hold now; what this rank wrote stays.
-    pub fn read_home<T: Plain>(&mut self, slice: SharedSlice<T>, elements: std::ops::Range<usize>) -> Result<()> {
+    pub fn read_home<T: Plain>(
+        &mut self,
+        slice: SharedSlice<T>,
+        elements: std::ops::Range<usize>,
+    ) -> Result<()> {
         let (address, bytes) = slice.address(elements)?;
         self.runtime.read_home(address, bytes)
+    }
+
+    /// Brings these elements to all ranks, so that reading them takes no fault until the next memory barrier. Collective, and includes a memory barrier.
+    pub fn broadcast<T: Plain>(
+        &mut self,
+        slice: SharedSlice<T>,
+        elements: std::ops::Range<usize>,
+    ) -> Result<()> {
+        let (address, bytes) = slice.address(elements)?;
+        self.runtime.broadcast(address, bytes)
     }
 
     /// What this rank has counted and timed so far.

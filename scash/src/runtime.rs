@@ -87,7 +87,8 @@ pub fn init() -> Result<&'static Runtime> {
     let segment = unsafe { endpoint.register(&mut member, local) }.map_err(join)?;
     let (rank, size) = (endpoint.rank(), endpoint.size());
     let node = Node::new(node_config(&config, rank, size, endpoint.caps()));
-    let twins = Twins::new(config.pages).map_err(|e| Error::Join(format!("no address space for twins: {e}")))?;
+    let twins =
+        Twins::new(config.pages).map_err(|e| Error::Join(format!("no address space for twins: {e}")))?;
     let house = House { region, engine, endpoint, segment, transfer: config.transfer };
     let (threads, page) = (member.threads(), member.page().clone());
     let runtime = Box::leak(Box::new(Runtime {
@@ -263,7 +264,9 @@ impl Runtime {
                 "{bytes} bytes of shared memory asked for: {e}; raise SCASH_REGION (now {} MiB)",
                 (u64::from(most) * PAGE as u64) >> 20
             ))),
-            Outcome::Done | Outcome::Mismatch(_) => Err(Error::Broken("the allocation had no outcome".to_owned())),
+            Outcome::Done | Outcome::Mismatch(_) => {
+                Err(Error::Broken("the allocation had no outcome".to_owned()))
+            }
         }
     }
 
@@ -280,7 +283,9 @@ impl Runtime {
     /// The page at which an allocation begins that begins at this address.
     fn first_page(&self, address: *const u8) -> Result<u32> {
         let wild = |why: &str| {
-            Error::Argument(format!("{address:p} {why}: give an address that dsm_alloc returned and dsm_free did not take"))
+            Error::Argument(format!(
+                "{address:p} {why}: give an address that dsm_alloc returned and dsm_free did not take"
+            ))
         };
         let page = self.house.region.page_of(address as usize).ok_or_else(|| wild("is not shared memory"))?;
         let core = lock(&self.core);
@@ -294,7 +299,9 @@ impl Runtime {
     /// The pages that a range of bytes touches; they must belong to one allocation.
     fn pages_of(&self, core: &Core, address: *const u8, len: usize) -> Result<Pages> {
         let outside = || {
-            Error::Argument(format!("{len} bytes at {address:p} are not within one allocation of shared memory"))
+            Error::Argument(format!(
+                "{len} bytes at {address:p} are not within one allocation of shared memory"
+            ))
         };
         let last = (address as usize).checked_add(len.max(1) - 1).ok_or_else(outside)?;
         let first = self.house.region.page_of(address as usize).ok_or_else(outside)?;
@@ -316,7 +323,10 @@ impl Runtime {
     /// From the next memory barrier on, `rank` is the home of all pages that the range touches. Any rank may ask for it.
     pub fn set_home(&self, address: *const u8, len: usize, rank: u32) -> Result<()> {
         if rank >= self.size {
-            return Err(Error::Argument(format!("rank {rank} as a home: there are ranks 0 to {}", self.size - 1)));
+            return Err(Error::Argument(format!(
+                "rank {rank} as a home: there are ranks 0 to {}",
+                self.size - 1
+            )));
         }
         let mut core = lock(&self.core);
         let pages = self.pages_of(&core, address, len)?;
@@ -361,6 +371,13 @@ impl Runtime {
             }
             Ok(())
         })
+    }
+
+    /// Brings all pages that the range touches to all ranks, so that reading them takes no fault until the next memory barrier. Collective, and includes a
+    /// memory barrier. The data go down a tree from each page's home.
+    pub fn broadcast(&self, address: *const u8, len: usize) -> Result<()> {
+        let pages = self.pages_of(&lock(&self.core), address, len)?;
+        self.collective(Collective::Broadcast(pages)).map(drop)
     }
 
     /// Fetches or maps all pages of the range for reading (or writing), as if each had been touched.

@@ -58,7 +58,11 @@ pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access) -> Result<Verdic
                     let got = house.fetch(from, pages);
                     core = lock(&runtime.core);
                     let failed = got.is_err();
-                    core.node.handle(if failed { Input::FetchFailed(pages) } else { Input::Fetched(pages) })?;
+                    core.node.handle(if failed {
+                        Input::FetchFailed(pages)
+                    } else {
+                        Input::Fetched(pages)
+                    })?;
                     got?;
                 }
                 Step::Wait(page) => {

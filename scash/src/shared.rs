@@ -112,7 +112,10 @@ impl<T: Plain> SharedSlice<T> {
     ///
     /// # Panics
     /// If there are no such elements.
-    #[allow(clippy::mut_from_ref, reason = "what the borrow protects is the interval; the elements are the caller's word")]
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "what the borrow protects is the interval; the elements are the caller's word"
+    )]
     pub unsafe fn slice_mut(self, _dsm: &Dsm, elements: Range<usize>) -> &mut [T] {
         self.check(&elements);
         // SAFETY: as in `slice`, and nobody else looks, by the caller's word.

@@ -36,11 +36,19 @@ impl Twins {
         let len = pages as usize * PAGE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that exists.
-        let base = unsafe { libc::mmap(ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        let base =
+            unsafe { libc::mmap(ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Twins { base: base.cast(), capacity: pages, slots: vec![0; pages as usize], free: 0, used: 0, live: 0 })
+        Ok(Twins {
+            base: base.cast(),
+            capacity: pages,
+            slots: vec![0; pages as usize],
+            free: 0,
+            used: 0,
+            live: 0,
+        })
     }
 
     fn slot(&self, number: u32) -> *mut PageBytes {

@@ -5,6 +5,7 @@
 
 mod adapt;
 mod barrier;
+mod broadcast;
 mod collective;
 mod fault;
 mod home;
@@ -16,6 +17,7 @@ use crate::wire::{Attendance, Control, Notice, Token};
 use crate::{Pages, Placement, Rank};
 use adapt::{Streams, Wheel};
 use barrier::{Meeting, Slot};
+use broadcast::Parcels;
 use std::collections::{BTreeMap, VecDeque};
 
 /// How the pages of an allocation are kept coherent.
@@ -87,6 +89,8 @@ pub enum Collective {
     Alloc(u64, AllocOptions),
     /// Free the allocation that begins at this page.
     Free(u32),
+    /// Bring these pages, which belong to one allocation, to all ranks.
+    Broadcast(Pages),
     /// The last meeting of a job.
     Finalize,
 }
@@ -124,6 +128,8 @@ pub enum Input {
     Diff(Rank, u32, u32),
     /// Changes of a page that is cached here (transfer by message), likewise.
     Update(Rank, u32, u32),
+    /// Pages that a peer put here for a broadcast, in the meeting of the given number: all of the range whose home is the second rank.
+    Parcel(Rank, u32, Rank),
     /// From the next memory barrier on, the home of these pages is to be that rank.
     SetHome(Pages, Rank),
     /// From now on the pages of the allocation that holds this page are kept coherent so.
@@ -207,6 +213,22 @@ pub enum Output {
         page: u32,
         /// Its home.
         from: Rank,
+    },
+    /// Put whole pages into a peer's frames.
+    PutPages {
+        /// Which pages.
+        pages: Pages,
+        /// The peer.
+        to: Rank,
+    },
+    /// Tell a peer that all pages of a broadcast whose home is `home` have been put.
+    Parcel {
+        /// The peer.
+        to: Rank,
+        /// Number of the meeting.
+        meeting: u32,
+        /// The pages' home.
+        home: Rank,
     },
     /// Send a message.
     Control(Rank, u32, Control),
@@ -331,6 +353,7 @@ pub struct Node {
     untracked: u64,
     streams: Streams,
     wheel: Wheel,
+    parcels: Parcels,
     /// Pages that this rank asked to be moved.
     moves: Vec<Notice>,
     /// Pages that this rank first touched but another rank did, too, and before it in rank order.
@@ -366,6 +389,7 @@ impl Node {
             untracked: 0,
             streams: Streams::new(cfg.fetch_first, cfg.fetch_most),
             wheel: Wheel::default(),
+            parcels: Parcels::default(),
             moves: Vec::new(),
             lost: Vec::new(),
             kept: Vec::new(),
@@ -388,6 +412,7 @@ impl Node {
             Input::Control(from, meeting, control) => return self.control(from, meeting, control),
             Input::Diff(from, meeting, page) => return self.diff(from, meeting, page),
             Input::Update(from, meeting, page) => return self.update(from, meeting, page),
+            Input::Parcel(from, meeting, home) => return self.parcel(from, meeting, home),
             Input::SetHome(pages, home) => self.set_home(pages, home),
             Input::SetProtocol(page, protocol) => self.set_protocol(page, protocol),
             Input::WriteBack(pages) => self.write_back(pages),

@@ -6,6 +6,7 @@
 //! | [`Control`] | home ↔ sharer, at most one a pair and meeting | notices, subscriptions, "my puts are in front of this" | 1 |
 //! | [`PageBatch`] as diff | writer → home | diffs of pages written away from home | 1 a page |
 //! | [`PageBatch`] as update | home → sharer | changed bytes of pages (transfer by message) | 1 a page |
+//! | [`Parcel`] | down a broadcast's tree | "the pages of this home are in your frames" | by itself |
 //!
 //! Items are *counted* so that a rank knows when it has all that is meant for it: meeting tokens carry, for each rank, the
 //! number of items that were sent to it, routed towards it along the rounds (after round k all entries whose distance has
@@ -26,6 +27,8 @@ pub enum Kind {
     Diff,
     /// A [`PageBatch`] of changes for a sharer.
     Update,
+    /// A [`Parcel`].
+    Parcel,
 }
 
 impl Kind {
@@ -36,12 +39,15 @@ impl Kind {
             Kind::Control => 2,
             Kind::Diff => 3,
             Kind::Update => 4,
+            Kind::Parcel => 5,
         }
     }
 
     /// The kind that a number stands for.
     pub fn from_number(n: u16) -> Option<Kind> {
-        [Kind::Token, Kind::Control, Kind::Diff, Kind::Update].into_iter().find(|k| k.number() == n)
+        [Kind::Token, Kind::Control, Kind::Diff, Kind::Update, Kind::Parcel]
+            .into_iter()
+            .find(|k| k.number() == n)
     }
 }
 
@@ -224,6 +230,33 @@ impl Control {
         let leave = list(&mut r, 2, pages)?;
         r.finish()?;
         Ok((meeting, Control { stale, subscribe, leave }))
+    }
+}
+
+/// In a broadcast: all pages of the range whose home is `home` have been put into the receiver's frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parcel {
+    /// Number of the meeting.
+    pub meeting: u32,
+    /// The pages' home.
+    pub home: Rank,
+}
+
+impl Parcel {
+    /// The message's bytes.
+    pub fn encode(self) -> [u8; 8] {
+        let mut out = [0; 8];
+        out[..4].copy_from_slice(&self.meeting.to_le_bytes());
+        out[4..].copy_from_slice(&self.home.0.to_le_bytes());
+        out
+    }
+
+    /// Reads a message.
+    pub fn decode(bytes: &[u8]) -> Result<Parcel, Malformed> {
+        let mut r = Reader::new(bytes);
+        let parcel = Parcel { meeting: r.u32()?, home: Rank(r.u32()?) };
+        r.finish()?;
+        Ok(parcel)
     }
 }
 

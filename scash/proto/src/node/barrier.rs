@@ -195,7 +195,7 @@ impl Node {
     }
 
     /// Goes as far as what has arrived allows.
-    fn advance(&mut self) -> Result<(), Violation> {
+    pub(super) fn advance(&mut self) -> Result<(), Violation> {
         let Phase::Meeting(part) = self.phase else { return Ok(()) };
         let all = rounds(self.cfg.size);
         while self.now.round < all {
@@ -211,7 +211,7 @@ impl Node {
         if have > want {
             return Err(Violation { rank: self.cfg.rank, what: "more items came than were announced" });
         }
-        if have == want {
+        if have == want && self.parcels_complete() {
             self.met(part);
         }
         Ok(())
@@ -257,7 +257,7 @@ impl Node {
         let away = self.now.away;
         let merged = std::mem::take(&mut self.slot().merged);
         self.settling = self.settle(&notices);
-        if !(away || self.settling) {
+        if !(away || self.settling || matches!(self.collective, Collective::Broadcast(_))) {
             self.end();
             return;
         }
@@ -278,6 +278,10 @@ impl Node {
     fn next_part(&mut self, part: Part) {
         self.close_slot();
         self.phase = Phase::Flushing(part);
+        // In the last part: pages that come to new homes must be there first.
+        if self.settling == (part == Part::Settle) {
+            self.begin_broadcast();
+        }
         self.out.push_back(Output::Flushed);
     }
 
@@ -351,6 +355,7 @@ impl Node {
         protect.retain(|&page| self.table.get(page).access() == Access::Read);
         protect.sort_unstable();
         runs(&protect, |p| self.out.push_back(Output::Protect(p, Access::Read)));
+        self.end_broadcast();
         self.interval = self.interval.wrapping_add(1);
         self.counters.barriers += 1;
         self.counters.avoided += self.untracked;
@@ -490,5 +495,6 @@ fn purpose(collective: Collective) -> Purpose {
         }],
         Collective::Free(first) => [2, u64::from(first), 0, 0],
         Collective::Finalize => [3, 0, 0, 0],
+        Collective::Broadcast(pages) => [4, u64::from(pages.first), u64::from(pages.count), 0],
     })
 }

@@ -21,7 +21,7 @@ impl Node {
     /// What a collective call does beyond its barrier; the same at every rank.
     pub(super) fn conclude(&mut self) -> Outcome {
         match self.collective {
-            Collective::Barrier | Collective::Finalize => Outcome::Done,
+            Collective::Barrier | Collective::Broadcast(_) | Collective::Finalize => Outcome::Done,
             Collective::Alloc(bytes, options) => {
                 let align = NonZeroU32::new(options.block).unwrap_or(NonZeroU32::MIN);
                 match self.heap.alloc(bytes, align, options) {
