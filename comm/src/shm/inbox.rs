@@ -143,3 +143,47 @@ impl Inbox {
         unsafe { AtomicU64::from_ptr(word.cast()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shm::map::reserved_memfd;
+
+    #[test]
+    fn inboxes_stay_small_and_rings_never_too_small() {
+        for ranks in [1, 2, 3, 8, 64, 500] {
+            let layout = Layout::new(ranks, None);
+            assert!(layout.ring() >= MIN_RING && layout.ring() <= MAX_RING);
+            assert!(
+                layout.len()
+                    <= (1 << 20).max(ranks as usize * MIN_RING) + (64 << 10) + ranks as usize * 2 * LINE
+            );
+        }
+        assert!(Layout::new(8, None).len() < 4 << 20);
+    }
+
+    #[test]
+    fn words_and_rings_do_not_overlap() {
+        let layout = Layout::new(3, Some(MIN_RING));
+        let inbox = Inbox::open(Inbox::create(layout).unwrap(), layout, 0).unwrap();
+        let mut starts = vec![inbox.bell_word().as_ptr() as usize];
+        starts.extend((0..3).map(|rank| inbox.window(rank).0.as_ptr() as usize));
+        starts.extend((0..3).map(|rank| inbox.head(rank).as_ptr() as usize));
+        starts.extend((0..3).map(|rank| inbox.ring(rank) as usize));
+        assert!(starts.is_sorted());
+        assert!(starts[..7].windows(2).all(|pair| pair[1] - pair[0] == LINE));
+        assert!(starts[7..].windows(2).all(|pair| pair[1] - pair[0] == MIN_RING));
+        assert_eq!(starts[9] + MIN_RING, starts[0] + layout.len());
+    }
+
+    #[test]
+    fn memory_that_could_shrink_under_its_readers_is_refused() {
+        let layout = Layout::new(2, None);
+        let refused = |fd| matches!(Inbox::open(fd, layout, 1), Err(Error::Protocol { rank: 1, .. }));
+        assert!(refused(reserved_memfd(c"test", layout.len() - 1).unwrap()));
+        let unsealed =
+            nix::sys::memfd::memfd_create(c"test", nix::sys::memfd::MFdFlags::MFD_CLOEXEC).unwrap();
+        nix::unistd::ftruncate(&unsealed, i64::try_from(layout.len()).unwrap()).unwrap();
+        assert!(refused(unsealed));
+    }
+}

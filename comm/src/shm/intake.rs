@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 /// Frames that are taken from one ring before the next one has its turn.
 const BURST: usize = 32;
+/// Polls in which a rank that is gone is still heard. One that is dead has said less; one that only was declared dead could go on for ever.
+const LAST_WORDS: usize = 1 << 16;
 /// Capacity that a buffer for long messages keeps between messages.
 const KEPT: usize = 1 << 20;
 
@@ -26,8 +28,10 @@ struct Line {
     long: Vec<u8>,
     /// Its length; 0 if there is none.
     expected: usize,
-    /// The sender broke the protocol: its ring makes no sense any more.
-    broken: bool,
+    /// Nothing more is taken from here: the sender broke the protocol, or has been reported gone.
+    closed: bool,
+    /// Polls that found the sender gone and its ring not empty.
+    last_words: usize,
 }
 
 impl Intake {
@@ -37,7 +41,8 @@ impl Intake {
             consumer: Consumer::new(Arc::clone(inbox), sender),
             long: Vec::new(),
             expected: 0,
-            broken: false,
+            closed: false,
+            last_words: 0,
         };
         Self { lines: (0..size).map(line).collect(), short: Vec::with_capacity(inbox.layout().ring() / 4) }
     }
@@ -58,7 +63,7 @@ impl Intake {
                 match line.next(from, &mut self.short, sink) {
                     Ok(delivered) => events += usize::from(delivered),
                     Err(why) => {
-                        line.broken = true;
+                        line.closed = true;
                         peers.mark_broken(from);
                         return Err(Error::Protocol { rank: from, why });
                     }
@@ -68,10 +73,12 @@ impl Intake {
         if peers.any_unreported() {
             // Taken from the state before the look at the ring: whatever a peer sent before it went is seen here.
             peers.report(|rank| {
-                let line = &self.lines[rank as usize];
-                if !line.is_empty() {
+                let line = &mut self.lines[rank as usize];
+                if !line.is_empty() && line.last_words < LAST_WORDS {
+                    line.last_words += 1;
                     return false;
                 }
+                line.closed = true;
                 events += 1;
                 sink(Event::Down { rank });
                 true
@@ -84,7 +91,7 @@ impl Intake {
 impl Line {
     #[inline]
     fn is_empty(&self) -> bool {
-        self.consumer.is_empty() || self.broken
+        self.consumer.is_empty() || self.closed
     }
 
     /// Takes the next frame and delivers its message if that is complete.
@@ -141,3 +148,6 @@ impl Line {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -132,3 +132,6 @@ impl Parts<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -177,3 +177,59 @@ pub(super) fn own_pidfd() -> Option<OwnedFd> {
     // SAFETY: the descriptor was just made and belongs to nobody else.
     Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shm::inbox::Layout;
+    use std::sync::atomic::AtomicBool;
+
+    fn peers(hook: Option<AliveHook>) -> Peers {
+        let layout = Layout::new(3, None);
+        let inbox = || Arc::new(Inbox::open(Inbox::create(layout).unwrap(), layout, 0).unwrap());
+        Peers::new(0, (0..3).map(|_| (inbox(), own_pidfd())).collect(), hook)
+    }
+
+    fn reported(peers: &Peers) -> Vec<u32> {
+        let mut ranks = Vec::new();
+        peers.report(|rank| {
+            ranks.push(rank);
+            true
+        });
+        ranks
+    }
+
+    #[test]
+    fn all_are_alive_until_a_witness_says_otherwise() {
+        let peers = peers(None);
+        peers.look_closely();
+        assert!(!peers.any_unreported());
+        assert_eq!(reported(&peers), []);
+        assert!((0..3).all(|rank| peers.alive(rank).is_ok()));
+    }
+
+    #[test]
+    fn a_peer_is_reported_once_whichever_witness_speaks_first() {
+        let dead = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&dead);
+        let peers = peers(Some(Arc::new(move |rank| rank != 2 || !seen.load(Ordering::Relaxed))));
+        dead.store(true, Ordering::Relaxed);
+        peers.look();
+        peers.inbox(2).unwrap().bell().leave();
+        peers.look();
+        peers.mark_broken(2);
+        assert!(peers.any_unreported());
+        assert_eq!(reported(&peers), [2]);
+        assert_eq!(reported(&peers), []);
+        assert!(!peers.any_unreported());
+        assert!(peers.alive(2).unwrap_err().to_string().contains("declared dead"));
+    }
+
+    #[test]
+    fn a_peer_that_left_is_refused_before_anyone_has_looked() {
+        let peers = peers(None);
+        peers.inbox(1).unwrap().bell().leave();
+        assert!(peers.alive(1).unwrap_err().to_string().contains("left the job"));
+        assert!(peers.any_unreported());
+    }
+}

@@ -273,3 +273,6 @@ impl Consumer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

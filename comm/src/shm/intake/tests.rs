@@ -1,0 +1,117 @@
+use super::*;
+use crate::shm::inbox::{Layout, MIN_RING};
+use crate::shm::ring::Producer;
+use proptest::prelude::*;
+
+/// Rank 0 as a receiver, and rank 1 as a sender that may write what it likes.
+struct Pair {
+    intake: Intake,
+    peers: Peers,
+    producer: Producer,
+    inbox: Arc<Inbox>,
+}
+
+fn pair() -> Pair {
+    let layout = Layout::new(2, Some(MIN_RING));
+    let inbox = || Arc::new(Inbox::open(Inbox::create(layout).unwrap(), layout, 0).unwrap());
+    let (mine, theirs) = (inbox(), inbox());
+    let peers = Peers::new(0, vec![(Arc::clone(&mine), None), (theirs, None)], None);
+    let producer = Producer::new(Arc::clone(&mine), 1);
+    Pair { intake: Intake::new(&mine, 2), peers, producer, inbox: mine }
+}
+
+impl Pair {
+    fn write(&mut self, part: Part, bytes: &[u8]) {
+        assert!(self.producer.begin(bytes.len()).unwrap());
+        self.producer.append(bytes);
+        self.producer.publish(5, part);
+    }
+
+    fn poll(&mut self) -> (Vec<String>, Result<usize>) {
+        let mut events = Vec::new();
+        let verdict = self.intake.poll(&self.peers, &mut |event| {
+            events.push(match event {
+                Event::Message { from, kind, payload } => format!("{from}/{kind}: {}", payload.len()),
+                Event::Down { rank } => format!("down {rank}"),
+            });
+        });
+        (events, verdict)
+    }
+}
+
+#[test]
+fn a_message_in_frames_arrives_when_its_last_frame_does() {
+    let mut pair = pair();
+    pair.write(Part::First, &[&10u64.to_le_bytes()[..], &[1; 4]].concat());
+    pair.write(Part::Further, &[2; 5]);
+    assert_eq!(pair.poll().0, Vec::<String>::new());
+    pair.write(Part::Further, &[3; 1]);
+    pair.write(Part::Whole, &[]);
+    assert_eq!(pair.poll().0, ["1/5: 10", "1/5: 0"]);
+}
+
+#[test]
+fn frames_that_no_correct_sender_writes_end_the_peer_and_nothing_else() {
+    let announced = |total: u64, bytes: usize| [&total.to_le_bytes()[..], &vec![0; bytes]].concat();
+    let cases: [&[(Part, Vec<u8>)]; 8] = [
+        &[(Part::Further, vec![1])],
+        &[(Part::First, announced(100, 1)), (Part::First, announced(100, 1))],
+        &[(Part::First, announced(100, 1)), (Part::Whole, vec![1])],
+        &[(Part::First, announced(100, 1)), (Part::Further, vec![])],
+        &[(Part::First, announced(3, 1)), (Part::Further, vec![1; 3])],
+        &[(Part::First, vec![1; TOTAL - 1])],
+        &[(Part::First, announced(0, 0))],
+        &[(Part::First, announced(u64::MAX, 8))],
+    ];
+    for (i, case) in cases.into_iter().enumerate() {
+        let mut pair = pair();
+        pair.write(Part::Whole, b"hi");
+        for (part, bytes) in case {
+            pair.write(*part, bytes);
+        }
+        let (events, verdict) = pair.poll();
+        assert_eq!(events, ["1/5: 2"], "case {i}");
+        assert!(matches!(verdict, Err(Error::Protocol { rank: 1, .. })), "case {i}: {verdict:?}");
+        let (events, verdict) = pair.poll();
+        assert_eq!((events, verdict.unwrap()), (vec!["down 1".to_owned()], 1), "case {i}");
+        let (events, verdict) = pair.poll();
+        assert_eq!((events, verdict.unwrap()), (vec![], 0), "case {i}");
+        assert!(matches!(pair.peers.alive(1), Err(Error::Down { rank: 1, .. })));
+    }
+}
+
+#[test]
+fn a_sink_that_panics_loses_its_message_only() {
+    let mut pair = pair();
+    pair.write(Part::First, &[&2u64.to_le_bytes()[..], &[1; 2]].concat());
+    pair.write(Part::Whole, &[1; 3]);
+    let Pair { intake, peers, .. } = &mut pair;
+    let poll = std::panic::AssertUnwindSafe(|| intake.poll(peers, &mut |_| panic!("the sink's own trouble")));
+    assert!(std::panic::catch_unwind(poll).is_err());
+    assert_eq!(pair.poll().0, ["1/5: 3"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever bytes are in a ring: no panic, and no more than a burst of events.
+    #[test]
+    fn rubbish_in_a_ring_gives_messages_or_a_protocol_error(words in prop::collection::vec((0..MIN_RING / 8, any::<u64>(), 0..4u8), 1..200)) {
+        let mut pair = pair();
+        for (at, word, shape) in words {
+            // Three of four words look like headers, or next to none would get past the first check.
+            let word = if shape == 0 { word } else { word & 0x0001_FFFF_0000_0FFF | u64::from(shape - 1) << 48 | 0x5C << 56 };
+            let at = if shape == 0 { at * 8 } else { (at * 8) & !63 };
+            // SAFETY: `at` is inside the ring.
+            let place = unsafe { pair.inbox.ring(1).add(at) };
+            // SAFETY: as above, and aligned to 8 bytes.
+            unsafe { place.cast::<u64>().write(word) };
+        }
+        for _ in 0..20 {
+            let (events, verdict) = pair.poll();
+            prop_assert!(events.len() <= BURST + 1);
+            let allowed = matches!(verdict, Ok(_) | Err(Error::Protocol { rank: 1, .. }));
+            prop_assert!(allowed, "{:?}", verdict);
+        }
+    }
+}

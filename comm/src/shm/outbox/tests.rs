@@ -1,0 +1,58 @@
+use super::*;
+use crate::shm::inbox::{Inbox, Layout, MIN_RING};
+use crate::shm::ring::Consumer;
+use std::sync::Arc;
+
+fn ends() -> (Outbox, Consumer) {
+    let layout = Layout::new(2, Some(MIN_RING));
+    let inbox = Arc::new(Inbox::open(Inbox::create(layout).unwrap(), layout, 0).unwrap());
+    (Outbox::new(Producer::new(Arc::clone(&inbox), 1)), Consumer::new(inbox, 1))
+}
+
+/// Takes frames until a message is complete.
+fn receive(outbox: &mut Outbox, consumer: &mut Consumer) -> (u16, Vec<u8>) {
+    let (mut bytes, mut total) = (Vec::new(), None);
+    loop {
+        outbox.drain().unwrap();
+        let frame = consumer.peek().unwrap().expect("a frame is there after a drain");
+        consumer.take(frame, &mut bytes);
+        match frame.part {
+            Part::Whole => return (frame.kind, bytes),
+            Part::First => {
+                total = Some(usize::from_le_bytes(bytes[..TOTAL].try_into().unwrap()));
+                bytes.drain(..TOTAL);
+            }
+            Part::Further => {}
+        }
+        if Some(bytes.len()) == total {
+            return (frame.kind, bytes);
+        }
+    }
+}
+
+#[test]
+fn what_has_no_room_waits_and_leaves_in_order() {
+    let (mut outbox, mut consumer) = ends();
+    let lengths = [10, 0, 4_096, 4_097, 0, 100_000, 3, 5_000, 0];
+    let message = |i: usize| vec![u8::try_from(i % 200).unwrap(); lengths[i % lengths.len()]];
+    for i in 0..90 {
+        let bytes = message(i);
+        let (head, tail) = bytes.split_at(bytes.len() / 3);
+        outbox.send(u16::try_from(i).unwrap(), &[head, &[], tail, &[]], bytes.len()).unwrap();
+    }
+    assert!(outbox.has_backlog());
+    for i in 0..90 {
+        assert_eq!(receive(&mut outbox, &mut consumer), (u16::try_from(i).unwrap(), message(i)));
+    }
+    assert!(!outbox.has_backlog());
+    assert!(consumer.is_empty());
+}
+
+#[test]
+fn a_backlog_that_was_given_up_is_gone() {
+    let (mut outbox, _consumer) = ends();
+    outbox.send(1, &[&[0; 100_000]], 100_000).unwrap();
+    assert!(outbox.has_backlog());
+    outbox.give_up();
+    assert!(!outbox.has_backlog());
+}
