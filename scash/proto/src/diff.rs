@@ -13,17 +13,17 @@
 //! exponents alone, so each of a page's 512 numbers is a run of six or seven bytes, and masks are far shorter.
 //!
 //! ```text
-//!   runs    ┌───────┬──────────────────────────────────┬──────────────────────┐
-//!           │ count │ run: offset (12 bit), len − 1 (12)│ the changed bytes    │
-//!           │ 1 … 255│ × count, 3 bytes each, ascending │ in ascending order   │
-//!           └───────┴──────────────────────────────────┴──────────────────────┘
-//!             1 byte  3 · runs                           bytes
+//!            1       3 · count                          changed bytes
+//!   runs   ┌───────┬──────────────────────────────────┬───────────────────────────┐
+//!          │ count │ count × (offset, length − 1),    │ their values, ascending   │
+//!          │ 1–255 │ 12 bits each, ascending          │                           │
+//!          └───────┴──────────────────────────────────┴───────────────────────────┘
 //!
-//!   masks   ┌───┬───────────────┬───────────────┬────────────────────┬──────────────────────┐
-//!           │ 0 │ changed lines │ partial lines │ mask of each       │ the changed bytes    │
-//!           │   │ (64 bit)      │ (64 bit)      │ partial line (64)  │ in ascending order   │
-//!           └───┴───────────────┴───────────────┴────────────────────┴──────────────────────┘
-//!             1   8               8               8 · partial lines    bytes
+//!            1   8               8               8 · partial lines   changed bytes
+//!   masks  ┌───┬───────────────┬───────────────┬───────────────────┬───────────────────────────┐
+//!          │ 0 │ changed lines │ partial lines │ mask of each      │ their values, ascending   │
+//!          │   │               │               │ partial line      │                           │
+//!          └───┴───────────────┴───────────────┴───────────────────┴───────────────────────────┘
 //!
 //!   no change: no bytes at all
 //! ```
@@ -46,7 +46,7 @@ use crate::PAGE_SIZE;
 
 pub use changes::{Changes, Run, Runs};
 pub use decode::{Diff, DiffError, Pieces};
-pub use encode::MAX_ENCODED;
+pub use encode::{ENCODE_ROOM, MAX_ENCODED};
 
 /// The bytes of a page.
 pub type PageBytes = [u8; PAGE_SIZE];
@@ -62,7 +62,9 @@ const _: () = assert!(LINE == u64::BITS as usize && LINES == u64::BITS as usize)
 const _: () = assert!(PAGE_SIZE == 1 << RUN_BITS);
 
 /// Appends the diff that leads from `old` to `new` to `out` and returns its length: 0 if the pages are equal, at most
-/// [`MAX_ENCODED`]. Does not allocate if `out` has room for as much.
+/// [`MAX_ENCODED`].
+///
+/// Does not allocate if `out` has [`ENCODE_ROOM`] bytes to spare.
 pub fn encode(old: &PageBytes, new: &PageBytes, out: &mut Vec<u8>) -> usize {
     Changes::between(old, new).encode(new, out)
 }
@@ -73,11 +75,4 @@ pub fn encode(old: &PageBytes, new: &PageBytes, out: &mut Vec<u8>) -> usize {
 /// that others may be writing, store the [`Pieces`] of a parsed [`Diff`] one by one.
 pub fn apply(diff: &[u8], page: &mut PageBytes) -> Result<(), DiffError> {
     Diff::parse(diff).map(|diff| diff.apply(page))
-}
-
-/// The runs of changed bytes between two pages, for storing them one by one.
-///
-/// Ask [`Changes::between`] instead if more than the runs is wanted.
-pub fn for_each_run(old: &PageBytes, new: &PageBytes, mut store: impl FnMut(Run)) {
-    Changes::between(old, new).runs().for_each(&mut store);
 }

@@ -28,7 +28,9 @@ impl Changes {
     pub fn between(old: &PageBytes, new: &PageBytes) -> Self {
         let mut changes = Self::NONE;
         let stretches = old.as_chunks::<STRETCH>().0.iter().zip(new.as_chunks::<STRETCH>().0);
-        for ((masks, (old, new)), first) in changes.masks.as_chunks_mut().0.iter_mut().zip(stretches).zip((0..).step_by(STRETCH_LINES)) {
+        for ((masks, (old, new)), first) in
+            changes.masks.as_chunks_mut().0.iter_mut().zip(stretches).zip((0..).step_by(STRETCH_LINES))
+        {
             if old != new {
                 *masks = compare(old, new);
                 let lines = masks.iter().rev().fold(0, |lines, &mask| lines << 1 | u64::from(mask != 0));
@@ -50,17 +52,24 @@ impl Changes {
 
     /// The changed bytes as runs: ascending, maximal, so that at least one unchanged byte is between two.
     pub fn runs(&self) -> Runs<'_> {
-        Runs { masks: &self.masks, lines: self.lines, line: 0, rest: 0 }
+        Runs { masks: &self.masks, lines: self.lines, line: 0, starts: 0, ends: 0 }
+    }
+
+    /// The aligned words of eight bytes that have a byte of this set, each as a whole: far fewer runs in arrays of numbers.
+    ///
+    /// For receivers that have nothing of their own there. A page that is merged from several writers must get the
+    /// changed bytes and no others.
+    #[must_use]
+    pub fn whole_words(&self) -> Self {
+        const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+        // Adding 127 to a byte's low bits carries into its top bit unless they are all zero.
+        let widen = |mask: u64| ((((mask & LOW) + LOW) | mask) >> 7 & 0x0101_0101_0101_0101) * 0xff;
+        Self { masks: self.masks.map(widen), lines: self.lines }
     }
 
     /// The changed lines in ascending order: their numbers and masks.
     pub(super) fn lines(&self) -> impl Iterator<Item = (usize, u64)> {
-        let mut left = self.lines;
-        std::iter::from_fn(move || {
-            let line = left.trailing_zeros() as usize;
-            left &= left.wrapping_sub(1);
-            self.masks.get(line).map(|&mask| (line, mask))
-        })
+        ones(self.lines).map(|line| (line, self.masks[line]))
     }
 
     /// The lines that have changed, as bits.
@@ -71,13 +80,18 @@ impl Changes {
     /// Counts what decides on a diff's form. The count of runs stops when it is beyond `most_runs`.
     pub(super) fn census(&self, most_runs: usize) -> Census {
         let mut census = Census { partial: 0, runs: 0 };
-        let (mut previous, mut before) = (LINES, 0);
+        let mut before = 0;
         for (line, mask) in self.lines() {
-            census.partial |= u64::from(mask != u64::MAX) << line;
+            if line > 0 {
+                before = self.masks[line - 1] >> 63;
+            }
+            if mask == u64::MAX {
+                census.runs += usize::from(before == 0);
+                continue;
+            }
+            census.partial |= 1 << line;
             if census.runs <= most_runs {
-                let continued = if line == previous + 1 { before >> 63 } else { 0 };
-                census.runs += (mask & !(mask << 1 | continued)).count_ones() as usize;
-                (previous, before) = (line, mask);
+                census.runs += (mask & !(mask << 1 | before)).count_ones() as usize;
             }
         }
         census
@@ -99,6 +113,15 @@ impl Changes {
             start += len;
         }
     }
+}
+
+/// The places of the ones in `bits`, ascending.
+pub(super) fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let lowest = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+        bits &= bits - 1;
+        Some(lowest)
+    })
 }
 
 /// Numbers about a set of bytes.
@@ -137,7 +160,9 @@ fn bits_by_word(old: &[u8; LINE], new: &[u8; LINE]) -> u64 {
 
 /// Transposes eight bytes of eight bits: bit 8j + k goes to bit 8k + j. (Warren, "Hacker's Delight", section 7-3.)
 fn transpose(mut bits: u64) -> u64 {
-    for (distance, below) in [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0x0000_0000_f0f0_f0f0)] {
+    for (distance, below) in
+        [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0x0000_0000_f0f0_f0f0)]
+    {
         let swapped = (bits ^ bits >> distance) & below;
         bits ^= swapped ^ swapped << distance;
     }
@@ -154,6 +179,12 @@ pub struct Run {
 }
 
 impl Run {
+    #[allow(clippy::cast_possible_truncation, reason = "both are at most PAGE_SIZE, as compared")]
+    fn new(start: usize, end: usize) -> Self {
+        debug_assert!(start < end && end <= PAGE_SIZE);
+        Self { offset: start as u16, len: (end - start) as u16 }
+    }
+
     /// Their places in the page.
     pub fn range(self) -> Range<usize> {
         let start = usize::from(self.offset);
@@ -165,55 +196,53 @@ impl Run {
 #[derive(Clone, Debug)]
 pub struct Runs<'a> {
     masks: &'a [u64; LINES],
-    /// The changed lines to come.
+    /// The changed lines to come, as bits.
     lines: u64,
     /// The line under way.
     line: usize,
-    /// What is left of its mask.
-    rest: u64,
+    /// Where in it runs begin, as bits; those that were handed out are cleared.
+    starts: u64,
+    /// Where in it the byte before was the last of its run, likewise. A run's end may be in a later line than its start.
+    ends: u64,
 }
 
 impl Runs<'_> {
-    /// Takes the ones at the low end of what is left, from bit `start` on.
-    fn take_ones(&mut self, start: u32) -> u32 {
-        let ones = (self.rest >> start).trailing_ones();
-        self.rest &= u64::MAX.checked_shl(start + ones).unwrap_or(0);
-        ones
+    #[inline]
+    fn enter(&mut self, line: usize) {
+        let mask = self.masks[line];
+        let before = mask << 1 | line.checked_sub(1).map_or(0, |previous| self.masks[previous] >> 63);
+        self.line = line;
+        self.lines &= u64::MAX << line << 1;
+        self.starts = mask & !before;
+        self.ends = !mask & before;
     }
 }
 
 impl Iterator for Runs<'_> {
     type Item = Run;
 
+    #[inline]
     fn next(&mut self) -> Option<Run> {
-        if self.rest == 0 {
-            self.line = self.lines.trailing_zeros() as usize;
-            self.rest = *self.masks.get(self.line)?;
-            self.lines &= self.lines - 1;
+        while self.starts == 0 {
+            if self.lines == 0 {
+                return None;
+            }
+            self.enter(self.lines.trailing_zeros() as usize);
         }
-        let start = self.rest.trailing_zeros();
-        let offset = self.line * LINE + start as usize;
-        let mut end = start + self.take_ones(start);
-        let mut len = end - start;
-        // A run that reaches its line's end goes on in the next line, if that line's first byte changed.
-        while end == u64::BITS
-            && let Some(&mask) = self.masks.get(self.line + 1)
-            && mask & 1 == 1
-        {
-            self.line += 1;
-            self.rest = mask;
-            self.lines &= self.lines - 1;
-            end = self.take_ones(0);
-            len += end;
+        let start = self.line * LINE + self.starts.trailing_zeros() as usize;
+        self.starts &= self.starts - 1;
+        while self.ends == 0 {
+            // The run goes on through all lines that changed throughout, and ends in the one after them.
+            let Some(line) = (self.line + 1..LINES).find(|&line| self.masks[line] != u64::MAX) else {
+                self.lines = 0;
+                return Some(Run::new(start, PAGE_SIZE));
+            };
+            self.enter(line);
         }
-        Some(Run { offset: small(offset), len: small(len as usize) })
+        let end = self.line * LINE + self.ends.trailing_zeros() as usize;
+        self.ends &= self.ends - 1;
+        Some(Run::new(start, end))
     }
 }
 
 impl FusedIterator for Runs<'_> {}
-
-/// An offset or a length in a page as 16 bits.
-fn small(bytes: usize) -> u16 {
-    debug_assert!(bytes <= PAGE_SIZE);
-    (bytes & 0xffff) as u16
-}

@@ -1,7 +1,8 @@
 //! From a diff that a peer sent to changed bytes. Believes nothing: what parses can be applied.
 
+use super::changes::ones;
 use super::pack::unpack;
-use super::{Changes, LINE, LINES, PageBytes, RUN_BITS, Run, Runs};
+use super::{Changes, LINE, PageBytes, RUN_BITS, Run, Runs};
 use crate::PAGE_SIZE;
 use crate::codec::{Malformed, Reader};
 use std::fmt;
@@ -39,7 +40,7 @@ impl<'a> Diff<'a> {
     /// Merges the diff into a page of the caller's own; see [`apply`](super::apply).
     pub fn apply(&self, page: &mut PageBytes) {
         if self.few_runs {
-            self.pieces().for_each(|(run, bytes)| page[run.range()].copy_from_slice(bytes));
+            self.pieces().for_each(|(run, bytes)| copy(bytes, &mut page[run.range()]));
             return;
         }
         let mut bytes = self.bytes;
@@ -71,6 +72,7 @@ pub struct Pieces<'a> {
 impl<'a> Iterator for Pieces<'a> {
     type Item = (Run, &'a [u8]);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let run = self.runs.next()?;
         let (bytes, rest) = self.bytes.split_at(usize::from(run.len));
@@ -102,19 +104,36 @@ fn parse_masks(r: &mut Reader<'_>) -> Result<Changes, DiffError> {
     if changed == 0 || partial & !changed != 0 {
         return Err(DiffError::BadLines { changed, partial });
     }
+    let mut masks = r.bytes(8 * partial.count_ones() as usize)?.as_chunks().0.iter();
     let mut changes = Changes::NONE;
-    for line in 0..LINES {
-        if partial >> line & 1 == 1 {
-            let mask = r.u64()?;
-            if mask == 0 || mask == u64::MAX {
-                return Err(DiffError::BadMask { line, mask });
-            }
-            changes.insert(line, mask);
-        } else if changed >> line & 1 == 1 {
-            changes.insert(line, u64::MAX);
+    for line in ones(changed) {
+        let whole = partial >> line & 1 == 0;
+        let mask = if whole { u64::MAX } else { masks.next().map_or(0, |mask| u64::from_le_bytes(*mask)) };
+        if mask == 0 || mask == u64::MAX && !whole {
+            return Err(DiffError::BadMask { line, mask });
         }
+        changes.insert(line, mask);
     }
     Ok(changes)
+}
+
+/// Copies between slices of one length. Most runs are short, and for these a call would take longer than the copy: two
+/// stores, overlapping as needed, do.
+fn copy(from: &[u8], to: &mut [u8]) {
+    fn ends<const N: usize>(from: &[u8], to: &mut [u8]) -> Option<()> {
+        *to.first_chunk_mut::<N>()? = *from.first_chunk()?;
+        *to.last_chunk_mut::<N>()? = *from.last_chunk()?;
+        Some(())
+    }
+    let copied = match from.len() {
+        2..4 => ends::<2>(from, to),
+        4..8 => ends::<4>(from, to),
+        8..=16 => ends::<8>(from, to),
+        _ => None,
+    };
+    if copied.is_none() {
+        to.copy_from_slice(from);
+    }
 }
 
 /// The end of a diff, with zeros up to a line's length.
@@ -158,7 +177,9 @@ impl fmt::Display for DiffError {
         write!(f, "bad diff: ")?;
         match self {
             Self::Malformed(malformed) => return malformed.fmt(f),
-            Self::BadRun(Run { offset, len }) => write!(f, "a run of {len} bytes at {offset} has no place there"),
+            Self::BadRun(Run { offset, len }) => {
+                write!(f, "a run of {len} bytes at {offset} has no place there")
+            }
             Self::BadLines { changed, partial } => {
                 write!(f, "lines {partial:#x} are to be partly changed, among {changed:#x}")
             }

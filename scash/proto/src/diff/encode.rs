@@ -2,9 +2,10 @@
 
 use super::changes::Census;
 use super::pack::pack;
-use super::{Changes, LINE, LINES, PageBytes, RUN_BITS};
+use super::{Changes, LINE, LINES, PageBytes, RUN_BITS, Run};
 use crate::PAGE_SIZE;
 use crate::codec::Writer;
+use std::ops::Range;
 
 /// Bytes of the runs form before the changed bytes.
 const fn runs_header(runs: usize) -> usize {
@@ -21,6 +22,10 @@ const fn masks_header(partial_lines: usize) -> usize {
 /// r runs leave at least r − 1 bytes unchanged, so a diff of r runs has at most 4097 − r changed bytes, after 1 + 3r bytes or
 /// 17 + 8 · 64 bytes of header, whichever is less. The sum is greatest at r = 176, where both are 529.
 pub const MAX_ENCODED: usize = 4450;
+
+/// What [`encode`](super::encode) needs at the end of a vector so as not to allocate: it stores whole lines, and cuts off in the end
+/// what is behind the diff.
+pub const ENCODE_ROOM: usize = masks_header(LINES) + PAGE_SIZE + LINE;
 
 /// With more runs than this the masks form is always shorter.
 const MOST_RUNS: usize = (masks_header(LINES) - runs_header(0)) / 3;
@@ -59,13 +64,14 @@ impl Changes {
 
     fn encode_runs(&self, count: usize, new: &PageBytes, out: &mut Vec<u8>) {
         out.push(u8::try_from(count).expect("many runs are encoded as masks"));
+        let mut header = out.len();
+        out.resize(header + 3 * count, 0);
         for run in self.runs() {
             let bits = u32::from(run.offset) | u32::from(run.len - 1) << RUN_BITS;
             let [low, middle, high, _] = bits.to_le_bytes();
-            out.extend_from_slice(&[low, middle, high]);
-        }
-        for run in self.runs() {
-            out.extend_from_slice(&new[run.range()]);
+            out[header..header + 3].copy_from_slice(&[low, middle, high]);
+            header += 3;
+            append_run(new, run, out);
         }
     }
 
@@ -88,5 +94,19 @@ impl Changes {
             at += pack(mask, &lines[line], place);
         }
         out.truncate(at);
+    }
+}
+
+/// Appends the bytes of a run. A short run is copied together with what is behind it in the page, which is cut off again: a
+/// fixed number of bytes takes a few instructions, a varying one a call.
+fn append_run(page: &PageBytes, run: Run, out: &mut Vec<u8>) {
+    let Range { start, end } = run.range();
+    match page[start..].first_chunk::<LINE>() {
+        Some(line) if end - start < LINE => {
+            let len = out.len() + end - start;
+            out.extend_from_slice(line);
+            out.truncate(len);
+        }
+        _ => out.extend_from_slice(&page[start..end]),
     }
 }

@@ -38,7 +38,7 @@ fn pack_units<const U: usize>(mut counts: u64, line: &[u8; LINE], out: &mut [u8;
     for unit in line.as_chunks::<U>().0 {
         // Units before this one have at most U bytes each: there is room for a whole one.
         out[at..at + U].copy_from_slice(unit);
-        at += counts as usize & ((1 << U) - 1);
+        at += low_bits(counts, U);
         counts >>= U;
     }
     at
@@ -58,32 +58,43 @@ pub(super) fn unpack(mask: u64, bytes: &[u8; LINE], line: &mut [u8; LINE]) -> us
         2 => spread_units::<2>(units.counts, bytes, &mut spread),
         _ => spread_units::<1>(units.counts, bytes, &mut spread),
     };
-    for ((word, new), mask) in line.as_chunks_mut::<8>().0.iter_mut().zip(spread.as_chunks().0).zip(mask.to_le_bytes()) {
-        let (old, new, changed) = (u64::from_le_bytes(*word), u64::from_le_bytes(*new), BYTES[usize::from(mask)]);
-        *word = (old ^ (old ^ new) & changed).to_le_bytes();
+    let words = line.as_chunks_mut::<8>().0.iter_mut().zip(spread.as_chunks().0);
+    for ((word, new), mask) in words.zip(mask.to_le_bytes()) {
+        let (old, new) = (u64::from_le_bytes(*word), u64::from_le_bytes(*new));
+        *word = (old ^ (old ^ new) & WHOLE_BYTES[usize::from(mask)]).to_le_bytes();
     }
     len
 }
 
-const BYTES: [u64; 256] = {
-    let (mut t, mut i) = ([0; 256], 0);
-    while i < 256 {
-        let mut b = 0;
-        while b < 8 { if i >> b & 1 == 1 { t[i] |= 0xff << (8 * b); } b += 1; }
-        i += 1;
-    }
-    t
-};
-
+/// The reverse of [`pack_units`], but for bytes that did not change: they get any value.
 fn spread_units<const U: usize>(mut counts: u64, bytes: &[u8; LINE], spread: &mut [u8; LINE]) -> usize {
     let mut at = 0;
     for unit in spread.as_chunks_mut::<U>().0 {
         unit.copy_from_slice(&bytes[at..at + U]);
-        at += counts as usize & ((1 << U) - 1);
+        at += low_bits(counts, U);
         counts >>= U;
     }
     at
 }
+
+#[allow(clippy::cast_possible_truncation, reason = "at most eight bits are left")]
+fn low_bits(counts: u64, bits: usize) -> usize {
+    (counts & ((1 << bits) - 1)) as usize
+}
+
+/// For each mask of eight bits a word whose byte i is 255 if the mask's bit i is set, and else 0.
+static WHOLE_BYTES: [u64; 256] = {
+    let (mut words, mut bit) = ([0; 256], 0);
+    while bit < 8 {
+        let mut mask = 0;
+        while mask < 256 {
+            words[mask] |= ((mask as u64 >> bit & 1) * 0xff) << (8 * bit);
+            mask += 1;
+        }
+        bit += 1;
+    }
+    words
+};
 
 /// How to move the changed bytes of a line: the largest units at whose beginnings all runs begin.
 struct Units {
