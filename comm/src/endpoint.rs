@@ -135,6 +135,23 @@ pub trait Endpoint: Send + Sync {
     /// The source ranges stay readable and unchanged until `flush` returns.
     unsafe fn put(&self, to: u32, segment: SegmentId, ranges: &[PutRange]) -> Result<()>;
 
+    /// Writes, of `64 * masks.len()` bytes at `src`, those whose bit in `masks` is set, to the same distances from `offset` in the peer's segment, and no byte
+    /// between them: a put of very many small pieces. Returns `false`, having done nothing, where pieces are better packed into a message.
+    ///
+    /// # Safety
+    /// As for [`put`](Self::put).
+    unsafe fn put_masked(
+        &self,
+        to: u32,
+        segment: SegmentId,
+        offset: u64,
+        src: *const u8,
+        masks: &[u64],
+    ) -> Result<bool> {
+        let _ = (to, segment, offset, src, masks);
+        Ok(false)
+    }
+
     /// Reads pieces of the peer's segment; returns when they are here. Several threads may get at once.
     ///
     /// # Safety

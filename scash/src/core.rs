@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// A batch of diffs is sent when it has grown past this, in bytes.
 const BATCH: usize = 48 << 10;
+/// Changes of a page in more pieces than this are not put one by one.
+const FEW: usize = 8;
 
 /// What the rank has besides its protocol state: usable without the lock on [`Core`].
 pub(crate) struct House {
@@ -217,18 +219,21 @@ impl Core {
         };
         let changes = Changes::between(twin, &self.page);
         let changed = !changes.is_empty();
+        let mut by_message = house.transfer == Transfer::Message;
         if changed {
             *twin = *self.page;
-            match house.transfer {
-                Transfer::ZeroCopy => self.put_changes(house, page, &changes)?,
-                Transfer::Message => {
-                    self.encoded.clear();
-                    changes.encode(&self.page, &mut self.encoded);
-                    self.send_to_sharers(house, page, None)?;
-                }
+            if !by_message {
+                by_message = !self.put_changes(house, page, &changes)?;
+            }
+            if by_message {
+                self.encoded.clear();
+                changes.encode(&self.page, &mut self.encoded);
+                self.send_to_sharers(house, page, None)?;
             }
         }
-        self.node.handle(Input::Compared { page, changed })?;
+        let answer =
+            if changed && by_message { Input::Messaged { page } } else { Input::Compared { page, changed } };
+        self.node.handle(answer)?;
         Ok(())
     }
 
@@ -243,15 +248,30 @@ impl Core {
         }));
     }
 
-    fn put_changes(&mut self, house: &House, page: u32, changes: &Changes) -> Result<()> {
-        self.list_changes(house, page, changes);
+    /// Puts the changed bytes of a page into the frames of its sharers. `false` if they are in too many pieces for that: nothing was done then.
+    fn put_changes(&mut self, house: &House, page: u32, changes: &Changes) -> Result<bool> {
+        let few = changes.runs().nth(FEW).is_none();
+        if few {
+            self.list_changes(house, page, changes);
+        }
+        let frame = frames::frame(&house.region, page).cast_const();
         for to in self.node.update_sharers(page) {
-            // SAFETY: the ranges lie in the page's frame, which stays mapped; this rank is in the barrier, so nobody writes it before
-            // the caller's flush.
-            unsafe { house.endpoint.put(to.0, house.segment, &self.ranges) }?;
+            if few {
+                // SAFETY: the ranges lie in the page's frame, which stays mapped; this rank is in the barrier, so nobody writes it before
+                // the caller's flush.
+                unsafe { house.endpoint.put(to.0, house.segment, &self.ranges) }?;
+                continue;
+            }
+            // SAFETY: as above; the masks stand for the bytes of one page.
+            let put = unsafe {
+                house.endpoint.put_masked(to.0, house.segment, offset(page), frame, changes.masks())
+            };
+            if !put? {
+                return Ok(false);
+            }
         }
         self.ranges.clear();
-        Ok(())
+        Ok(true)
     }
 
     /// Appends the encoded changes of a page to the batches for its sharers.

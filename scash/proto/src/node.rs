@@ -118,6 +118,11 @@ pub enum Input {
         /// Whether anything differed.
         changed: bool,
     },
+    /// A page of an [`Output::Push`] had changed, in so many pieces that they went to the sharers by message although the transfer is zero copy.
+    Messaged {
+        /// Which page.
+        page: u32,
+    },
     /// All orders before [`Output::Flushed`] have been carried out.
     Flushed,
     /// A meeting's token.
@@ -160,7 +165,7 @@ pub enum Output {
     Unmap(Pages),
     /// Take all access, and the frames.
     Discard(Pages),
-    /// Copy the page to a twin.
+    /// Copy the page to a twin: to the one that it has, if it has one.
     Twin(u32),
     /// Forget the twin.
     DropTwin(u32),
@@ -406,7 +411,8 @@ impl Node {
             Input::Fetched(pages) => self.fetched(pages),
             Input::FetchFailed(pages) => self.fetch_failed(pages),
             Input::Arrive(collective) => self.arrive(collective),
-            Input::Compared { page, changed } => self.compared(page, changed),
+            Input::Compared { page, changed } => self.compared(page, changed, self.cfg.transfer),
+            Input::Messaged { page } => self.compared(page, true, Transfer::Message),
             Input::Flushed => return self.flushed(),
             Input::Token(from, token) => return self.token(from, token),
             Input::Control(from, meeting, control) => return self.control(from, meeting, control),

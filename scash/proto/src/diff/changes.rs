@@ -24,6 +24,11 @@ impl Changes {
     /// No byte.
     pub const NONE: Self = Self { masks: [0; LINES], lines: 0 };
 
+    /// For each line of 64 bytes, which of its bytes are in the set.
+    pub fn masks(&self) -> &[u64] {
+        &self.masks
+    }
+
     /// The bytes in which two pages differ.
     pub fn between(old: &PageBytes, new: &PageBytes) -> Self {
         let mut changes = Self::NONE;

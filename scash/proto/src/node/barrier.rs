@@ -15,7 +15,7 @@
 //!
 //! **Invariant:** no rank's work grows with the number of ranks, but for the log₂ of it, and for first touches, which everyone must learn.
 
-use super::{Collective, Node, Outcome, Output, Part, Phase, Violation, runs};
+use super::{Collective, Node, Outcome, Output, Part, Phase, Transfer, Violation, runs};
 use crate::page::{Access, flag};
 use crate::wire::{Attendance, Control, Notice, Purpose, Token};
 use crate::{Pages, Rank};
@@ -135,9 +135,9 @@ impl Node {
     }
 
     /// The result of a comparison that the flush ordered.
-    pub(super) fn compared(&mut self, page: u32, changed: bool) {
+    pub(super) fn compared(&mut self, page: u32, changed: bool, by: Transfer) {
         if self.phase == Phase::Flushing(Part::Flush) && self.is_home(page) {
-            self.pushed(page, changed);
+            self.pushed(page, changed, by);
             return;
         }
         let word = self.table.get(page);

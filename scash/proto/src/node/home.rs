@@ -44,7 +44,7 @@ impl Node {
     }
 
     /// A page of ours was compared with its twin on the way into the barrier.
-    pub(super) fn pushed(&mut self, page: u32, changed: bool) {
+    pub(super) fn pushed(&mut self, page: u32, changed: bool, by: Transfer) {
         let word = self.table.get(page);
         if word.has(flag::PREDICTED) {
             let quiet = if changed { 0 } else { word.backoff() + 1 };
@@ -54,17 +54,17 @@ impl Node {
             }
         }
         if changed {
-            self.count_updates(page, None);
+            self.count_updates(page, None, by);
             self.tell_stale(page, None);
         }
     }
 
     /// Notes that the changes of a page are brought to its sharers.
-    fn count_updates(&mut self, page: u32, except: Option<Rank>) {
+    fn count_updates(&mut self, page: u32, except: Option<Rank>, by: Transfer) {
         let Some(set) = self.directory.get(&page) else { return };
         for (r, _) in set.iter().filter(|&(r, mode)| mode == CopyMode::Update && Some(Rank(r)) != except) {
             self.counters.updates += 1;
-            match self.cfg.transfer {
+            match by {
                 Transfer::Message => self.now.sent(Rank(r), 1),
                 Transfer::ZeroCopy if self.cfg.puts_at_once => {}
                 Transfer::ZeroCopy => self.now.say(Rank(r), |_| {}),
@@ -103,9 +103,13 @@ impl Node {
             }
             if self.update_sharers(page).any(|r| Some(r) != sole) {
                 self.out.push_back(Output::PushWhole { page, except: sole });
-                self.count_updates(page, sole);
+                self.count_updates(page, sole, self.cfg.transfer);
             }
             self.tell_stale(page, sole);
+            // What was written back early came to the frame alone. Sharers have it now: it is not a change of ours.
+            if self.table.get(page).has(flag::PREDICTED) {
+                self.out.push_back(Output::Twin(page));
+            }
         }
     }
 
