@@ -174,12 +174,24 @@ impl RandomProgram {
             let freed = self.heap.free(area.pages.first);
             return (Collective::Free(freed.expect("areas are allocations").first), Outcome::Done);
         }
+        if !self.areas.is_empty() && self.rng.below(1000) < self.calls / 4 {
+            let n = u32::try_from(self.areas.len()).unwrap_or(1);
+            let area = self.rng.below(n) as usize;
+            return (Collective::Broadcast(self.some_pages(area)), Outcome::Done);
+        }
         (Collective::Barrier, Outcome::Done)
+    }
+
+    /// Any run of an area's pages.
+    fn some_pages(&mut self, area: usize) -> Pages {
+        let pages = self.areas[area].pages;
+        let first = pages.first + self.rng.below(pages.count);
+        Pages { first, count: self.rng.between(1, pages.end() - first) }
     }
 
     fn alloc(&mut self) -> (Collective, Outcome) {
         let rng = &mut self.rng;
-        let pages = rng.between(1, if rng.clone().chance(10) { 60 } else { 14 });
+        let pages = if rng.chance(10) { rng.between(1, 60) } else { rng.between(1, 14) };
         let options = AllocOptions {
             placement: match rng.below(8) {
                 0..4 => Placement::FirstTouch,
@@ -297,9 +309,8 @@ impl RandomProgram {
             if self.rng.below(1000) >= self.calls {
                 continue;
             }
-            let pages = self.areas[area].pages;
-            let first = pages.first + self.rng.below(pages.count);
-            let some = Pages { first, count: self.rng.between(1, pages.end() - first) };
+            let some = self.some_pages(area);
+            let first = some.first;
             let op = match self.rng.below(6) {
                 0 => Op::SetHome(some, Rank(self.rng.below(self.size))),
                 1 => {
@@ -317,7 +328,12 @@ impl RandomProgram {
                 _ => Op::ReadHome(some),
             };
             let (rank, thread) = (self.rng.below(self.size) as usize, self.rng.below(self.threads) as usize);
-            work[rank][thread].push(op);
+            let length = u32::try_from(work[rank][thread].len()).unwrap_or(0);
+            let at = self.rng.below(length + 1) as usize;
+            if matches!(op, Op::WriteBack(_)) {
+                write_no_more(some, &mut work[rank], thread, at);
+            }
+            work[rank][thread].insert(at, op);
         }
     }
 
@@ -360,13 +376,6 @@ impl Program for RandomProgram {
             }
         }
         self.calls(&mut work);
-        for list in work.iter_mut().flatten() {
-            // A call may come anywhere among the accesses.
-            if let Some(last) = list.pop() {
-                let at = self.rng.below(u32::try_from(list.len()).unwrap_or(0) + 1) as usize;
-                list.insert(at, last);
-            }
-        }
         let (end, outcome) = self.end();
         self.next += 1;
         Some(Interval { work, end, outcome, zeroed })
@@ -386,6 +395,20 @@ fn piece(page: u32, i: u32, of: u32, name: u64) -> Span {
         _ => return Span { page, first: start, len: slot },
     };
     Span { page, first: start + skip, len }
+}
+
+/// What was written back is not written again in the same interval: `thread` stops writing the pages at its operation number `at`,
+/// the rank's other threads do not write them at all.
+fn write_no_more(pages: Pages, threads: &mut [Vec<Op>], thread: usize, at: usize) {
+    for (t, list) in threads.iter_mut().enumerate() {
+        let mut index = 0;
+        list.retain(|op| {
+            index += 1;
+            let late = t != thread || index > at;
+            let hit = |span: &Span| (pages.first..pages.end()).contains(&span.page);
+            !(late && matches!(op, Op::Write(span, _) if hit(span)))
+        });
+    }
 }
 
 impl Rng {

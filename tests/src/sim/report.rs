@@ -11,6 +11,8 @@ pub struct Traffic {
     pub tokens: u64,
     /// Words between a home and a sharer.
     pub controls: u64,
+    /// Parcels of broadcasts.
+    pub parcels: u64,
     /// Messages with diffs for homes.
     pub diffs: u64,
     /// Messages with changes for sharers.
@@ -28,13 +30,14 @@ pub struct Traffic {
 impl Traffic {
     /// Messages of all kinds.
     pub fn messages(&self) -> u64 {
-        self.tokens + self.controls + self.diffs + self.updates
+        self.tokens + self.controls + self.parcels + self.diffs + self.updates
     }
 
     pub(super) fn message(&mut self, kind: Kind, bytes: usize) {
         match kind {
             Kind::Token => self.tokens += 1,
             Kind::Control => self.controls += 1,
+            Kind::Parcel => self.parcels += 1,
             Kind::Diff => self.diffs += 1,
             Kind::Update => self.updates += 1,
         }
@@ -114,9 +117,10 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
 }
 
 /// Names of the kinds of outputs, by number.
-pub const OUTPUTS: [&str; 21] = [
+pub const OUTPUTS: [&str; 23] = [
     "MapZero", "Get", "Map", "Protect", "Unmap", "Discard", "Twin", "DropTwin", "Wait", "Denied", "Diff",
     "DiffZero", "Push", "PushWhole", "Hand", "PutDiff", "Refresh", "Control", "Token", "Flushed", "Done",
+    "PutPages", "Parcel",
 ];
 
 /// The number of an output's kind in [`OUTPUTS`].
@@ -143,5 +147,7 @@ pub fn output_number(output: &Output) -> usize {
         Output::Token(..) => 18,
         Output::Flushed => 19,
         Output::Done(..) => 20,
+        Output::PutPages { .. } => 21,
+        Output::Parcel { .. } => 22,
     }
 }

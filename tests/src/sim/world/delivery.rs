@@ -3,7 +3,7 @@
 use super::{Result, Step, World};
 use crate::sim::net::Parcel;
 use crate::sim::program::Program;
-use scash_proto::wire::{Control, Kind, PageBatch, Token};
+use scash_proto::wire::{self, Control, Kind, PageBatch, Token};
 use scash_proto::{Input, Rank};
 
 impl<P: Program> World<P> {
@@ -47,6 +47,10 @@ impl<P: Program> World<P> {
             Kind::Control => {
                 let (meeting, control) = Control::decode(bytes).map_err(|e| self.failure(&broken(e)))?;
                 self.tell(to, Input::Control(sender, meeting, control))?;
+            }
+            Kind::Parcel => {
+                let parcel = wire::Parcel::decode(bytes).map_err(|e| self.failure(&broken(e)))?;
+                self.tell(to, Input::Parcel(sender, parcel.meeting, parcel.home))?;
             }
             Kind::Diff | Kind::Update => {
                 let (meeting, pages) = PageBatch::read(bytes).map_err(|e| self.failure(&broken(e)))?;

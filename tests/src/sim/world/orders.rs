@@ -2,7 +2,7 @@
 
 use super::{Result, Step, World};
 use crate::sim::program::Program;
-use scash_proto::wire::{Kind, PageBatch};
+use scash_proto::wire::{Kind, PageBatch, Parcel};
 use scash_proto::{Access, Input, Output, Rank, Transfer};
 
 /// Bytes after which a batch of diffs is sent.
@@ -45,8 +45,9 @@ impl<P: Program> World<P> {
             Output::Unmap(pages) => me.frames.set_rights(pages, Access::None),
             Output::Discard(pages) => me.frames.discard(pages),
             Output::Twin(page) => {
-                if me.frames.has_twin(page) {
-                    return Err(self.failure_about("a second twin", rank, page));
+                // Only in a barrier can nothing be lost with the old one.
+                if me.running > 0 && me.frames.has_twin(page) {
+                    return Err(self.failure_about("a written page's twin is overwritten", rank, page));
                 }
                 me.frames.make_twin(page);
             }
@@ -65,6 +66,15 @@ impl<P: Program> World<P> {
             Output::Hand { page, to } => {
                 let whole = me.frames.whole(page);
                 self.put(rank, to.0, page, whole);
+            }
+            Output::PutPages { pages, to } => {
+                for page in pages.iter() {
+                    let whole = self.ranks[rank].frames.whole(page);
+                    self.put(rank, to.0, page, whole);
+                }
+            }
+            Output::Parcel { to, meeting, home } => {
+                self.send(rank, to, Kind::Parcel, Parcel { meeting, home }.encode().to_vec());
             }
             Output::Control(to, meeting, control) => {
                 self.send(rank, to, Kind::Control, control.encode(meeting));
