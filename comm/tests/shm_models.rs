@@ -1,0 +1,147 @@
+//! The two lock-free words of the `shm` provider under loom, which tries every order of events and every value that the
+//! memory model allows to be read. The modules are the provider's own files; only their atomics are loom's.
+
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+
+#[path = "../src/shm/bell.rs"]
+#[allow(dead_code, reason = "the models use parts")]
+mod bell;
+#[path = "../src/shm/window.rs"]
+#[allow(dead_code, reason = "the models use parts")]
+mod window;
+
+/// What the two modules take their atomics from.
+mod sync {
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+}
+
+use bell::Bell;
+use sync::{AtomicU32, AtomicU64, Ordering};
+use window::Window;
+
+/// Tries all schedules with at most so many preemptions.
+fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(body);
+}
+
+/// An owner with its bell, a ring for two senders, and the kernel's side of the futex.
+struct Host {
+    word: AtomicU32,
+    frames: [AtomicU32; 2],
+    kernel: (Mutex<()>, Condvar),
+}
+
+impl Host {
+    fn new() -> Arc<Self> {
+        let frames = [AtomicU32::new(0), AtomicU32::new(0)];
+        Arc::new(Self { word: AtomicU32::new(0), frames, kernel: (Mutex::new(()), Condvar::new()) })
+    }
+
+    fn send(&self, sender: usize) {
+        self.frames[sender].store(1, Ordering::Release);
+        if Bell(&self.word).ring() {
+            self.wake();
+        }
+    }
+
+    fn has(&self, sender: usize) -> bool {
+        self.frames[sender].load(Ordering::Acquire) == 1
+    }
+
+    /// As the provider's `idle` does it, in two turns. Who is never woken is a deadlock, which loom reports.
+    fn sleep_until(&self, ready: impl Fn() -> bool) {
+        while !ready() {
+            let Some(word) = Bell(&self.word).announce() else { continue };
+            if ready() {
+                return;
+            }
+            let (lock, sleepers) = &self.kernel;
+            let guard = lock.lock().unwrap();
+            if self.word.load(Ordering::Relaxed) == word {
+                drop(sleepers.wait(guard).unwrap());
+            }
+        }
+    }
+
+    fn wake(&self) {
+        let (lock, sleepers) = &self.kernel;
+        let guard = lock.lock().unwrap();
+        sleepers.notify_all();
+        drop(guard);
+    }
+}
+
+#[test]
+fn a_sleeper_is_woken_by_whoever_sends() {
+    model(3, || {
+        let host = Host::new();
+        let senders = [0, 1].map(|sender| {
+            let host = Arc::clone(&host);
+            thread::spawn(move || host.send(sender))
+        });
+        host.sleep_until(|| host.has(0));
+        host.sleep_until(|| host.has(1));
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+    });
+}
+
+#[test]
+fn a_sleeper_hears_of_what_another_thread_of_its_process_took() {
+    model(3, || {
+        let host = Host::new();
+        let taken = Arc::new(AtomicU32::new(0));
+        host.send(0);
+        let other = {
+            let (host, taken) = (Arc::clone(&host), Arc::clone(&taken));
+            thread::spawn(move || {
+                assert!(host.has(0));
+                taken.store(1, Ordering::Release);
+                if Bell(&host.word).ring() {
+                    host.wake();
+                }
+            })
+        };
+        host.sleep_until(|| taken.load(Ordering::Acquire) == 1);
+        other.join().unwrap();
+    });
+}
+
+/// Rank H writes 1 to its memory and puts it to S, while `getters` threads of S fetch the same word.
+fn put_against_gets(getters: usize) {
+    let word = Arc::new(AtomicU64::new(0));
+    let (ours, theirs) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let gets: Vec<_> = (0..getters)
+        .map(|_| {
+            let (word, ours, theirs) = (Arc::clone(&word), Arc::clone(&ours), Arc::clone(&theirs));
+            thread::spawn(move || {
+                let get = Window(&word).enter();
+                let bytes = theirs.load(Ordering::Relaxed);
+                ours.store(bytes, Ordering::Relaxed);
+                drop(get);
+            })
+        })
+        .collect();
+    theirs.store(1, Ordering::Relaxed);
+    if let Some(mut wait) = Window(&word).wait() {
+        while !wait.is_over(Window(&word)) {
+            thread::yield_now();
+        }
+    }
+    ours.store(1, Ordering::Relaxed);
+    gets.into_iter().for_each(|get| get.join().unwrap());
+    assert_eq!(ours.load(Ordering::Relaxed), 1, "a get laid old bytes over the put");
+    assert_eq!(word.load(Ordering::Relaxed) << 1, 0, "gets are still counted");
+}
+
+#[test]
+fn no_get_lays_old_bytes_over_a_put() {
+    model(4, || put_against_gets(1));
+}
+
+#[test]
+fn no_two_gets_lay_old_bytes_over_a_put() {
+    model(2, || put_against_gets(2));
+}
