@@ -1,0 +1,244 @@
+//! The launcher's process: starts the ranks, then waits for whatever happens, and lets the [`Supervisor`] decide.
+
+use super::exits::{Children, children, reap};
+use super::front::{News, Orders};
+use super::plan::Plan;
+use super::spawn::{Rank, spawn};
+use super::supervisor::{Action, Supervisor};
+use super::{Refusal, label, status, sweep};
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
+use scash_comm::boot::{Host, Settings};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// What became readable: a rank's pidfd by the rank's number, or one of these.
+const HOST: u64 = 1 << 32;
+const ORDERS: u64 = HOST + 1;
+const CHILD: u64 = HOST + 2;
+const PRINTED: u64 = HOST + 3;
+
+/// How long labelled output may take to come out after an interrupted job has ended.
+const LAST_LINES: Duration = Duration::from_secs(2);
+
+/// Runs the job to its end; returns the exit status.
+pub(super) fn run(plan: &Plan, orders: Orders) -> u8 {
+    let done = Job::new(plan, orders).and_then(|mut job| {
+        job.start(plan)?;
+        while job.goes_on() {
+            job.step()?;
+        }
+        Ok(job.supervisor.verdict())
+    });
+    done.unwrap_or_else(|refusal| {
+        // Ranks that run are children of this process, and end in the sweep.
+        crate::say(&refusal.why);
+        sweep::sweep(&[]);
+        refusal.status
+    })
+}
+
+struct Job {
+    supervisor: Supervisor,
+    host: Host,
+    ranks: Vec<Seat>,
+    /// `None` when the front is dead.
+    orders: Option<Orders>,
+    /// Says when children have ended; which ones is asked elsewhere.
+    child_signals: SignalFd,
+    epoll: Epoll,
+    /// A pipe that hangs up when all labelled output is out; `None` then, and if output is not labelled.
+    printing: Option<OwnedFd>,
+    /// When the last rank ended.
+    over_since: Option<Instant>,
+}
+
+/// The process of a rank.
+struct Seat {
+    pid: Pid,
+    /// `None` when it has ended.
+    pidfd: Option<OwnedFd>,
+}
+
+impl Job {
+    fn new(plan: &Plan, orders: Orders) -> Result<Job, Refusal> {
+        let settings = Settings { threads: plan.threads, provider: plan.provider.to_owned() };
+        let host = Host::new(plan.ranks, settings)
+            .map_err(|error| Refusal::new(status::LAUNCHER, error.to_string()))?;
+        let mut child = SigSet::empty();
+        child.add(Signal::SIGCHLD);
+        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        let job = Job {
+            supervisor: Supervisor::new(plan.ranks, plan.timeout, Instant::now()),
+            host,
+            ranks: Vec::new(),
+            orders: Some(orders),
+            child_signals: SignalFd::with_flags(&child, flags).map_err(failed("making a signalfd"))?,
+            epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("making an epoll"))?,
+            printing: None,
+            over_since: None,
+        };
+        job.watch(&job.host, HOST)?;
+        job.watch(&job.child_signals, CHILD)?;
+        if let Some(orders) = &job.orders {
+            job.watch(orders, ORDERS)?;
+        }
+        Ok(job)
+    }
+
+    fn watch(&self, fd: impl AsFd, tag: u64) -> Result<(), Refusal> {
+        self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, tag)).map_err(failed("watching a descriptor"))
+    }
+
+    /// Starts all ranks, or none that lives on.
+    fn start(&mut self, plan: &Plan) -> Result<(), Refusal> {
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        for number in 0..plan.ranks {
+            match spawn(plan, &mut self.host, number) {
+                Ok(Rank { pid, pidfd, output }) => {
+                    if let Some((out, err)) = output {
+                        stdout.push(out);
+                        stderr.push(err);
+                    }
+                    self.watch(&pidfd, u64::from(number))?;
+                    self.ranks.push(Seat { pid, pidfd: Some(pidfd) });
+                }
+                Err(refusal) => {
+                    crate::say(&refusal.why);
+                    let actions = self.supervisor.not_started(plan.ranks - number, refusal.status);
+                    self.act(actions);
+                    break;
+                }
+            }
+        }
+        if plan.label {
+            let printing = label::start(stdout, stderr);
+            let printing =
+                printing.map_err(|error| Refusal::new(status::LAUNCHER, format!("labelling: {error}")))?;
+            self.watch(&printing, PRINTED)?;
+            self.printing = Some(printing);
+        }
+        Ok(())
+    }
+
+    /// Whether there is anything left to wait for.
+    fn goes_on(&mut self) -> bool {
+        if !self.supervisor.is_over() {
+            return true;
+        }
+        let since = *self.over_since.get_or_insert_with(|| {
+            sweep::sweep(&[]);
+            Instant::now()
+        });
+        // Whoever reads our output may be slow; who pressed Ctrl-C does not want to wait for that.
+        self.printing.is_some() && (!self.supervisor.is_hurried() || Instant::now() < since + LAST_LINES)
+    }
+
+    /// Waits for the next thing to happen, and acts on it.
+    fn step(&mut self) -> Result<(), Refusal> {
+        let mut events = [EpollEvent::empty(); 64];
+        let count = match self.epoll.wait(&mut events, self.patience()) {
+            Ok(count) => count,
+            Err(Errno::EINTR) => 0,
+            Err(error) => return Err(failed("waiting for the ranks")(error)),
+        };
+        // In the order in which things happened, so that the first rank to fail is the one that is blamed.
+        for event in &events[..count] {
+            match event.data() {
+                HOST => self.host.turn(),
+                ORDERS => self.take_orders(),
+                CHILD => while let Ok(Some(_)) = self.child_signals.read_signal() {},
+                PRINTED => self.printing = None,
+                rank => self.take_exit(u32::try_from(rank).expect("the epoll returns what it was given")),
+            }
+            self.take_failures();
+        }
+        if self.host.patience().is_some() {
+            self.host.turn();
+            self.take_failures();
+        }
+        self.reap_orphans();
+        let actions = self.supervisor.tick(Instant::now());
+        self.act(actions);
+        Ok(())
+    }
+
+    /// How long nothing may happen until something is due.
+    fn patience(&self) -> EpollTimeout {
+        let last_lines =
+            self.over_since.filter(|_| self.supervisor.is_hurried()).map(|since| since + LAST_LINES);
+        let due = [self.supervisor.deadline(), last_lines].into_iter().flatten().min();
+        let due = due.map(|at| at.saturating_duration_since(Instant::now()));
+        match [due, self.host.patience()].into_iter().flatten().min() {
+            // The kernel counts milliseconds; a fraction more is not too early.
+            Some(time) => {
+                EpollTimeout::try_from(time + Duration::from_millis(1)).unwrap_or(EpollTimeout::MAX)
+            }
+            None => EpollTimeout::NONE,
+        }
+    }
+
+    fn take_orders(&mut self) {
+        while let Some(orders) = &mut self.orders {
+            let actions = match orders.next() {
+                News::Nothing => return,
+                News::Order(order) => self.supervisor.ordered(order, Instant::now()),
+                News::FrontGone => {
+                    self.orders = None;
+                    self.supervisor.front_gone()
+                }
+            };
+            self.act(actions);
+        }
+    }
+
+    /// The process of a rank has ended.
+    fn take_exit(&mut self, rank: u32) {
+        let seat = &mut self.ranks[rank as usize];
+        if let Some(exit) = reap(seat.pid) {
+            seat.pidfd = None;
+            self.supervisor.exited();
+            self.host.exited(rank, exit);
+        }
+    }
+
+    fn take_failures(&mut self) {
+        while let Some(failure) = self.host.failure() {
+            let pid = failure.rank.and_then(|rank| Some(self.ranks.get(rank as usize)?.pid.as_raw()));
+            let actions = self.supervisor.failed(&failure, pid, Instant::now());
+            self.act(actions);
+        }
+    }
+
+    fn act(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Say(text) => crate::say(&text),
+                Action::Abandon(why) => self.host.abandon(&why),
+                Action::Signal(signal) => {
+                    // A rank that was not reaped yet keeps its number: no stranger is hit.
+                    for seat in self.ranks.iter().filter(|seat| seat.pidfd.is_some()) {
+                        let _ = kill(seat.pid, signal);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reaps what ranks have left behind and what has ended since. Ranks are reaped in their turn only.
+    fn reap_orphans(&mut self) {
+        while let Children::Ended(pid) = children() {
+            if self.ranks.iter().any(|seat| seat.pid == pid && seat.pidfd.is_some()) {
+                return; // its pidfd is readable, and we shall come by here again
+            }
+            reap(pid);
+        }
+    }
+}
+
+fn failed(what: &'static str) -> impl Fn(Errno) -> Refusal {
+    move |error| Refusal::new(status::LAUNCHER, format!("{what}: {error}"))
+}

@@ -1,0 +1,81 @@
+//! `scash run`: starts the ranks of a job on this machine, stays with them, and leaves nothing behind.
+//!
+//! Two processes share the work, so that either survives the other:
+//!
+//! ```text
+//!  shell ── front ── launcher ──┬── rank 0 ── whatever it starts
+//!             │         ▲       ├── rank 1
+//!             └─orders──┘       └── …
+//! ```
+//!
+//! - The **front** ([`front`]) is the process that the shell started. It takes signals and the terminal's Ctrl-C and Ctrl-Z, passes them on as
+//!   orders through a pipe, and returns the job's exit status.
+//! - The **launcher** ([`job`]) starts the ranks ([`spawn`]), serves their boot lines ([`scash_comm::boot`]), and decides what an exit, an order or a
+//!   deadline means ([`supervisor`], a value without IO).
+//!
+//! # How nothing is left behind
+//! - A rank is killed by the kernel when the launcher dies (`PR_SET_PDEATHSIG`).
+//! - The launcher notices the front's death by the end of the orders' pipe, and kills the ranks.
+//! - Both adopt orphans (`PR_SET_CHILD_SUBREAPER`), and kill what is left of the ranks' own children when the ranks are gone ([`sweep`]). So
+//!   only the simultaneous death of front *and* launcher can leave a process, and only a rank's child.
+//! - Ranks share memory by memfds, which have no names.
+//!
+//! # Signals
+//! All processes of a job stay in the front's process group: a terminal works as with any program, for rank 0's stdin too. What the
+//! *terminal* sends (Ctrl-C, Ctrl-Z) reaches the ranks by itself, and the front only tells the launcher that it happened; what others
+//! send to the front is forwarded to every rank. The launcher itself blocks all these signals.
+
+mod exits;
+mod front;
+mod job;
+mod label;
+mod limits;
+mod plan;
+mod program;
+mod signals;
+mod spawn;
+mod supervisor;
+mod sweep;
+
+pub(crate) use exits::pidfd_works;
+pub(crate) use limits::ranks_for;
+pub(crate) use plan::{Args, PROVIDERS};
+
+/// Exit statuses of the command itself, chosen as `env` and `timeout` do.
+mod status {
+    /// The time given by `--timeout` is over.
+    pub(super) const TIMEOUT: u8 = 124;
+    /// The launcher itself failed.
+    pub(super) const LAUNCHER: u8 = 125;
+    /// The program cannot be executed.
+    pub(super) const NOT_EXECUTABLE: u8 = 126;
+    /// The program does not exist.
+    pub(super) const NOT_FOUND: u8 = 127;
+    /// The arguments make no sense (clap's own status for that).
+    pub(super) const USAGE: u8 = 2;
+}
+
+/// Why the command ends before any rank has started.
+#[derive(Debug)]
+struct Refusal {
+    why: String,
+    status: u8,
+}
+
+impl Refusal {
+    fn new(status: u8, why: impl Into<String>) -> Refusal {
+        Refusal { why: why.into(), status }
+    }
+}
+
+/// Runs a job; returns the exit status.
+pub(crate) fn run(args: Args) -> u8 {
+    let done = plan::check(args).and_then(|plan| {
+        limits::make_room(&plan)?;
+        front::run(|orders| job::run(&plan, orders))
+    });
+    done.unwrap_or_else(|refusal| {
+        crate::say(&refusal.why);
+        refusal.status
+    })
+}

@@ -1,0 +1,190 @@
+//! What the user asks for (raw), and the plan that follows from it (checked).
+
+use super::program::{self, Program};
+use super::{Refusal, status};
+use clap::ValueHint;
+use scash_comm::boot::vars;
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// Providers that `--provider` accepts, each with what it is.
+pub(crate) const PROVIDERS: [(&str, &str); 2] = [
+    ("shm", "ranks of one machine, through shared memory"),
+    ("tcp", "ranks of any machines, through TCP connections"),
+];
+
+/// Start a program as the ranks of a job on this machine.
+///
+/// All ranks run the same program with the same arguments. The exit status is 0 if every rank ends in order, else that of the
+/// first rank that fails (128 + N if signal N killed it), 124 after --timeout, 125 if scash itself fails, 126 or 127 if the program
+/// cannot be executed or does not exist.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Number of ranks
+    #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(u16::MAX)))]
+    ranks: u32,
+
+    /// How ranks communicate: shm or tcp
+    #[arg(long, value_name = "NAME", env = "SCASH_PROVIDER", default_value = "shm")]
+    provider: String,
+
+    /// Application threads a rank
+    #[arg(long, value_name = "T", env = "SCASH_THREADS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    threads: u32,
+
+    /// How accesses to shared memory are noticed: uffd or mprotect [default: the best that works, see `scash info`]
+    #[arg(long, value_name = "ENGINE", env = "SCASH_FAULT")]
+    fault: Option<String>,
+
+    /// Set an environment variable for the ranks
+    #[arg(long = "env", value_name = "K=V")]
+    env: Vec<OsString>,
+
+    /// Put `[rank] ` before every line that a rank prints
+    #[arg(long)]
+    label: bool,
+
+    /// End the job after so many seconds
+    #[arg(long, value_name = "SECS", value_parser = seconds)]
+    timeout: Option<Duration>,
+
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
+    command: Vec<OsString>,
+}
+
+/// What is to be done, checked: nothing here can turn out to be nonsense later.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) ranks: u32,
+    pub(super) threads: u32,
+    pub(super) provider: &'static str,
+    pub(super) program: Program,
+    pub(super) arguments: Vec<OsString>,
+    /// Environment variables for the ranks besides those of the boot line.
+    pub(super) env: Vec<(OsString, OsString)>,
+    pub(super) label: bool,
+    pub(super) timeout: Option<Duration>,
+}
+
+/// Makes a plan of the arguments, or says why there is none.
+pub(super) fn check(args: Args) -> Result<Plan, Refusal> {
+    let mut command = args.command.into_iter();
+    let Some(name) = command.next() else {
+        return Err(Refusal::new(status::USAGE, "which program? use `scash run -n N PROGRAM`"));
+    };
+    let provider = provider(&args.provider)?;
+    let mut env: Vec<(OsString, OsString)> = args.env.into_iter().map(variable).collect::<Result<_, _>>()?;
+    if let Some(engine) = args.fault.filter(|engine| !engine.is_empty()) {
+        env.push((scash_fault(&engine)?, engine.into()));
+    }
+    Ok(Plan {
+        ranks: args.ranks,
+        threads: args.threads,
+        provider,
+        program: program::find(&name)?,
+        arguments: command.collect(),
+        env,
+        label: args.label,
+        timeout: args.timeout,
+    })
+}
+
+fn provider(name: &str) -> Result<&'static str, Refusal> {
+    PROVIDERS.iter().map(|(known, _)| *known).find(|known| *known == name).ok_or_else(|| {
+        let known = PROVIDERS.map(|(name, what)| format!("{name} ({what})")).join(", ");
+        Refusal::new(status::USAGE, format!("there is no provider {name:?}; there are: {known}"))
+    })
+}
+
+/// The variable that forces a fault engine, if there is such an engine. Whether it works here is for the ranks to find out.
+fn scash_fault(engine: &str) -> Result<OsString, Refusal> {
+    let kinds = scash::fault::Kind::ALL;
+    if kinds.iter().any(|kind| kind.name() == engine) {
+        return Ok("SCASH_FAULT".into());
+    }
+    let known = kinds.map(scash::fault::Kind::name).join(", ");
+    Err(Refusal::new(status::USAGE, format!("there is no fault engine {engine:?}; there are: {known}")))
+}
+
+/// Splits `K=V`.
+fn variable(text: OsString) -> Result<(OsString, OsString), Refusal> {
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    let shown = text.to_string_lossy().into_owned();
+    let bytes = text.into_vec();
+    let equals = bytes.iter().position(|byte| *byte == b'=').filter(|at| *at > 0);
+    let Some(at) = equals else {
+        return Err(Refusal::new(status::USAGE, format!("--env {shown}: expected NAME=VALUE")));
+    };
+    let (name, value) = (&bytes[..at], &bytes[at + 1..]);
+    let ours = [vars::RANK, vars::SIZE, vars::BOOT_FD, vars::THREADS, vars::PROVIDER];
+    if ours.iter().any(|ours| ours.as_bytes() == name) {
+        let why =
+            format!("--env {shown}: scash run sets this variable itself (see -n, --threads, --provider)");
+        return Err(Refusal::new(status::USAGE, why));
+    }
+    Ok((std::ffi::OsStr::from_bytes(name).to_owned(), std::ffi::OsStr::from_bytes(value).to_owned()))
+}
+
+/// Parses a number of seconds.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    match Duration::try_from_secs_f64(number) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        _ => Err("a time limit is more than 0 seconds".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn plan(words: &[&str]) -> Result<Plan, String> {
+        let words = std::iter::once(&"run").chain(words);
+        let cli = Cli::try_parse_from(words).map_err(|e| e.to_string())?;
+        check(cli.args).map_err(|refusal| refusal.why)
+    }
+
+    #[test]
+    fn options_behind_the_program_are_the_programs() {
+        let plan = plan(&["-n", "2", "/bin/sh", "-n", "--label", "--", "x"]).unwrap();
+        assert_eq!(plan.arguments, ["-n", "--label", "--", "x"]);
+        assert!(!plan.label);
+        assert_eq!((plan.ranks, plan.threads), (2, 1));
+    }
+
+    #[test]
+    fn values_may_hold_anything_behind_the_first_equals_sign() {
+        let plan = plan(&["-n1", "--env", "A=b=c", "--env", "EMPTY=", "/bin/sh"]).unwrap();
+        assert_eq!(plan.env, [("A".into(), "b=c".into()), ("EMPTY".into(), OsString::new())]);
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_what_would_make_sense() {
+        let cases: [(&[&str], &str); 9] = [
+            (&["-n", "0", "/bin/sh"], "0 is not in 1..=65535"),
+            (&["-n", "two", "/bin/sh"], "invalid digit"),
+            (&["/bin/sh"], "-n <N>"),
+            (&["-n", "2"], "PROGRAM"),
+            (&["-n", "2", "--provider", "warp", "/bin/sh"], "no provider \"warp\"; there are: shm"),
+            (
+                &["-n", "2", "--fault", "magic", "/bin/sh"],
+                "no fault engine \"magic\"; there are: uffd, mprotect",
+            ),
+            (&["-n", "2", "--env", "NOVALUE", "/bin/sh"], "expected NAME=VALUE"),
+            (&["-n", "2", "--env", "SCASH_RANK=0", "/bin/sh"], "sets this variable itself"),
+            (&["-n", "2", "--timeout", "0", "/bin/sh"], "more than 0 seconds"),
+        ];
+        for (words, expected) in cases {
+            let error = plan(words).unwrap_err();
+            assert!(error.contains(expected), "{words:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Signals as the launcher's two processes see them: blocked, and read from descriptors.
+
+use nix::errno::Errno;
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, raise, sigaction};
+use std::mem::MaybeUninit;
+
+/// Signals that the front passes on to the ranks.
+const PASSED_ON: [Signal; 8] = [
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGTSTP,
+    Signal::SIGCONT,
+];
+
+/// Blocks the signals that are to be read from a descriptor, and returns them. The parent's choices stand: what it told
+/// us to ignore (`nohup`, a shell's `&`) stays ignored.
+pub(super) fn block() -> Result<SigSet, Errno> {
+    let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    // SAFETY: no handler is installed. (If the parent ignored it, exits of children could not be waited for.)
+    unsafe { sigaction(Signal::SIGCHLD, &default) }?;
+    let mut set = SigSet::empty();
+    set.add(Signal::SIGCHLD);
+    PASSED_ON.into_iter().filter(|signal| !is_ignored(*signal)).for_each(|signal| set.add(signal));
+    set.thread_block()?;
+    Ok(set)
+}
+
+fn is_ignored(signal: Signal) -> bool {
+    let mut old = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: a null new action only asks; one struct is written to `old`.
+    let asked = unsafe { libc::sigaction(signal as i32, std::ptr::null(), old.as_mut_ptr()) };
+    // SAFETY: it was zeroed, which is a valid value, before sigaction wrote to it.
+    asked == 0 && unsafe { old.assume_init() }.sa_sigaction == libc::SIG_IGN
+}
+
+/// Stops this process as its parent expects of a `signal` that is blocked here; returns when it has been continued.
+pub(super) fn stop_by(signal: Signal) {
+    let mut set = SigSet::empty();
+    set.add(signal);
+    // It waits while blocked, and strikes when unblocked.
+    let _ = raise(signal);
+    let _ = set.thread_unblock();
+    let _ = set.thread_block();
+}

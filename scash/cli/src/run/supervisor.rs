@@ -1,0 +1,205 @@
+//! What happens to a job, as a value: exits, failures, orders and time go in; what to say and whom to signal come out.
+//!
+//! ```text
+//!             failure (1 s) / Ctrl-C (5 s) /            1 s after
+//!             time limit (at once)                      SIGTERM
+//!   Running ─────────────────────────────▶ Terminate ─────────────▶ Kill
+//!      │   \____ second Ctrl-C, or the front is dead ______________▶ │
+//!      ▼                                                             ▼
+//!   all ranks have ended: the verdict is the exit status
+//! ```
+//!
+//! The **verdict** is set by what went wrong first, and never changes: ranks that end because they were told to do not count.
+
+use super::front::Order;
+use super::status;
+use nix::sys::signal::Signal;
+use scash_comm::boot::Failure;
+use std::time::{Duration, Instant};
+
+/// How long the other ranks may take to end by themselves after one has failed: they have been told.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+/// How long ranks may take to end by themselves after Ctrl-C: they may have something to save.
+const AFTER_INTERRUPT: Duration = Duration::from_secs(5);
+/// How long ranks may take to end after SIGTERM.
+const AFTER_TERMINATE: Duration = Duration::from_secs(1);
+/// A second Ctrl-C within this time is the first one, delivered in two ways (`timeout` signals a process and its group).
+const SAME_INTERRUPT: Duration = Duration::from_millis(200);
+
+/// What the launcher must do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Tell the user.
+    Say(String),
+    /// Send this to all ranks that run.
+    Signal(Signal),
+    /// Tell ranks that wait for others that the job ends.
+    Abandon(String),
+}
+
+/// The next step towards the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Terminate,
+    Kill,
+}
+
+/// The course of a job.
+#[derive(Debug)]
+pub(super) struct Supervisor {
+    running: u32,
+    /// The exit status, once something has gone wrong.
+    verdict: Option<u8>,
+    /// When the time limit is over.
+    limit: Option<(Instant, Duration)>,
+    /// What comes next, and when.
+    next: Option<(Instant, Step)>,
+    /// The first signal by which the user asked for an end, and when.
+    interrupt: Option<(Signal, Instant)>,
+    /// Whether the front is dead.
+    front_gone: bool,
+}
+
+impl Supervisor {
+    /// A job of `ranks` ranks that starts `now`.
+    pub(super) fn new(ranks: u32, timeout: Option<Duration>, now: Instant) -> Supervisor {
+        let limit = timeout.and_then(|timeout| Some((now.checked_add(timeout)?, timeout)));
+        Supervisor { running: ranks, verdict: None, limit, next: None, interrupt: None, front_gone: false }
+    }
+
+    /// Whether all ranks have ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.running == 0
+    }
+
+    /// Whether the user has asked for an end, or is gone.
+    pub(super) fn is_hurried(&self) -> bool {
+        self.interrupt.is_some() || self.front_gone
+    }
+
+    /// The exit status of the command.
+    pub(super) fn verdict(&self) -> u8 {
+        self.verdict.unwrap_or(0)
+    }
+
+    /// When [`tick`](Self::tick) is due.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let limit = self.limit.map(|(at, _)| at);
+        let next = self.next.map(|(at, _)| at);
+        [limit, next].into_iter().flatten().min()
+    }
+
+    /// A rank's process has ended. If that is a failure, [`failed`](Self::failed) is called too.
+    pub(super) fn exited(&mut self) {
+        self.running = self.running.checked_sub(1).expect("a rank exits once");
+    }
+
+    /// Something went wrong. `pid` is that of the failure's rank.
+    pub(super) fn failed(&mut self, failure: &Failure, pid: Option<i32>, now: Instant) -> Vec<Action> {
+        if self.verdict.is_some() {
+            return Vec::new();
+        }
+        self.verdict = Some(failure.status);
+        if self.interrupt.is_some() {
+            return Vec::new(); // the user knows why ranks end, and the steps are under way
+        }
+        self.terminate_at(now + AFTER_FAILURE);
+        let others = if self.running > 0 { "; ending the other ranks" } else { "" };
+        vec![Action::Say(match (failure.rank, pid) {
+            (Some(rank), Some(pid)) => format!("rank {rank} (pid {pid}) {}{others}", failure.why),
+            (Some(rank), None) => format!("rank {rank} {}{others}", failure.why),
+            _ => failure.why.clone(),
+        })]
+    }
+
+    /// The front passed on a signal.
+    pub(super) fn ordered(&mut self, order: Order, now: Instant) -> Vec<Action> {
+        let Order { signal, from_terminal } = order;
+        let mut actions = Vec::new();
+        if !from_terminal {
+            actions.push(Action::Signal(signal));
+        }
+        if !matches!(signal, Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP | Signal::SIGQUIT) {
+            return actions;
+        }
+        match self.interrupt {
+            None => {
+                self.interrupt = Some((signal, now));
+                self.terminate_at(now + AFTER_INTERRUPT);
+            }
+            Some((_, first)) if now < first + SAME_INTERRUPT => {}
+            Some(_) => actions.extend(self.kill()),
+        }
+        actions
+    }
+
+    /// Nobody is left to report to.
+    pub(super) fn front_gone(&mut self) -> Vec<Action> {
+        self.front_gone = true;
+        self.kill()
+    }
+
+    /// A rank could not be started.
+    pub(super) fn not_started(&mut self, missing: u32, status: u8) -> Vec<Action> {
+        self.running -= missing;
+        self.verdict = Some(status);
+        self.kill()
+    }
+
+    /// Time has passed.
+    pub(super) fn tick(&mut self, now: Instant) -> Vec<Action> {
+        if self.is_over() {
+            (self.limit, self.next) = (None, None);
+        }
+        if let Some((_, limit)) = self.limit.take_if(|(at, _)| *at <= now) {
+            return self.out_of_time(limit, now);
+        }
+        match self.next.take_if(|(at, _)| *at <= now) {
+            Some((_, Step::Terminate)) => self.terminate(now),
+            Some((_, Step::Kill)) => self.kill(),
+            None => Vec::new(),
+        }
+    }
+
+    fn out_of_time(&mut self, limit: Duration, now: Instant) -> Vec<Action> {
+        if self.verdict.is_some() || self.interrupt.is_some() {
+            return Vec::new(); // it is ending already
+        }
+        self.verdict = Some(status::TIMEOUT);
+        let why = format!("the job has run for {} s, its time limit", limit.as_secs_f64());
+        let mut actions = vec![Action::Say(format!("{why}; ending all ranks")), Action::Abandon(why)];
+        actions.extend(self.terminate(now));
+        actions
+    }
+
+    fn terminate(&mut self, now: Instant) -> Vec<Action> {
+        self.blame_the_interrupt();
+        self.next = Some((now + AFTER_TERMINATE, Step::Kill));
+        // A stopped process acts on signals when it is continued.
+        vec![Action::Signal(Signal::SIGTERM), Action::Signal(Signal::SIGCONT)]
+    }
+
+    fn kill(&mut self) -> Vec<Action> {
+        self.blame_the_interrupt();
+        self.limit = None;
+        self.next = None;
+        vec![Action::Signal(Signal::SIGKILL)]
+    }
+
+    /// Ranks that must be forced to end after Ctrl-C ended by it.
+    fn blame_the_interrupt(&mut self) {
+        if let (None, Some((signal, _))) = (self.verdict, self.interrupt) {
+            self.verdict = u8::try_from(128 + signal as i32).ok();
+        }
+    }
+
+    /// Sets SIGTERM as the next step, unless it is due earlier or has been sent.
+    fn terminate_at(&mut self, at: Instant) {
+        if self.next.is_none_or(|(planned, step)| step == Step::Terminate && at < planned) {
+            self.next = Some((at, Step::Terminate));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
