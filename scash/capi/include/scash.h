@@ -1,0 +1,409 @@
+/*
+ * scash.h - shared memory for the ranks of a job, from C.
+ *
+ * A program is started on several ranks (`scash run -n 4 ./program`), which are processes that run the same code. What they
+ * allocate with dsm_alloc lies at the same address in each of them and is shared: pointers into it mean the same
+ * everywhere, and plain loads and stores reach it. What one rank writes the others see after the next memory barrier.
+ *
+ *     #include <scash.h>
+ *     #include <stdio.h>
+ *
+ *     int main(void)
+ *     {
+ *         int *count, r, sum = 0;
+ *         if (dsm_init() != 0 || (count = dsm_alloc(dsm_size() * sizeof *count)) == NULL) {
+ *             fprintf(stderr, "%s\n", dsm_error());
+ *             return 1;
+ *         }
+ *         count[dsm_rank()] = 1;
+ *         dsm_barrier();
+ *         for (r = 0; r < dsm_size(); r++)
+ *             sum += count[r];
+ *         printf("rank %d: there are %d of us\n", dsm_rank(), sum);
+ *         return dsm_finalize() != 0;
+ *     }
+ *
+ *     cc hello.c $(pkg-config --cflags --libs scash) -o hello && scash run -n 4 ./hello
+ *
+ * Errors: functions that return an int give -1, those that return a pointer give NULL, and dsm_error() then has the text.
+ * Before dsm_init and after dsm_finalize all functions fail but dsm_error and dsm_version.
+ *
+ * Collective functions (dsm_alloc, dsm_alloc_with, dsm_free, dsm_barrier, dsm_broadcast, dsm_finalize) are called by all
+ * ranks, in the same order and with the same arguments; each includes a memory barrier. One thread of a rank calls them,
+ * while its other threads touch no shared memory. All other functions may be called by any thread at any time.
+ *
+ * Sizes are in bytes, times in seconds.
+ */
+
+#ifndef SCASH_H
+#define SCASH_H
+
+/* Made by cbindgen of scash/capi/src: do not edit. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * Bytes of a page: the unit in which shared memory is allocated, has homes, and travels between
+ * ranks.
+ */
+#define DSM_PAGE_SIZE 4096
+
+/**
+ * What `dsm_home` returns for a page that no rank has touched yet.
+ */
+#define DSM_HOME_NONE -2
+
+/**
+ * Where the pages of an allocation have their homes. A page's home is the rank whose memory holds
+ * it; this rank reads and writes it without communication.
+ */
+typedef enum dsm_placement_t {
+  /**
+   * At the rank that touches the page first. The default.
+   */
+  DSM_PLACEMENT_FIRST_TOUCH = 0,
+  /**
+   * In contiguous parts, one a rank, in the order of ranks: the part of rank r of n begins at
+   * page r * pages / n, rounded down.
+   */
+  DSM_PLACEMENT_BLOCK = 1,
+  /**
+   * In runs of `cyclic_bytes` that go round the ranks, beginning with rank 0.
+   */
+  DSM_PLACEMENT_CYCLIC = 2,
+  /**
+   * All at the rank `rank`.
+   */
+  DSM_PLACEMENT_RANK = 3
+} dsm_placement_t;
+
+/**
+ * How the copies that ranks have of other ranks' pages are kept coherent at memory barriers.
+ */
+typedef enum dsm_protocol_t {
+  /**
+   * Each page as it is used: copies that are read again and again are updated, others are
+   * dropped. The default.
+   */
+  DSM_PROTOCOL_ADAPTIVE = 0,
+  /**
+   * What was written is sent to all ranks that have a copy.
+   */
+  DSM_PROTOCOL_UPDATE = 1,
+  /**
+   * Copies of what was written are dropped, and fetched again when they are touched.
+   */
+  DSM_PROTOCOL_INVALIDATE = 2
+} dsm_protocol_t;
+
+/**
+ * What can be asked of an allocation. A structure of zeros asks for the defaults:
+ *
+ * ```c
+ * dsm_alloc_options_t options = {0};
+ * options.placement = DSM_PLACEMENT_BLOCK;
+ * double *a = dsm_alloc_with(n * sizeof *a, &options);
+ * ```
+ */
+typedef struct dsm_alloc_options_t {
+  /**
+   * Where pages have their homes.
+   */
+  enum dsm_placement_t placement;
+  /**
+   * How copies are kept coherent.
+   */
+  enum dsm_protocol_t protocol;
+  /**
+   * The home of all pages. Looked at with DSM_PLACEMENT_RANK only.
+   */
+  int rank;
+  /**
+   * Bytes of a run, rounded up to whole pages; 0 is one page. Looked at with
+   * DSM_PLACEMENT_CYCLIC only.
+   */
+  size_t cyclic_bytes;
+  /**
+   * Bytes that are fetched, and touched first, together, rounded up to whole pages; 0 is one
+   * page. Larger blocks suit data that are always used together.
+   */
+  size_t block_bytes;
+  /**
+   * For later versions: zeros.
+   */
+  size_t reserved[4];
+} dsm_alloc_options_t;
+
+/**
+ * What a rank has counted and timed since `dsm_init`.
+ */
+typedef struct dsm_stats_t {
+  /**
+   * Signals taken because an access to shared memory needed work.
+   */
+  uint64_t faults;
+  /**
+   * Reads that needed work.
+   */
+  uint64_t read_faults;
+  /**
+   * Writes that needed work.
+   */
+  uint64_t write_faults;
+  /**
+   * Faults that were a page's first touch by any rank.
+   */
+  uint64_t first_touches;
+  /**
+   * Pages fetched from their homes.
+   */
+  uint64_t fetched;
+  /**
+   * Faults that did not happen because a page was fetched or mapped together with its neighbour.
+   */
+  uint64_t prefetched;
+  /**
+   * Writes that took no fault because the page was expected to be written.
+   */
+  uint64_t predicted;
+  /**
+   * Pages that stayed writable over a memory barrier because no other rank has a copy, added up
+   * over barriers.
+   */
+  uint64_t avoided;
+  /**
+   * Copies made of pages before their first write in an interval, to find later what was
+   * written.
+   */
+  uint64_t twins;
+  /**
+   * Pages whose changes were sent to their homes.
+   */
+  uint64_t diffs;
+  /**
+   * Pages brought up to date at other ranks, counted once for each of them.
+   */
+  uint64_t updates;
+  /**
+   * Copies of other ranks' pages given up at memory barriers.
+   */
+  uint64_t invalidated;
+  /**
+   * Memory barriers passed.
+   */
+  uint64_t barriers;
+  /**
+   * Of these, those in which ranks had to meet twice because some rank wrote pages of other
+   * homes.
+   */
+  uint64_t second_meetings;
+  /**
+   * Messages sent.
+   */
+  uint64_t messages;
+  /**
+   * Pieces of memory written into other ranks.
+   */
+  uint64_t puts;
+  /**
+   * Pieces of memory read from other ranks.
+   */
+  uint64_t gets;
+  /**
+   * Bytes moved by messages, puts and gets of this rank.
+   */
+  uint64_t bytes;
+  /**
+   * Seconds in memory barriers: waiting until all ranks had come.
+   */
+  double sync_seconds;
+  /**
+   * Seconds in memory barriers: finding what was written, and sending it home.
+   */
+  double diff_seconds;
+  /**
+   * Seconds in memory barriers: bringing pages up to date at other ranks, and dropping stale
+   * ones.
+   */
+  double update_seconds;
+  /**
+   * For later versions: zeros today.
+   */
+  uint64_t reserved[8];
+} dsm_stats_t;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * Joins the job for which `scash run` started this process. To be called once, before all other
+ * functions, by one thread.
+ *
+ * Returns 0, or -1 if this process was not started by `scash run`, ranks run different programs, a
+ * setting (environment variable SCASH_...) makes no sense, or the system lacks what is needed;
+ * `dsm_error` tells. Then no other call can succeed.
+ */
+int dsm_init(void);
+
+/**
+ * Ends this rank's part in the job, together with all other ranks. Collective. Shared memory
+ * cannot be touched any more, and all functions but `dsm_error` and `dsm_version` fail. A rank
+ * that exits without this call counts as failed, and the job is ended.
+ *
+ * Returns 0, or -1 on error.
+ */
+int dsm_finalize(void);
+
+/**
+ * The number of this rank, from 0; -1 on error.
+ */
+int dsm_rank(void);
+
+/**
+ * The number of ranks of the job; -1 on error.
+ */
+int dsm_size(void);
+
+/**
+ * The number of threads that the user wants in each rank (`scash run --threads`); -1 on error. The
+ * program is to start them: scash does not.
+ */
+int dsm_threads(void);
+
+/**
+ * Allocates `bytes` bytes of shared memory, filled with zeros. Collective: all ranks ask for the
+ * same, and get the same address.
+ *
+ * The address is that of a page; whatever is left of the last page belongs to no other allocation.
+ * Each page has its home at the rank that touches it first.
+ *
+ * Returns NULL, at all ranks, if `bytes` is 0, there is no room (SCASH_REGION sets how much there
+ * is), or ranks asked for different things (after which no collective call can succeed).
+ */
+void *dsm_alloc(size_t bytes);
+
+/**
+ * Allocates as `dsm_alloc` does, with a say in placement, protocol and block size. Collective:
+ * with the same options at all ranks. `options` may be NULL, for the defaults.
+ *
+ * To place each page by a rule of your own: allocate with the defaults, call `dsm_set_home` for
+ * the pages before anyone has touched them, then `dsm_barrier`.
+ *
+ * Returns NULL on error, as `dsm_alloc` does, or if an option has a value that does not exist.
+ */
+void *dsm_alloc_with(size_t bytes, const struct dsm_alloc_options_t *options);
+
+/**
+ * Frees what `dsm_alloc` or `dsm_alloc_with` returned. Collective. Whoever touches the memory
+ * afterwards dies of SIGSEGV.
+ *
+ * Returns 0, or -1 if `p` is not the beginning of an allocation: NULL, memory of another kind, or
+ * freed before. Nothing is done then.
+ */
+int dsm_free(void *p);
+
+/**
+ * The memory barrier. Collective: returns when all ranks have called it; from then on each rank
+ * sees what any rank had written before its call. Between two memory barriers, no rank may touch
+ * bytes that another one writes.
+ *
+ * To be called by one thread of each rank, while no other thread of the rank touches shared
+ * memory.
+ *
+ * Returns 0, or -1 if a rank is gone or made another collective call; then no collective call can
+ * succeed any more.
+ */
+int dsm_barrier(void);
+
+/**
+ * The home of the page that holds the byte at `p`, as of the last memory barrier: a rank, or
+ * DSM_HOME_NONE while no rank has touched the page; -1 if `p` is not in allocated shared memory.
+ */
+int dsm_home(const void *p);
+
+/**
+ * Moves the home of every page that the `bytes` bytes at `p` touch to `rank`, at the next memory
+ * barrier. It is enough that one rank asks for it.
+ *
+ * Returns 0, or -1 if there is no such rank, or the bytes are not within one allocation.
+ */
+int dsm_set_home(const void *p, size_t bytes, int rank);
+
+/**
+ * From now on, the copies that this rank has of the allocation that holds `p` are kept coherent by
+ * `protocol`. All ranks should ask for the same.
+ *
+ * Returns 0, or -1 if there is no such protocol, or `p` is not in allocated shared memory.
+ */
+int dsm_set_protocol(const void *p, enum dsm_protocol_t protocol);
+
+/**
+ * Brings what this rank has written in the `bytes` bytes at `p` to the homes of their pages now,
+ * before the next memory barrier.
+ *
+ * Returns 0, or -1 if the bytes are not within one allocation, or a home is gone.
+ */
+int dsm_write_back(const void *p, size_t bytes);
+
+/**
+ * Brings this rank's copies of the `bytes` bytes at `p` up to what the homes of their pages hold
+ * now. What this rank wrote since the last memory barrier stays.
+ *
+ * Returns 0, or -1 if the bytes are not within one allocation, or a home is gone.
+ */
+int dsm_read_home(void *p, size_t bytes);
+
+/**
+ * Brings the pages of the `bytes` bytes at `p` from their homes to all ranks, which then read them
+ * without a fault until the next memory barrier. Collective, and a memory barrier: what any rank had
+ * written before its call is in it. For data that one rank makes and all need.
+ *
+ * Returns 0, or -1 if the bytes are not within one allocation, or as `dsm_barrier` does.
+ */
+int dsm_broadcast(void *p, size_t bytes);
+
+/**
+ * Makes the pages of the `bytes` bytes at `p` ready for this rank: to be read, or, if `write` is
+ * not 0, to be read and written. For memory that is handed to the system: `read(fd, p, bytes)`
+ * fails with EFAULT where a plain access would have fetched the page.
+ *
+ * Returns 0, or -1 if the bytes are not within one allocation, or a home is gone.
+ */
+int dsm_touch(void *p, size_t bytes, int write);
+
+/**
+ * Fills `*stats` with what this rank has counted and timed so far.
+ *
+ * Returns 0, or -1 if `stats` is NULL.
+ */
+int dsm_stats(struct dsm_stats_t *stats);
+
+/**
+ * The text of the calling thread's last error: one line that says what to do about it. Never NULL;
+ * "" if there was none. Good until another call of the same thread fails.
+ */
+const char *dsm_error(void);
+
+/**
+ * The version of the library, such as "0.1.0".
+ */
+const char *dsm_version(void);
+
+/**
+ * How this rank notices accesses to shared memory that need work ("uffd" or "mprotect"); NULL on
+ * error.
+ */
+const char *dsm_engine(void);
+
+/**
+ * What ranks communicate through ("shm" or "tcp"); NULL on error.
+ */
+const char *dsm_provider(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  /* SCASH_H */

@@ -1,0 +1,266 @@
+//! The functions of the C interface.
+//!
+//! Each asks [`call`] for the rank's runtime, so each fails in the same way before `dsm_init` and after `dsm_finalize`.
+
+#![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
+
+use crate::error;
+use crate::types::{self, DSM_HOME_NONE, dsm_alloc_options_t, dsm_protocol_t, dsm_stats_t};
+use scash::runtime::{self, Runtime};
+use scash::{AllocOptions, Error, Result};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::mem::MaybeUninit;
+use std::sync::OnceLock;
+
+/// The job that this process has joined.
+static JOB: OnceLock<Job> = OnceLock::new();
+
+struct Job {
+    runtime: &'static Runtime,
+    /// Names as C strings, for as long as the process lives.
+    engine: CString,
+    provider: CString,
+}
+
+/// The job, if the process is in one now; `name` is the function that wants to know.
+fn job(name: &str) -> Result<&'static Job> {
+    match JOB.get() {
+        Some(job) if job.runtime.is_finalized() => {
+            Err(Error::Argument(format!("{name} was called after dsm_finalize")))
+        }
+        Some(job) => Ok(job),
+        None => Err(Error::Argument(format!("{name} was called before dsm_init, or dsm_init failed"))),
+    }
+}
+
+/// Keeps the text of an error.
+fn note<T>(result: Result<T>) -> Option<T> {
+    result.inspect_err(error::set).ok()
+}
+
+/// What the runtime answers, or nothing and a text for `dsm_error`.
+fn call<T>(name: &str, run: impl FnOnce(&'static Runtime) -> Result<T>) -> Option<T> {
+    note(job(name).and_then(|job| run(job.runtime)))
+}
+
+/// 0 or -1.
+fn status(done: Option<()>) -> c_int {
+    if done.is_some() { 0 } else { -1 }
+}
+
+/// A number that C programs get as an int, or -1.
+fn int(number: Option<u32>) -> c_int {
+    number.map_or(-1, |n| c_int::try_from(n).unwrap_or(c_int::MAX))
+}
+
+/// Joins the job for which `scash run` started this process. To be called once, before all other
+/// functions, by one thread.
+///
+/// Returns 0, or -1 if this process was not started by `scash run`, ranks run different programs, a
+/// setting (environment variable SCASH_...) makes no sense, or the system lacks what is needed;
+/// `dsm_error` tells. Then no other call can succeed.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_init() -> c_int {
+    let name = |text: &str| CString::new(text).unwrap_or_default();
+    status(note(runtime::init()).map(|runtime| {
+        let job = Job { runtime, engine: name(runtime.engine()), provider: name(runtime.provider()) };
+        // A process joins once (`runtime::init` sees to it), so nobody else sets it.
+        JOB.get_or_init(|| job);
+    }))
+}
+
+/// Ends this rank's part in the job, together with all other ranks. Collective. Shared memory
+/// cannot be touched any more, and all functions but `dsm_error` and `dsm_version` fail. A rank
+/// that exits without this call counts as failed, and the job is ended.
+///
+/// Returns 0, or -1 on error.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_finalize() -> c_int {
+    status(call("dsm_finalize", Runtime::finalize))
+}
+
+/// The number of this rank, from 0; -1 on error.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_rank() -> c_int {
+    int(call("dsm_rank", |runtime| Ok(runtime.rank())))
+}
+
+/// The number of ranks of the job; -1 on error.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_size() -> c_int {
+    int(call("dsm_size", |runtime| Ok(runtime.size())))
+}
+
+/// The number of threads that the user wants in each rank (`scash run --threads`); -1 on error. The
+/// program is to start them: scash does not.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_threads() -> c_int {
+    int(call("dsm_threads", |runtime| Ok(runtime.threads())))
+}
+
+/// Allocates `bytes` bytes of shared memory, filled with zeros. Collective: all ranks ask for the
+/// same, and get the same address.
+///
+/// The address is that of a page; whatever is left of the last page belongs to no other allocation.
+/// Each page has its home at the rank that touches it first.
+///
+/// Returns NULL, at all ranks, if `bytes` is 0, there is no room (SCASH_REGION sets how much there
+/// is), or ranks asked for different things (after which no collective call can succeed).
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_alloc(bytes: usize) -> *mut c_void {
+    let done = call("dsm_alloc", |runtime| runtime.alloc(bytes, AllocOptions::default()));
+    done.map_or(std::ptr::null_mut(), <*mut u8>::cast)
+}
+
+/// Allocates as `dsm_alloc` does, with a say in placement, protocol and block size. Collective:
+/// with the same options at all ranks. `options` may be NULL, for the defaults.
+///
+/// To place each page by a rule of your own: allocate with the defaults, call `dsm_set_home` for
+/// the pages before anyone has touched them, then `dsm_barrier`.
+///
+/// Returns NULL on error, as `dsm_alloc` does, or if an option has a value that does not exist.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dsm_alloc_with(bytes: usize, options: *const dsm_alloc_options_t) -> *mut c_void {
+    // SAFETY: null or a structure, by the caller's word.
+    let options = unsafe { options.as_ref() };
+    let done = call("dsm_alloc_with", |runtime| {
+        runtime.alloc(bytes, options.map_or(Ok(AllocOptions::default()), dsm_alloc_options_t::checked)?)
+    });
+    done.map_or(std::ptr::null_mut(), <*mut u8>::cast)
+}
+
+/// Frees what `dsm_alloc` or `dsm_alloc_with` returned. Collective. Whoever touches the memory
+/// afterwards dies of SIGSEGV.
+///
+/// Returns 0, or -1 if `p` is not the beginning of an allocation: NULL, memory of another kind, or
+/// freed before. Nothing is done then.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_free(p: *mut c_void) -> c_int {
+    status(call("dsm_free", |runtime| runtime.free(p.cast())))
+}
+
+/// The memory barrier. Collective: returns when all ranks have called it; from then on each rank
+/// sees what any rank had written before its call. Between two memory barriers, no rank may touch
+/// bytes that another one writes.
+///
+/// To be called by one thread of each rank, while no other thread of the rank touches shared
+/// memory.
+///
+/// Returns 0, or -1 if a rank is gone or made another collective call; then no collective call can
+/// succeed any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_barrier() -> c_int {
+    status(call("dsm_barrier", Runtime::barrier))
+}
+
+/// The home of the page that holds the byte at `p`, as of the last memory barrier: a rank, or
+/// DSM_HOME_NONE while no rank has touched the page; -1 if `p` is not in allocated shared memory.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_home(p: *const c_void) -> c_int {
+    match call("dsm_home", |runtime| runtime.home(p.cast())) {
+        Some(None) => DSM_HOME_NONE,
+        home => int(home.flatten()),
+    }
+}
+
+/// Moves the home of every page that the `bytes` bytes at `p` touch to `rank`, at the next memory
+/// barrier. It is enough that one rank asks for it.
+///
+/// Returns 0, or -1 if there is no such rank, or the bytes are not within one allocation.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_set_home(p: *const c_void, bytes: usize, rank: c_int) -> c_int {
+    status(call("dsm_set_home", |runtime| runtime.set_home(p.cast(), bytes, types::rank(rank)?)))
+}
+
+/// From now on, the copies that this rank has of the allocation that holds `p` are kept coherent by
+/// `protocol`. All ranks should ask for the same.
+///
+/// Returns 0, or -1 if there is no such protocol, or `p` is not in allocated shared memory.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_set_protocol(p: *const c_void, protocol: MaybeUninit<dsm_protocol_t>) -> c_int {
+    status(call("dsm_set_protocol", |runtime| runtime.set_protocol(p.cast(), types::protocol(protocol)?)))
+}
+
+/// Brings what this rank has written in the `bytes` bytes at `p` to the homes of their pages now,
+/// before the next memory barrier.
+///
+/// Returns 0, or -1 if the bytes are not within one allocation, or a home is gone.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_write_back(p: *const c_void, bytes: usize) -> c_int {
+    status(call("dsm_write_back", |runtime| runtime.write_back(p.cast(), bytes)))
+}
+
+/// Brings this rank's copies of the `bytes` bytes at `p` up to what the homes of their pages hold
+/// now. What this rank wrote since the last memory barrier stays.
+///
+/// Returns 0, or -1 if the bytes are not within one allocation, or a home is gone.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_read_home(p: *mut c_void, bytes: usize) -> c_int {
+    status(call("dsm_read_home", |runtime| runtime.read_home(p.cast(), bytes)))
+}
+
+/// Brings the pages of the `bytes` bytes at `p` from their homes to all ranks, which then read them
+/// without a fault until the next memory barrier. Collective, and a memory barrier: what any rank had
+/// written before its call is in it. For data that one rank makes and all need.
+///
+/// Returns 0, or -1 if the bytes are not within one allocation, or as `dsm_barrier` does.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_broadcast(p: *mut c_void, bytes: usize) -> c_int {
+    status(call("dsm_broadcast", |runtime| runtime.broadcast(p.cast(), bytes)))
+}
+
+/// Makes the pages of the `bytes` bytes at `p` ready for this rank: to be read, or, if `write` is
+/// not 0, to be read and written. For memory that is handed to the system: `read(fd, p, bytes)`
+/// fails with EFAULT where a plain access would have fetched the page.
+///
+/// Returns 0, or -1 if the bytes are not within one allocation, or a home is gone.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_touch(p: *mut c_void, bytes: usize, write: c_int) -> c_int {
+    status(call("dsm_touch", |runtime| runtime.touch(p.cast(), bytes, write != 0)))
+}
+
+/// Fills `*stats` with what this rank has counted and timed so far.
+///
+/// Returns 0, or -1 if `stats` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dsm_stats(stats: *mut dsm_stats_t) -> c_int {
+    status(call("dsm_stats", |runtime| {
+        if stats.is_null() {
+            return Err(Error::Argument("dsm_stats(NULL): give it a dsm_stats_t to fill".to_owned()));
+        }
+        // SAFETY: not null, so writable by the caller's word; what was in it need not have been set.
+        unsafe { stats.write(runtime.stats().into()) };
+        Ok(())
+    }))
+}
+
+/// The text of the calling thread's last error: one line that says what to do about it. Never NULL;
+/// "" if there was none. Good until another call of the same thread fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_error() -> *const c_char {
+    error::last()
+}
+
+/// The version of the library, such as "0.1.0".
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_version() -> *const c_char {
+    const VERSION: &CStr =
+        match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+            Ok(version) => version,
+            Err(_) => c"",
+        };
+    VERSION.as_ptr()
+}
+
+/// How this rank notices accesses to shared memory that need work ("uffd" or "mprotect"); NULL on
+/// error.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_engine() -> *const c_char {
+    note(job("dsm_engine")).map_or(std::ptr::null(), |job| job.engine.as_ptr())
+}
+
+/// What ranks communicate through ("shm" or "tcp"); NULL on error.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_provider() -> *const c_char {
+    note(job("dsm_provider")).map_or(std::ptr::null(), |job| job.provider.as_ptr())
+}
