@@ -142,6 +142,18 @@ impl Endpoint for ShmEndpoint {
         unsafe { self.copy_out(to, segment, ranges) }
     }
 
+    unsafe fn put_masked(
+        &self,
+        to: u32,
+        segment: SegmentId,
+        offset: u64,
+        src: *const u8,
+        masks: &[u64],
+    ) -> Result<bool> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.copy_out_masked(to, segment, offset, src, masks) }.map(|()| true)
+    }
+
     unsafe fn get(&self, from: u32, segment: SegmentId, ranges: &[GetRange]) -> Result<()> {
         // SAFETY: the caller's promise is the same.
         unsafe { self.copy_in(from, segment, ranges) }

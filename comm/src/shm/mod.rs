@@ -23,6 +23,7 @@ mod hello;
 mod inbox;
 mod intake;
 mod map;
+mod masked;
 mod messages;
 mod one_sided;
 mod outbox;

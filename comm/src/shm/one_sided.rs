@@ -20,14 +20,9 @@ impl ShmEndpoint {
     /// # Safety
     /// The source ranges are readable.
     pub(super) unsafe fn copy_out(&self, to: u32, segment: SegmentId, ranges: &[PutRange]) -> Result<()> {
-        let peer = self.peers.alive(to)?;
         let place = self.segments.find(to, segment)?;
         ranges.iter().try_for_each(|range| place.at(range.offset, range.len).map(drop))?;
-        if to != self.rank
-            && let Some(wait) = peer.window(self.rank).wait()
-        {
-            self.wait_for_gets(to, peer, wait)?;
-        }
+        self.wait_until_puttable(to)?;
         let mut bytes = 0;
         for range in ranges {
             let dst = place.at(range.offset, range.len)?;
@@ -85,6 +80,17 @@ impl ShmEndpoint {
         f(src);
         drop(window);
         self.moved.add(What::Gets(1), len);
+        Ok(())
+    }
+
+    /// Waits until no get of the peer is under way that may have read this rank's memory before what is put now.
+    pub(super) fn wait_until_puttable(&self, to: u32) -> Result<()> {
+        let peer = self.peers.alive(to)?;
+        if to != self.rank
+            && let Some(wait) = peer.window(self.rank).wait()
+        {
+            self.wait_for_gets(to, peer, wait)?;
+        }
         Ok(())
     }
 
