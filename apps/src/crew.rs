@@ -1,8 +1,8 @@
 //! The workers of a program and how they meet, in each mode.
 //!
 //! A program is written once, for one [`Worker`]: it knows its number and how many there are, and can wait for the
-//! others. What that takes depends on the mode: nothing for a single worker, a [`SpinBarrier`] between the threads of
-//! one process.
+//! others. The workers are threads of one process, which meet at a [`SpinBarrier`]; and that process may be one rank of
+//! a [`Job`], whose ranks meet each time their threads have.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -10,6 +10,7 @@ use std::thread;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
+use crate::report::Cost;
 use crate::{Error, Result};
 
 /// Which of the workers, and of how many.
@@ -31,94 +32,119 @@ impl Who {
     }
 }
 
-/// One worker's view of its crew.
-pub trait Worker {
+/// The processes that a program runs in, seen from one of them.
+pub trait Job: Sync {
+    /// Which process this is, from 0.
+    fn rank(&self) -> usize;
+
+    /// How many there are.
+    fn ranks(&self) -> usize;
+
+    /// Waits for all processes. What each wrote before, all see afterwards. One thread of each makes the call.
+    ///
+    /// # Errors
+    /// If the others cannot be reached any more.
+    fn barrier(&self) -> Result<()>;
+
+    /// What it has cost this process up to now that there are others.
+    fn cost(&self) -> Cost;
+}
+
+/// A process without others.
+#[derive(Debug)]
+pub struct Alone;
+
+impl Job for Alone {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn ranks(&self) -> usize {
+        1
+    }
+
+    fn barrier(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn cost(&self) -> Cost {
+        Cost::default()
+    }
+}
+
+/// One of the workers, seen from itself.
+pub struct Worker<'a> {
+    who: Who,
+    /// Whether it is the first of its process.
+    first: bool,
+    threads: &'a SpinBarrier,
+    job: &'a dyn Job,
+}
+
+impl Worker<'_> {
     /// Which worker this is.
-    fn who(&self) -> Who;
+    pub fn who(&self) -> Who {
+        self.who
+    }
 
     /// Waits for all workers. What each wrote before, all see afterwards.
     ///
     /// # Errors
-    /// If the others cannot be reached any more.
-    fn barrier(&mut self) -> Result<()>;
-}
-
-/// A worker without others.
-#[derive(Debug)]
-pub struct Solo;
-
-impl Worker for Solo {
-    fn who(&self) -> Who {
-        Who::ALONE
+    /// If one of them failed, or cannot be reached any more.
+    pub fn barrier(&self) -> Result<()> {
+        self.threads.wait(|| self.job.barrier())
     }
 
-    fn barrier(&mut self) -> Result<()> {
-        Ok(())
+    /// What its process's part in the job has cost up to now; the first worker of a process tells it for all.
+    pub fn cost(&self) -> Cost {
+        if self.first { self.job.cost() } else { Cost::default() }
     }
 }
 
-/// A worker that is a thread among others of one process.
-#[derive(Debug)]
-pub struct Member<'a> {
-    who: Who,
-    barrier: &'a SpinBarrier,
-}
-
-impl Worker for Member<'_> {
-    fn who(&self) -> Who {
-        self.who
-    }
-
-    fn barrier(&mut self) -> Result<()> {
-        self.barrier.wait()
-    }
-}
-
-/// Runs `work` on `count` threads, the calling one among them, and returns what each made of it.
+/// Runs `work` on `threads` threads of this process, the calling one among them, and returns what each made of it.
 ///
 /// With `pin`, every thread stays on a processor of its own while there are enough of them.
 ///
 /// # Errors
 /// The first error of `work`, or of starting the threads. Those that wait for a worker that failed fail too.
-pub fn run_threads<T: Send>(
-    count: usize,
+pub fn run_crew<T: Send>(
+    job: &dyn Job,
+    threads: usize,
     pin: bool,
-    work: impl Fn(&mut Member<'_>) -> Result<T> + Sync,
+    work: impl Fn(&Worker<'_>) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    let barrier = SpinBarrier::new(count);
+    let count = job.ranks() * threads;
+    let barrier = SpinBarrier::new(threads, count);
     let processors = if pin { Some(allowed_processors()?) } else { None };
-    let member = |who: Who| {
+    let run_member = |thread: usize| {
         let mut guard = BreakUnlessDone { barrier: &barrier, done: false };
         if let Some(processors) = &processors {
-            pin_to(processors[who.index % processors.len()])?;
+            pin_to(processors[thread % processors.len()])?;
         }
-        let result = work(&mut Member { who, barrier: &barrier });
+        let who = Who { index: job.rank() * threads + thread, count };
+        let result = work(&Worker { who, first: thread == 0, threads: &barrier, job });
         guard.done = result.is_ok();
         result
     };
     let results: Vec<Result<T>> = thread::scope(|scope| {
-        let mut all = Who::all(count);
-        let first = all.next().expect("at least one worker");
-        let others: Vec<_> = all
-            .map(|who| {
-                let member = &member;
-                let started = thread::Builder::new().spawn_scoped(scope, move || member(who));
-                started.inspect_err(|_| barrier.break_up()).map_err(Error::Thread)
-            })
-            .collect();
+        let start = |thread| {
+            let run_member = &run_member;
+            let started = thread::Builder::new().spawn_scoped(scope, move || run_member(thread));
+            started.inspect_err(|_| barrier.break_up()).map_err(Error::Thread)
+        };
+        let others: Vec<_> = (1..threads).map(start).collect();
         let join = |thread: thread::ScopedJoinHandle<'_, Result<T>>| match thread.join() {
             Ok(result) => result,
             Err(panic) => std::panic::resume_unwind(panic),
         };
-        std::iter::once(member(first)).chain(others.into_iter().map(|other| other.and_then(join))).collect()
+        let first = run_member(0);
+        std::iter::once(first).chain(others.into_iter().map(|other| other.and_then(join))).collect()
     });
-    let (done, failed): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
-    let mut errors = failed.into_iter().filter_map(Result::err).collect::<Vec<_>>();
-    errors.sort_by_key(|error| matches!(error, Error::Deserted));
-    match errors.into_iter().next() {
-        Some(error) => Err(error),
-        None => done.into_iter().collect(),
+    let cause = |error: &&Error| !matches!(error, Error::Deserted);
+    if results.iter().any(|result| result.as_ref().err().as_ref().is_some_and(cause)) {
+        return results.into_iter().filter(|result| !matches!(result, Err(Error::Deserted))).collect();
     }
+    results.into_iter().collect()
 }
 
 /// Breaks the barrier when a worker leaves early, by an error or a panic, so that nobody waits for it.
@@ -146,19 +172,19 @@ fn pin_to(processor: usize) -> Result<()> {
     sched_setaffinity(Pid::from_raw(0), &set).map_err(Error::Pin)
 }
 
-/// A value alone on its cache lines (two: processors fetch them in pairs).
+/// A value with cache lines of its own (two: processors fetch them in pairs).
 #[derive(Debug)]
 #[repr(align(128))]
-struct Alone<T>(T);
+struct Apart<T>(T);
 
 /// A barrier for threads that expect each other soon: it spins, and gives its processor away when the others take
 /// longer, or when there are not enough processors for all.
 #[derive(Debug)]
 pub struct SpinBarrier {
     /// How many threads have yet to arrive in this round.
-    missing: Alone<AtomicUsize>,
+    missing: Apart<AtomicUsize>,
     /// How many rounds are complete, or [`BROKEN`].
-    round: Alone<AtomicUsize>,
+    round: Apart<AtomicUsize>,
     count: usize,
     spins: u32,
 }
@@ -171,32 +197,33 @@ const SPINS: u32 = 1 << 12;
 const BROKEN: usize = usize::MAX;
 
 impl SpinBarrier {
-    /// A barrier for `count` threads.
-    pub fn new(count: usize) -> Self {
-        let enough = thread::available_parallelism().is_ok_and(|processors| count <= processors.get());
+    /// A barrier for `count` threads, which with others make up a `crowd` that needs processors.
+    pub fn new(count: usize, crowd: usize) -> Self {
+        let enough = thread::available_parallelism().is_ok_and(|processors| crowd <= processors.get());
         Self {
-            missing: Alone(AtomicUsize::new(count)),
-            round: Alone(AtomicUsize::new(0)),
+            missing: Apart(AtomicUsize::new(count)),
+            round: Apart(AtomicUsize::new(0)),
             count,
             spins: if enough { SPINS } else { 0 },
         }
     }
 
-    /// Waits until all threads have called this.
+    /// Waits until all threads have called this, and the last of them has come back from `last`.
     ///
     /// 1. Every thread reads the round, which cannot end before it arrives itself, and arrives: `missing` is counted
     ///    down with acquire-release, so that the last to arrive has seen what all did before.
-    /// 2. The last one sets `missing` up again: nobody else touches it until the round ends.
+    /// 2. The last one calls `last` and sets `missing` up again: nobody else touches it until the round ends.
     /// 3. It ends the round with a release, which makes steps 1 and 2 visible to those whose acquire sees it.
     ///
     /// # Errors
-    /// If the barrier is broken.
-    pub fn wait(&self) -> Result<()> {
+    /// That of `last`, for the thread that called it; or if the barrier is broken.
+    pub fn wait(&self, last: impl FnOnce() -> Result<()>) -> Result<()> {
         let round = self.round.0.load(Ordering::Relaxed);
         if round == BROKEN {
             return Err(Error::Deserted);
         }
         if self.missing.0.fetch_sub(1, Ordering::AcqRel) == 1 {
+            last()?;
             self.missing.0.store(self.count, Ordering::Relaxed);
             self.round.0.store(round + 1, Ordering::Release);
             return Ok(());

@@ -96,7 +96,7 @@ impl Program for Laplace {
         }
     }
 
-    unsafe fn compute(&self, worker: &mut impl Worker, arrays: &[Shared]) -> Result<()> {
+    unsafe fn compute(&self, worker: &Worker<'_>, arrays: &[Shared]) -> Result<()> {
         let rows = self.rows(worker.who());
         let inner = rows.start.max(1)..rows.end.min(self.size + 1);
         let (mut old, mut new) = (arrays[0], arrays[1]);

@@ -15,6 +15,7 @@
 use nix::errno::Errno;
 
 pub mod crew;
+mod dsm;
 pub mod kernels;
 pub mod laplace;
 pub mod lu;
@@ -57,14 +58,12 @@ pub enum Error {
         /// Rows of a block.
         block: usize,
     },
-    /// Nobody started ranks.
-    #[error(
-        "no ranks to run on: start it with `scash run -n 2 {program}`, or give --sequential or --threads 2"
-    )]
-    NoLauncher {
-        /// The program's name.
-        program: &'static str,
-    },
+    /// This process is not a rank of a job.
+    #[error("{0}\n(--sequential and --threads T run the program without ranks)")]
+    Join(scash::Error),
+    /// The DSM failed.
+    #[error("{0}")]
+    Dsm(#[from] scash::Error),
     /// The report could not be written.
     #[error("cannot write the report: {0}")]
     Output(#[from] std::io::Error),

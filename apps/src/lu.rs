@@ -159,7 +159,7 @@ impl Program for Lu {
         }
     }
 
-    unsafe fn compute(&self, worker: &mut impl Worker, arrays: &[Shared]) -> Result<()> {
+    unsafe fn compute(&self, worker: &Worker<'_>, arrays: &[Shared]) -> Result<()> {
         let who = worker.who();
         let mut diagonal = Private::zeroed(lines(self.block) * LANES)?;
         let mut task = Task {

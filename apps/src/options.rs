@@ -63,7 +63,7 @@ impl Options {
 /// Runs a program and reports: with success if nothing went wrong and no result differs from the sequential one.
 pub fn main(program: Result<impl Program + Serialize>, options: &Options) -> ExitCode {
     let outcome = program.and_then(|program| {
-        let report = run(&program, options)?;
+        let Some(report) = run(&program, options)? else { return Ok(false) };
         let mut out = io::stdout().lock();
         if options.json {
             report.write_json(&mut out, &program)?

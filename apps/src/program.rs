@@ -3,11 +3,12 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use crate::crew::{Solo, Who, Worker, run_threads};
+use crate::Result;
+use crate::crew::{Alone, Who, Worker, run_crew};
+use crate::dsm;
 use crate::memory::{Private, Shared};
 use crate::options::{Mode, Options};
-use crate::report::{Report, Timing};
-use crate::{Error, Result};
+use crate::report::{Report, Setting, Timing};
 
 /// A computation on shared arrays that any number of workers divide between them.
 pub trait Program: Sync {
@@ -40,7 +41,7 @@ pub trait Program: Sync {
     ///
     /// # Errors
     /// If a barrier fails.
-    unsafe fn compute(&self, worker: &mut impl Worker, arrays: &[Shared]) -> Result<()>;
+    unsafe fn compute(&self, worker: &Worker<'_>, arrays: &[Shared]) -> Result<()>;
 }
 
 /// Neighbouring elements of the result.
@@ -52,33 +53,25 @@ pub struct Run {
     pub reference: usize,
 }
 
-/// Runs the program as the options say.
+/// Runs the program as the options say. All ranks of a job but one have nothing to report.
 ///
 /// # Errors
 /// If there is not enough memory, or the mode is not to be had.
-pub fn run<P: Program>(program: &P, options: &Options) -> Result<Report> {
+pub fn run<P: Program>(program: &P, options: &Options) -> Result<Option<Report>> {
+    let (mode, threads) = match options.mode() {
+        Mode::Dsm => return dsm::run(program, options),
+        Mode::Sequential => ("sequential", 1),
+        Mode::Threads(count) => ("threads", count.get()),
+    };
     let reference = if options.check { Some(Reference::compute(program)?) } else { None };
-    let reference = reference.as_ref();
-    let repeat = options.repeat.get();
-    match options.mode() {
-        Mode::Sequential => {
-            let mut memory = allocate(program)?;
-            let arrays: Vec<Shared> = memory.iter_mut().map(Private::share).collect();
-            // SAFETY: a single worker has the arrays to itself, and `memory` lives on.
-            let timings = unsafe { work(program, &mut Solo, &arrays, repeat, reference) }?;
-            Ok(Report::of_one_process(P::NAME, "sequential", &[timings]))
-        }
-        Mode::Threads(count) => {
-            let mut memory = allocate(program)?;
-            let arrays: Vec<Shared> = memory.iter_mut().map(Private::share).collect();
-            let timings = run_threads(count.get(), options.pin, |worker| {
-                // SAFETY: the threads made here are the workers, nobody else knows the arrays, and `memory` lives on.
-                unsafe { work(program, worker, &arrays, repeat, reference) }
-            })?;
-            Ok(Report::of_one_process(P::NAME, "threads", &timings))
-        }
-        Mode::Dsm => Err(Error::NoLauncher { program: P::NAME }),
-    }
+    let mut memory = allocate(program)?;
+    let arrays: Vec<Shared> = memory.iter_mut().map(Private::share).collect();
+    let timings = run_crew(&Alone, threads, options.pin, |worker| {
+        // SAFETY: the threads made here are all workers, nobody else knows the arrays, and `memory` lives on.
+        unsafe { work(program, worker, &arrays, options.repeat.get(), reference.as_ref()) }
+    })?;
+    let setting = Setting { program: P::NAME, mode, threads, provider: None, engine: None };
+    Ok(Some(Report::new(setting, &[Timing::merge(&timings)])))
 }
 
 /// Memory of this process for the program's arrays.
@@ -90,9 +83,9 @@ fn allocate(program: &impl Program) -> Result<Vec<Private>> {
 ///
 /// # Safety
 /// As for [`Program::compute`].
-unsafe fn work<P: Program>(
+pub(crate) unsafe fn work<P: Program>(
     program: &P,
-    worker: &mut impl Worker,
+    worker: &Worker<'_>,
     arrays: &[Shared],
     repeat: usize,
     reference: Option<&Reference>,
@@ -102,29 +95,33 @@ unsafe fn work<P: Program>(
         // SAFETY: the caller's promise.
         unsafe { program.initialise(worker.who(), arrays) };
         worker.barrier()?;
+        let cost = worker.cost();
         let start = Instant::now();
         // SAFETY: the caller's promise.
         unsafe { program.compute(worker, arrays) }?;
         let seconds = start.elapsed().as_secs_f64();
+        let cost = worker.cost().since(cost);
         let equal = reference.map(|reference| {
             let owned = program.owned(worker.who());
             // SAFETY: after the barrier that ended the computation, only the owner writes to these runs: we.
             unsafe { reference.equals(arrays[program.result()], &owned) }
         });
-        timings.push(Timing { seconds, equal });
+        timings.push(Timing { seconds, equal, cost });
     }
     Ok(timings)
 }
 
 /// The result of the sequential program.
-struct Reference(Private);
+pub(crate) struct Reference(Private);
 
 impl Reference {
-    fn compute(program: &impl Program) -> Result<Self> {
+    pub(crate) fn compute(program: &impl Program) -> Result<Self> {
         let mut memory = allocate(program)?;
         let arrays: Vec<Shared> = memory.iter_mut().map(Private::share).collect();
-        // SAFETY: a single worker has the arrays to itself, and `memory` lives on.
-        unsafe { work(program, &mut Solo, &arrays, 1, None) }?;
+        run_crew(&Alone, 1, false, |worker| {
+            // SAFETY: a single worker has the arrays to itself, and `memory` lives on.
+            unsafe { work(program, worker, &arrays, 1, None) }
+        })?;
         Ok(Self(memory.swap_remove(program.result())))
     }
 
@@ -132,7 +129,7 @@ impl Reference {
     ///
     /// # Safety
     /// The array is there, and nobody writes to these runs meanwhile.
-    unsafe fn equals(&self, result: Shared, runs: &[Run]) -> bool {
+    pub(crate) unsafe fn equals(&self, result: Shared, runs: &[Run]) -> bool {
         runs.iter().all(|run| {
             let expected = &self.0.as_slice()[run.reference..][..run.range.len()];
             // SAFETY: the caller's promise.

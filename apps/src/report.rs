@@ -4,101 +4,182 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-/// What one worker saw of one repetition.
-#[derive(Clone, Copy, Debug)]
+/// What a rank did for coherence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Cost {
+    /// Seconds in the memory barrier's first part: waiting for all ranks.
+    pub sync: f64,
+    /// Seconds in its second part: finding and sending what changed.
+    pub diff: f64,
+    /// Seconds in its third part: bringing copies up to date.
+    pub update: f64,
+    /// Page faults taken.
+    pub faults: u64,
+    /// Messages sent.
+    pub messages: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+}
+
+impl Cost {
+    /// What was added to `earlier`.
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            sync: self.sync - earlier.sync,
+            diff: self.diff - earlier.diff,
+            update: self.update - earlier.update,
+            faults: self.faults - earlier.faults,
+            messages: self.messages - earlier.messages,
+            bytes: self.bytes - earlier.bytes,
+        }
+    }
+}
+
+impl std::ops::Add for Cost {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            sync: self.sync + other.sync,
+            diff: self.diff + other.diff,
+            update: self.update + other.update,
+            faults: self.faults + other.faults,
+            messages: self.messages + other.messages,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
+/// What one worker, or all workers of a rank, saw of one repetition.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timing {
     /// What the computation took.
     pub seconds: f64,
-    /// Whether what the worker owns equals the sequential result, if that was asked for.
+    /// Whether the result equals the sequential one, as far as was looked, if that was asked for.
     pub equal: Option<bool>,
+    /// What it cost that there are other ranks.
+    pub cost: Cost,
+}
+
+/// Words of a [`Timing`] on its way to another rank.
+pub const RECORD: usize = 8;
+
+impl Timing {
+    /// What several saw, as one: of each repetition the longest time, no difference anywhere, and all costs.
+    pub fn merge(all: &[Vec<Timing>]) -> Vec<Timing> {
+        let two = |a: &Timing, b: &Timing| Timing {
+            seconds: a.seconds.max(b.seconds),
+            equal: a.equal.zip(b.equal).map(|(a, b)| a && b),
+            cost: a.cost + b.cost,
+        };
+        let merge = |a: Vec<Timing>, b: &Vec<Timing>| a.iter().zip(b).map(|(a, b)| two(a, b)).collect();
+        let Some((first, others)) = all.split_first() else { return Vec::new() };
+        others.iter().fold(first.clone(), merge)
+    }
+
+    /// The timing as words.
+    pub fn to_record(self) -> [u64; RECORD] {
+        let Self { seconds, equal, cost } = self;
+        let equal = equal.map_or(2, u64::from);
+        let [seconds, sync, diff, update] = [seconds, cost.sync, cost.diff, cost.update].map(f64::to_bits);
+        [seconds, equal, sync, diff, update, cost.faults, cost.messages, cost.bytes]
+    }
+
+    /// The timing that `to_record` made into words.
+    pub fn from_record([seconds, equal, sync, diff, update, faults, messages, bytes]: [u64; RECORD]) -> Self {
+        let [seconds, sync, diff, update] = [seconds, sync, diff, update].map(f64::from_bits);
+        let equal = if equal == 2 { None } else { Some(equal == 1) };
+        Self { seconds, equal, cost: Cost { sync, diff, update, faults, messages, bytes } }
+    }
+}
+
+/// What was run, and on what.
+#[derive(Clone, Debug, Serialize)]
+pub struct Setting {
+    /// The program's name.
+    pub program: &'static str,
+    /// The mode's name.
+    pub mode: &'static str,
+    /// Threads of each rank.
+    pub threads: usize,
+    /// What carries data between the ranks.
+    pub provider: Option<&'static str>,
+    /// What notices accesses to shared memory.
+    pub engine: Option<&'static str>,
 }
 
 /// All repetitions of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    program: &'static str,
-    mode: &'static str,
-    ranks: usize,
-    threads: usize,
+    setting: Setting,
     repetitions: Vec<Repetition>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Repetition {
+    all: Timing,
+    ranks: Vec<Cost>,
+}
+
+/// One line of JSON. `P` adds the program's parameters.
+#[derive(Serialize)]
+struct Line<'a, P> {
+    #[serde(flatten)]
+    setting: &'a Setting,
+    ranks: usize,
+    #[serde(flatten)]
+    parameters: &'a P,
+    repetition: usize,
     seconds: f64,
-    check: Option<Check>,
+    check: Option<&'static str>,
+    barrier: Barrier,
+    faults: u64,
+    messages: u64,
+    bytes: u64,
+    per_rank: &'a [Cost],
 }
 
-/// Whether a result has the same bits as the sequential one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Check {
-    Equal,
-    Different,
-}
-
-/// The three parts of the memory barrier, in seconds.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+/// The three parts of the memory barrier, in seconds: means over the ranks.
+#[derive(Serialize)]
 struct Barrier {
     sync: f64,
     diff: f64,
     update: f64,
 }
 
-/// One line of JSON. `P` adds the program's parameters.
-#[derive(Serialize)]
-struct Line<'a, P> {
-    program: &'static str,
-    mode: &'static str,
-    ranks: usize,
-    threads: usize,
-    provider: Option<&'static str>,
-    engine: Option<&'static str>,
-    #[serde(flatten)]
-    parameters: &'a P,
-    repetition: usize,
-    seconds: f64,
-    check: Option<Check>,
-    barrier: Barrier,
-    faults: u64,
-    messages: u64,
-    bytes: u64,
-}
-
 impl Report {
-    /// The report of a process that ran without the DSM, from the timings of each of its workers.
-    pub fn of_one_process(program: &'static str, mode: &'static str, workers: &[Vec<Timing>]) -> Self {
-        let repetitions = (0..workers[0].len()).map(|r| {
-            let equal = workers.iter().map(|timings| timings[r].equal).collect::<Option<Vec<bool>>>();
-            let check = equal
-                .map(|equal| if equal.iter().all(|&equal| equal) { Check::Equal } else { Check::Different });
-            let seconds = workers.iter().map(|timings| timings[r].seconds).fold(0.0, f64::max);
-            Repetition { seconds, check }
-        });
-        Self { program, mode, ranks: 1, threads: workers.len(), repetitions: repetitions.collect() }
+    /// The report of a run, from what each rank saw of each repetition.
+    pub fn new(setting: Setting, ranks: &[Vec<Timing>]) -> Self {
+        let costs = |r: usize| ranks.iter().map(|timings| timings[r].cost).collect();
+        let repetitions = Timing::merge(ranks).into_iter().enumerate();
+        let repetitions = repetitions.map(|(r, all)| Repetition { all, ranks: costs(r) }).collect();
+        Self { setting, repetitions }
     }
 
     /// Whether a result was checked and is not the sequential one.
     pub fn differs(&self) -> bool {
-        self.repetitions.iter().any(|repetition| repetition.check == Some(Check::Different))
+        self.repetitions.iter().any(|repetition| repetition.all.equal == Some(false))
     }
 
-    /// One line per repetition, for people.
+    /// One line per repetition, for people, and with a DSM one more for each rank.
     ///
     /// # Errors
     /// If `out` takes no more.
     pub fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
-        for repetition in &self.repetitions {
-            let Self { program, mode, .. } = self;
-            let workers = match self.threads {
-                1 => "1 thread".to_owned(),
-                threads => format!("{threads} threads"),
+        let Setting { program, mode, threads, provider, engine } = self.setting;
+        for Repetition { all, ranks } in &self.repetitions {
+            write!(out, "{program}, {mode}, ")?;
+            if let (Some(provider), Some(engine)) = (provider, engine) {
+                write!(out, "{provider}, {engine}, {} of ", count(ranks.len(), "rank"))?;
+            }
+            let check = match all.equal {
+                None => "",
+                Some(true) => ", equal to the sequential result",
+                Some(false) => ", DIFFERENT from the sequential result",
             };
-            write!(out, "{program}, {mode}, {workers}: {:.3} ms", repetition.seconds * 1e3)?;
-            match repetition.check {
-                None => writeln!(out)?,
-                Some(Check::Equal) => writeln!(out, ", equal to the sequential result")?,
-                Some(Check::Different) => writeln!(out, ", DIFFERENT from the sequential result")?,
+            writeln!(out, "{}: {:.3} ms{check}", count(threads, "thread"), all.seconds * 1e3)?;
+            if provider.is_some() {
+                ranks.iter().enumerate().try_for_each(|(rank, cost)| write_cost(out, rank, cost))?;
             }
         }
         Ok(())
@@ -109,26 +190,80 @@ impl Report {
     /// # Errors
     /// If `out` takes no more.
     pub fn write_json(&self, out: &mut impl Write, parameters: &impl Serialize) -> io::Result<()> {
-        for (number, repetition) in self.repetitions.iter().enumerate() {
+        for (repetition, Repetition { all, ranks }) in self.repetitions.iter().enumerate() {
+            let Cost { sync, diff, update, faults, messages, bytes } = all.cost;
+            let mean = |sum: f64| sum / ranks.len() as f64;
             let line = Line {
-                program: self.program,
-                mode: self.mode,
-                ranks: self.ranks,
-                threads: self.threads,
-                provider: None,
-                engine: None,
+                setting: &self.setting,
+                ranks: ranks.len(),
                 parameters,
-                repetition: number,
-                seconds: repetition.seconds,
-                check: repetition.check,
-                barrier: Barrier::default(),
-                faults: 0,
-                messages: 0,
-                bytes: 0,
+                repetition,
+                seconds: all.seconds,
+                check: all.equal.map(|equal| if equal { "equal" } else { "different" }),
+                barrier: Barrier { sync: mean(sync), diff: mean(diff), update: mean(update) },
+                faults,
+                messages,
+                bytes,
+                per_rank: ranks,
             };
             serde_json::to_writer(&mut *out, &line)?;
             writeln!(out)?;
         }
         Ok(())
+    }
+}
+
+fn write_cost(out: &mut impl Write, rank: usize, cost: &Cost) -> io::Result<()> {
+    let [sync, diff, update] = [cost.sync, cost.diff, cost.update].map(|seconds| seconds * 1e3);
+    let Cost { faults, messages, bytes, .. } = cost;
+    write!(out, "  rank {rank}: barrier sync {sync:.3} ms, diff {diff:.3} ms, update {update:.3} ms; ")?;
+    writeln!(out, "{faults} faults, {messages} messages, {bytes} bytes")
+}
+
+/// A number of things, in words.
+fn count(number: usize, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timing(seconds: f64, equal: Option<bool>) -> Timing {
+        let cost = Cost { sync: 0.25, diff: 0.5, update: 1.0, faults: 1, messages: 2, bytes: 3 };
+        Timing { seconds, equal, cost }
+    }
+
+    #[test]
+    fn a_timing_survives_its_way_to_another_rank() {
+        for equal in [None, Some(false), Some(true)] {
+            assert_eq!(Timing::from_record(timing(2.0, equal).to_record()), timing(2.0, equal));
+        }
+    }
+
+    #[test]
+    fn a_job_takes_as_long_as_its_last_rank_and_is_right_if_all_are() {
+        let setting =
+            Setting { program: "p", mode: "dsm", threads: 1, provider: Some("shm"), engine: Some("uffd") };
+        let right = [vec![timing(1.0, Some(true))], vec![timing(2.0, Some(true))]];
+        let mut json = Vec::new();
+        Report::new(setting.clone(), &right).write_json(&mut json, &()).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!(
+            (&json["seconds"], &json["check"], &json["ranks"]),
+            (&2.0.into(), &"equal".into(), &2.into())
+        );
+        assert_eq!((&json["barrier"]["diff"], &json["bytes"]), (&0.5.into(), &6.into()));
+        assert_eq!(json["per_rank"][1]["messages"], 2);
+
+        let wrong = [vec![timing(1.0, Some(true))], vec![timing(1.0, Some(false))]];
+        let report = Report::new(setting, &wrong);
+        let mut text = Vec::new();
+        report.write_text(&mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(
+            report.differs() && text.starts_with("p, dsm, shm, uffd, 2 ranks of 1 thread: 1000.000 ms, DIFF")
+        );
+        assert_eq!(text.lines().count(), 3);
     }
 }

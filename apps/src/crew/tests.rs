@@ -23,7 +23,7 @@ fn no_thread_leaves_a_barrier_before_all_have_arrived() {
         for count in [1, 2, 5] {
             let arrived = AtomicUsize::new(0);
             let rounds = 200;
-            run_threads(count, false, |worker| {
+            run_crew(&Alone, count, false, |worker| {
                 for round in 1..=rounds {
                     arrived.fetch_add(1, Ordering::Relaxed);
                     worker.barrier()?;
@@ -39,14 +39,14 @@ fn no_thread_leaves_a_barrier_before_all_have_arrived() {
 
 #[test]
 fn results_come_in_the_order_of_the_workers() {
-    let indices = run_threads(4, false, |worker| Ok(worker.who().index)).unwrap();
+    let indices = run_crew(&Alone, 4, false, |worker| Ok(worker.who().index)).unwrap();
     assert_eq!(indices, [0, 1, 2, 3]);
 }
 
 #[test]
 fn nobody_waits_for_a_worker_that_failed() {
     within_a_minute(|| {
-        let outcome = run_threads(3, false, |worker| match worker.who().index {
+        let outcome = run_crew(&Alone, 3, false, |worker| match worker.who().index {
             1 => Err(Error::TooLarge),
             _ => worker.barrier(),
         });
@@ -54,11 +54,47 @@ fn nobody_waits_for_a_worker_that_failed() {
     });
 }
 
+/// Ranks that meet once.
+struct Once(AtomicUsize);
+
+impl Job for Once {
+    fn rank(&self) -> usize {
+        1
+    }
+
+    fn ranks(&self) -> usize {
+        3
+    }
+
+    fn barrier(&self) -> Result<()> {
+        if self.0.fetch_add(1, Ordering::Relaxed) == 0 { Ok(()) } else { Err(Error::TooLarge) }
+    }
+
+    fn cost(&self) -> Cost {
+        Cost { faults: 7, ..Cost::default() }
+    }
+}
+
+#[test]
+fn the_ranks_meet_once_for_all_threads_of_a_rank_which_fail_together() {
+    within_a_minute(|| {
+        let outcomes = run_crew(&Once(AtomicUsize::new(0)), 2, false, |worker| {
+            worker.barrier()?;
+            Ok((worker.who(), worker.cost().faults))
+        });
+        let who = |index| Who { index, count: 6 };
+        assert_eq!(outcomes.unwrap(), [(who(2), 7), (who(3), 0)]);
+
+        let failure = run_crew(&Once(AtomicUsize::new(1)), 2, false, |worker| worker.barrier());
+        assert!(matches!(failure, Err(Error::TooLarge)));
+    });
+}
+
 #[test]
 #[should_panic(expected = "a bug in a worker")]
 fn nobody_waits_for_a_worker_that_panicked() {
     within_a_minute(|| {
-        let _ = run_threads(3, false, |worker| match worker.who().index {
+        let _ = run_crew(&Alone, 3, false, |worker| match worker.who().index {
             1 => panic!("a bug in a worker"),
             _ => worker.barrier(),
         });
@@ -67,6 +103,6 @@ fn nobody_waits_for_a_worker_that_panicked() {
 
 #[test]
 fn more_threads_than_processors_share_the_pinned_ones() {
-    let processors = run_threads(3, true, |_| allowed_processors()).unwrap();
+    let processors = run_crew(&Alone, 3, true, |_| allowed_processors()).unwrap();
     assert!(processors.iter().all(|allowed| allowed.len() == 1));
 }

@@ -20,7 +20,7 @@ fn agrees<P: Program + std::fmt::Debug>(program: &P) {
     for count in 1..=9 {
         let mut memory = allocate(program).unwrap();
         let arrays: Vec<Shared> = memory.iter_mut().map(Private::share).collect();
-        let timings = run_threads(count, false, |worker| {
+        let timings = run_crew(&Alone, count, false, |worker| {
             // SAFETY: the threads made here are the workers, nobody else knows the arrays, and `memory` lives on.
             unsafe { work(program, worker, &arrays, 2, Some(&reference)) }
         });

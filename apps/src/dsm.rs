@@ -1,0 +1,102 @@
+//! A program on the ranks of a DSM job.
+
+use std::ptr::NonNull;
+
+use scash::Dsm;
+use scash::runtime::Runtime;
+
+use crate::crew::{Job, Who, run_crew};
+use crate::memory::Shared;
+use crate::options::Options;
+use crate::program::{Program, Reference, work};
+use crate::report::{Cost, RECORD, Report, Setting, Timing};
+use crate::{Error, Result};
+
+/// This process as a rank.
+struct Rank(&'static Runtime);
+
+impl Job for Rank {
+    fn rank(&self) -> usize {
+        self.0.rank() as usize
+    }
+
+    fn ranks(&self) -> usize {
+        self.0.size() as usize
+    }
+
+    fn barrier(&self) -> Result<()> {
+        Ok(self.0.barrier()?)
+    }
+
+    fn cost(&self) -> Cost {
+        let stats = self.0.stats();
+        Cost {
+            sync: stats.barrier.sync.as_secs_f64(),
+            diff: stats.barrier.diff.as_secs_f64(),
+            update: stats.barrier.update.as_secs_f64(),
+            faults: stats.faults,
+            messages: stats.traffic.messages,
+            bytes: stats.traffic.bytes,
+        }
+    }
+}
+
+/// Runs the program on all threads of all ranks, in plain shared arrays: placement, protocol and all else as the DSM
+/// does it when it is not asked for anything. Rank 0 returns the report.
+pub(crate) fn run<P: Program>(program: &P, options: &Options) -> Result<Option<Report>> {
+    let mut dsm = Dsm::init().map_err(Error::Join)?;
+    let reference = if options.check { Some(Reference::compute(program)?) } else { None };
+    let arrays =
+        program.arrays()?.into_iter().map(|len| allocate(&mut dsm, len)).collect::<Result<Vec<_>>>()?;
+    let (rank, threads) = (Rank(dsm.runtime()), dsm.threads());
+    let timings = run_crew(&rank, threads, false, |worker| {
+        // SAFETY: the threads that all ranks make here are all workers, and the arrays stay until the end.
+        unsafe { work(program, worker, &arrays, options.repeat.get(), reference.as_ref()) }
+    })?;
+    let mut timings = Timing::merge(&timings);
+    if let (Some(reference), Some(last)) = (&reference, timings.last_mut()) {
+        // Each worker has compared what it owns. The last result is also compared as a whole by every rank, which
+        // would disturb the next repetition if there were one.
+        let everything: Vec<_> =
+            Who::all(rank.ranks() * threads).flat_map(|who| program.owned(who)).collect();
+        // SAFETY: nobody writes to the result after the barrier that ended the last computation.
+        let equal = unsafe { reference.equals(arrays[program.result()], &everything) };
+        last.equal = last.equal.map(|owned| owned && equal);
+    }
+    let report = gather(&mut dsm, &timings)?.map(|ranks| {
+        let (provider, engine) = (dsm.runtime().provider(), dsm.runtime().engine());
+        let setting = Setting {
+            program: P::NAME,
+            mode: "dsm",
+            threads,
+            provider: Some(provider),
+            engine: Some(engine),
+        };
+        Report::new(setting, &ranks)
+    });
+    dsm.finalize()?;
+    Ok(report)
+}
+
+/// A plain shared array.
+fn allocate(dsm: &mut Dsm, len: usize) -> Result<Shared> {
+    let array = dsm.alloc::<f64>(len)?;
+    let start = NonNull::new(array.as_ptr()).expect("shared memory is not at address 0");
+    // SAFETY: it holds `len` numbers, and is freed at the end of the process.
+    Ok(unsafe { Shared::new(start, len) })
+}
+
+/// Brings the timings of all ranks to rank 0, through shared memory.
+fn gather(dsm: &mut Dsm, timings: &[Timing]) -> Result<Option<Vec<Vec<Timing>>>> {
+    let repeat = timings.len();
+    let records = dsm.alloc::<[u64; RECORD]>(dsm.size() * repeat)?;
+    for (r, timing) in timings.iter().enumerate() {
+        records.set(dsm, dsm.rank() * repeat + r, timing.to_record());
+    }
+    dsm.barrier()?;
+    if dsm.rank() != 0 {
+        return Ok(None);
+    }
+    let timing = |rank: usize, r: usize| Timing::from_record(records.get(dsm, rank * repeat + r));
+    Ok(Some((0..dsm.size()).map(|rank| (0..repeat).map(|r| timing(rank, r)).collect()).collect()))
+}
