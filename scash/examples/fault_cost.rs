@@ -187,10 +187,34 @@ impl Bench {
     }
 }
 
+/// What no engine can go below, for the scale of the rest.
+fn floor(table: &mut Table, pages: u32) {
+    extern "C" fn nothing(_signal: i32) {}
+    // SAFETY: sets the action of a signal that nothing else here uses.
+    unsafe { libc::signal(libc::SIGUSR1, nothing as *const () as usize) };
+    let (process, thread) = (std::process::id(), gettid());
+    table.measure("a signal to oneself, and back", pages, || {
+        for _ in 0..pages {
+            // SAFETY: sends a signal to this thread.
+            unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGUSR1) };
+        }
+        Ok(())
+    });
+}
+
+fn gettid() -> i32 {
+    // SAFETY: asks for a number.
+    unsafe { libc::gettid() }
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1).map(|arg| arg.parse::<u32>());
     let pages = args.next().transpose()?.unwrap_or(4096);
     let repetitions = args.next().transpose()?.unwrap_or(15);
+    let mut table = Table::default();
+    (0..repetitions).for_each(|_| floor(&mut table, pages));
+    println!("this machine, ns, median of {repetitions} (smallest)");
+    table.print();
     let probe = Probe::run();
     for (index, kind) in (0..).zip(Kind::ALL) {
         if let Some(why) = &probe.engine(kind).missing {

@@ -5,6 +5,7 @@
 mod fault_support;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
+use std::time::{Duration, Instant};
 
 use fault_support::{read, start, with_each_engine, world, write};
 use scash::fault::{Access, PAGE, Verdict};
@@ -185,7 +186,12 @@ fn locked(page: u32, work: impl FnOnce(&AtomicU8)) {
 /// Serves as the runtime does: whoever comes second finds the work done.
 fn serve_once(page: u32, _addr: usize, access: Access) -> Verdict {
     SERVED.fetch_add(1, Relaxed);
-    locked(page, |state| match (state.load(Relaxed), access) {
+    locked(page, |state| give(page, state, access));
+    Verdict::Served
+}
+
+fn give(page: u32, state: &AtomicU8, access: Access) {
+    match (state.load(Relaxed), access) {
         (0, Access::Read) => {
             world().engine.map(page..page + 1, access).unwrap();
             state.store(1, Relaxed);
@@ -199,6 +205,15 @@ fn serve_once(page: u32, _addr: usize, access: Access) -> Verdict {
             state.store(2, Relaxed);
         }
         _ => {}
+    }
+}
+
+/// The same, with a wait for another host while the page is locked.
+fn serve_slowly(page: u32, _addr: usize, access: Access) -> Verdict {
+    locked(page, |state| {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_micros(50) {}
+        give(page, state, access);
     });
     Verdict::Served
 }
@@ -253,25 +268,27 @@ fn many_threads_fault_at_once_on_the_same_pages_and_lose_no_write() {
     });
 }
 
+const ENOUGH: u64 = 200;
 static TICKS: AtomicU64 = AtomicU64::new(0);
-static FINISHED: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn tick(_signal: i32) {
     TICKS.fetch_add(1, Relaxed);
     for page in 0..CROWD {
         add_one(page, 1);
     }
-    FINISHED.fetch_add(1, Relaxed);
 }
 
 #[test]
-fn a_timers_handler_may_touch_shared_memory_though_it_interrupts_anything() {
-    with_each_engine("a_timers_handler_may_touch_shared_memory_though_it_interrupts_anything", |kind| {
-        let (world, _handler) = start(kind, CROWD, serve_once);
-        // Takes pages away all the time; it holds the pages' locks, so ticks are for the other thread.
+fn a_signal_handler_may_touch_shared_memory_though_it_interrupts_anything() {
+    with_each_engine("a_signal_handler_may_touch_shared_memory_though_it_interrupts_anything", |kind| {
+        let (world, _handler) = start(kind, CROWD, serve_slowly);
+        // SAFETY: `tick` only touches atomics and shared memory, whose faults are served.
+        unsafe { libc::signal(libc::SIGUSR1, tick as *const () as usize) };
+        // SAFETY: asks who this thread is.
+        let worker = unsafe { libc::pthread_self() };
         let done = &AtomicBool::new(false);
         std::thread::scope(|scope| {
-            set_blocked(true);
+            // Takes pages away and interrupts the worker, who is in the fault handler more often than not.
             scope.spawn(move || {
                 for page in (0..CROWD).cycle() {
                     if done.load(Relaxed) {
@@ -281,45 +298,24 @@ fn a_timers_handler_may_touch_shared_memory_though_it_interrupts_anything() {
                         world.engine.unmap(page..page + 1).unwrap();
                         state.store(0, Relaxed);
                     });
+                    // Not for ever: with one tick after the other, the worker would do nothing else.
+                    if TICKS.load(Relaxed) < ENOUGH {
+                        // SAFETY: the worker waits for this thread's end.
+                        unsafe { libc::pthread_kill(worker, libc::SIGUSR1) };
+                    }
+                    std::thread::sleep(Duration::from_micros(100));
                 }
             });
-            set_blocked(false);
-            // SAFETY: `tick` only touches atomics and shared memory, whose faults are served.
-            unsafe { libc::signal(libc::SIGALRM, tick as *const () as usize) };
-            tick_every(500);
             for page in (0..CROWD).cycle() {
                 add_one(page, 0);
-                if TICKS.load(Relaxed) >= 200 {
+                if TICKS.load(Relaxed) >= ENOUGH {
                     break;
                 }
             }
-            tick_every(0);
             done.store(true, Relaxed);
         });
-        while FINISHED.load(SeqCst) != TICKS.load(SeqCst) {
-            std::thread::yield_now();
-        }
-        // SAFETY: aligned, in the runtime view, and nobody writes any more.
+        // SAFETY: aligned, in the runtime view, and nobody writes any more: ticks run in this very thread.
         let counted = unsafe { world.runtime(0, 8).cast::<u64>().read() };
         assert_eq!(counted, TICKS.load(Relaxed));
     });
-}
-
-/// Starts the timer, or stops it with zero.
-fn tick_every(microseconds: i64) {
-    let period = libc::timeval { tv_sec: 0, tv_usec: microseconds };
-    let timer = libc::itimerval { it_interval: period, it_value: period };
-    // SAFETY: `timer` is a timer's setting, and no answer is asked for.
-    assert_eq!(unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) }, 0);
-}
-
-/// Blocks the timer's signal for this thread, or lets it through.
-fn set_blocked(blocked: bool) {
-    // SAFETY: a signal set is plain words, for which zero is a value.
-    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `set` is a signal set.
-    unsafe { libc::sigaddset(&raw mut set, libc::SIGALRM) };
-    let how = if blocked { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
-    // SAFETY: changes this thread's mask.
-    unsafe { libc::pthread_sigmask(how, &raw const set, std::ptr::null_mut()) };
 }

@@ -41,6 +41,9 @@ pub enum Verdict {
 /// Serves a fault, in the thread that took it: page, exact address, and what was tried. The interrupted code may be
 /// anywhere in the program (inside `malloc`, with its lock held), so: no lock that program code can hold, and no access
 /// to the application view.
+///
+/// A fault may come for a page that gives this access already: another thread was faster, or the system took the page out
+/// of the view to reclaim its memory (swap). Such a page must be mapped again, or the instruction faults for ever.
 pub type Serve = fn(page: u32, addr: usize, access: Access) -> Verdict;
 
 /// `si_code` of a SIGSEGV whose address is mapped but does not allow the access.

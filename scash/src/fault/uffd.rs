@@ -37,6 +37,9 @@ use sys::{Context, WriteProtect, feature};
 pub(crate) const NEEDED: u64 =
     feature::SIGBUS | feature::MISSING_SHMEM | feature::MINOR_SHMEM | feature::WP_SHMEM;
 
+/// Bytes that one call copies at most.
+const FILL: usize = 64 * PAGE;
+
 /// The engine; see the module.
 pub struct Uffd {
     region: Arc<Region>,
@@ -59,7 +62,7 @@ struct Tracking {
 enum Source {
     /// The page's frame, or zero if it has none.
     Frame,
-    /// These bytes, for the first page of the call.
+    /// These bytes: readable for as many pages as it is used for, as `map_copy` was promised.
     Bytes(*const u8),
 }
 
@@ -100,15 +103,17 @@ impl Uffd {
     fn fill(&self, pages: Range<u32>, source: Source, access: Access) -> Result<u32, EngineError> {
         let wp = protection(access);
         let filled = self.longest(&pages, |at, len| match source {
-            // SAFETY: `source` points to the bytes of `pages`, by the contract of `map_copy`.
-            Source::Bytes(bytes) => unsafe { self.context.copy(at, bytes, len, wp) },
+            Source::Bytes(bytes) => {
+                let len = len.min(FILL);
+                // SAFETY: `source` points to the bytes of `pages`, by the contract of `map_copy`.
+                unsafe { touch(bytes, len) };
+                // SAFETY: as above.
+                unsafe { self.context.copy(at, bytes, len, wp) }
+            }
             Source::Frame if access == Access::Write => self.context.zero(at, len),
             // There is no "zero, write-protected".
-            Source::Frame => {
-                let len = len.min(Zeroes::LEN);
-                // SAFETY: there are LEN zeroes.
-                unsafe { self.context.copy(at, self.zeroes.at, len, wp) }
-            }
+            // SAFETY: there are FILL zeroes.
+            Source::Frame => unsafe { self.context.copy(at, self.zeroes.at, len.min(FILL), wp) },
         });
         match filled {
             Ok(end) => {
@@ -288,12 +293,10 @@ unsafe impl Send for Zeroes {}
 unsafe impl Sync for Zeroes {}
 
 impl Zeroes {
-    const LEN: usize = 64 * PAGE;
-
     fn new() -> Result<Self, EngineError> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: a new mapping.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), Self::LEN, libc::PROT_READ, flags, -1, 0) };
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), FILL, libc::PROT_READ, flags, -1, 0) };
         if at == libc::MAP_FAILED {
             return Err(EngineError::last("map some zeroes"));
         }
@@ -304,7 +307,19 @@ impl Zeroes {
 impl Drop for Zeroes {
     fn drop(&mut self) {
         // SAFETY: made by `new`; only the engine that drops it points there.
-        unsafe { libc::munmap(self.at.cast_mut().cast(), Self::LEN) };
+        unsafe { libc::munmap(self.at.cast_mut().cast(), FILL) };
+    }
+}
+
+/// Brings bytes that are about to be copied into this process's page table. Otherwise the kernel tries to copy, finds that
+/// it may not fault there, lets go of its locks, and begins again: half a microsecond for a page of a peer.
+///
+/// # Safety
+/// `bytes` points to `len` readable bytes.
+unsafe fn touch(bytes: *const u8, len: usize) {
+    for offset in (0..len).step_by(PAGE) {
+        // SAFETY: one of those bytes.
+        unsafe { bytes.wrapping_add(offset).read_volatile() };
     }
 }
 
