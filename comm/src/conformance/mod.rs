@@ -75,6 +75,7 @@ macro_rules! conformance_tests {
             several_threads_put_and_get_through_one_endpoint
             read_peer_shows_the_peers_bytes_where_memory_is_direct
             idle_wakes_up_when_a_message_arrives
+            several_threads_wait_on_one_endpoint
             idle_comes_back_when_nothing_happens
             traffic_counts_what_was_moved
             a_rank_that_left_is_reported_once_and_then_refused

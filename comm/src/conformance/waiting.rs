@@ -2,6 +2,8 @@
 
 use super::Factory;
 use super::cluster::{cluster, get, put};
+use crate::{Endpoint, Event};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -24,6 +26,51 @@ pub fn idle_wakes_up_when_a_message_arrives(factory: impl Factory) {
             }
         }
     });
+}
+
+/// Three threads ask, and each polls for all: who sleeps must hear of an answer that another one took.
+pub fn several_threads_wait_on_one_endpoint(factory: impl Factory) {
+    const THREADS: u16 = 3;
+    const ROUNDS: u64 = 200;
+    cluster(2, factory, |rank| {
+        if rank.rank() == 1 {
+            for _ in 0..u64::from(THREADS) * ROUNDS {
+                let question = rank.receive();
+                if question.payload[0].is_multiple_of(50) {
+                    thread::sleep(Duration::from_millis(2));
+                }
+                rank.send(0, question.kind, &question.payload);
+                rank.flush();
+            }
+            return;
+        }
+        let answered: Vec<AtomicU64> = (0..THREADS).map(|_| AtomicU64::new(0)).collect();
+        let endpoint = &*rank.endpoint;
+        thread::scope(|scope| {
+            for me in 0..THREADS {
+                let answered = &answered;
+                scope.spawn(move || (1..=ROUNDS).for_each(|round| ask(endpoint, me, round, answered)));
+            }
+        });
+    });
+}
+
+/// Thread `me` asks and waits for the answer, which is counted in `answered` by whichever thread polls it.
+fn ask(endpoint: &dyn Endpoint, me: u16, round: u64, answered: &[AtomicU64]) {
+    endpoint.send(1, me, &[&round.to_le_bytes()]).unwrap();
+    endpoint.flush().unwrap();
+    let mut turn = 0;
+    while answered[usize::from(me)].load(Ordering::Acquire) < round {
+        let take = &mut |event: Event<'_>| {
+            let Event::Message { kind, payload, .. } = event else { panic!("rank 1 left") };
+            let round = u64::from_le_bytes(payload.try_into().unwrap());
+            answered[usize::from(kind)].store(round, Ordering::Release);
+        };
+        if endpoint.poll(take).unwrap() == 0 {
+            endpoint.idle(turn, Duration::from_secs(1));
+            turn += 1;
+        }
+    }
 }
 
 /// Whatever the turn and the limit, `idle` returns although nobody sends.
