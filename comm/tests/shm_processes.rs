@@ -1,0 +1,125 @@
+//! Ranks in processes of their own: what happens to the others when one is killed.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sys::signal::{Signal, raise};
+use scash_comm::boot::{Host, Identity, Member, Settings, vars};
+use scash_comm::conformance::SharedMemory;
+use scash_comm::shm::{ShmEndpoint, ShmOptions};
+use scash_comm::{Endpoint, Error, Event, Exchange, PutRange, SegmentId};
+use std::os::fd::BorrowedFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A process that does not outlive its test.
+struct Rank(Child);
+
+impl Drop for Rank {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts this program again as a rank that plays the test named `test`.
+fn start(host: &mut Host, rank: u32, test: &str) -> Rank {
+    let invitation = host.invite(rank).unwrap();
+    let line = std::os::fd::AsRawFd::as_raw_fd(&invitation.line);
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture"]).envs(invitation.env);
+    let keep = move || {
+        // SAFETY: the descriptor is open in the parent until the child has started.
+        let line = unsafe { BorrowedFd::borrow_raw(line) };
+        fcntl(line, FcntlArg::F_SETFD(FdFlag::empty()))?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec there is one system call.
+    unsafe { command.pre_exec(keep) };
+    Rank(command.spawn().unwrap())
+}
+
+/// How two ranks that play `test` end.
+fn play(test: &str) -> [ExitStatus; 2] {
+    let mut host = Host::new(2, Settings { threads: 1, provider: "shm".to_owned() }).unwrap();
+    let mut ranks = [0, 1].map(|rank| start(&mut host, rank, test));
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        host.turn();
+        let ends = [0, 1].map(|rank: usize| ranks[rank].0.try_wait().unwrap());
+        if let [Some(first), Some(second)] = ends {
+            return [first, second];
+        }
+        assert!(Instant::now() < deadline, "the ranks did not come to an end: {ends:?}");
+        sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_rank_killed_inside_a_get_is_reported_and_holds_nobody_up() {
+    if std::env::var_os(vars::RANK).is_some() {
+        return rank();
+    }
+    let [survivor, victim] = play("a_rank_killed_inside_a_get_is_reported_and_holds_nobody_up");
+    assert_eq!(victim.signal(), Some(Signal::SIGKILL as i32), "rank 1 was to be killed: {victim:?}");
+    assert!(survivor.success(), "rank 0 ended with {survivor:?}");
+}
+
+fn rank() {
+    let mut member = Member::from_env().unwrap();
+    member.hello(&Identity::of_this_program("test", 0).unwrap()).unwrap();
+    let endpoint = ShmEndpoint::new(&mut member, &ShmOptions::default()).unwrap();
+    let memory = SharedMemory::new(4_096).unwrap();
+    // SAFETY: no references to the memory's bytes exist; it is unmapped when the process ends.
+    let segment = unsafe { endpoint.register(&mut member, memory.segment()) }.unwrap();
+    if member.rank() == 1 {
+        let die = &mut |_| {
+            endpoint.send(0, 7, &[b"last words"]).unwrap();
+            endpoint.flush().unwrap();
+            raise(Signal::SIGKILL).unwrap();
+        };
+        endpoint.read_peer(0, segment, 0, 8, die).unwrap();
+        unreachable!("this process is dead");
+    }
+    survive(&endpoint, segment, &memory);
+    std::mem::forget(memory); // the endpoint goes first
+}
+
+fn survive(endpoint: &ShmEndpoint, segment: SegmentId, memory: &SharedMemory) {
+    let mut events = Vec::new();
+    wait(endpoint, &mut events, 1);
+    // Rank 1 says for ever that it is getting from us: the put must notice that it is dead.
+    let range = PutRange { offset: 0, len: 8, src: memory.at(0) };
+    // SAFETY: the memory stays mapped.
+    let put = unsafe { endpoint.put(1, segment, &[range]) };
+    assert!(matches!(put, Err(Error::Down { rank: 1, .. })), "{put:?}");
+    wait(endpoint, &mut events, 2);
+    assert_eq!(events, ["7 of 1: 10 bytes", "1 is down"]);
+    let refused = endpoint.send(1, 0, &[]);
+    assert!(matches!(&refused, Err(Error::Down { rank: 1, why }) if why.contains("process")), "{refused:?}");
+}
+
+/// Polls until there have been `count` events.
+fn wait(endpoint: &ShmEndpoint, events: &mut Vec<String>, count: usize) {
+    let deadline = Instant::now() + LIMIT;
+    let mut turn = 0;
+    while events.len() < count {
+        assert!(Instant::now() < deadline, "event {count} did not come: {events:?}");
+        let note = &mut |event: Event<'_>| {
+            events.push(match event {
+                Event::Message { from, kind, payload } => {
+                    format!("{kind} of {from}: {} bytes", payload.len())
+                }
+                Event::Down { rank } => format!("{rank} is down"),
+            });
+        };
+        if endpoint.poll(note).unwrap() == 0 {
+            endpoint.idle(turn, LIMIT);
+            turn += 1;
+        }
+    }
+}
