@@ -1,12 +1,25 @@
-//! The protocol under a seeded simulator. `SCASH_SEED=n cargo test -p scash-tests --test simulation -- one_seed` runs one seed, and `SCASH_TRACE=1` tells
-//! all its steps.
+//! The protocol under a seeded simulator, with random programs.
+//!
+//! `SCASH_SEED=n cargo test -p scash-tests --test simulation -- one_seed` runs one seed, and `SCASH_TRACE=1` tells all its steps.
+//! `SCASH_SEEDS=from..to` makes `random_programs_read_what_was_written` run just these seeds, however long it takes.
 
 use scash_tests::sim::random::{self, RandomProgram};
-use scash_tests::sim::report::Report;
-use scash_tests::sim::{Failure, World};
+use scash_tests::sim::report::{self, OUTPUTS, Report};
+use scash_tests::sim::{Failure, Setup, World};
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Seeds that are to pass.
+const SEEDS: u64 = 10_000;
+/// Fewer than these in the time given, and the test says nothing about the protocol.
+const FEWEST: u64 = 2_000;
+/// Time for all of them.
+const BUDGET: Duration = Duration::from_secs(55);
 
 fn run(seed: u64, trace: bool) -> Result<Report, Failure> {
-    let setup = scash_tests::sim::Setup { trace, ..random::setup(seed) };
+    let setup = Setup { trace, ..random::setup(seed) };
     World::new(setup, RandomProgram::new(&setup)).run()
 }
 
@@ -19,21 +32,90 @@ fn one_seed() {
     }
 }
 
-#[test]
-fn many_seeds() {
-    let mut failures = 0;
-    let start = std::time::Instant::now();
-    for seed in 0..1000 {
-        if let Err(failure) = run(seed, false) {
-            failures += 1;
-            if failures < 4 {
-                println!("{failure}");
-            } else {
-                println!("{}", failure.0.lines().next().unwrap());
+/// What all seeds did together.
+#[derive(Default)]
+struct Sum {
+    seeds: u64,
+    largest: u32,
+    outputs: u32,
+    checked: u64,
+    steps: u64,
+    counters: scash_proto::node::Counters,
+    failures: Vec<(u64, Failure)>,
+}
+
+impl Sum {
+    fn add(&mut self, seed: u64, outcome: Result<Report, Failure>) {
+        self.seeds += 1;
+        match outcome {
+            Ok(r) => {
+                self.largest = self.largest.max(u32::try_from(r.sent.len()).unwrap());
+                self.outputs |= r.outputs;
+                self.checked += r.checked;
+                self.steps += r.steps;
+                self.counters = report::add(self.counters, r.counters());
             }
-            if failures > 30 { break; }
+            Err(failure) => self.failures.push((seed, failure)),
         }
     }
-    println!("{:?}", start.elapsed());
-    assert_eq!(failures, 0);
+}
+
+fn run_seeds(seeds: Range<u64>, budget: Duration) -> Sum {
+    let (next, sum, start) = (AtomicU64::new(seeds.start), Mutex::new(Sum::default()), Instant::now());
+    let worker = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            let failed = sum.lock().unwrap().failures.len();
+            if seed >= seeds.end || start.elapsed() > budget || failed > 20 {
+                break;
+            }
+            let outcome = run(seed, false);
+            sum.lock().unwrap().add(seed, outcome);
+        }
+    };
+    let workers = std::thread::available_parallelism().map_or(1, |n| n.get());
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(worker);
+        }
+    });
+    sum.into_inner().unwrap()
+}
+
+fn seeds_asked_for() -> Option<Range<u64>> {
+    let text = std::env::var("SCASH_SEEDS").ok()?;
+    let (from, to) = text.split_once("..")?;
+    Some(from.parse().ok()?..to.parse().ok()?)
+}
+
+#[test]
+fn random_programs_read_what_was_written() {
+    let asked = seeds_asked_for();
+    let budget = if asked.is_some() { Duration::from_secs(100_000) } else { BUDGET };
+    let mut sum = run_seeds(asked.clone().unwrap_or(0..SEEDS), budget);
+    println!(
+        "{} seeds, up to {} ranks, {} steps, {} bytes compared; {:?}",
+        sum.seeds, sum.largest, sum.steps, sum.checked, sum.counters
+    );
+    sum.failures.sort_by_key(|f| f.0);
+    let first_lines: Vec<&str> = sum.failures.iter().filter_map(|(_, f)| f.0.lines().next()).collect();
+    if let Some((_, first)) = sum.failures.first() {
+        panic!("{first}\nall failures:\n{}", first_lines.join("\n"));
+    }
+    if asked.is_none() {
+        assert!(sum.seeds >= FEWEST, "only {} seeds in {BUDGET:?}", sum.seeds);
+        everything_occurred(&sum);
+    }
+}
+
+/// A path that no seed takes is not tested.
+fn everything_occurred(sum: &Sum) {
+    for (number, name) in OUTPUTS.iter().enumerate() {
+        // No correct program touches memory that it does not have.
+        assert!(*name == "Denied" || sum.outputs >> number & 1 == 1, "no seed made a node order {name}");
+    }
+    for (name, n) in report::by_name(sum.counters) {
+        assert!(n > 0, "no seed made a node count {name}");
+    }
+    assert!(sum.largest > 60, "the largest job had {} ranks", sum.largest);
 }

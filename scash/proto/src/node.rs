@@ -118,7 +118,8 @@ pub enum Input {
         /// Whether anything differed.
         changed: bool,
     },
-    /// A page of an [`Output::Push`] had changed, in so many pieces that they went to the sharers by message although the transfer is zero copy.
+    /// A page of an [`Output::Push`] had changed, in so many pieces that they went to the sharers by message although the transfer is zero copy. (Or
+    /// because [`Node::must_message`] said so.)
     Messaged {
         /// Which page.
         page: u32,
@@ -304,7 +305,7 @@ pub struct Counters {
     pub barriers: u64,
     /// Of these, those with a second meeting.
     pub second_meetings: u64,
-    /// Of these, those with a third one: a first touch was disputed, or a home moved.
+    /// Of these, those with a third one: a first touch was disputed, a home moved, or pages were broadcast.
     pub third_meetings: u64,
 }
 
@@ -317,6 +318,8 @@ enum Part {
     PassOn,
     /// Homes that are new have their pages.
     Settle,
+    /// Everybody has what was broadcast.
+    Close,
 }
 
 /// Where a node is.
@@ -324,7 +327,7 @@ enum Part {
 enum Phase {
     /// The application runs.
     Running,
-    /// Orders that come before the barrier's first, second or third meeting are being carried out.
+    /// Orders that come before one of the barrier's meetings are being carried out.
     Flushing(Part),
     /// Waiting for tokens and items.
     Meeting(Part),
@@ -359,6 +362,8 @@ pub struct Node {
     streams: Streams,
     wheel: Wheel,
     parcels: Parcels,
+    /// Home: pages with one of the flags `MESSAGED` and `MESSAGED_BEFORE`.
+    messaged: Vec<u32>,
     /// Pages that this rank asked to be moved.
     moves: Vec<Notice>,
     /// Pages that this rank first touched but another rank did, too, and before it in rank order.
@@ -395,6 +400,7 @@ impl Node {
             streams: Streams::new(cfg.fetch_first, cfg.fetch_most),
             wheel: Wheel::default(),
             parcels: Parcels::default(),
+            messaged: Vec::new(),
             moves: Vec::new(),
             lost: Vec::new(),
             kept: Vec::new(),

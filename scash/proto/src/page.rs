@@ -64,6 +64,10 @@ pub(crate) mod flag {
     pub(crate) const WANTED: u64 = 1 << 36;
     /// Someone else's write is known to this barrier: the copy ends with it.
     pub(crate) const STALE: u64 = 1 << 37;
+    /// Home: in this barrier its changes went to sharers by message, though others go by put.
+    pub(crate) const MESSAGED: u64 = 1 << 38;
+    /// Home: the same, in the barrier before.
+    pub(crate) const MESSAGED_BEFORE: u64 = 1 << 39;
 }
 
 const HOME_MASK: u64 = (1 << 20) - 1;
@@ -81,7 +85,7 @@ pub(crate) struct Word(pub(crate) u64);
 
 impl std::fmt::Debug for Word {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        const NAMES: [(u64, &str); 16] = [
+        const NAMES: [(u64, &str); 18] = [
             (flag::LISTED, "LISTED"),
             (flag::DIRTY, "DIRTY"),
             (flag::TWIN, "TWIN"),
@@ -98,6 +102,8 @@ impl std::fmt::Debug for Word {
             (flag::WATCHED, "WATCHED"),
             (flag::WANTED, "WANTED"),
             (flag::STALE, "STALE"),
+            (flag::MESSAGED, "MESSAGED"),
+            (flag::MESSAGED_BEFORE, "MESSAGED_BEFORE"),
         ];
         write!(f, "access {:?}", self.access())?;
         NAMES.iter().filter(|(bit, _)| self.has(*bit)).try_for_each(|(_, name)| write!(f, " {name}"))?;

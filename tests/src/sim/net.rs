@@ -1,24 +1,43 @@
 //! The network: what is on its way between ranks.
 //!
-//! One queue for each ordered pair, so a message never overtakes a put or another message of its pair; nothing is promised between
-//! pairs. Replies to gets do not pass here: a reader copies from the home's frame (see the exclusion in [`World`](super::World)).
+//! For each ordered pair one queue of puts and one of messages. A message never overtakes a put of its pair; but a put may well overtake messages, because
+//! it lands by itself while messages wait until their receiver looks. Nothing is promised between pairs. Replies to gets do not pass here: a reader copies from the home's frame (see the exclusion in [`World`](super::World)).
 
 use scash_proto::wire::Kind;
 use std::collections::{HashMap, VecDeque};
 
-/// Something on its way.
+/// Bytes on their way to a frame, as a diff.
 #[derive(Debug)]
-pub(super) enum Parcel {
-    /// Bytes for the receiver's frame, as a diff.
-    Put { page: u32, diff: Vec<u8> },
-    /// A message, encoded.
-    Message { kind: Kind, bytes: Vec<u8> },
+pub(super) struct Put {
+    pub(super) page: u32,
+    pub(super) diff: Vec<u8>,
+}
+
+/// A message on its way, encoded.
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) kind: Kind,
+    pub(super) bytes: Vec<u8>,
+    /// Puts of the pair that were issued before it.
+    behind: u64,
 }
 
 #[derive(Debug, Default)]
 struct Channel {
-    parcels: VecDeque<Parcel>,
-    puts: u32,
+    puts: VecDeque<Put>,
+    messages: VecDeque<Message>,
+    /// Puts issued so far.
+    issued: u64,
+}
+
+impl Channel {
+    fn landed(&self) -> u64 {
+        self.issued - self.puts.len() as u64
+    }
+
+    fn is_empty(&self) -> bool {
+        self.puts.is_empty() && self.messages.is_empty()
+    }
 }
 
 /// All queues that were ever used.
@@ -28,47 +47,65 @@ pub(super) struct Net {
 }
 
 impl Net {
-    /// Sends. Returns whether the queue was empty.
-    pub(super) fn send(&mut self, from: u32, to: u32, parcel: Parcel) -> bool {
+    fn open(&mut self, from: u32, to: u32) -> (&mut Channel, bool) {
         let channel = self.channels.entry((from, to)).or_default();
-        channel.puts += u32::from(matches!(parcel, Parcel::Put { .. }));
-        channel.parcels.push_back(parcel);
-        channel.parcels.len() == 1
+        let was_empty = channel.is_empty();
+        (channel, was_empty)
     }
 
-    /// What the receiver will get next.
-    pub(super) fn front(&self, from: u32, to: u32) -> Option<&Parcel> {
-        self.channels.get(&(from, to))?.parcels.front()
+    /// Issues a put. Returns whether nothing was on the way before.
+    pub(super) fn put(&mut self, from: u32, to: u32, put: Put) -> bool {
+        let (channel, was_empty) = self.open(from, to);
+        channel.puts.push_back(put);
+        channel.issued += 1;
+        was_empty
     }
 
-    /// Takes it off the queue.
-    pub(super) fn take(&mut self, from: u32, to: u32) -> Option<Parcel> {
-        let channel = self.channels.get_mut(&(from, to))?;
-        let parcel = channel.parcels.pop_front()?;
-        channel.puts -= u32::from(matches!(parcel, Parcel::Put { .. }));
-        Some(parcel)
+    /// Sends a message. Returns whether nothing was on the way before.
+    pub(super) fn send(&mut self, from: u32, to: u32, kind: Kind, bytes: Vec<u8>) -> bool {
+        let (channel, was_empty) = self.open(from, to);
+        let behind = channel.issued;
+        channel.messages.push_back(Message { kind, bytes, behind });
+        was_empty
     }
 
-    /// Whether puts of this pair have not landed yet.
-    pub(super) fn has_puts(&self, from: u32, to: u32) -> bool {
-        self.channels.get(&(from, to)).is_some_and(|c| c.puts > 0)
+    /// The put that lands next.
+    pub(super) fn next_put(&self, from: u32, to: u32) -> Option<&Put> {
+        self.channels.get(&(from, to))?.puts.front()
+    }
+
+    /// The message that arrives next, if no put is in front of it.
+    pub(super) fn next_message(&self, from: u32, to: u32) -> Option<&Message> {
+        let channel = self.channels.get(&(from, to))?;
+        channel.messages.front().filter(|m| m.behind <= channel.landed())
+    }
+
+    /// Takes the put that lands next off its queue.
+    pub(super) fn take_put(&mut self, from: u32, to: u32) -> Option<Put> {
+        self.channels.get_mut(&(from, to))?.puts.pop_front()
+    }
+
+    /// Takes the message that arrives next off its queue.
+    pub(super) fn take_message(&mut self, from: u32, to: u32) -> Option<Message> {
+        self.next_message(from, to)?;
+        self.channels.get_mut(&(from, to))?.messages.pop_front()
+    }
+
+    /// Whether nothing is on the way between a pair.
+    pub(super) fn is_empty(&self, from: u32, to: u32) -> bool {
+        self.channels.get(&(from, to)).is_none_or(Channel::is_empty)
     }
 
     /// What is on the way, for a dump.
     pub(super) fn describe(&self) -> String {
-        let mut waiting: Vec<_> = self.channels.iter().filter(|(_, c)| !c.parcels.is_empty()).collect();
+        let mut waiting: Vec<_> = self.channels.iter().filter(|(_, c)| !c.is_empty()).collect();
         waiting.sort_unstable_by_key(|(pair, _)| **pair);
         let line = |(&(from, to), c): (&(u32, u32), &Channel)| {
-            let what: Vec<String> = c.parcels.iter().map(describe).collect();
+            let puts = c.puts.iter().map(|p| format!("put of page {} ({} bytes)", p.page, p.diff.len()));
+            let messages = c.messages.iter().map(|m| format!("{:?} ({} bytes)", m.kind, m.bytes.len()));
+            let what: Vec<String> = puts.chain(messages).collect();
             format!("  {from} -> {to}: {}\n", what.join(", "))
         };
         waiting.into_iter().map(line).collect()
-    }
-}
-
-fn describe(parcel: &Parcel) -> String {
-    match parcel {
-        Parcel::Put { page, diff } => format!("put of page {page} ({} bytes)", diff.len()),
-        Parcel::Message { kind, bytes } => format!("{kind:?} ({} bytes)", bytes.len()),
     }
 }

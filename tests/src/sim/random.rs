@@ -28,6 +28,7 @@ pub fn setup(seed: u64) -> Setup {
         seed,
         puts_at_once: rng.chance(50),
         transfer: if rng.chance(70) { Transfer::ZeroCopy } else { Transfer::Message },
+        messaged: rng.pick(&[0, 0, 50]),
         fetch_first,
         fetch_most: fetch_first + rng.below(16),
         predict: rng.chance(80),
@@ -196,7 +197,9 @@ impl RandomProgram {
             placement: match rng.below(8) {
                 0..4 => Placement::FirstTouch,
                 4 | 5 => Placement::Block,
-                6 => Placement::Cyclic { pages: NonZeroU32::new(rng.between(1, 3)).unwrap_or(NonZeroU32::MIN) },
+                6 => {
+                    Placement::Cyclic { pages: NonZeroU32::new(rng.between(1, 3)).unwrap_or(NonZeroU32::MIN) }
+                }
                 _ => Placement::Rank(rng.below(self.size)),
             },
             protocol: rng.pick(&[

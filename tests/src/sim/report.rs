@@ -118,9 +118,29 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
 
 /// Names of the kinds of outputs, by number.
 pub const OUTPUTS: [&str; 23] = [
-    "MapZero", "Get", "Map", "Protect", "Unmap", "Discard", "Twin", "DropTwin", "Wait", "Denied", "Diff",
-    "DiffZero", "Push", "PushWhole", "Hand", "PutDiff", "Refresh", "Control", "Token", "Flushed", "Done",
-    "PutPages", "Parcel",
+    "MapZero",
+    "Get",
+    "Map",
+    "Protect",
+    "Unmap",
+    "Discard",
+    "Twin",
+    "DropTwin",
+    "Wait",
+    "Denied",
+    "Diff",
+    "DiffZero",
+    "Push",
+    "PushWhole",
+    "Hand",
+    "PutDiff",
+    "Refresh",
+    "Control",
+    "Token",
+    "Flushed",
+    "Done",
+    "PutPages",
+    "Parcel",
 ];
 
 /// The number of an output's kind in [`OUTPUTS`].
@@ -150,4 +170,24 @@ pub fn output_number(output: &Output) -> usize {
         Output::PutPages { .. } => 21,
         Output::Parcel { .. } => 22,
     }
+}
+
+/// Counters with their names.
+pub fn by_name(c: Counters) -> [(&'static str, u64); 14] {
+    [
+        ("read_faults", c.read_faults),
+        ("write_faults", c.write_faults),
+        ("first_touches", c.first_touches),
+        ("fetched", c.fetched),
+        ("prefetched", c.prefetched),
+        ("predicted", c.predicted),
+        ("avoided", c.avoided),
+        ("twins", c.twins),
+        ("diffs", c.diffs),
+        ("updates", c.updates),
+        ("invalidated", c.invalidated),
+        ("barriers", c.barriers),
+        ("second_meetings", c.second_meetings),
+        ("third_meetings", c.third_meetings),
+    ]
 }

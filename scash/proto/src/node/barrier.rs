@@ -9,7 +9,8 @@
 //! 3. If nobody wrote away from home (and no first touch was disputed, no home moves): **done**, after one meeting.
 //! 4. Otherwise homes **pass on** the pages that others wrote, whole: everybody is in the barrier now, so nobody is disturbed. Then a **second meeting**.
 //! 5. Where a first touch was disputed or a home moves, pages come to their homes only now, so nobody may fetch them before a **third meeting**.
-//! 6. **End**: leases end, stale copies are taken out of view, written pages are protected again (all by range), subscriptions take effect.
+//! 6. A broadcast takes a last meeting of its own: see [`broadcast`](super::broadcast).
+//! 7. **End**: leases end, stale copies are taken out of view, written pages are protected again (all by range), subscriptions take effect.
 //!
 //! A peer is at most one meeting ahead, so what arrives early is kept in one of two slots, by the parity of the meeting's number.
 //!
@@ -243,12 +244,14 @@ impl Node {
         }
         match part {
             Part::Flush => self.met_first(),
-            Part::PassOn if self.settling => {
-                self.counters.third_meetings += 1;
-                self.next_part(Part::Settle);
-            }
-            Part::PassOn | Part::Settle => self.end(),
+            Part::PassOn if self.settling => self.next_part(Part::Settle),
+            Part::PassOn | Part::Settle if self.is_broadcast() => self.next_part(Part::Close),
+            Part::PassOn | Part::Settle | Part::Close => self.end(),
         }
+    }
+
+    fn is_broadcast(&self) -> bool {
+        matches!(self.collective, Collective::Broadcast(_))
     }
 
     /// The first meeting is over: passes on what others wrote here, or ends the barrier.
@@ -257,7 +260,7 @@ impl Node {
         let away = self.now.away;
         let merged = std::mem::take(&mut self.slot().merged);
         self.settling = self.settle(&notices);
-        if !(away || self.settling || matches!(self.collective, Collective::Broadcast(_))) {
+        if !(away || self.settling || self.is_broadcast()) {
             self.end();
             return;
         }
@@ -278,10 +281,13 @@ impl Node {
     fn next_part(&mut self, part: Part) {
         self.close_slot();
         self.phase = Phase::Flushing(part);
-        // In the last part: pages that come to new homes must be there first.
-        if self.settling == (part == Part::Settle) {
+        // Pages that come to new homes must be there before they are broadcast.
+        let last = if self.settling { Part::Settle } else { Part::PassOn };
+        if part == last {
             self.begin_broadcast();
         }
+        self.counters.third_meetings +=
+            u64::from(part == Part::Settle || part == Part::Close && !self.settling);
         self.out.push_back(Output::Flushed);
     }
 
@@ -356,6 +362,7 @@ impl Node {
         protect.sort_unstable();
         runs(&protect, |p| self.out.push_back(Output::Protect(p, Access::Read)));
         self.end_broadcast();
+        self.forget_messages();
         self.interval = self.interval.wrapping_add(1);
         self.counters.barriers += 1;
         self.counters.avoided += self.untracked;

@@ -1,8 +1,11 @@
 //! Broadcast: pages are brought to all ranks, from each page's home down a binomial tree.
 //!
-//! A broadcast is a barrier of two meetings at least. After the first one every home has all that was written; before the last one each home sends its
+//! A broadcast is a barrier of three meetings at least. After the first one every home has all that was written; before the last but one each home sends its
 //! pages of the range to its children in the tree that is rooted at it, and each rank that got them passes them on. In the tree of home h,
 //! rank r has number v = (r − h) mod n, and its children are v + 2ᵏ for all 2ᵏ > v: so nobody sends more than log₂ n times.
+//!
+//! The last meeting keeps homes in the barrier until every rank has its pages. Otherwise a home could go on, change a page, and bring the change to a
+//! sharer that the old page, sent by way of other ranks, has yet to reach.
 //!
 //! How many parcels a rank is to get is not announced: it is the number of other ranks that are homes of pages of the range, which all ranks know alike.
 

@@ -54,9 +54,37 @@ impl Node {
             }
         }
         if changed {
+            if by == Transfer::Message && self.cfg.transfer == Transfer::ZeroCopy {
+                self.table.update(page, |w| w.set(flag::MESSAGED));
+                self.messaged.push(page);
+            }
             self.count_updates(page, None, by);
             self.tell_stale(page, None);
         }
+    }
+
+    /// Whether the changes of a page that [`Output::Push`] finds have to go by message: because they did so in the last barrier, in which some
+    /// sharer may still be. A put would be in its frame before the older message is taken, which would then undo it. (That all have come to
+    /// *this* barrier by the next one is sure.)
+    pub fn must_message(&self, page: u32) -> bool {
+        self.table.get(page).has(flag::MESSAGED_BEFORE)
+    }
+
+    /// The barrier ends, and with it what was said of the one before.
+    pub(super) fn forget_messages(&mut self) {
+        let table = &mut self.table;
+        self.messaged.sort_unstable();
+        self.messaged.dedup();
+        self.messaged.retain(|&page| {
+            let mut word = table.get(page);
+            let now = word.has(flag::MESSAGED);
+            word.clear(flag::MESSAGED | flag::MESSAGED_BEFORE);
+            if now {
+                word.set(flag::MESSAGED_BEFORE);
+            }
+            table.put(page, word);
+            now
+        });
     }
 
     /// Notes that the changes of a page are brought to its sharers.

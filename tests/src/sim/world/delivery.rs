@@ -1,39 +1,42 @@
 //! What the network brings to a rank.
 
-use super::{Result, Step, World};
-use crate::sim::net::Parcel;
+use super::{Result, Step, World, number};
 use crate::sim::program::Program;
 use scash_proto::wire::{self, Control, Kind, PageBatch, Token};
 use scash_proto::{Input, Rank};
 
 impl<P: Program> World<P> {
-    /// Whether the next parcel of a pair may arrive now.
-    pub(super) fn may_arrive(&self, from: usize, to: usize) -> bool {
-        match self.net.front(number(from), number(to)) {
-            Some(Parcel::Put { page, .. }) => self.may_land(to, *page),
-            Some(Parcel::Message { kind: Kind::Update, bytes }) => {
-                let pages = PageBatch::read(bytes).into_iter().flat_map(|(_, pages)| pages.flatten());
-                pages.into_iter().all(|(page, _)| self.may_land(to, page))
-            }
-            _ => true,
-        }
+    /// Whether the next put of a pair may land now.
+    pub(super) fn may_land_next(&self, from: usize, to: usize) -> bool {
+        self.net.next_put(number(from), number(to)).is_some_and(|put| self.may_land(to, put.page))
     }
 
-    /// Delivers the next parcel of a pair.
+    /// Whether the next message of a pair may arrive now. Updates wait for gets of their pages.
+    pub(super) fn may_arrive(&self, from: usize, to: usize) -> bool {
+        let Some(message) = self.net.next_message(number(from), number(to)) else { return false };
+        if message.kind != Kind::Update {
+            return true;
+        }
+        let mut pages = PageBatch::read(&message.bytes).into_iter().flat_map(|(_, pages)| pages.flatten());
+        pages.all(|(page, _)| self.may_land(to, page))
+    }
+
+    /// Delivers the next put or message of a pair.
     pub(super) fn step_channel(&mut self, from: usize, to: usize) -> Result<Step> {
-        if !self.may_arrive(from, to) {
+        let put = self.may_land_next(from, to);
+        let message = self.may_arrive(from, to);
+        if !put && !message {
             return Ok(Step::Blocked);
         }
-        match self.net.take(number(from), number(to)) {
-            Some(Parcel::Put { page, diff }) => self.land(from, to, page, &diff)?,
-            Some(Parcel::Message { kind, bytes }) => {
-                self.trace(|| format!("{kind:?} from rank {from} arrives at rank {to}"));
-                self.receive(from, to, kind, &bytes)?;
+        if put && (!message || self.rng.chance(50)) {
+            if let Some(put) = self.net.take_put(number(from), number(to)) {
+                self.land(from, to, put.page, &put.diff)?;
             }
-            None => {}
+        } else if let Some(message) = self.net.take_message(number(from), number(to)) {
+            self.trace(|| format!("{:?} from rank {from} arrives at rank {to}", message.kind));
+            self.receive(from, to, message.kind, &message.bytes)?;
         }
-        let more = self.net.front(number(from), number(to)).is_some();
-        Ok(if more { Step::Moved } else { Step::Idle })
+        Ok(if self.net.is_empty(number(from), number(to)) { Step::Idle } else { Step::Moved })
     }
 
     fn receive(&mut self, from: usize, to: usize, kind: Kind, bytes: &[u8]) -> Result<()> {
@@ -71,8 +74,4 @@ impl<P: Program> World<P> {
         self.schedule_driver(to);
         Ok(())
     }
-}
-
-fn number(rank: usize) -> u32 {
-    u32::try_from(rank).unwrap_or(u32::MAX)
 }

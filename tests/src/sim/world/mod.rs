@@ -5,7 +5,7 @@ mod orders;
 mod thread;
 
 use super::frame::Frames;
-use super::net::{Net, Parcel};
+use super::net::{Net, Put};
 use super::program::{Interval, Program};
 use super::report::{self, Report};
 use super::rng::{Rng, mix};
@@ -35,6 +35,8 @@ pub struct Setup {
     pub fetch_first: u32,
     /// See [`Config::fetch_most`].
     pub fetch_most: u32,
+    /// How often, in a hundred, a page's changes go by message although the transfer is zero copy.
+    pub messaged: u32,
     /// See [`Config::predict`].
     pub predict: bool,
     /// Whether a put waits for a get of the same page by the rank it goes to. Only to show that it must.
@@ -56,6 +58,7 @@ impl Setup {
             pages,
             puts_at_once: true,
             transfer: Transfer::ZeroCopy,
+            messaged: 0,
             fetch_first: 1,
             fetch_most: 64,
             predict: true,
@@ -237,7 +240,7 @@ impl<P: Program> World<P> {
                 Some(&(to, page, _)) => self.may_land(to as usize, page),
                 None => true,
             },
-            Task::Channel(from, to) => self.may_arrive(from, to),
+            Task::Channel(from, to) => self.may_land_next(from, to) || self.may_arrive(from, to),
         }
     }
 
@@ -304,7 +307,9 @@ impl<P: Program> World<P> {
         let interval = self.ranks[from].interval;
         self.report.period(interval).traffic.message(kind, bytes.len());
         self.trace(|| format!("rank {from} sends {kind:?} ({} bytes) to {to}", bytes.len()));
-        self.dispatch(from, to.0, Parcel::Message { kind, bytes });
+        if self.net.send(number(from), to.0, kind, bytes) {
+            self.tasks.push(Task::Channel(from, to.0 as usize));
+        }
     }
 
     /// Brings bytes to a peer's frame: over the network, or by the driver as soon as it may.
@@ -317,13 +322,7 @@ impl<P: Program> World<P> {
         if self.setup.puts_at_once {
             self.ranks[from].puts.push_back((to, page, diff));
             self.schedule_driver(from);
-        } else {
-            self.dispatch(from, to, Parcel::Put { page, diff });
-        }
-    }
-
-    fn dispatch(&mut self, from: usize, to: u32, parcel: Parcel) {
-        if self.net.send(u32::try_from(from).unwrap_or(u32::MAX), to, parcel) {
+        } else if self.net.put(number(from), to, Put { page, diff }) {
             self.tasks.push(Task::Channel(from, to as usize));
         }
     }
@@ -359,7 +358,11 @@ impl<P: Program> World<P> {
             .into_iter()
             .map(|r| {
                 let (node, frames) = (&self.ranks[r].node, &self.ranks[r].frames);
-                format!("  rank {r} on page {page}: {} (in force: {:?})\n", node.describe(page), frames.rights(page))
+                format!(
+                    "  rank {r} on page {page}: {} (in force: {:?})\n",
+                    node.describe(page),
+                    frames.rights(page)
+                )
             })
             .collect();
         self.failure(&format!("{what}\n{}", words.concat()))
@@ -382,4 +385,8 @@ impl<P: Program> World<P> {
             None => Ok(()),
         }
     }
+}
+
+fn number(rank: usize) -> u32 {
+    u32::try_from(rank).unwrap_or(u32::MAX)
 }

@@ -61,7 +61,7 @@ impl<P: Program> World<P> {
             Output::Push(page) => self.push(rank, page)?,
             Output::PushWhole { page, except } => {
                 let whole = me.frames.whole(page);
-                self.bring_to_sharers(rank, page, except, &whole);
+                self.bring_to_sharers(rank, page, except, &whole, self.setup.transfer);
             }
             Output::Hand { page, to } => {
                 let whole = me.frames.whole(page);
@@ -110,18 +110,33 @@ impl<P: Program> World<P> {
         let Some(diff) = self.ranks[rank].frames.diff(page) else {
             return Err(self.failure_about("a comparison without a twin", rank, page));
         };
-        if !diff.is_empty() {
-            self.bring_to_sharers(rank, page, None, &diff);
-            self.ranks[rank].frames.make_twin(page);
+        if diff.is_empty() {
+            return self.tell(rank, Input::Compared { page, changed: false });
         }
-        self.tell(rank, Input::Compared { page, changed: !diff.is_empty() })
+        let messaged = self.setup.transfer == Transfer::ZeroCopy
+            && (self.ranks[rank].node.must_message(page) || self.rng.chance(self.setup.messaged));
+        let transfer = if messaged { Transfer::Message } else { self.setup.transfer };
+        self.bring_to_sharers(rank, page, None, &diff, transfer);
+        self.ranks[rank].frames.make_twin(page);
+        self.tell(
+            rank,
+            if messaged { Input::Messaged { page } } else { Input::Compared { page, changed: true } },
+        )
     }
 
-    fn bring_to_sharers(&mut self, rank: usize, page: u32, except: Option<Rank>, diff: &[u8]) {
+    /// Brings bytes to all sharers of a page but one.
+    fn bring_to_sharers(
+        &mut self,
+        rank: usize,
+        page: u32,
+        except: Option<Rank>,
+        diff: &[u8],
+        transfer: Transfer,
+    ) {
         let sharers = self.ranks[rank].node.update_sharers(page);
         let sharers: Vec<Rank> = sharers.filter(|&r| Some(r) != except).collect();
         for to in sharers {
-            match self.setup.transfer {
+            match transfer {
                 Transfer::ZeroCopy => self.put(rank, to.0, page, diff.to_vec()),
                 Transfer::Message => self.add_to_batch(rank, Kind::Update, to, page, diff),
             }

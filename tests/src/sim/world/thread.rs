@@ -1,6 +1,6 @@
 //! Application threads: accesses, the faults they take, and calls.
 
-use super::{Result, Step, World};
+use super::{Result, Step, World, number};
 use crate::sim::program::{Op, Program, Span};
 use crate::sim::report::output_number;
 use scash_proto::diff::PageBytes;
@@ -65,8 +65,7 @@ impl<P: Program> World<P> {
     }
 
     fn have_landed(&self, rank: usize, to: u32) -> bool {
-        let from = u32::try_from(rank).unwrap_or(u32::MAX);
-        self.ranks[rank].puts.is_empty() && !self.net.has_puts(from, to)
+        self.ranks[rank].puts.is_empty() && self.net.next_put(number(rank), to).is_none()
     }
 
     pub(super) fn step_thread(&mut self, rank: usize, t: usize) -> Result<Step> {
