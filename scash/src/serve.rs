@@ -41,10 +41,8 @@ pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access) -> Result<Verdic
     let house = &runtime.house;
     let mut core = lock(&runtime.core);
     if core.node.access(page) >= want {
-        // Another thread was faster, or the system had taken the page out of memory.
-        let access = core.node.access(page);
-        drop(core);
-        house.restore(page, access)?;
+        // Another thread was faster, or the system had taken the page out of memory. Under the lock, lest a barrier takes the page meanwhile.
+        house.restore(page, core.node.access(page))?;
         return Ok(Verdict::Served);
     }
     while core.node.access(page) < want {
