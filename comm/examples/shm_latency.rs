@@ -1,5 +1,5 @@
-//! Measures the `shm` provider between two threads, each a rank on a core of its own:
-//! `cargo run --release -p scash-comm --example shm_latency`. Prints microseconds, the least and the median of 200 batches.
+//! Measures the `shm` provider between two threads, each a rank on a core of its own: `cargo run --release -p
+//! scash-comm --example shm_latency`. Prints microseconds, the least and the median of 200 batches.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
@@ -34,7 +34,8 @@ fn main() {
             pin(scash_comm::Exchange::rank(&exchange) as usize);
             let endpoint = ShmEndpoint::new(&mut exchange, &ShmOptions::default()).unwrap();
             let memory = SharedMemory::new(PAGES * PAGE).unwrap();
-            // SAFETY: the endpoint is dropped before the memory (order of declaration), of which nobody has references to bytes.
+            // SAFETY: the endpoint is dropped before the memory (order of declaration), of which nobody has
+            // references to bytes.
             let segment = unsafe { endpoint.register(&mut exchange, memory.segment()) }.unwrap();
             Rank { endpoint, memory, segment, meeting }.measure();
         })

@@ -1,4 +1,5 @@
-//! An [`Exchange`] among the threads of one process: the table in memory that tests and benchmarks start their ranks with.
+//! An [`Exchange`] among the threads of one process: the table in memory that tests and benchmarks start their ranks
+//! with.
 //!
 //! Every rank puts its contribution into its slot; the last one to arrive turns the slots into the round's table, and
 //! every rank takes a copy. A round cannot start before all ranks have taken the last one's table, because a rank

@@ -1,5 +1,5 @@
-//! The two lock-free words of the `shm` provider under loom, which tries every order of events and every value that the
-//! memory model allows to be read. The modules are the provider's own files; only their atomics are loom's.
+//! The two lock-free words of the `shm` provider under loom, which tries every order of events and every value that
+//! the memory model allows to be read. The modules are the provider's own files; only their atomics are loom's.
 
 #![allow(clippy::unwrap_used, reason = "a model fails by panicking")]
 

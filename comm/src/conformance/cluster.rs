@@ -87,7 +87,8 @@ impl Rank {
     pub(super) fn register(&mut self, len: usize) -> (SegmentId, Arc<SharedMemory>) {
         let memory = Arc::new(SharedMemory::new(len).unwrap());
         self.memory.push(Arc::clone(&memory));
-        // SAFETY: `self.memory` keeps the mapping until the endpoint is gone, and `SharedMemory` gives no references to bytes.
+        // SAFETY: `self.memory` keeps the mapping until the endpoint is gone, and `SharedMemory` gives no references
+        // to bytes.
         let id = unsafe { self.endpoint.register(&mut self.exchange, memory.segment()) }.unwrap();
         (id, memory)
     }

@@ -1,18 +1,20 @@
 //! The conformance suite: what every provider must do, written once against [`Endpoint`].
 //!
-//! Each test is a function that takes a [`Factory`] and plays a small job with it: *n* ranks as *n* threads, each with
-//! an endpoint. A test passes by returning and fails by panicking. A job that is not over after a few minutes fails
-//! with a message instead of hanging. [`conformance_tests!`](crate::conformance_tests) turns the whole suite into
-//! `#[test]` functions:
+//! Each test is a function that takes a [`Factory`] and plays a small job with it: *n* ranks as *n* threads, each
+//! with an endpoint. A test passes by returning and fails by panicking. A job that is not over after a few minutes
+//! fails with a message instead of hanging. [`conformance_tests!`](crate::conformance_tests) turns the whole suite
+//! into `#[test]` functions:
 //!
 //! ```ignore
 //! scash_comm::conformance_tests!(|exchange: &mut dyn Exchange| Ok(Arc::new(MyEndpoint::new(exchange)?) as Arc<dyn Endpoint>));
 //! ```
 //!
 //! What the suite takes for granted beyond the guarantees in the crate's documentation:
-//! - Dropping an endpoint means that its rank **leaves**. What it had flushed before is still delivered; then each peer
-//!   gets [`Event::Down`](crate::Event::Down) once, and calls that need the rank give [`Error::Down`](crate::Error::Down).
-//! - A rank, segment or range that does not exist gives [`Error::Invalid`](crate::Error::Invalid) and nothing is moved.
+//! - Dropping an endpoint means that its rank **leaves**. What it had flushed before is still delivered; then each
+//!   peer gets [`Event::Down`](crate::Event::Down) once, and calls that need the rank give
+//!   [`Error::Down`](crate::Error::Down).
+//! - A rank, segment or range that does not exist gives [`Error::Invalid`](crate::Error::Invalid) and nothing is
+//!   moved.
 
 // The suite's panics are its verdicts.
 #![allow(clippy::unwrap_used)]
@@ -48,10 +50,9 @@ where
     }
 }
 
-/// Makes one `#[test]` of every test of the suite. The argument is an expression for a [`Factory`](conformance::Factory),
-/// evaluated once in each test.
-///
-/// [`Factory`]: crate::conformance::Factory
+/// Makes one `#[test]` of every test of the suite. The argument is an expression for a
+/// [`Factory`](crate::conformance::Factory), evaluated once in each test. After a semicolon, names of tests choose
+/// some.
 #[macro_export]
 macro_rules! conformance_tests {
     ($factory:expr) => {
@@ -67,6 +68,7 @@ macro_rules! conformance_tests {
             puts_and_gets_of_every_size_move_the_right_bytes
             scattered_ranges_land_where_they_belong
             a_rank_puts_to_and_gets_from_itself
+            a_masked_put_writes_the_bytes_of_its_masks_and_no_other
             segments_are_kept_apart
             a_message_never_overtakes_a_put
             fence_returns_when_earlier_puts_are_in_place

@@ -87,6 +87,40 @@ pub fn a_rank_puts_to_and_gets_from_itself(factory: impl Factory) {
     });
 }
 
+/// Where masked puts are done at all, they write exactly what their masks say.
+pub fn a_masked_put_writes_the_bytes_of_its_masks_and_no_other(factory: impl Factory) {
+    const LINES: usize = 300;
+    const AT: usize = 128;
+    cluster(2, factory, |rank| {
+        let (segment, memory) = rank.register((LINES + 4) * 64);
+        memory.write(0, &[0x77; (LINES + 4) * 64]);
+        rank.meet();
+        let mut random = Random(11);
+        let bytes = pattern(5, LINES * 64);
+        let mask = |i: usize| [u64::MAX, 0, 1, 1 << 63][i % 4];
+        let masks: Vec<u64> =
+            (0..LINES).map(|i| if i < 8 { mask(i) } else { random.next() & random.next() }).collect();
+        if rank.rank() == 0 {
+            let put = |offset: usize, masks: &[u64]| {
+                // SAFETY: there are 64 bytes for each mask, which stay until after the flush.
+                unsafe { rank.endpoint.put_masked(1, segment, offset as u64, bytes.as_ptr(), masks) }
+            };
+            let done = put(AT, &masks).unwrap();
+            assert!(!done || put(AT * 3, &masks).is_err(), "the last masks are beyond the end");
+            rank.send(1, 0, &[u8::from(done)]);
+            rank.flush();
+        } else if rank.receive().payload == [1] {
+            let expected = |i: usize| if masks[i / 64] >> (i % 64) & 1 == 1 { bytes[i] } else { 0x77 };
+            let seen = memory.read(0, (LINES + 4) * 64);
+            assert!(
+                (0..LINES * 64).all(|i| seen[AT + i] == expected(i)),
+                "bytes of the masks are missing, or others were written"
+            );
+            assert!(seen[..AT].iter().chain(&seen[AT + LINES * 64..]).all(|&byte| byte == 0x77));
+        }
+    });
+}
+
 /// Three segments of different lengths, registered one after the other.
 pub fn segments_are_kept_apart(factory: impl Factory) {
     cluster(3, factory, |rank| {
@@ -130,7 +164,8 @@ pub fn a_message_never_overtakes_a_put(factory: impl Factory) {
     });
 }
 
-/// The peer's application does nothing but look at its memory once it is told, by other means, that the fence is over.
+/// The peer's application does nothing but look at its memory once it is told, by other means, that the fence is
+/// over.
 pub fn fence_returns_when_earlier_puts_are_in_place(factory: impl Factory) {
     cluster(2, factory, |rank| {
         let (segment, memory) = rank.register(1 << 20);
@@ -170,8 +205,9 @@ pub fn a_get_needs_no_help_from_its_targets_application(factory: impl Factory) {
     });
 }
 
-/// Guarantee 2. Rank 1 counts up a block of words in its memory and puts each count into rank 0's copy, whose threads fetch the same block
-/// into the same place all the time. After the message that follows count k, no word of the copy may ever show less.
+/// Guarantee 2. Rank 1 counts up a block of words in its memory and puts each count into rank 0's copy, whose threads
+/// fetch the same block into the same place all the time. After the message that follows count k, no word of the copy
+/// may ever show less.
 pub fn a_get_never_undoes_a_newer_put(factory: impl Factory) {
     const COUNTS: u64 = 3_000;
     const WORDS: usize = 128;
@@ -212,8 +248,8 @@ pub fn a_get_never_undoes_a_newer_put(factory: impl Factory) {
     });
 }
 
-/// Fetches rank 1's memory into our own over and over: with pauses between reading and storing where we do the copying, to give a put the chance
-/// to come between.
+/// Fetches rank 1's memory into our own over and over: with pauses between reading and storing where we do the
+/// copying, to give a put the chance to come between.
 fn get_until(over: &AtomicBool, endpoint: &dyn Endpoint, segment: SegmentId, memory: &SharedMemory) {
     let len = memory.segment().len;
     while !over.load(Ordering::Relaxed) {
@@ -229,7 +265,8 @@ fn get_until(over: &AtomicBool, endpoint: &dyn Endpoint, segment: SegmentId, mem
         });
         if !direct.unwrap() {
             let range = GetRange { offset: 0, len, dst: memory.at(0) };
-            // SAFETY: the memory is mapped; the threads that get into it at the same time store bytes of the same source.
+            // SAFETY: the memory is mapped; the threads that get into it at the same time store bytes of the same
+            // source.
             unsafe { endpoint.get(1, segment, &[range]) }.unwrap();
         }
         thread::yield_now();

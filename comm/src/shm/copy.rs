@@ -1,15 +1,17 @@
 //! Copies to and from memory that another process may be writing.
 //!
-//! **Invariant:** shared bytes are touched by these copies and by atomics, nowhere else; no Rust reference to them exists.
+//! **Invariant:** shared bytes are touched by these copies and by atomics, nowhere else; no Rust reference to them
+//! exists.
 
 use std::ptr;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 /// Copies `len` bytes, of which either side (or both) may be shared with other processes.
 ///
-/// The bytes may change while they are copied: the result is then any mixture of old and new bytes. What must not happen
-/// is that the compiler, believing that nobody else writes, reads the source a second time instead of the copy, or moves the copy across the atomics
-/// around it. The two fences forbid that (they cost no instruction): beyond each the compiler must assume that the memory has changed.
+/// The bytes may change while they are copied: the result is then any mixture of old and new bytes. What must not
+/// happen is that the compiler, believing that nobody else writes, reads the source a second time instead of the
+/// copy, or moves the copy across the atomics around it. The two fences forbid that (they cost no instruction):
+/// beyond each the compiler must assume that the memory has changed.
 ///
 /// # Safety
 /// `src` is readable and `dst` writable for `len` bytes.

@@ -179,7 +179,8 @@ impl Endpoint for ShmEndpoint {
     }
 
     fn fence(&self, to: u32) -> Result<()> {
-        // Puts are copies: they are where they belong when `put` returns, for every thread that this one tells about it.
+        // Puts are copies: they are where they belong when `put` returns, for every thread that this one tells about
+        // it.
         self.peers.alive(to)?;
         fence(Ordering::SeqCst);
         Ok(())
@@ -202,7 +203,8 @@ impl Endpoint for ShmEndpoint {
 }
 
 impl Drop for ShmEndpoint {
-    /// Leaves: hands over what is still in the backlogs as far as the peers make room, says so, and wakes those who may wait for this rank.
+    /// Leaves: hands over what is still in the backlogs as far as the peers make room, says so, and wakes those who
+    /// may wait for this rank.
     fn drop(&mut self) {
         let deadline = Instant::now() + LINGER;
         while self.backlogs.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {

@@ -1,6 +1,7 @@
 //! An inbox: the memory of one rank that its peers write messages into.
 //!
-//! Every rank makes one and maps all. Layout, each word on cache lines of its own (128 bytes: processors fetch lines in pairs):
+//! Every rank makes one and maps all. Layout, each word on cache lines of its own (128 bytes: processors fetch lines
+//! in pairs):
 //!
 //! ```text
 //!     0          bell                       who sleeps here, who has left   (see `bell`)
@@ -109,7 +110,8 @@ impl Inbox {
 
     /// The word of the owner's bell, to sleep on.
     pub(super) fn bell_word(&self) -> &AtomicU32 {
-        // SAFETY: offset 0 is inside, aligned (mappings start at a page), and used as this atomic by every rank; `self` keeps it mapped.
+        // SAFETY: offset 0 is inside, aligned (mappings start at a page), and used as this atomic by every rank;
+        // `self` keeps it mapped.
         unsafe { AtomicU32::from_ptr(self.map.base().cast()) }
     }
 
@@ -139,7 +141,8 @@ impl Inbox {
         assert!(at + LINE <= self.map.len() && at.is_multiple_of(LINE));
         // SAFETY: inside the mapping (checked above).
         let word = unsafe { self.map.base().add(at) };
-        // SAFETY: aligned (checked above; mappings start at a page) and used as this atomic by every rank; `self` keeps it mapped.
+        // SAFETY: aligned (checked above; mappings start at a page) and used as this atomic by every rank; `self`
+        // keeps it mapped.
         unsafe { AtomicU64::from_ptr(word.cast()) }
     }
 }

@@ -1,4 +1,5 @@
-//! The intake: takes frames out of this rank's rings, puts messages together again, and hands them to the caller's sink.
+//! The intake: takes frames out of this rank's rings, puts messages together again, and hands them to the caller's
+//! sink.
 
 use super::inbox::Inbox;
 use super::outbox::{MAX_MESSAGE, TOTAL};
@@ -9,7 +10,8 @@ use std::sync::Arc;
 
 /// Frames that are taken from one ring before the next one has its turn.
 const BURST: usize = 32;
-/// Polls in which a rank that is gone is still heard. One that is dead has said less; one that only was declared dead could go on for ever.
+/// Polls in which a rank that is gone is still heard. One that is dead has said less; one that only was declared dead
+/// could go on for ever.
 const LAST_WORDS: usize = 1 << 16;
 /// Capacity that a buffer for long messages keeps between messages.
 const KEPT: usize = 1 << 20;
@@ -122,7 +124,8 @@ impl Line {
         Ok(true)
     }
 
-    /// Adds a frame to the message that is coming in several. Memory grows with what arrives, not with what is announced.
+    /// Adds a frame to the message that is coming in several. Memory grows with what arrives, not with what is
+    /// announced.
     fn gather(&mut self, frame: Frame) -> Checked<()> {
         if (frame.part == Part::First) != (self.expected == 0) {
             return Err("the frames of a message are out of order".to_owned());

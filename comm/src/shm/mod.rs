@@ -1,19 +1,32 @@
 //! The provider for ranks of one host: shared memory, without system calls while nobody sleeps.
 //!
-//! Every rank makes an [inbox](inbox) in a memfd and maps everybody's. A **message** is written into the
-//! [ring](ring) that the sender has in the receiver's inbox. **Put** and **get** are copies to and from the peer's [registered memory](segments), which is mapped
-//! here as well; two ranks' puts and gets are kept apart by a [window](window). A rank with nothing to do [spins, then sleeps](patience), and its [bell](bell) says so.
-//! What is known of the [peers](peers) decides whether a call fails with [`Error::Down`].
+//! Every rank makes an inbox in a memfd and maps everybody's. A **message** is written into the ring that its sender
+//! has in the receiver's inbox. **Put** and **get** are copies to and from the peer's registered memory, which is
+//! mapped here as well; a pair's puts and gets are kept apart by a window. A rank with nothing to do spins, then
+//! sleeps, and its bell says so. What is known of the peers decides whether a call fails with
+//! [`Error::Down`](crate::Error::Down).
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `inbox` | the memory of a rank that others write into, and where things are in it |
+//! | `ring`, `outbox`, `intake` | frames; messages into rings and their backlog; messages out of rings |
+//! | `segments`, `one_sided`, `masked`, `copy` | registered memory; put, get and direct reads |
+//! | `window` | the word by which puts and gets of a pair exclude each other |
+//! | `bell`, `futex`, `patience`, `waiting` | who sleeps and who wakes; when to spin, yield, sleep |
+//! | `peers` | who is alive, and who says so |
+//! | `hello`, `endpoint` | how ranks come together and part |
 //!
 //! # Invariants
-//! - Nothing that a peer writes is believed: positions, lengths and kinds are copied once and checked. A peer that breaks
-//!   the rules is treated as gone ([`Error::Protocol`] once, then [`Event::Down`]).
+//! - Nothing that a peer writes is believed: positions, lengths and kinds are copied once and checked. A peer that
+//!   breaks the rules is treated as gone ([`Error::Protocol`](crate::Error::Protocol) once, then
+//!   [`Event::Down`](crate::Event::Down)).
 //! - No call waits for a peer, except a put for the end of the peer's present gets from this rank.
-//! - Locks are internal, held for the length of a copy into a ring, and taken in the order intake, outbox. What is behind them never calls
-//!   the caller, except `poll`, whose sink may call everything (a `poll` inside it gives 0).
-//! - Memory is allocated when a message does not fit its ring, and for received messages longer than a quarter of a ring. Never otherwise.
-//!
-//! What may be done in a handler of a synchronous fault: everything, provided the fault was not one of the memory handed to `send` or `put`/`get`.
+//! - Locks are internal, held for the length of a copy into a ring, and taken in the order intake, outbox. Nothing
+//!   under a lock calls the caller, except `poll`, whose sink may call everything (a `poll` inside it gives 0).
+//! - Memory is allocated for messages that do not fit their ring, and for received messages of several frames. Never
+//!   otherwise.
+//! - Every call may be made in a handler of a synchronous fault, unless the fault was in memory that was handed to
+//!   the endpoint.
 
 mod bell;
 mod copy;
@@ -41,13 +54,15 @@ pub use peers::AliveHook;
 /// What can be chosen. All ranks must choose the same `ring`.
 #[derive(Clone, Default)]
 pub struct ShmOptions {
-    /// Bytes of the ring from one rank to another; by default a fair part of 1 MiB a receiver, between 16 and 256 KiB.
+    /// Bytes of the ring from one rank to another; by default a fair part of 1 MiB a receiver, between 16 and 256
+    /// KiB.
     pub ring: Option<usize>,
     /// Threads that each rank keeps busy, for the decision whether cores are scarce; 0 counts as 1.
     pub threads: u32,
     /// Cores that the ranks of this host have between them; by default what their affinity masks and quotas say.
     pub cores: Option<u32>,
-    /// Asked now and then whether a rank is still alive, besides the endpoint's own means. Must be quick and must not call the endpoint.
+    /// Asked now and then whether a rank is still alive, besides the endpoint's own means. Must be quick and must not
+    /// call the endpoint.
     pub alive: Option<AliveHook>,
 }
 

@@ -1,4 +1,5 @@
-//! Put, get and direct reads: copies to and from memory that is mapped here, under the windows' protocol (see [`window`](super::window)).
+//! Put, get and direct reads: copies to and from memory that is mapped here, under the windows' protocol (see
+//! [`window`](super::window)).
 
 use super::copy::copy;
 use super::endpoint::{ShmEndpoint, What};
@@ -9,7 +10,8 @@ use std::hint::spin_loop;
 
 /// Bytes that a get copies before it lets waiting puts pass.
 const GRAIN: usize = 64 << 10;
-/// Looks at a window before a put gives its core away: the peer's copy takes microseconds, unless its thread has lost its own core.
+/// Looks at a window before a put gives its core away: the peer's copy takes microseconds, unless its thread has lost
+/// its own core.
 const LOOKS: u32 = 1_000;
 /// Times that a waiting put gives its core away between two looks at whether the peer still lives.
 const YIELDS: u32 = 64;

@@ -1,8 +1,8 @@
 //! An outbox: what a rank sends to one peer, including what the peer's ring has no room for yet.
 //!
-//! Sending never waits. A message that does not fit the ring, or the rest of one, goes to the **backlog**, and everything sent
-//! later goes behind it; later calls move the backlog into the ring as room appears. Order is kept because
-//! nothing enters the ring while the backlog holds anything.
+//! Sending never waits. A message that does not fit the ring, or the rest of one, goes to the **backlog**, and
+//! everything sent later goes behind it; later calls move the backlog into the ring as room appears. Order is kept
+//! because nothing enters the ring while the backlog holds anything.
 
 use super::ring::{Checked, Part, Producer};
 use std::collections::VecDeque;
@@ -69,8 +69,8 @@ impl Outbox {
         Ok(())
     }
 
-    /// Moves as much of the backlog into the ring as there is room for; the receiver's bell has to be rung then. The error
-    /// says what is wrong with the receiver.
+    /// Moves as much of the backlog into the ring as there is room for; the receiver's bell has to be rung then. The
+    /// error says what is wrong with the receiver.
     pub(super) fn drain(&mut self) -> Checked<()> {
         while let Some(Pending { letter, bytes, gone }) = self.backlog.front_mut() {
             let before = letter.sent;

@@ -1,8 +1,9 @@
 //! How long a waiting thread spins, yields and sleeps.
 //!
-//! Measured on virtual machines: a look at a ring costs nanoseconds, a cache line from another core 0.13 µs, waking a sleeper on another core 18–41 µs.
-//! So a thread that has a core of its own spins for a good while before it sleeps. Where busy threads outnumber cores, the one that is waited for may be
-//! the one that has no core because of the spinning: there a thread yields almost at once and soon sleeps.
+//! Measured on virtual machines: a look at a ring costs nanoseconds, a cache line from another core 0.13 µs, waking a
+//! sleeper on another core 18–41 µs. So a thread that has a core of its own spins for a good while before it sleeps.
+//! Where busy threads outnumber cores, the one that is waited for may be the one that has no core because of the
+//! spinning: there a thread yields almost at once and soon sleeps.
 
 use std::time::Duration;
 

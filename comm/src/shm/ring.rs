@@ -1,8 +1,9 @@
 //! A ring: frames from one sender to one receiver, without locks and without system calls.
 //!
-//! The intuition: the receiver waits on the very cache line that a short frame travels in, so a short frame costs one cache miss
-//! on each side. There is no shared tail: a frame is there when its header is not zero. There is a shared head, but the receiver moves
-//! it only every quarter of the ring, and the sender looks at it only when the room that it knows of is used up.
+//! The intuition: the receiver waits on the very cache line that a short frame travels in, so a short frame costs one
+//! cache miss on each side. There is no shared tail: a frame is there when its header is not zero. There is a shared
+//! head, but the receiver moves it only every quarter of the ring, and the sender looks at it only when the room that
+//! it knows of is used up.
 //!
 //! Frames start at multiples of 64 bytes ([`SLOT`]):
 //!
@@ -26,7 +27,8 @@
 //!
 //! # Protocol
 //! **Invariant:** the header at the sender's tail is zero. The sender:
-//! 1. Reads the head (acquire) if the room that it knows of is too small; gives up if it still is. Room is needed for the frame *and the header after it*.
+//! 1. Reads the head (acquire) if the room that it knows of is too small; gives up if it still is. Room is needed for
+//!    the frame *and the header after it*.
 //! 2. Writes the payload.
 //! 3. Writes zero to the header after the frame.
 //! 4. Writes the frame's header (release). The tail is now the header of step 3.
@@ -34,9 +36,11 @@
 //! The receiver:
 //! 5. Reads the header at its own position (acquire, pairs with 4): zero means no frame.
 //! 6. Checks its copy of the header, copies the payload out, and only then looks at it.
-//! 7. Moves its position, and each quarter of the ring writes it to the head (release, pairs with 1: the bytes are read before they are overwritten).
+//! 7. Moves its position, and each quarter of the ring writes it to the head (release, pairs with 1: the bytes are
+//!    read before they are overwritten).
 //!
-//! The receiver trusts nothing here: its position is its own, and a header is read once, then checked. The sender checks the head.
+//! The receiver trusts nothing here: its position is its own, and a header is read once, then checked. The sender
+//! checks the head.
 
 use super::copy::copy;
 use super::inbox::{Inbox, MIN_RING};
@@ -49,8 +53,8 @@ pub(super) const SLOT: usize = 64;
 const HEADER: usize = 8;
 const MARK: u64 = 0x5C;
 
-// What the receiver has read and not yet told (less than a quarter of the ring), the largest frame (a quarter and two slots, rounded)
-// and the header after it fit a ring: a sender that waits for room gets it.
+// What the receiver has read and not yet told (less than a quarter of the ring), the largest frame (a quarter and two
+// slots, rounded) and the header after it fit a ring: a sender that waits for room gets it.
 const _: () = assert!(MIN_RING / 4 + (MIN_RING / 4 + 2 * SLOT) + SLOT <= MIN_RING);
 
 /// What follows from bytes that a peer wrote, or what is wrong with them.
@@ -135,7 +139,8 @@ impl Ring {
         let place = self.place(position) & !(SLOT - 1);
         // SAFETY: a place is inside the ring.
         let word = unsafe { self.inbox.ring(self.sender).add(place) };
-        // SAFETY: inside the ring with the 8 bytes after it and aligned, as SLOT divides place and size; the inbox stays mapped while `self` lives.
+        // SAFETY: inside the ring with the 8 bytes after it and aligned, as SLOT divides place and size; the inbox
+        // stays mapped while `self` lives.
         unsafe { AtomicU64::from_ptr(word.cast()) }
     }
 
@@ -179,8 +184,9 @@ impl Producer {
         self.ring.max()
     }
 
-    /// Step 1: begins a frame of `len` bytes of payload, which must be written with [`append`](Self::append) and ended with
-    /// [`publish`](Self::publish). `false`, and nothing has begun, if there is no room now. The error says what is wrong with the receiver's head.
+    /// Step 1: begins a frame of `len` bytes of payload, which must be written with [`append`](Self::append) and
+    /// ended with [`publish`](Self::publish). `false`, and nothing has begun, if there is no room now. The error says
+    /// what is wrong with the receiver's head.
     pub(super) fn begin(&mut self, len: usize) -> Checked<bool> {
         assert!(len <= self.max());
         let need = Ring::span(len) + SLOT as u64;
@@ -203,7 +209,8 @@ impl Producer {
     pub(super) fn append(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let (dst, run) = self.ring.run(self.next, bytes.len());
-            // SAFETY: `run` bytes at `dst` are inside the ring; `begin` made sure that the receiver has read what was there.
+            // SAFETY: `run` bytes at `dst` are inside the ring; `begin` made sure that the receiver has read what was
+            // there.
             unsafe { copy(bytes.as_ptr(), dst, run) };
             self.next += run as u64;
             bytes = &bytes[run..];
