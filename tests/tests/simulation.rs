@@ -3,6 +3,8 @@
 //! `SCASH_SEED=n cargo test -p scash-tests --test simulation -- one_seed` runs one seed, and `SCASH_TRACE=1` tells all its steps.
 //! `SCASH_SEEDS=from..to` makes `random_programs_read_what_was_written` run just these seeds, however long it takes.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 use scash_tests::sim::random::{self, RandomProgram};
 use scash_tests::sim::report::{self, OUTPUTS, Report};
 use scash_tests::sim::{Failure, Setup, World};

@@ -4,8 +4,10 @@
 //! may know its value (its writer, or anybody if nobody writes it). Then sequential consistency is promised, and one flat memory is
 //! the oracle for every read.
 
+use scash_proto::heap::Heap;
 use scash_proto::node::{Collective, Outcome};
-use scash_proto::{Pages, Protocol, Rank};
+use scash_proto::{AllocOptions, PAGE_SIZE, Pages, Protocol, Rank};
+use std::num::NonZeroU32;
 
 /// Some bytes of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,5 +96,60 @@ impl<F: FnMut() -> Option<Interval>> Program for F {
 impl Program for std::vec::IntoIter<Interval> {
     fn next(&mut self) -> Option<Interval> {
         Iterator::next(self)
+    }
+}
+
+/// A program that is written down interval by interval.
+#[derive(Debug)]
+pub struct Script {
+    ranks: u32,
+    heap: Heap<AllocOptions>,
+    zeroed: Option<Pages>,
+    intervals: Vec<Interval>,
+}
+
+impl Script {
+    /// An empty program for so many ranks, and a region of so many pages.
+    pub fn new(ranks: u32, pages: u32) -> Self {
+        Script { ranks, heap: Heap::new(pages), zeroed: None, intervals: Vec::new() }
+    }
+
+    /// Appends an interval: `fill` says what is done, and the memory barrier ends it.
+    pub fn interval(&mut self, fill: impl FnOnce(&mut Interval)) {
+        let mut interval = Interval { zeroed: self.zeroed.take(), ..Interval::idle(self.ranks) };
+        fill(&mut interval);
+        self.intervals.push(interval);
+    }
+
+    /// Appends the allocation of so many pages, and tells where they will be.
+    ///
+    /// # Panics
+    /// If there is no room for them.
+    pub fn alloc(&mut self, pages: u32, options: AllocOptions) -> Pages {
+        let bytes = u64::from(pages) * PAGE_SIZE as u64;
+        let align = NonZeroU32::new(options.block).unwrap_or(NonZeroU32::MIN);
+        let a = self.heap.alloc(bytes, align, options).expect("a test's region holds what it allocates");
+        let pages = Pages { first: a.first, count: a.pages };
+        self.interval(|i| {
+            i.end = Collective::Alloc(bytes, options);
+            i.outcome = Outcome::Allocated(pages);
+        });
+        self.zeroed = Some(pages);
+        pages
+    }
+
+    /// Number of intervals so far.
+    pub fn len(&self) -> usize {
+        self.intervals.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.intervals.is_empty()
+    }
+
+    /// The program.
+    pub fn into_program(self) -> std::vec::IntoIter<Interval> {
+        self.intervals.into_iter()
     }
 }
