@@ -5,12 +5,13 @@ use std::env;
 use std::path::PathBuf;
 
 /// What all programs share.
-const COMMON: [&str; 3] = ["crew.c", "options.c", "program.c"];
+const COMMON: [&str; 5] = ["crew.c", "dsm.c", "options.c", "program.c", "report.c"];
 
 fn main() {
     let library = |name: &str, sources: &[&str]| {
         cc::Build::new()
             .files(sources.iter().map(|source| format!("c/{source}")))
+            .include("../scash/capi/include")
             .std("gnu11")
             // Kernels are measured and compared, so they are optimised in every profile.
             .opt_level(3)

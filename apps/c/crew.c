@@ -1,3 +1,4 @@
+/* Threads and their barrier. */
 #define _GNU_SOURCE
 #include "crew.h"
 
@@ -19,19 +20,21 @@ struct barrier {
     _Alignas(128) atomic_size_t round;   /* complete rounds */
     _Alignas(128) size_t count;
     int spins;
+    void (*wait)(void); /* for the other ranks, or NULL */
 };
 
 /* Turns of the waiting loop before a thread yields: some tens of microseconds, more than the workers of a balanced
  * program are apart, and less than the kernel's time slice. */
 enum { SPINS = 1 << 12 };
 
-static void barrier_init(struct barrier *barrier, size_t count)
+static void barrier_init(struct barrier *barrier, struct ranks ranks, size_t threads)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    atomic_init(&barrier->missing, count);
+    atomic_init(&barrier->missing, threads);
     atomic_init(&barrier->round, 0);
-    barrier->count = count;
-    barrier->spins = processors > 0 && count <= (size_t)processors ? SPINS : 0;
+    barrier->count = threads;
+    barrier->spins = processors > 0 && threads * ranks.count <= (size_t)processors ? SPINS : 0;
+    barrier->wait = ranks.wait;
 }
 
 static inline void spin_hint(void)
@@ -43,12 +46,14 @@ static inline void spin_hint(void)
 #endif
 }
 
-/* The last to arrive has seen, by acquire-release on `missing`, what all did before, and passes it on with the end of
- * the round. A round cannot end before the thread that reads it here arrives. */
+/* The last to arrive has seen, by acquire-release on `missing`, what all did before; it meets the other ranks, and passes
+ * all this on with the end of the round. A round cannot end before the thread that reads it here arrives. */
 static void barrier_wait(struct barrier *barrier)
 {
     size_t round = atomic_load_explicit(&barrier->round, memory_order_relaxed);
     if (atomic_fetch_sub_explicit(&barrier->missing, 1, memory_order_acq_rel) == 1) {
+        if (barrier->wait)
+            barrier->wait();
         atomic_store_explicit(&barrier->missing, barrier->count, memory_order_relaxed);
         atomic_store_explicit(&barrier->round, round + 1, memory_order_release);
         return;
@@ -66,8 +71,7 @@ static void barrier_wait(struct barrier *barrier)
 
 void crew_wait(const struct worker *worker)
 {
-    if (worker->barrier)
-        barrier_wait(worker->barrier);
+    barrier_wait(worker->barrier);
 }
 
 struct member {
@@ -77,11 +81,11 @@ struct member {
     const cpu_set_t *pin_to; /* NULL: any processor */
 };
 
-/* Keeps the thread on the n-th of the processors in `allowed`, counted round and round. */
+/* Keeps the calling thread on the n-th of the processors in `allowed`, counted round and round. */
 static void pin(const cpu_set_t *allowed, size_t n)
 {
     n %= (size_t)CPU_COUNT(allowed);
-    int processor = 0;
+    size_t processor = 0;
     while (!CPU_ISSET(processor, allowed) || n-- > 0)
         processor++;
     cpu_set_t set;
@@ -100,30 +104,31 @@ static void *member_main(void *argument)
     return NULL;
 }
 
-void crew_run(size_t count, bool pin, void (*work)(const struct worker *worker, void *data), void *data)
+void crew_run(struct ranks ranks, size_t threads, bool pin, void (*work)(const struct worker *worker, void *data),
+              void *data)
 {
     cpu_set_t allowed;
     if (pin && sched_getaffinity(0, sizeof allowed, &allowed) != 0)
         die("cannot ask for the processors (%s); leave out --pin", strerror(errno));
     struct barrier barrier;
-    barrier_init(&barrier, count);
-    struct member *members = calloc(count, sizeof *members);
-    pthread_t *threads = calloc(count, sizeof *threads);
-    if (!members || !threads)
-        die("no memory for %zu threads; choose fewer --threads", count);
-    for (size_t i = 0; i < count; i++) {
-        struct worker worker = {i, count, &barrier};
+    barrier_init(&barrier, ranks, threads);
+    struct member *members = calloc(threads, sizeof *members);
+    pthread_t *handles = calloc(threads, sizeof *handles);
+    if (!members || !handles)
+        die("no memory for %zu threads; choose fewer --threads", threads);
+    for (size_t i = 0; i < threads; i++) {
+        struct worker worker = {ranks.index * threads + i, ranks.count * threads, i == 0, &barrier};
         members[i] = (struct member){worker, work, data, pin ? &allowed : NULL};
     }
-    for (size_t i = 1; i < count; i++) {
-        int error = pthread_create(&threads[i], NULL, member_main, &members[i]);
+    for (size_t i = 1; i < threads; i++) {
+        int error = pthread_create(&handles[i], NULL, member_main, &members[i]);
         if (error)
             die("cannot start a thread (%s); choose fewer --threads", strerror(error));
     }
     member_main(&members[0]);
-    for (size_t i = 1; i < count; i++)
-        pthread_join(threads[i], NULL);
-    free(threads);
+    for (size_t i = 1; i < threads; i++)
+        pthread_join(handles[i], NULL);
+    free(handles);
     free(members);
 }
 

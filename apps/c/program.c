@@ -1,20 +1,27 @@
+/* How a program is run, timed and checked, whatever its mode. */
 #define _GNU_SOURCE
 #include "program.h"
+#include "dsm.h"
 #include "options.h"
+#include "report.h"
 
 #include <errno.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
-double *allocate(size_t length)
+static size_t bytes_of(size_t length)
 {
     size_t bytes;
     if (__builtin_mul_overflow(length, sizeof(double), &bytes))
         die("the arrays do not fit in the address space; choose a smaller --size");
+    return bytes;
+}
+
+double *allocate(size_t length)
+{
+    size_t bytes = bytes_of(length);
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         die("no memory for %zu bytes (%s); choose a smaller --size", bytes, strerror(errno));
@@ -26,20 +33,38 @@ void release(double *memory, size_t length)
     munmap(memory, length * sizeof(double));
 }
 
-/* What one worker saw of one repetition. */
-struct timing {
-    double seconds;
-    bool equal;
-};
-
-/* A run of a program, as all its workers see it. */
+/* A run of a program, as all workers of this process see it. */
 struct job {
     const struct program *program;
+    size_t threads, repeat;
     double *arrays[ARRAYS];
-    size_t repeat;
-    const double *reference; /* the sequential result, or NULL */
-    struct timing *timings;  /* of each worker, one after the other */
+    const double *reference;   /* the sequential result, or NULL */
+    struct cost (*cost)(void); /* NULL without a DSM */
+    struct timing *timings;    /* those of the first worker, of the second, … */
 };
+
+static struct job make_job(const struct program *program, size_t threads, size_t repeat, const double *reference)
+{
+    struct job job = {.program = program, .threads = threads, .repeat = repeat, .reference = reference};
+    size_t timings;
+    if (!__builtin_mul_overflow(threads, repeat, &timings))
+        job.timings = calloc(timings, sizeof *job.timings);
+    if (!job.timings)
+        die("no memory for %zu repetitions; choose a smaller --repeat", repeat);
+    return job;
+}
+
+/* Whether what a worker owns of the result has the same bits as in the sequential one. */
+static bool equal(const struct job *job, size_t index, size_t count)
+{
+    const struct program *program = job->program;
+    const double *result = job->arrays[program->result];
+    struct run run;
+    for (size_t n = 0; program->owned(program, index, count, n, &run); n++)
+        if (memcmp(result + run.start, job->reference + run.reference, run.length * sizeof(double)) != 0)
+            return false;
+    return true;
+}
 
 static double now(void)
 {
@@ -48,51 +73,52 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Whether what the worker owns of the result has the same bits as in the sequential one. */
-static bool equal(const struct job *job, const struct worker *worker)
+/* The first worker of a process tells the costs for all. */
+static struct cost cost_of(const struct job *job, const struct worker *worker)
 {
-    const struct program *program = job->program;
-    const double *result = job->arrays[program->result];
-    struct run run;
-    for (size_t n = 0; program->owned(program, worker->index, worker->count, n, &run); n++)
-        if (memcmp(result + run.start, job->reference + run.reference, run.length * sizeof(double)) != 0)
-            return false;
-    return true;
+    return job->cost && worker->first ? job->cost() : (struct cost){0};
+}
+
+static struct cost since(struct cost now, struct cost before)
+{
+    return (struct cost){now.sync - before.sync,     now.diff - before.diff,         now.update - before.update,
+                         now.faults - before.faults, now.messages - before.messages, now.bytes - before.bytes};
 }
 
 /* A worker's share of all repetitions: only the computation is timed, and each result is checked by its owners. */
 static void work(const struct worker *worker, void *data)
 {
     const struct job *job = data;
-    for (size_t r = 0; r < job->repeat; r++) {
+    struct timing *timing = &job->timings[worker->index % job->threads * job->repeat];
+    for (size_t r = 0; r < job->repeat; r++, timing++) {
         job->program->initialise(job->program, worker, job->arrays);
         crew_wait(worker);
+        struct cost before = cost_of(job, worker);
         double start = now();
         job->program->compute(job->program, worker, job->arrays);
-        struct timing *timing = &job->timings[worker->index * job->repeat + r];
         timing->seconds = now() - start;
-        timing->equal = job->reference && equal(job, worker);
+        timing->cost = since(cost_of(job, worker), before);
+        timing->equal = !job->reference || equal(job, worker->index, worker->count);
     }
 }
 
-/* Makes a job of so many workers, with private memory for the program's arrays. */
-static struct job job_start(const struct program *program, size_t workers, size_t repeat, const double *reference)
+/* Runs the job on threads of this process, and merges what they saw into the timings of the first. */
+static void run(struct job *job, struct ranks ranks, bool pin)
 {
-    struct job job = {program, {0}, repeat, reference, NULL};
-    for (size_t i = 0; i < program->arrays; i++)
-        job.arrays[i] = allocate(program->length);
-    job.timings = calloc(workers, repeat * sizeof *job.timings);
-    if (!job.timings)
-        die("no memory for the timings; choose a smaller --repeat");
-    return job;
+    crew_run(ranks, job->threads, pin, work, job);
+    for (size_t i = job->repeat; i < job->threads * job->repeat; i++)
+        job->timings[i % job->repeat] = timing_merge(job->timings[i % job->repeat], job->timings[i]);
 }
 
-/* What the program's one worker computes when it is alone. */
-static double *compute_reference(const struct program *program)
+static const struct ranks alone = {0, 1, NULL};
+
+/* What a single worker computes. */
+static const double *compute_reference(const struct program *program)
 {
-    struct job job = job_start(program, 1, 1, NULL);
-    struct worker alone = {0, 1, NULL};
-    work(&alone, &job);
+    struct job job = make_job(program, 1, 1, NULL);
+    for (size_t i = 0; i < program->arrays; i++)
+        job.arrays[i] = allocate(program->length);
+    run(&job, alone, false);
     for (size_t i = 0; i < program->arrays; i++)
         if (i != program->result)
             release(job.arrays[i], program->length);
@@ -100,60 +126,46 @@ static double *compute_reference(const struct program *program)
     return job.arrays[program->result];
 }
 
-static void print(const struct job *job, const struct options *options, size_t r, struct timing timing)
+static bool run_threads(const struct program *program, const struct options *options)
 {
-    static const char *const modes[] = {[DSM] = "dsm", [SEQUENTIAL] = "sequential", [THREADS] = "threads"};
-    const struct program *program = job->program;
-    const char *check = !options->check ? "null" : timing.equal ? "\"equal\"" : "\"different\"";
-    if (!options->json) {
-        printf("%s, %s, %zu thread%s: %.3f ms%s\n", program->name, modes[options->mode], options->threads,
-               options->threads == 1 ? "" : "s", timing.seconds * 1e3,
-               !options->check ? ""
-               : timing.equal  ? ", equal to the sequential result"
-                               : ", DIFFERENT from the sequential result");
-        return;
-    }
-    printf("{\"program\":\"%s\",\"mode\":\"%s\",\"ranks\":1,\"threads\":%zu,\"provider\":null,\"engine\":null,",
-           program->name, modes[options->mode], options->threads);
-    for (size_t i = 0; i < PARAMETERS; i++)
-        printf("\"%s\":%zu,", program->parameters[i].name, program->parameters[i].value);
-    printf("\"repetition\":%zu,\"seconds\":%.9f,\"check\":%s,\"barrier\":{\"sync\":0,\"diff\":0,\"update\":0},"
-           "\"faults\":0,\"messages\":0,\"bytes\":0}\n",
-           r, timing.seconds, check);
+    const double *reference = options->check ? compute_reference(program) : NULL;
+    struct job job = make_job(program, options->threads, options->repeat, reference);
+    for (size_t i = 0; i < program->arrays; i++)
+        job.arrays[i] = allocate(program->length);
+    run(&job, alone, options->pin);
+    struct setting setting = {1, job.threads, NULL, NULL};
+    return report(program, options, &setting, job.timings);
 }
 
-/* Prints all repetitions, and returns whether one of the results is wrong. */
-static bool report(const struct job *job, const struct options *options)
+static bool run_ranks(const struct program *program, const struct options *options)
 {
-    bool wrong = false;
-    for (size_t r = 0; r < job->repeat; r++) {
-        struct timing all = {0, true};
-        for (size_t worker = 0; worker < options->threads; worker++) {
-            const struct timing *timing = &job->timings[worker * job->repeat + r];
-            if (timing->seconds > all.seconds)
-                all.seconds = timing->seconds;
-            all.equal &= timing->equal;
-        }
-        wrong |= options->check && !all.equal;
-        print(job, options, r, all);
-    }
-    if (fflush(stdout) != 0)
-        die("cannot write the report: %s", strerror(errno));
-    return wrong;
+    size_t threads, repeat = options->repeat;
+    struct ranks ranks = job_join(&threads);
+    const double *reference = options->check ? compute_reference(program) : NULL;
+    struct job job = make_job(program, threads, repeat, reference);
+    for (size_t i = 0; i < program->arrays; i++)
+        job.arrays[i] = job_allocate(bytes_of(program->length));
+    job.cost = job_cost;
+    run(&job, ranks, false);
+
+    /* Each worker has compared what it owns. The last result is also compared as a whole by every rank, which would
+     * disturb the next repetition if there were one. */
+    for (size_t i = 0; reference && i < ranks.count * threads; i++)
+        job.timings[repeat - 1].equal &= equal(&job, i, ranks.count * threads);
+
+    struct timing *all = job_allocate(ranks.count * repeat * sizeof *all);
+    memcpy(all + ranks.index * repeat, job.timings, repeat * sizeof *all);
+    job_wait();
+    struct setting setting = {ranks.count, threads, job_provider(), job_engine()};
+    bool right = ranks.index != 0 || report(program, options, &setting, all);
+    job_leave();
+    return right;
 }
 
 int program_main(struct program *program, int argc, char **argv)
 {
     struct options options = options_read(program, argc, argv);
     program->plan(program);
-    if (options.mode == DSM)
-        die("no ranks to run on: start it with `scash run -n 2 %s`, or give --sequential or --threads 2",
-            program->name);
-    const double *reference = options.check ? compute_reference(program) : NULL;
-    struct job job = job_start(program, options.threads, options.repeat, reference);
-    if (options.mode == SEQUENTIAL)
-        work(&(struct worker){0, 1, NULL}, &job);
-    else
-        crew_run(options.threads, options.pin, work, &job);
-    return report(&job, &options) ? 1 : 0;
+    bool right = options.mode == DSM ? run_ranks(program, &options) : run_threads(program, &options);
+    return right ? EXIT_SUCCESS : EXIT_FAILURE;
 }

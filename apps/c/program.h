@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* At most so many arrays, and parameters. */
 enum { ARRAYS = 2, PARAMETERS = 2 };
@@ -44,10 +45,23 @@ struct program {
     bool (*owned)(const struct program *program, size_t index, size_t count, size_t n, struct run *run);
 };
 
+/* What it cost a rank that there are others. */
+struct cost {
+    double sync, diff, update; /* seconds in the three parts of the memory barrier */
+    uint64_t faults, messages, bytes;
+};
+
+/* What a worker, or all workers of a rank, saw of one repetition. */
+struct timing {
+    double seconds;
+    bool equal; /* to the sequential result, as far as was looked */
+    struct cost cost;
+};
+
 /* A program's main(). */
 int program_main(struct program *program, int argc, char **argv);
 
-/* Zeroed memory for `length` elements, aligned to pages, which are taken when they are first touched. */
+/* Zeroed memory of this process for `length` elements, aligned to pages, which are taken when they are first touched. */
 double *allocate(size_t length);
 void release(double *memory, size_t length);
 

@@ -90,7 +90,7 @@ pub(crate) unsafe fn work<P: Program>(
     repeat: usize,
     reference: Option<&Reference>,
 ) -> Result<Vec<Timing>> {
-    let mut timings = Vec::with_capacity(repeat);
+    let mut timings = Vec::new();
     for _ in 0..repeat {
         // SAFETY: the caller's promise.
         unsafe { program.initialise(worker.who(), arrays) };
