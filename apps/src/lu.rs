@@ -5,7 +5,7 @@
 //! perimeter blocks from all blocks below and right of those.
 //!
 //! **Who owns what:** the workers form a grid, as square as possible, that is laid over the blocks again and again;
-//! who lies on a block owns it and alone writes to it. See [`Layout`] for where it is.
+//! who lies on a block owns it and alone writes to it. The blocks of an owner lie together in memory.
 //!
 //! **One barrier per step.** The straightforward program has two: perimeter blocks wait for the factored diagonal
 //! block, and the blocks inside for the perimeter. Here each worker that owns perimeter blocks factors the diagonal
