@@ -13,6 +13,10 @@ use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long to wait until other ranks have taken the descriptors that are on their way to them.
+const CONGESTION: Duration = Duration::from_secs(30);
 
 /// A rank as a member of its job: who it is, and its line to the launcher.
 #[derive(Debug)]
@@ -105,14 +109,24 @@ impl Member {
     }
 
     fn send_packet(&mut self, packet: &Packet<'_, BorrowedFd<'_>>) -> Result<()> {
-        match line::send(self.line.as_fd(), packet, Wait::Yes) {
-            Ok(()) => Ok(()),
-            // The launcher closes the line of a rank that it has refused: what it had to say comes first.
-            Err(Errno::EPIPE | Errno::ECONNRESET) => self.receive(Kind::Abort).and(Err(launcher_is_gone())),
-            Err(Errno::ETOOMANYREFS) => {
-                Err(io("passing file descriptors to other ranks (raise `ulimit -n`)")(Errno::ETOOMANYREFS))
+        let started = Instant::now();
+        loop {
+            match line::send(self.line.as_fd(), packet, Wait::Yes) {
+                Ok(()) => return Ok(()),
+                // The launcher closes the line of a rank that it has refused: what it had to say comes first.
+                Err(Errno::EPIPE | Errno::ECONNRESET) => {
+                    return self.receive(Kind::Abort).and(Err(launcher_is_gone()));
+                }
+                // More descriptors are on their way than this user may have open. They land when other ranks take them.
+                Err(Errno::ETOOMANYREFS) if started.elapsed() < CONGESTION => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(Errno::ETOOMANYREFS) => {
+                    let what = "passing file descriptors to other ranks (raise `ulimit -n`)";
+                    return Err(io(what)(Errno::ETOOMANYREFS));
+                }
+                Err(errno) => return Err(io("writing to the launcher")(errno)),
             }
-            Err(errno) => Err(io("writing to the launcher")(errno)),
         }
     }
 

@@ -8,7 +8,7 @@ use common::{Ended, command, run};
 use scash_comm::Exchange;
 use scash_comm::boot::{Identity, Member, RankState, vars};
 use std::io::Write;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::process::exit;
 use std::time::{Duration, Instant};
 
@@ -58,6 +58,7 @@ fn play(role: &str) -> scash_comm::Result<()> {
         "watches" => return watch(&member),
         "lies" if rank == 1 => return lie(),
         "has children" => return have_a_child(),
+        "passes files" => pass_files(&mut member)?,
         "joins twice" => return Member::from_env().map(drop),
         _ => {}
     }
@@ -66,6 +67,15 @@ fn play(role: &str) -> scash_comm::Result<()> {
         assert_eq!(*blob, format!("share {index}").into_bytes());
     }
     member.finalized()
+}
+
+/// Gives every rank 12 files.
+fn pass_files(member: &mut Member) -> scash_comm::Result<()> {
+    let null = std::fs::File::open("/dev/null").unwrap();
+    for (_, files) in member.all_gather(b"", &[null.as_fd(); 12])? {
+        assert_eq!(files.len(), 12);
+    }
+    Ok(())
 }
 
 /// Sees the death of rank 1 without asking anybody.
@@ -106,6 +116,13 @@ fn have_a_child() -> scash_comm::Result<()> {
 #[test]
 fn a_job_that_joins_and_finishes_succeeds_without_a_word() {
     let ended = job(4, "finishes");
+    assert_eq!((ended.status, ended.stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn many_ranks_exchange_many_descriptors() {
+    // All in all 19,200 on their way: more than most users may have open, so that senders must wait for receivers.
+    let ended = job(40, "passes files");
     assert_eq!((ended.status, ended.stderr.as_str()), (0, ""));
 }
 

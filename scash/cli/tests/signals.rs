@@ -7,7 +7,7 @@ use std::time::Instant;
 
 #[test]
 fn ctrl_c_ends_all_ranks_and_leaves_nothing() {
-    let mut scash = start(script("-n 3", "echo up; sleep 60"));
+    let mut scash = start(script("-n 3", "echo up; exec sleep 60"));
     scash.sorted_lines(3);
     scash.signal("INT");
     let ended = scash.end();
@@ -18,7 +18,7 @@ fn ctrl_c_ends_all_ranks_and_leaves_nothing() {
 
 #[test]
 fn sigterm_ends_all_ranks() {
-    let mut scash = start(script("-n 2", "echo up; sleep 60"));
+    let mut scash = start(script("-n 2", "echo up; exec sleep 60"));
     scash.sorted_lines(2);
     scash.signal("TERM");
     let ended = scash.end();
@@ -67,6 +67,14 @@ fn user_signals_and_job_control_are_passed_on() {
     assert_eq!(scash.sorted_lines(2), ["CONT", "CONT"]);
     scash.signal("HUP");
     assert_eq!(scash.end().status, 0);
+}
+
+#[test]
+fn ranks_do_not_inherit_the_signals_that_the_launcher_blocks() {
+    let ended = run(common::command(["run", "-n", "1", "grep", "SigBlk", "/proc/self/status"]));
+    let blocked = u64::from_str_radix(ended.stdout.trim_start_matches("SigBlk:").trim(), 16).unwrap();
+    let [hup, int, quit, term] = [1, 2, 3, 15].map(|signal: u64| 1 << (signal - 1));
+    assert_eq!(blocked & (hup | int | quit | term), 0, "{blocked:#x}");
 }
 
 #[test]
@@ -122,7 +130,7 @@ fn grandchildren_do_not_outlive_the_job_even_in_sessions_of_their_own() {
 #[test]
 fn a_job_leaves_the_children_alone_that_its_process_had_before() {
     let mut scash = start({
-        let inner = script("-n 1", "echo up; sleep 1000; echo never");
+        let inner = script("-n 1", "echo up; exec sleep 1000");
         let words: Vec<_> = inner.get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
         let line = format!(
             "sleep 0.1 & echo $!; exec {} {}",

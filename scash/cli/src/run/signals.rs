@@ -29,6 +29,14 @@ pub(super) fn block() -> Result<SigSet, Errno> {
     Ok(set)
 }
 
+/// Undoes [`block`], for a rank. Async-signal-safe.
+pub(super) fn unblock() -> Result<(), Errno> {
+    let mut set = SigSet::empty();
+    set.add(Signal::SIGCHLD);
+    PASSED_ON.into_iter().for_each(|signal| set.add(signal));
+    set.thread_unblock()
+}
+
 fn is_ignored(signal: Signal) -> bool {
     let mut old = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: a null new action only asks; one struct is written to `old`.

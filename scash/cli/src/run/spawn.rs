@@ -2,7 +2,7 @@
 
 use super::exits::pidfd;
 use super::plan::Plan;
-use super::{Refusal, status};
+use super::{Refusal, signals, status};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
@@ -55,6 +55,7 @@ fn prepare(launcher: Pid, line: &OwnedFd) -> io::Result<()> {
         // The launcher died before it was asked for, and no signal will come.
         return Err(io::ErrorKind::Interrupted.into());
     }
+    signals::unblock()?;
     fcntl(line.as_fd(), FcntlArg::F_SETFD(FdFlag::empty()))?;
     Ok(())
 }

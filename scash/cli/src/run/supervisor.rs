@@ -1,7 +1,7 @@
 //! What happens to a job, as a value: exits, failures, orders and time go in; what to say and whom to signal come out.
 //!
 //! ```text
-//!             failure (1 s) / Ctrl-C (5 s) /            1 s after
+//!             failure (1 s) / Ctrl-C (2 s) /            1 s after
 //!             time limit (at once)                      SIGTERM
 //!   Running ─────────────────────────────▶ Terminate ─────────────▶ Kill
 //!      │   \____ second Ctrl-C, or the front is dead ______________▶ │
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// How long the other ranks may take to end by themselves after one has failed: they have been told.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// How long ranks may take to end by themselves after Ctrl-C: they may have something to save.
-const AFTER_INTERRUPT: Duration = Duration::from_secs(5);
+const AFTER_INTERRUPT: Duration = Duration::from_secs(2);
 /// How long ranks may take to end after SIGTERM.
 const AFTER_TERMINATE: Duration = Duration::from_secs(1);
 /// A second Ctrl-C within this time is the first one, delivered in two ways (`timeout` signals a process and its group).

@@ -149,7 +149,7 @@ impl Scash {
         drop(self.child.stdin.take());
         let status = self.wait();
         let left = self.processes();
-        let mut stdout = self.seen.concat();
+        let mut stdout = std::mem::take(&mut self.seen).concat();
         drain(&self.lines, &mut stdout);
         let mut stderr = String::new();
         drain(&self.errors, &mut stderr);
@@ -168,12 +168,18 @@ impl Scash {
                 return status;
             }
             if started.elapsed() > LIMIT {
-                let processes = self.processes();
-                let _ = self.child.kill();
-                panic!("scash hangs; its processes: {processes:#?}");
+                panic!("scash hangs; its processes: {:#?}", self.processes());
             }
             thread::sleep(Duration::from_millis(2));
         }
+    }
+}
+
+impl Drop for Scash {
+    fn drop(&mut self) {
+        // A failed test leaves nothing behind either.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

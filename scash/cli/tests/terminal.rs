@@ -1,0 +1,151 @@
+//! A job in the foreground of a terminal: what the user types reaches the ranks as it would reach any program.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use common::{LIMIT, script};
+use nix::pty::openpty;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Instant;
+
+/// A terminal with a command in its foreground.
+struct Terminal {
+    keyboard: File,
+    screen: Receiver<Vec<u8>>,
+    seen: String,
+    child: Child,
+}
+
+/// Starts a command as the leader of a session whose terminal is a new one.
+fn terminal(mut command: Command) -> Terminal {
+    let pty = openpty(None, None).unwrap();
+    let terminal = || Stdio::from(pty.slave.try_clone().unwrap());
+    command.stdin(terminal()).stdout(terminal()).stderr(terminal());
+    // SAFETY: `own_terminal` makes two system calls.
+    unsafe { command.pre_exec(own_terminal) };
+    let child = command.spawn().unwrap();
+    let mut output = File::from(pty.master.try_clone().unwrap());
+    let (sender, screen) = channel();
+    thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        // A terminal whose last user is gone reports an error.
+        while let Ok(length @ 1..) = output.read(&mut buffer) {
+            if sender.send(buffer[..length].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    Terminal { keyboard: pty.master.into(), screen, seen: String::new(), child }
+}
+
+/// Makes stdin the terminal of a new session, which this process leads.
+fn own_terminal() -> std::io::Result<()> {
+    nix::unistd::setsid()?;
+    // SAFETY: the call takes a number.
+    let result = unsafe { libc::ioctl(0, libc::TIOCSCTTY, 0) };
+    nix::errno::Errno::result(result)?;
+    Ok(())
+}
+
+impl Terminal {
+    fn type_in(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until the screen has shown `word` so many times.
+    fn shows(&mut self, word: &str, times: usize) {
+        while self.seen.matches(word).count() < times {
+            let bytes =
+                self.screen.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("no {word} on: {}", self.seen));
+            self.seen.push_str(&String::from_utf8_lossy(&bytes));
+        }
+    }
+
+    /// The exit status, and all that was on the screen.
+    fn end(mut self) -> (Option<i32>, String) {
+        let started = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(started.elapsed() < LIMIT, "it hangs; the screen: {}", self.seen);
+            thread::sleep(std::time::Duration::from_millis(2));
+        };
+        while let Ok(bytes) = self.screen.recv_timeout(std::time::Duration::from_millis(100)) {
+            self.seen.push_str(&String::from_utf8_lossy(&bytes));
+        }
+        (status.code(), std::mem::take(&mut self.seen))
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn ctrl_c_reaches_every_rank_once() {
+    let loop_forever = "while :; do sleep 0.01; done";
+    let mut terminal = terminal(script(
+        "-n 3",
+        &format!("n=0; trap 'n=$((n+1))' INT; trap 'echo got $n; exit 0' USR1; echo up; {loop_forever}"),
+    ));
+    terminal.shows("up", 3);
+    terminal.type_in("\x03");
+    terminal.shows("^C", 1);
+    // Whatever was sent to the ranks twice has come before what is sent to them now.
+    thread::sleep(std::time::Duration::from_millis(300));
+    common::kill("USR1", i32::try_from(terminal.child.id()).unwrap());
+    terminal.shows("got 1", 3);
+    assert_eq!(terminal.end().0, Some(0));
+}
+
+#[test]
+fn ctrl_c_ends_a_job_without_a_word() {
+    let mut terminal = terminal(script("-n 2", "echo up; exec sleep 60"));
+    terminal.shows("up", 2);
+    terminal.type_in("\x03");
+    let (status, screen) = terminal.end();
+    assert_eq!(status, Some(130));
+    assert!(!screen.contains("scash:"), "{screen}");
+}
+
+#[test]
+fn rank_0_reads_from_the_terminal() {
+    let mut terminal = terminal(script(
+        "-n 2",
+        "echo up; read line && echo rank $SCASH_RANK read $line; [ -t 0 ] && echo terminal",
+    ));
+    terminal.shows("up", 2);
+    terminal.type_in("some words\n");
+    terminal.shows("rank 0 read some words", 1);
+    terminal.shows("terminal", 1);
+    assert!(!terminal.end().1.contains("rank 1 read"));
+}
+
+#[test]
+fn ctrl_z_stops_a_job_and_fg_continues_it() {
+    let inner = script("-n 2", "echo up; read line; echo rank $SCASH_RANK goes on");
+    let words: Vec<_> = inner.get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+    let job = format!("{} {}", inner.get_program().to_str().unwrap(), words.join(" "));
+    let mut shell = Command::new("/bin/sh");
+    // 148 is 128 + SIGTSTP: the shell has seen that its job was stopped.
+    shell.args(["-c", &format!("set -m; {job}; echo status $?; fg; echo in the end $?")]);
+    let mut terminal = terminal(shell);
+    terminal.shows("up", 2);
+    terminal.shows("rank 1 goes on", 1);
+    terminal.type_in("\x1a");
+    terminal.shows("status 148", 1);
+    terminal.type_in("a line\n");
+    terminal.shows("rank 0 goes on", 1);
+    terminal.shows("in the end 0", 1);
+    terminal.end();
+}
