@@ -219,7 +219,7 @@ impl Core {
         };
         let changes = Changes::between(twin, &self.page);
         let changed = !changes.is_empty();
-        let mut by_message = house.transfer == Transfer::Message;
+        let mut by_message = house.transfer == Transfer::Message || self.node.must_message(page);
         if changed {
             *twin = *self.page;
             if !by_message {
