@@ -296,8 +296,8 @@ void *dsm_alloc(size_t bytes);
 void *dsm_alloc_with(size_t bytes, const struct dsm_alloc_options_t *options);
 
 /**
- * Frees what `dsm_alloc` or `dsm_alloc_with` returned. Collective. Whoever touches the memory
- * afterwards dies of SIGSEGV.
+ * Frees what `dsm_alloc` or `dsm_alloc_with` returned. Collective. A rank that touches the memory
+ * afterwards says so on stderr and dies of SIGSEGV (of SIGBUS with the fault engine uffd).
  *
  * Returns 0, or -1 if `p` is not the beginning of an allocation: NULL, memory of another kind, or
  * freed before. Nothing is done then.

@@ -129,8 +129,8 @@ pub unsafe extern "C" fn dsm_alloc_with(bytes: usize, options: *const dsm_alloc_
     done.map_or(std::ptr::null_mut(), <*mut u8>::cast)
 }
 
-/// Frees what `dsm_alloc` or `dsm_alloc_with` returned. Collective. Whoever touches the memory
-/// afterwards dies of SIGSEGV.
+/// Frees what `dsm_alloc` or `dsm_alloc_with` returned. Collective. A rank that touches the memory
+/// afterwards says so on stderr and dies of SIGSEGV (of SIGBUS with the fault engine uffd).
 ///
 /// Returns 0, or -1 if `p` is not the beginning of an allocation: NULL, memory of another kind, or
 /// freed before. Nothing is done then.

@@ -1,15 +1,10 @@
 //! The committed header is the one that the sources give, and compilers take it.
 
-use crate::support::{cc, tool};
-use std::path::{Path, PathBuf};
+use crate::support::{cc, here, tool};
 use std::process::Command;
 
 /// What exports something, in the order of the header.
 const SOURCES: [&str; 2] = ["src/types.rs", "src/functions.rs"];
-
-fn here(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
 
 fn generated() -> String {
     let config = cbindgen::Config::from_file(here("cbindgen.toml")).unwrap();

@@ -1,6 +1,10 @@
-//! C programs against `scash.h`, `libscash.so` and `libscash.a`, as ranks of real jobs.
+//! C programs (`tests/c`) against `scash.h`, `libscash.so` and `libscash.a`, as ranks of real jobs.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+mod errors;
 mod header;
+mod install;
+mod library;
+mod programs;
 mod support;

@@ -1,4 +1,19 @@
+//! What the tests share: the libraries and the command, built; C programs, compiled; jobs, run.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+/// Seconds after which a job counts as hanging.
+const LIMIT: u32 = 120;
+
+/// A file of this crate.
+pub(crate) fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
 /// The C compiler.
 pub(crate) fn cc() -> String {
     tool("CC", "cc").expect("a C compiler: install cc, or name one with CC")
@@ -6,8 +21,235 @@ pub(crate) fn cc() -> String {
 
 /// The program that the variable names, or else `default`, if it is there.
 pub(crate) fn tool(variable: &str, default: &str) -> Option<String> {
-    let name =
-        std::env::var(variable).ok().filter(|name| !name.is_empty()).unwrap_or_else(|| default.to_owned());
+    let named = std::env::var(variable).ok().filter(|name| !name.is_empty());
+    let name = named.unwrap_or_else(|| default.to_owned());
     let found = Command::new(&name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     found.is_ok().then_some(name)
+}
+
+/// What cargo builds for C programs.
+#[derive(Default)]
+pub(crate) struct Built {
+    pub(crate) command: PathBuf,
+    pub(crate) shared: PathBuf,
+    pub(crate) archive: PathBuf,
+}
+
+/// Has cargo build the libraries and the command `scash`, in the profile and directory of this test. Cargo itself sees to it that
+/// several tests can do so at once, and does nothing if nothing has changed.
+pub(crate) fn built() -> &'static Built {
+    static BUILT: OnceLock<Built> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        // target/PROFILE/deps/this-test
+        let me = std::env::current_exe().unwrap();
+        let profile = me.ancestors().nth(2).unwrap();
+        let name = match profile.file_name().unwrap().to_str().unwrap() {
+            "debug" => "dev",
+            other => other,
+        };
+        let done = Command::new(env!("CARGO"))
+            .args([
+                "build",
+                "--quiet",
+                "-p",
+                "libscash",
+                "-p",
+                "scash-cli",
+                "--message-format",
+                "json-render-diagnostics",
+            ])
+            .args(["--profile", name, "--target-dir"])
+            .arg(profile.parent().unwrap())
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .stderr(Stdio::inherit())
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "cargo cannot build the libraries");
+        let mut built = Built::default();
+        for line in String::from_utf8(done.stdout).unwrap().lines() {
+            note(&serde_json::from_str(line).unwrap(), &mut built);
+        }
+        for path in [&built.command, &built.shared, &built.archive] {
+            assert!(path.is_file(), "cargo has not told of all that it was to build");
+        }
+        built
+    })
+}
+
+/// Notes the files that one of cargo's messages tells of.
+fn note(message: &serde_json::Value, built: &mut Built) {
+    let package = message["package_id"].as_str().unwrap_or_default();
+    if message["reason"] != "compiler-artifact" || message["target"]["name"] != "scash" {
+        return;
+    }
+    if let Some(command) = message["executable"].as_str() {
+        built.command = command.into();
+    } else if package.contains("libscash") {
+        for file in message["filenames"].as_array().into_iter().flatten().filter_map(|file| file.as_str()) {
+            match Path::new(file).extension().and_then(OsStr::to_str) {
+                Some("so") => built.shared = file.into(),
+                Some("a") => built.archive = file.into(),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// How a C program is linked to the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    Shared,
+    Static,
+}
+
+/// A compiled C program.
+pub(crate) struct Program {
+    path: PathBuf,
+    _directory: TempDir,
+}
+
+/// The system's libraries that programs need besides the archive.
+fn private_libs() -> Vec<String> {
+    let pc = std::fs::read_to_string(here("scash.pc.in")).unwrap();
+    let line = pc.lines().find_map(|line| line.strip_prefix("Libs.private:")).unwrap();
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+impl Program {
+    /// Compiles `tests/c/NAME.c`.
+    pub(crate) fn compile(name: &str, link: Link) -> Program {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(name);
+        let mut command = Command::new(cc());
+        command.args([
+            "-std=c99",
+            "-D_POSIX_C_SOURCE=200809L",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pedantic",
+            "-O1",
+            "-pthread",
+            "-I",
+        ]);
+        command.arg(here("include")).arg("-o").arg(&path).arg(here("tests/c").join(name).with_extension("c"));
+        match link {
+            Link::Shared => {
+                let library = built().shared.parent().unwrap();
+                command.arg("-L").arg(library).arg("-lscash");
+                command.arg(format!("-Wl,-rpath,{}", library.display()));
+            }
+            Link::Static => {
+                command.arg(&built().archive).args(private_libs());
+            }
+        }
+        let done = command.output().unwrap();
+        assert!(done.status.success(), "{name}.c: {}", String::from_utf8_lossy(&done.stderr));
+        Program { path, _directory: directory }
+    }
+
+    /// Runs it without the launcher.
+    pub(crate) fn run_alone(&self) -> Ended {
+        run(Command::new("timeout").arg(LIMIT.to_string()).arg(&self.path), "no job".to_owned())
+    }
+
+    /// Runs it as the ranks of a job.
+    pub(crate) fn run(&self, job: Job, environment: &[(&str, &str)], arguments: &[&str]) -> Ended {
+        let mut command = Command::new(&built().command);
+        command.args([
+            "run",
+            "-n",
+            &job.ranks.to_string(),
+            "--provider",
+            job.provider,
+            "--timeout",
+            &LIMIT.to_string(),
+        ]);
+        command.env("SCASH_FAULT", job.engine).envs(environment.iter().copied());
+        run(command.arg(&self.path).args(arguments), format!("{job:?}"))
+    }
+
+    /// Runs it in every kind of job, and checks that it succeeds each time.
+    pub(crate) fn succeeds_everywhere(&self, arguments: &[&str]) {
+        for job in Job::all() {
+            self.run(job, &[], arguments).succeeded();
+        }
+    }
+}
+
+/// A kind of job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job {
+    pub(crate) ranks: u32,
+    pub(crate) provider: &'static str,
+    pub(crate) engine: &'static str,
+}
+
+impl Job {
+    /// A job with default settings.
+    pub(crate) fn of(ranks: u32) -> Job {
+        Job { ranks, provider: "shm", engine: "" }
+    }
+
+    /// Both providers, the fault engines that work here, and 1, 2 and 4 ranks.
+    pub(crate) fn all() -> Vec<Job> {
+        let mut jobs = Vec::new();
+        for engine in ["uffd", "mprotect"] {
+            if let Err(why) = scash::fault::choose(Some(engine)) {
+                eprintln!("skipped: jobs with {engine}: {why}");
+                continue;
+            }
+            for provider in scash::runtime::PROVIDERS {
+                jobs.extend([1, 2, 4].map(|ranks| Job { ranks, provider, engine }));
+            }
+        }
+        jobs
+    }
+}
+
+/// How a program or a job ended.
+pub(crate) struct Ended {
+    what: String,
+    /// The exit status; `None` if a signal ended it.
+    pub(crate) status: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+fn run(command: &mut Command, what: String) -> Ended {
+    // Cargo sets it for tests; programs are to find the library as they were linked.
+    let done = command.env_remove("LD_LIBRARY_PATH").stdin(Stdio::null()).output().unwrap();
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    Ended { what, status: done.status.code(), out: text(&done.stdout), err: text(&done.stderr) }
+}
+
+impl Ended {
+    /// Checks that it ended well.
+    pub(crate) fn succeeded(&self) {
+        assert_eq!(self.status, Some(0), "{self}");
+    }
+
+    /// Checks that it ended with this status.
+    pub(crate) fn ended_with(&self, status: i32) {
+        assert_eq!(self.status, Some(status), "{self}");
+    }
+
+    /// Checks that stderr holds all these words.
+    pub(crate) fn said(&self, words: &[&str]) {
+        let missing: Vec<_> = words.iter().filter(|word| !self.err.contains(**word)).collect();
+        assert!(missing.is_empty(), "no {missing:?} in: {self}");
+    }
+
+    /// Its output, sorted by line, as ranks print in any order.
+    pub(crate) fn sorted(&self) -> Vec<&str> {
+        let mut lines: Vec<&str> = self.out.lines().collect();
+        lines.sort_unstable();
+        lines
+    }
+}
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: status {:?}\nstdout:\n{}\nstderr:\n{}", self.what, self.status, self.out, self.err)
+    }
 }

@@ -1,0 +1,81 @@
+//! Programs that do something wrong, and what they are told.
+
+use crate::support::{Job, Link, Program};
+
+/// As a shell tells of a process that SIGSEGV ended.
+const SEGMENTATION_FAULT: i32 = 128 + 11;
+/// And SIGBUS, which uffd has for an access to pages that are not there.
+const BUS_ERROR: i32 = 128 + 7;
+
+#[test]
+fn bad_arguments_are_refused_and_the_job_goes_on() {
+    Program::compile("errors", Link::Shared).succeeds_everywhere(&[]);
+}
+
+#[test]
+fn a_program_that_was_not_launched_is_told_to_use_scash_run() {
+    for link in [Link::Shared, Link::Static] {
+        Program::compile("unlaunched", link).run_alone().succeeded();
+    }
+}
+
+#[test]
+fn touching_freed_memory_kills_with_a_word_of_why() {
+    let wild = Program::compile("wild", Link::Shared);
+    for job in Job::all() {
+        for what in ["freed", "beyond"] {
+            let ended = wild.run(job, &[], &[what]);
+            assert!(matches!(ended.status, Some(SEGMENTATION_FAULT | BUS_ERROR)), "{ended}");
+            ended.said(&["scash: rank ", "access to 0x", "not allocated"]);
+        }
+    }
+}
+
+#[test]
+fn a_segmentation_fault_elsewhere_is_the_programs_own() {
+    let wild = Program::compile("wild", Link::Shared);
+    for job in Job::all() {
+        let ended = wild.run(job, &[], &["elsewhere"]);
+        ended.ended_with(SEGMENTATION_FAULT);
+        assert!(!ended.err.contains("not allocated"), "{ended}");
+    }
+}
+
+#[test]
+fn ranks_that_disagree_are_all_told_who_wanted_what() {
+    let disagree = Program::compile("disagree", Link::Shared);
+    for job in Job::all().into_iter().filter(|job| job.ranks > 1) {
+        for (what, words) in [
+            ("sizes", ["dsm_alloc of 4096 bytes", "dsm_alloc of 8192 bytes"]),
+            ("options", ["called dsm_alloc", "other options"]),
+            ("calls", ["dsm_barrier", "dsm_finalize"]),
+        ] {
+            let ended = disagree.run(job, &[], &[what]);
+            assert_ne!(ended.status, Some(0), "they have not finalized: {ended}");
+            let told: Vec<&str> = ended.out.lines().collect();
+            assert_eq!(told.len(), job.ranks as usize, "{ended}");
+            for line in told {
+                assert!(words.iter().all(|word| line.contains(word)), "{ended}");
+                assert!(line.matches("rank ").count() >= 2, "which ranks? {ended}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rank_that_exits_without_finalize_ends_the_job() {
+    let leave = Program::compile("leave", Link::Shared);
+    for job in Job::all() {
+        let ended = leave.run(job, &[], &[]);
+        assert_ne!(ended.status, Some(0), "{ended}");
+        ended.said(&["rank ", "dsm_finalize"]);
+    }
+}
+
+#[test]
+fn a_full_region_says_how_to_get_a_larger_one() {
+    let room = Program::compile("room", Link::Shared);
+    for job in Job::all() {
+        room.run(job, &[("SCASH_REGION", "1M")], &[]).succeeded();
+    }
+}

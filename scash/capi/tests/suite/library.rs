@@ -1,0 +1,38 @@
+//! What the libraries are, as the linker and the loader see them.
+
+use crate::support::{built, here, tool};
+use std::process::Command;
+
+fn output(program: &str, arguments: &[&str]) -> String {
+    let done = Command::new(program).args(arguments).arg(&built().shared).output().unwrap();
+    assert!(done.status.success(), "{program}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
+}
+
+#[test]
+fn the_shared_library_exports_the_headers_functions_and_nothing_else() {
+    let Some(nm) = tool("NM", "nm") else {
+        eprintln!("skipped: there is no nm (or what NM names)");
+        return;
+    };
+    let header = std::fs::read_to_string(here("include/scash.h")).unwrap();
+    let symbols = output(&nm, &["-D", "--defined-only"]);
+    let exported: Vec<&str> = symbols.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    let strangers: Vec<_> = exported.iter().filter(|name| !header.contains(&format!("{name}("))).collect();
+    assert!(strangers.is_empty(), "exported, but not in scash.h: {strangers:?}");
+    for declaration in header.lines().filter(|line| line.ends_with(");") && !line.starts_with(' ')) {
+        let name = declaration.split('(').next().unwrap().rsplit([' ', '*']).next().unwrap();
+        assert!(exported.contains(&name), "in scash.h, but not exported: {name}");
+    }
+}
+
+#[test]
+fn programs_find_the_shared_library_by_its_name_and_it_stays() {
+    let Some(readelf) = tool("READELF", "readelf") else {
+        eprintln!("skipped: there is no readelf (or what READELF names)");
+        return;
+    };
+    let dynamic = output(&readelf, &["-d"]);
+    assert!(dynamic.contains("soname: [libscash.so]"), "{dynamic}");
+    assert!(dynamic.contains("NODELETE"), "its fault handler must not be unloaded: {dynamic}");
+}

@@ -1,0 +1,47 @@
+//! Programs that do nothing wrong, in every kind of job: 1, 2 and 4 ranks, both providers, both fault engines.
+
+use crate::support::{Job, Link, Program};
+
+#[test]
+fn ranks_know_who_they_are_whichever_library_is_linked() {
+    for link in [Link::Shared, Link::Static] {
+        let hello = Program::compile("hello", link);
+        for job in Job::all() {
+            let ended = hello.run(job, &[("SCASH_THREADS", "3")], &[job.provider]);
+            ended.succeeded();
+            let want: Vec<String> =
+                (0..job.ranks).map(|rank| format!("rank {rank} of {}, 3 threads", job.ranks)).collect();
+            assert_eq!(ended.sorted(), want, "{link:?}: {ended}");
+        }
+    }
+}
+
+#[test]
+fn neighbouring_bytes_have_different_writers_and_pointers_are_shared() {
+    Program::compile("sum", Link::Shared).succeeds_everywhere(&[]);
+}
+
+#[test]
+fn a_static_program_shares_memory_as_well() {
+    Program::compile("sum", Link::Static).run(Job::of(2), &[], &[]).succeeded();
+}
+
+#[test]
+fn every_placement_protocol_and_block_size_gives_right_data() {
+    Program::compile("options", Link::Shared).succeeds_everywhere(&[]);
+}
+
+#[test]
+fn homes_are_asked_and_set() {
+    Program::compile("homes", Link::Shared).succeeds_everywhere(&[]);
+}
+
+#[test]
+fn data_move_between_barriers_on_request() {
+    Program::compile("between", Link::Shared).succeeds_everywhere(&[]);
+}
+
+#[test]
+fn threads_fault_at_once_and_have_errors_of_their_own() {
+    Program::compile("threads", Link::Shared).succeeds_everywhere(&[]);
+}
