@@ -1,12 +1,12 @@
-//! Measures the `shm` provider between two threads, each a rank on a core of its own: `cargo run --release -p
-//! scash-comm --example shm_latency`. Prints microseconds, the least and the median of 200 batches.
+//! Measures the `shm` provider between threads, each a rank; two of them on a core of their own each, or more: `cargo
+//! run --release -p scash-comm --example shm_latency`. Prints microseconds, the least and the median of 200 batches.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use scash_comm::conformance::SharedMemory;
 use scash_comm::mem_exchange::MemExchange;
 use scash_comm::shm::{ShmEndpoint, ShmOptions};
-use scash_comm::{Endpoint, Event, GetRange, PutRange, SegmentId};
+use scash_comm::{Endpoint, Event, Exchange, GetRange, PutRange, SegmentId};
 use std::hint::black_box;
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -27,21 +27,31 @@ struct Rank {
 }
 
 fn main() {
-    let meeting = Arc::new(Barrier::new(2));
-    let ranks = MemExchange::ranks(2).into_iter().map(|mut exchange| {
-        let meeting = Arc::clone(&meeting);
-        thread::spawn(move || {
-            pin(scash_comm::Exchange::rank(&exchange) as usize);
-            let endpoint = ShmEndpoint::new(&mut exchange, &ShmOptions::default()).unwrap();
-            let memory = SharedMemory::new(PAGES * PAGE).unwrap();
-            // SAFETY: the endpoint is dropped before the memory (order of declaration), of which nobody has
-            // references to bytes.
-            let segment = unsafe { endpoint.register(&mut exchange, memory.segment()) }.unwrap();
-            Rank { endpoint, memory, segment, meeting }.measure();
-        })
+    play(2, true, Rank::measure);
+    for n in [2, 4, 8] {
+        play(n, false, |rank| rank.report(&format!("barrier by messages, {n} ranks"), 1.0, Rank::barriers));
+    }
+}
+
+/// Lets `n` ranks do the same.
+fn play(n: u32, pinned: bool, body: impl Fn(&Rank) + Send + Sync) {
+    let meeting = Arc::new(Barrier::new(n as usize));
+    thread::scope(|scope| {
+        for mut exchange in MemExchange::ranks(n) {
+            let (meeting, body) = (Arc::clone(&meeting), &body);
+            scope.spawn(move || {
+                if pinned {
+                    pin(exchange.rank() as usize);
+                }
+                let endpoint = ShmEndpoint::new(&mut exchange, &ShmOptions::default()).unwrap();
+                let memory = SharedMemory::new(PAGES * PAGE).unwrap();
+                // SAFETY: the endpoint is dropped before the memory (order of declaration), of whose bytes there are
+                // no references.
+                let segment = unsafe { endpoint.register(&mut exchange, memory.segment()) }.unwrap();
+                body(&Rank { endpoint, memory, segment, meeting });
+            });
+        }
     });
-    let ranks: Vec<_> = ranks.collect();
-    ranks.into_iter().for_each(|rank| rank.join().unwrap());
 }
 
 impl Rank {
@@ -99,6 +109,35 @@ impl Rank {
             self.endpoint.idle(turn, Duration::from_secs(1));
             turn += 1;
         }
+    }
+
+    /// Time of a dissemination barrier: in round k everybody tells the rank 2^k further on.
+    fn barriers(&self) -> Duration {
+        const BARRIERS: usize = 100;
+        let (me, n) = (self.endpoint.rank(), self.endpoint.size());
+        let rounds = n.next_power_of_two().ilog2();
+        let mut heard = [0usize; 8];
+        self.meeting.wait();
+        let start = Instant::now();
+        for barrier in 1..=BARRIERS {
+            for round in 0..rounds {
+                let kind = u16::try_from(round).unwrap();
+                self.endpoint.send((me + (1 << round)) % n, kind, &[]).unwrap();
+                self.endpoint.flush().unwrap();
+                let mut turn = 0;
+                while heard[round as usize] < barrier {
+                    let sink = &mut |event: Event<'_>| match event {
+                        Event::Message { kind, .. } => heard[usize::from(kind)] += 1,
+                        Event::Down { rank } => panic!("rank {rank} left"),
+                    };
+                    if self.endpoint.poll(sink).unwrap() == 0 {
+                        self.endpoint.idle(turn, Duration::from_secs(1));
+                        turn += 1;
+                    }
+                }
+            }
+        }
+        start.elapsed() / u32::try_from(BARRIERS).unwrap()
     }
 
     fn vain_poll(&self) -> Duration {
