@@ -523,3 +523,6 @@ fn runs(pages: &[u32], mut emit: impl FnMut(Pages)) {
         emit(done);
     }
 }
+
+#[cfg(test)]
+mod tests;
