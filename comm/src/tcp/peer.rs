@@ -38,6 +38,8 @@ pub(super) struct Peer {
     /// Whether the batch is not empty. Written under the lock of `outgoing` only, so that whoever reads `false` knows
     /// that the flush that emptied the batch is over.
     pub(super) has_batch: AtomicBool,
+    /// Whether the socket has not taken everything. Written under the lock of `outgoing` only.
+    pub(super) has_backlog: AtomicBool,
     /// The position in this rank's stream behind the last put that was flushed.
     puts_flushed: AtomicU64,
     /// Why it is gone.
@@ -62,6 +64,7 @@ impl Peer {
             incoming: Mutex::new(Incoming::new()),
             requester: Mutex::new(Requester::new()),
             has_batch: AtomicBool::new(false),
+            has_backlog: AtomicBool::new(false),
             puts_flushed: AtomicU64::new(0),
             fate: OnceLock::new(),
             told: AtomicBool::new(false),
@@ -127,7 +130,7 @@ impl Peer {
         }
         self.puts_flushed.store(outgoing.puts_end(), Ordering::Release);
         self.has_batch.store(false, Ordering::Release);
-        outgoing.backlog()
+        self.note_backlog(&outgoing)
     }
 
     /// Reads ranges of the peer's memory, as they are after what this rank has put and flushed.
@@ -198,7 +201,7 @@ impl Peer {
 
     /// Waits until nothing is left to be written, or until `deadline`.
     pub(super) fn see_off(&self, deadline: Instant) {
-        while self.drain() > 0 {
+        while self.drain(&mut lock(&self.outgoing)) > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 log(format_args!("rank {} did not take the last data for it", self.rank));
@@ -227,13 +230,18 @@ impl Peer {
     }
 
     /// Hands over the backlog. Returns the length of what is left.
-    pub(super) fn drain(&self) -> usize {
-        let mut outgoing = lock(&self.outgoing);
+    pub(super) fn drain(&self, outgoing: &mut Outgoing) -> usize {
         if let Err(error) = outgoing.drain(self.stream()) {
             outgoing.abandon();
             self.lose(error.into());
         }
-        outgoing.backlog()
+        self.note_backlog(outgoing)
+    }
+
+    fn note_backlog(&self, outgoing: &Outgoing) -> usize {
+        let backlog = outgoing.backlog();
+        self.has_backlog.store(backlog > 0, Ordering::Relaxed);
+        backlog
     }
 }
 

@@ -117,6 +117,10 @@ impl Poller {
         if peer.told.load(Ordering::Relaxed) {
             return 0;
         }
+        if peer.has_backlog.load(Ordering::Relaxed) {
+            // The service thread does this, too; but it may be waiting for a core, while this one has nothing better to do.
+            peer.drain(&mut lock(&peer.outgoing));
+        }
         let mut events = 0;
         let mut incoming = lock(&peer.incoming);
         let mut pulled = Ok(Pulled::All);

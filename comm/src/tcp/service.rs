@@ -158,12 +158,8 @@ impl<'a> Server<'a> {
     /// Hands over what the peer's stream has room for now.
     fn write_backlog(&self, peer: &Peer) {
         let mut outgoing = lock(&peer.outgoing);
-        if let Err(error) = outgoing.drain(peer.stream()) {
-            outgoing.abandon();
-            peer.lose(error.into());
-        }
         // Under the lock, so that a flush that leaves a backlog asks for the watch after it has ended here.
-        if outgoing.backlog() == 0 {
+        if peer.drain(&mut outgoing) == 0 {
             self.shared.service.watch(peer, EpollFlags::EPOLLOUT, false);
         }
     }
@@ -190,18 +186,18 @@ impl<'a> Server<'a> {
         let (shared, clients) = (self.shared, &mut self.clients);
         self.fences.retain(|&rank| {
             let Some(peer) = &shared.peers[rank as usize] else { return false };
-            let Some(client) = &mut clients[rank as usize] else { return false };
-            let waits = take_for_fence(shared, peer).and_then(|position| match position {
-                None => Ok(true),
-                Some(position) => match client.answer_fence(peer.serves(), position)? {
-                    Step::Full => Err(Fate::Broke("it does not read its replies".into())),
-                    _ => Ok(false),
-                },
-            });
-            waits.unwrap_or_else(|fate| {
+            let waits = match &mut clients[rank as usize] {
+                Some(client) => try_fence(shared, peer, client),
+                None => Ok(false),
+            };
+            let waits = waits.unwrap_or_else(|fate| {
                 peer.lose(fate);
                 false
-            })
+            });
+            if !waits {
+                shared.service.watch(peer, EpollFlags::EPOLLIN, false);
+            }
+            waits
         });
     }
 }
@@ -227,20 +223,24 @@ fn take_up_to(incoming: &mut Incoming, shared: &Shared, peer: &Peer, position: u
     Ok(())
 }
 
-/// Works for the peer's fence: returns its position if that is reached, or sees to it that the thread is woken when there is
-/// progress.
-fn take_for_fence(shared: &Shared, peer: &Peer) -> Result<Option<u64>, Fate> {
+/// Works for the peer's fence, and answers it if it is reached. If not, sees to it that the thread is woken when there is
+/// progress, and returns `true`.
+fn try_fence(shared: &Shared, peer: &Peer, client: &mut Serving) -> Result<bool, Fate> {
     let mut incoming = lock(&peer.incoming);
-    let Some(position) = incoming.fence() else { return Ok(None) };
+    let Some(position) = incoming.fence() else { return Ok(false) };
     let taken = take_up_to(&mut incoming, shared, peer, position);
-    let is_reached = incoming.has_taken(position);
-    if is_reached {
-        incoming.end_fence();
+    if !incoming.has_taken(position) {
+        // While it is held, new data are no reason to wake: the end of the last get is.
+        let by_data = !incoming.is_held() && !incoming.has_ended();
+        shared.service.watch(peer, EpollFlags::EPOLLIN, by_data);
+        return taken.map(|()| true);
     }
-    // While it is held, new data are no reason to wake: the end of the last get is.
-    let by_data = !is_reached && !incoming.is_held() && !incoming.has_ended();
-    shared.service.watch(peer, EpollFlags::EPOLLIN, by_data);
-    if is_reached { Ok(Some(position)) } else { taken.map(|()| None) }
+    incoming.end_fence();
+    drop(incoming);
+    if client.answer_fence(peer.serves(), position)? == Step::Full {
+        shared.service.turn_to(peer, EpollFlags::EPOLLOUT).map_err(io)?;
+    }
+    Ok(false)
 }
 
 fn io(error: nix::Error) -> Fate {

@@ -70,10 +70,11 @@ pub(super) unsafe fn receive(socket: BorrowedFd<'_>, pieces: &[Piece]) -> io::Re
 /// on its way to the peer.
 pub(super) fn discard(socket: BorrowedFd<'_>) {
     let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
-    // SAFETY: with MSG_TRUNC a TCP socket's data are not copied, so no buffer is needed.
-    while let Ok(Some(1..)) =
-        again(|| unsafe { libc::recv(socket.as_raw_fd(), std::ptr::null_mut(), 1 << 20, flags) })
-    {}
+    let throw_away = || {
+        // SAFETY: with MSG_TRUNC a TCP socket's data are not copied, so no buffer is needed.
+        unsafe { libc::recv(socket.as_raw_fd(), std::ptr::null_mut(), 1 << 20, flags) }
+    };
+    while let Ok(Some(1..)) = again(throw_away) {}
 }
 
 /// The kernel's description of a vectored transfer. It does not change the pieces, whatever the pointer's type says.
