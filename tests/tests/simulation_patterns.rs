@@ -288,7 +288,7 @@ fn a_thousand_ranks_agree_with_a_dozen_messages_a_barrier_each() {
         let report = run(setup, script);
         let c = report.counters();
         assert_eq!(c.barriers, u64::from(ranks * barriers));
-        let meetings = u64::from(c.barriers / u64::from(ranks)) + c.second_meetings / u64::from(ranks);
+        let meetings = c.barriers / u64::from(ranks) + c.second_meetings / u64::from(ranks);
         let most = report.sent.iter().copied().max().unwrap();
         // Ten tokens a meeting, and a few words and diffs for what the rank itself did. Homes have 20 sharers each.
         assert!(most <= meetings * (10 + 25), "{most} messages in {meetings} meetings");

@@ -19,6 +19,7 @@
 //! 4. A diff or update that arrives is merged in the frame and in the twin, if there is one. A put lands in the frame alone.
 
 mod frame;
+mod liar;
 mod net;
 pub mod program;
 pub mod random;

@@ -34,6 +34,7 @@ pub fn setup(seed: u64) -> Setup {
         predict: rng.chance(80),
         burst: rng.pick(&[0, 50, 90]),
         slow: rng.pick(&[0, 10, 40]),
+        slowness: rng.pick(&[5, 25, 200]),
         ..Setup::new(size, rng.between(4, 48))
     }
 }
@@ -110,6 +111,8 @@ pub struct RandomProgram {
     zeroed: Option<Pages>,
     /// How many, in a thousand, of the intervals have a call of some kind.
     calls: u32,
+    /// How many, in a thousand, end in a broadcast.
+    broadcasts: u32,
 }
 
 impl RandomProgram {
@@ -126,6 +129,7 @@ impl RandomProgram {
             areas: Vec::new(),
             zeroed: None,
             calls: rng.pick(&[0, 50, 400]),
+            broadcasts: rng.pick(&[0, 0, 0, 20, 300]),
             rng,
         }
     }
@@ -175,7 +179,7 @@ impl RandomProgram {
             let freed = self.heap.free(area.pages.first);
             return (Collective::Free(freed.expect("areas are allocations").first), Outcome::Done);
         }
-        if !self.areas.is_empty() && self.rng.below(1000) < self.calls / 4 {
+        if !self.areas.is_empty() && self.rng.below(1000) < self.broadcasts {
             let n = u32::try_from(self.areas.len()).unwrap_or(1);
             let area = self.rng.below(n) as usize;
             return (Collective::Broadcast(self.some_pages(area)), Outcome::Done);

@@ -5,6 +5,7 @@ mod orders;
 mod thread;
 
 use super::frame::Frames;
+use super::liar::Liar;
 use super::net::{Net, Put};
 use super::program::{Interval, Program};
 use super::report::{self, Report};
@@ -16,7 +17,7 @@ use std::fmt;
 use thread::Thread;
 
 /// Steps after which a run is given up.
-const TOO_LONG: u64 = 200_000_000;
+const TOO_LONG: u64 = 20_000_000;
 
 /// What a run is made of, besides its program.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +46,10 @@ pub struct Setup {
     pub burst: u32,
     /// How many, in a hundred, of the threads, drivers and connections are slow.
     pub slow: u32,
+    /// How many times slower these are.
+    pub slowness: u32,
+    /// How many, in ten thousand, of the messages are replaced by lies.
+    pub lies: u32,
     /// Whether to tell every step on the standard error.
     pub trace: bool,
 }
@@ -65,6 +70,8 @@ impl Setup {
             exclusion: true,
             burst: 0,
             slow: 0,
+            slowness: 25,
+            lies: 0,
             trace: false,
         }
     }
@@ -190,7 +197,7 @@ impl<P: Program> World<P> {
             let mut at = self.rng.below(n) as usize;
             if vain > 4 * self.tasks.len() + 64 {
                 at = self.first_able()?;
-            } else if self.is_slow(self.tasks[at]) && !self.rng.chance(4) {
+            } else if self.is_slow(self.tasks[at]) && self.rng.below(self.setup.slowness) > 0 {
                 vain += 1;
                 continue;
             }
@@ -303,6 +310,7 @@ impl<P: Program> World<P> {
     }
 
     fn send(&mut self, from: usize, to: Rank, kind: Kind, bytes: Vec<u8>) {
+        let (kind, bytes) = self.perhaps_lie(kind, bytes);
         self.report.sent[from] += 1;
         let interval = self.ranks[from].interval;
         self.report.period(interval).traffic.message(kind, bytes.len());
@@ -310,6 +318,13 @@ impl<P: Program> World<P> {
         if self.net.send(number(from), to.0, kind, bytes) {
             self.tasks.push(Task::Channel(from, to.0 as usize));
         }
+    }
+
+    fn perhaps_lie(&mut self, kind: Kind, bytes: Vec<u8>) -> (Kind, Vec<u8>) {
+        if self.setup.lies == 0 || self.rng.below(10_000) >= self.setup.lies {
+            return (kind, bytes);
+        }
+        Liar { rng: &mut self.rng, size: self.setup.size, pages: self.setup.pages }.tamper(kind, bytes)
     }
 
     /// Brings bytes to a peer's frame: over the network, or by the driver as soon as it may.
@@ -329,7 +344,7 @@ impl<P: Program> World<P> {
 
     /// Whether bytes for a page may land in a rank's frame now: not while a get of it is half-way.
     fn may_land(&self, to: usize, page: u32) -> bool {
-        !self.setup.exclusion || self.ranks[to].copying[page as usize] == 0
+        !self.setup.exclusion || self.ranks[to].copying.get(page as usize).is_none_or(|&n| n == 0)
     }
 
     fn trace(&self, what: impl FnOnce() -> String) {

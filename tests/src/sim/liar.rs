@@ -1,0 +1,97 @@
+//! Messages as no correct rank sends them: what a broken or hostile peer might say.
+
+use super::rng::Rng;
+use scash_proto::copyset::CopyMode;
+use scash_proto::wire::{Control, Kind, Notice, PageBatch, Parcel, Token};
+use scash_proto::{Pages, Rank};
+
+/// What lies may refer to.
+pub(super) struct Liar<'a> {
+    pub(super) rng: &'a mut Rng,
+    pub(super) size: u32,
+    pub(super) pages: u32,
+}
+
+impl Liar<'_> {
+    /// Another message in place of a true one: with wrong bytes, shorter, or with wrong contents.
+    pub(super) fn tamper(&mut self, kind: Kind, mut bytes: Vec<u8>) -> (Kind, Vec<u8>) {
+        match self.rng.below(8) {
+            0 => {
+                for _ in 0..self.rng.between(1, 4) {
+                    let at = self.index(bytes.len());
+                    if let Some(byte) = bytes.get_mut(at) {
+                        *byte ^= self.rng.bits().to_le_bytes()[0];
+                    }
+                }
+                (kind, bytes)
+            }
+            1 => {
+                let end = self.index(bytes.len());
+                bytes.truncate(end);
+                (kind, bytes)
+            }
+            _ => self.distort(kind, bytes),
+        }
+    }
+
+    fn index(&mut self, len: usize) -> usize {
+        self.rng.below(u32::try_from(len).unwrap_or(u32::MAX).max(1)) as usize
+    }
+
+    fn rank(&mut self) -> Rank {
+        // At times one that does not exist.
+        Rank(self.rng.below(self.size + u32::from(self.rng.clone().chance(10))))
+    }
+
+    fn some_pages(&mut self) -> Pages {
+        let first = self.rng.below(self.pages);
+        Pages { first, count: self.rng.between(0, 3) }
+    }
+
+    /// Sound in form, wrong in contents.
+    fn distort(&mut self, kind: Kind, bytes: Vec<u8>) -> (Kind, Vec<u8>) {
+        let meeting = bytes.first_chunk().map_or(0, |b| u32::from_le_bytes(*b));
+        let bytes = match (kind, Token::decode(&bytes), Control::decode(&bytes)) {
+            (Kind::Token, Ok(token), _) => self.distort_token(token).encode(),
+            (Kind::Control, _, Ok((meeting, control))) => self.distort_control(control).encode(meeting),
+            (Kind::Parcel, ..) => Parcel { meeting, home: self.rank() }.encode().to_vec(),
+            _ => {
+                let mut out = Vec::new();
+                PageBatch::begin(&mut out, meeting);
+                let page = self.some_pages().end();
+                PageBatch::push(&mut out, page, true, |out| {
+                    out.extend_from_slice(&[1, 0, 0, 0, 7]);
+                    5
+                });
+                out
+            }
+        };
+        (kind, bytes)
+    }
+
+    fn distort_token(&mut self, mut token: Token) -> Token {
+        match self.rng.below(6) {
+            0 => token.meeting = token.meeting.wrapping_add(self.rng.below(4)).wrapping_sub(1),
+            1 => token.round = token.round.wrapping_add(1),
+            2 => token.away ^= true,
+            3 => token.counts.push((self.rank(), self.rng.below(3))),
+            4 => token.span[1].purpose.0[0] += 1,
+            _ => {
+                let moved_to = if self.rng.chance(50) { Some(self.rank()) } else { None };
+                token.notices.push(Notice { origin: self.rank(), pages: self.some_pages(), moved_to });
+            }
+        }
+        token
+    }
+
+    fn distort_control(&mut self, mut control: Control) -> Control {
+        let pages = self.some_pages();
+        match self.rng.below(4) {
+            0 => control.stale.push(pages),
+            1 => control.leave.push(pages),
+            2 => control.subscribe.push((pages, CopyMode::Update)),
+            _ => control.subscribe.push((pages, CopyMode::Invalidate)),
+        }
+        control
+    }
+}
