@@ -1,8 +1,9 @@
 //! The command `scash`.
 //!
-//! `scash run` starts a job on this machine and ends it properly; `scash info` says what this machine offers. Each
-//! subcommand is a module with its arguments and one function that returns the command's exit status.
+//! `scash run` starts a job on this machine and ends it properly; `scash info` says what this machine offers; `scash bench`
+//! measures. Each subcommand is a module with its arguments and one function that returns the command's exit status.
 
+mod bench;
 mod info;
 mod run;
 
@@ -22,12 +23,14 @@ struct Cli {
 enum Command {
     Run(run::Args),
     Info(info::Args),
+    Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
     ExitCode::from(match Cli::parse().command {
         Command::Run(args) => run::run(args),
         Command::Info(args) => info::run(&args),
+        Command::Bench(args) => bench::run(&args),
     })
 }
 

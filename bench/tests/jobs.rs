@@ -1,0 +1,177 @@
+//! Every benchmark runs, on two ranks, and what it prints can be read. How long anything takes is not looked at.
+#![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use scash_bench::record::{Record, parse};
+
+/// Seconds after which a command is taken to hang.
+const LIMIT: &str = "120";
+
+/// The command `scash`, with the programs that it measures beside it. Cargo builds what has changed, in the profile and directory of
+/// this test.
+fn scash() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let directory = Path::new(env!("CARGO_BIN_EXE_scash-micro")).parent().unwrap();
+        let profile = match directory.file_name().unwrap().to_str().unwrap() {
+            "debug" => "dev",
+            other => other,
+        };
+        let done = Command::new(env!("CARGO"))
+            .args([
+                "build",
+                "--quiet",
+                "-p",
+                "scash-cli",
+                "-p",
+                "scash-apps",
+                "--profile",
+                profile,
+                "--target-dir",
+            ])
+            .arg(directory.parent().unwrap())
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status()
+            .unwrap();
+        assert!(done.success(), "cargo cannot build the command scash");
+        directory.join("scash")
+    })
+}
+
+fn run(arguments: &str, variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", LIMIT]).arg(scash()).args(arguments.split_whitespace());
+    for variable in ["SCASH_PROVIDER", "SCASH_TRANSFER", "SCASH_FAULT", "SCASH_THREADS"] {
+        command.env_remove(variable);
+    }
+    command.envs(variables.iter().copied()).output().unwrap()
+}
+
+/// What a command that succeeds prints.
+fn text(arguments: &str, variables: &[(&str, &str)]) -> String {
+    let output = run(arguments, variables);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "scash {arguments}: {}: {said}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The records that a measurement on two ranks prints.
+fn micro(options: &str, what: &str, variables: &[(&str, &str)]) -> Vec<Record> {
+    let program = env!("CARGO_BIN_EXE_scash-micro");
+    parse(&text(&format!("run -n 2 {options} {program} {what} --json"), variables)).unwrap()
+}
+
+/// Figures that are the difference of two times may be anything on a disturbed machine.
+fn is_difference(record: &Record, name: &str) -> bool {
+    record.mode == "rewrite" || (record.mode == "update" && name.starts_with("page"))
+}
+
+#[test]
+fn every_measurement_has_figures_that_are_numbers() {
+    for (what, figures) in [
+        ("barrier --in-use 100k --rounds 2 --length 5", 2),
+        ("update --pages 2 --rounds 3", 6),
+        ("read --pages 5 --rounds 2", 5),
+        ("rewrite --pages 3 --rounds 2", 8),
+        ("fault --pages 3 --rounds 2", 6),
+        ("diff --pages 2 --rounds 2", 6),
+        ("memory --in-use 1M", 4),
+    ] {
+        for options in ["--provider shm", "--provider tcp", "--fault mprotect"] {
+            let records = micro(options, what, &[]);
+            assert_eq!(records.len(), if what.starts_with("memory") { 2 } else { 1 }, "{what}");
+            for record in records {
+                assert_eq!((record.program.as_str(), record.ranks), ("scash-micro", 2), "{what}");
+                assert_ne!(record.check.as_deref(), Some("different"), "{what} {options}");
+                assert_eq!(record.figures.len(), figures, "{what}: {:?}", record.figures);
+                for (name, figure) in &record.figures {
+                    let sound = figure.is_finite() && (*figure > 0.0 || is_difference(&record, name));
+                    assert!(sound, "{what} {options}: {name} is {figure}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn pages_are_updated_by_message_and_by_zero_copy() {
+    for transfer in ["message", "zero-copy"] {
+        for options in ["--provider shm", "--provider tcp"] {
+            let [record] =
+                &micro(options, "update --pages 3 --rounds 3", &[("SCASH_TRANSFER", transfer)])[..]
+            else {
+                panic!("one rank tells");
+            };
+            assert_eq!(
+                (record.check.as_deref(), &record.parameters["transfer"]),
+                (Some("equal"), &transfer.into())
+            );
+        }
+    }
+}
+
+#[test]
+fn people_get_a_line_with_units() {
+    let program = env!("CARGO_BIN_EXE_scash-micro");
+    let text = text(&format!("run -n 2 {program} read --pages 4 --rounds 1"), &[]);
+    assert!(
+        text.starts_with("read, shm, ") && text.contains(": scattered ") && text.contains(" µs"),
+        "{text}"
+    );
+    assert_eq!(text.lines().count(), 1);
+}
+
+#[test]
+fn what_is_measured_between_two_ranks_says_that_one_is_not_enough() {
+    let program = env!("CARGO_BIN_EXE_scash-micro");
+    for what in ["update", "read", "rewrite", "fault"] {
+        let output = run(&format!("run -n 1 {program} {what}"), &[]);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{what}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("scash run -n 2"), "{output:?}");
+    }
+}
+
+#[test]
+fn the_tables_have_all_their_lines() {
+    for (what, first_words) in [
+        (
+            "table3",
+            &["SCASH on Myrinet", "shm, the whole", "shm, the home's", "tcp, the whole", "tcp, the home's"][..],
+        ),
+        ("figure2 --in-use 0,64k", &["1 ", "2 ", "4 ", "8 "]),
+        (
+            "micro",
+            &[
+                "empty memory barrier",
+                "cold page read",
+                "page rewritten",
+                "first touch",
+                "diff of",
+                "memory a rank",
+            ],
+        ),
+    ] {
+        let text = text(&format!("bench {what} --quick"), &[]);
+        for words in first_words {
+            let line = text.lines().find(|line| line.starts_with(words));
+            assert!(
+                line.is_some_and(|line| line.split_whitespace().all(|word| word != "-")),
+                "{words}:\n{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn programs_are_measured_in_every_way_and_are_right() {
+    let text = text("bench apps --quick --check --json", &[]);
+    let records = parse(&text).unwrap();
+    assert_eq!(records.len(), 2 * 8, "{text}");
+    for record in records {
+        assert_eq!(record.check.as_deref(), Some("equal"));
+        assert!(record.seconds > 0.0 && record.parameters["of_sequential"]["median"].as_f64().unwrap() > 0.0);
+    }
+}

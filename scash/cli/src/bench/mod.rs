@@ -1,0 +1,124 @@
+//! `scash bench`: measures scash on this machine, and makes tables of it.
+//!
+//! Every figure comes from a program of its own, which is started ([`runner`]) as any user would start it, and prints
+//! records ([`scash_bench::record`]): `laplace` and `lu` ([`apps`]), and `scash-micro` ([`paper`], [`micro`]). What is
+//! to be compared is measured in turns, round after round, so that a machine that drifts or is disturbed does that to all
+//! of it ([`scash_bench::figures`]).
+
+mod apps;
+mod micro;
+mod paper;
+mod runner;
+mod table;
+
+use clap::Subcommand;
+use std::io::Write;
+
+/// Measure scash on this machine: programs against one thread and two, the tables of the SCASH paper, single operations.
+///
+/// Needs the programs of the workspace beside this command (`cargo build --release --workspace`). The exit status is 1 if
+/// something could not be measured, or a result was wrong.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+
+    #[command(flatten)]
+    how: How,
+}
+
+/// What all benchmarks can be told.
+#[derive(Clone, Copy, Debug, clap::Args)]
+struct How {
+    /// Measure everything so many times, in turns [default: 7 for programs, 3 for single operations]
+    #[arg(long, value_name = "R", global = true, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: Option<u32>,
+
+    /// Print JSON objects, one a line, instead of tables
+    #[arg(long, global = true)]
+    json: bool,
+
+    /// Do little: a look at whether everything runs, whose figures mean little
+    #[arg(long, global = true)]
+    quick: bool,
+}
+
+impl How {
+    /// The rounds asked for.
+    fn rounds(self, default: u32) -> u32 {
+        self.runs.unwrap_or(if self.quick { 1 } else { default })
+    }
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Apps(apps::Options),
+    /// Page update by message and by zero copy (Table 3 of the SCASH paper)
+    Table3,
+    Figure2(paper::Figure2),
+    /// Single operations: barrier, reads, rewrites, faults, diffs, memory
+    Micro,
+    /// All of these, one after the other
+    All,
+}
+
+/// Measures and prints; returns the exit status.
+pub(crate) fn run(args: &Args) -> u8 {
+    let session = match runner::Runner::of_this_command() {
+        Ok(runner) => Session { runner, how: args.how },
+        Err(why) => {
+            crate::say(&why);
+            return 1;
+        }
+    };
+    let complete = match &args.what {
+        What::Apps(options) => apps::run(&session, options),
+        What::Table3 => paper::table3(&session),
+        What::Figure2(options) => paper::figure2(&session, options),
+        What::Micro => micro::run(&session),
+        What::All => [
+            apps::run(&session, &apps::Options::default()),
+            paper::table3(&session),
+            paper::figure2(&session, &paper::Figure2::default()),
+            micro::run(&session),
+        ]
+        .iter()
+        .all(|complete| *complete),
+    };
+    u8::from(!complete)
+}
+
+/// How programs are started, and how to measure. Benchmarks return whether everything could be measured.
+struct Session {
+    runner: runner::Runner,
+    how: How,
+}
+
+impl Session {
+    /// Runs a job; if that fails, says why.
+    fn measure(&self, job: &runner::Job) -> Option<Vec<scash_bench::record::Record>> {
+        self.runner.run(job).map_err(|why| crate::say(&why)).ok()
+    }
+
+    /// Prints a table, unless JSON was asked for.
+    fn show(&self, text: &str) {
+        if !self.how.json {
+            print(&format!("{text}\n"));
+        }
+    }
+
+    /// Prints an object, if JSON was asked for.
+    fn object(&self, object: &impl serde::Serialize) {
+        if self.how.json {
+            match serde_json::to_string(object) {
+                Ok(json) => print(&json),
+                Err(error) => crate::say(&format!("cannot write JSON: {error}")),
+            }
+        }
+    }
+}
+
+/// One write, so that a reader sees whole lines as they are made. Who closes the pipe has read enough.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(format!("{text}\n").as_bytes());
+}

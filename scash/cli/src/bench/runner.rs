@@ -1,0 +1,173 @@
+//! Starts programs, alone or as the ranks of a job, and reads the records that they print.
+
+use scash_bench::record::{self, Record};
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Seconds after which a job is taken to hang.
+const LIMIT: &str = "900";
+
+/// On what a program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum On {
+    /// One thread, without the DSM.
+    Sequential,
+    /// Threads of one process, without the DSM.
+    Threads(u32),
+    /// Ranks of a job, and the provider that connects them.
+    Ranks(u32, &'static str),
+}
+
+impl fmt::Display for On {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            On::Sequential => f.write_str("sequential"),
+            On::Threads(count) => write!(f, "{count} threads"),
+            On::Ranks(1, provider) => write!(f, "1 rank, {provider}"),
+            On::Ranks(count, provider) => write!(f, "{count} ranks, {provider}"),
+        }
+    }
+}
+
+/// What a job printed in each round: nothing where it failed.
+pub(super) type Rounds = Vec<Option<Vec<Record>>>;
+
+/// A program to run once.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    program: &'static str,
+    on: On,
+    arguments: Vec<String>,
+    variables: Vec<(&'static str, &'static str)>,
+}
+
+impl Job {
+    /// A program with arguments, to which those are added that make it print records.
+    pub(super) fn new<S: ToString>(
+        program: &'static str,
+        on: On,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Job {
+        let arguments = arguments.into_iter().map(|argument| argument.to_string());
+        Job {
+            program,
+            on,
+            arguments: arguments.chain(["--json".to_owned()]).collect(),
+            variables: Vec::new(),
+        }
+    }
+
+    /// The same with an environment variable.
+    pub(super) fn with(mut self, name: &'static str, value: &'static str) -> Job {
+        self.variables.push((name, value));
+        self
+    }
+}
+
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ({})", self.program, self.arguments.join(" "), self.on)
+    }
+}
+
+/// Knows where the programs are.
+#[derive(Debug)]
+pub(super) struct Runner {
+    /// This command itself.
+    command: PathBuf,
+}
+
+impl Runner {
+    /// Programs are looked for beside the command that runs.
+    pub(super) fn of_this_command() -> Result<Runner, String> {
+        let found = std::env::current_exe();
+        found
+            .map(|command| Runner { command })
+            .map_err(|error| format!("cannot tell where this command lies: {error}"))
+    }
+
+    /// Runs a job to its end, and returns what it printed.
+    pub(super) fn run(&self, job: &Job) -> Result<Vec<Record>, String> {
+        let mut command = self.command(job)?;
+        let done = command.output().map_err(|error| format!("cannot start {job}: {error}"))?;
+        let records = record::parse(&String::from_utf8_lossy(&done.stdout));
+        if matches!(&records, Ok(records) if records.iter().any(|r| r.check.as_deref() == Some("different")))
+        {
+            return Err(format!("{job}: the result is WRONG"));
+        }
+        if !done.status.success() {
+            let said = String::from_utf8_lossy(&done.stderr);
+            return Err(format!("{job}: {}: {}", done.status, said.trim_end()));
+        }
+        let records = records.map_err(|error| format!("{job}: {error}"))?;
+        if records.is_empty() {
+            return Err(format!("{job}: printed nothing"));
+        }
+        Ok(records)
+    }
+
+    fn command(&self, job: &Job) -> Result<Command, String> {
+        let program = self.command.with_file_name(job.program);
+        if !program.is_file() {
+            let place = program.parent().unwrap_or(&program).display();
+            return Err(format!(
+                "there is no {} in {place}: benchmarks need the programs of the workspace beside this command; build them with \
+                 `cargo build --release --workspace`",
+                job.program
+            ));
+        }
+        let mut command = match job.on {
+            On::Sequential | On::Threads(_) => Command::new(&program),
+            On::Ranks(..) => Command::new(&self.command),
+        };
+        command.args(self.words(job, program.into_os_string()));
+        command.envs(job.variables.iter().copied());
+        // A setting of the user's that would make other measurements of these.
+        command.env_remove("SCASH_THREADS");
+        Ok(command)
+    }
+
+    /// What follows the name of the program that is started.
+    fn words(&self, job: &Job, program: OsString) -> Vec<OsString> {
+        let first: Vec<OsString> = match job.on {
+            On::Sequential => vec!["--sequential".into()],
+            On::Threads(count) => vec!["--threads".into(), count.to_string().into()],
+            On::Ranks(count, provider) => {
+                let run = ["run", "-n", &count.to_string(), "--provider", provider, "--timeout", LIMIT];
+                run.iter().map(OsString::from).chain([program]).collect()
+            }
+        };
+        first.into_iter().chain(job.arguments.iter().map(OsString::from)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(on: On) -> String {
+        let runner = Runner { command: "/here/scash".into() };
+        let words = runner.words(&Job::new("lu", on, ["--repeat", "2"]), "/here/lu".into());
+        words.join(" ".as_ref()).into_string().unwrap()
+    }
+
+    #[test]
+    fn ranks_are_started_by_this_command_itself() {
+        assert_eq!(
+            words(On::Ranks(4, "tcp")),
+            "run -n 4 --provider tcp --timeout 900 /here/lu --repeat 2 --json"
+        );
+        assert_eq!(words(On::Sequential), "--sequential --repeat 2 --json");
+        assert_eq!(words(On::Threads(2)), "--threads 2 --repeat 2 --json");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_said_how_to_get() {
+        let directory = tempfile::tempdir().unwrap();
+        let runner = Runner { command: directory.path().join("scash") };
+        let error = runner.run(&Job::new("lu", On::Sequential, [""; 0])).unwrap_err();
+        assert!(error.contains("there is no lu in") && error.contains("cargo build --release"), "{error}");
+    }
+}
