@@ -167,6 +167,11 @@ mod tests {
     }
 
     #[test]
+    fn the_providers_offered_are_those_that_ranks_know() {
+        assert_eq!(PROVIDERS.map(|(name, _)| name), scash::runtime::PROVIDERS);
+    }
+
+    #[test]
     fn nonsense_is_refused_with_what_would_make_sense() {
         let cases: [(&[&str], &str); 9] = [
             (&["-n", "0", "/bin/sh"], "0 is not in 1..=65535"),

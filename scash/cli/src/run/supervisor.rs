@@ -100,7 +100,7 @@ impl Supervisor {
             return Vec::new();
         }
         self.verdict = Some(failure.status);
-        if self.interrupt.is_some() {
+        if self.is_hurried() {
             return Vec::new(); // the user knows why ranks end, and the steps are under way
         }
         self.terminate_at(now + AFTER_FAILURE);

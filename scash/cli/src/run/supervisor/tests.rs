@@ -173,6 +173,8 @@ fn ranks_do_not_outlive_the_front() {
     let mut supervisor = Supervisor::new(2, None, Instant::now());
     assert_eq!(signals(&supervisor.front_gone()), [Signal::SIGKILL]);
     assert!(supervisor.is_hurried());
+    supervisor.exited();
+    assert!(supervisor.failed(&death(0, 137), Some(1), Instant::now()).is_empty(), "nobody wants to know");
 }
 
 #[test]
