@@ -22,6 +22,7 @@ pub(crate) struct Config {
     /// Address or name of the interface that a TCP endpoint listens on.
     pub(crate) interface: String,
     pub(crate) port: u16,
+    pub(crate) stats: bool,
 }
 
 impl Config {
@@ -46,12 +47,13 @@ impl Config {
                 )));
             }
         };
-        let fetch_most = number("SCASH_PREFETCH", var("SCASH_PREFETCH"), 64)?.clamp(1, 1024);
+        let fetch_most = number("SCASH_PREFETCH", var("SCASH_PREFETCH"), 32)?.clamp(1, 1024);
         Ok(Config {
             pages,
             fault: var("SCASH_FAULT").filter(|name| !name.is_empty()),
             transfer,
-            predict: switch("SCASH_PREDICT", var("SCASH_PREDICT"))?,
+            predict: switch("SCASH_PREDICT", var("SCASH_PREDICT"), true)?,
+            stats: switch("SCASH_STATS", var("SCASH_STATS"), false)?,
             fetch_most: u32::try_from(fetch_most).unwrap_or(1),
             interface: var("SCASH_INTERFACE")
                 .filter(|t| !t.is_empty())
@@ -67,9 +69,10 @@ fn number(name: &str, text: Option<String>, default: u64) -> Result<u64> {
     text.trim().parse().map_err(|_| Error::Setting(format!("{name}={text}: a number is expected")))
 }
 
-fn switch(name: &str, text: Option<String>) -> Result<bool> {
+fn switch(name: &str, text: Option<String>, default: bool) -> Result<bool> {
     match text.as_deref() {
-        None | Some("" | "1" | "on") => Ok(true),
+        None | Some("") => Ok(default),
+        Some("1" | "on") => Ok(true),
         Some("0" | "off") => Ok(false),
         Some(other) => Err(Error::Setting(format!("{name}={other}: on or off is expected"))),
     }

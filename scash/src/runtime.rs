@@ -41,6 +41,8 @@ pub struct Runtime {
     size: u32,
     threads: u32,
     finalized: AtomicBool,
+    /// Say at the end what was counted (`SCASH_STATS`).
+    tell_stats: bool,
     /// Why no further call can succeed.
     broken: Mutex<Option<Error>>,
     clock: Mutex<BarrierTime>,
@@ -102,6 +104,7 @@ pub fn init() -> Result<&'static Runtime> {
         size,
         threads,
         finalized: AtomicBool::new(false),
+        tell_stats: config.stats,
         broken: Mutex::new(None),
         clock: Mutex::new(BarrierTime::default()),
     }));
@@ -403,6 +406,11 @@ impl Runtime {
         self.finalized.store(true, Ordering::Relaxed);
         lock(&self.member).finalized().map_err(join)?;
         *lock(&self.handler) = None;
+        if self.tell_stats {
+            // In one piece, so that ranks do not talk over each other.
+            let line = format!("scash: rank {}: {}\n", self.rank, self.stats());
+            eprint!("{line}");
+        }
         Ok(())
     }
 

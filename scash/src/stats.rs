@@ -27,3 +27,26 @@ pub struct Stats {
     /// Signals taken for faults in shared memory.
     pub faults: u64,
 }
+
+impl std::fmt::Display for Stats {
+    /// One line for people: faults taken, faults that were not, pages moved, and where barriers spent their time.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (p, t, b) = (&self.protocol, &self.traffic, &self.barrier);
+        write!(
+            f,
+            "faults: {} taken ({} read, {} write, {} first touches), {} predicted, {} fetched ahead, {} home pages left untracked; ",
+            self.faults, p.read_faults, p.write_faults, p.first_touches, p.predicted, p.prefetched, p.avoided
+        )?;
+        write!(
+            f,
+            "pages: {} fetched, {} twins, {} diffs, {} updates, {} invalidated; ",
+            p.fetched, p.twins, p.diffs, p.updates, p.invalidated
+        )?;
+        write!(
+            f,
+            "barriers: {} ({} with a second meeting, {} with a third), sync {:.3?}, diff {:.3?}, update {:.3?}; ",
+            p.barriers, p.second_meetings, p.third_meetings, b.sync, b.diff, b.update
+        )?;
+        write!(f, "traffic: {} messages, {} puts, {} gets, {} bytes", t.messages, t.puts, t.gets, t.bytes)
+    }
+}

@@ -13,6 +13,9 @@ const WATCH: u32 = 8;
 /// Intervals until a subscribed page is looked at for the first time; doubles with each time that it proves to be read.
 const FIRST_LOOK: u32 = 4;
 
+/// Runs of at most this many pages count as short ones.
+const SHORT: u32 = 16;
+
 /// Where faults went last in one allocation.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
@@ -20,14 +23,19 @@ struct Stream {
     next: u32,
     /// Pages of the run of consecutive fetches that ended there.
     run: u32,
-    /// Pages of the last fetch.
-    window: u32,
-    /// Runs begun, to try a smaller window from time to time.
+    /// Pages of the last short run, and of the last long one.
+    known: [u32; 2],
+    /// Pages of the last fetch that no known run foretold.
+    grown: u32,
+    /// Runs begun, to expect less from time to time.
     jumps: u32,
 }
 
-/// Fetch windows, learnt for each allocation (by its number, modulo a small table): a run of consecutive faults doubles the window, and a fault somewhere
-/// else begins with the length that the last run had. So blocks of k consecutive pages that are read as wholes come in one fetch each.
+/// Fetch windows, learnt for each allocation (by its number, modulo a small table).
+///
+/// A run of consecutive faults is expected to be as long as the last short one before it; if it goes on, as long as the last long one; beyond
+/// that, the window doubles with each fault. So blocks of k consecutive pages that are read as wholes come in one fetch each, also
+/// between walks along many of them, and little is fetched that lies behind a run's end.
 #[derive(Debug)]
 pub(super) struct Streams {
     table: [Stream; 16],
@@ -37,7 +45,7 @@ pub(super) struct Streams {
 
 impl Streams {
     pub(super) fn new(first: u32, most: u32) -> Self {
-        let empty = Stream { next: u32::MAX, run: 0, window: first, jumps: 0 };
+        let empty = Stream { next: u32::MAX, run: 0, known: [0; 2], grown: 0, jumps: 0 };
         Streams { table: [empty; 16], first, most }
     }
 
@@ -45,15 +53,18 @@ impl Streams {
     pub(super) fn window(&mut self, allocation: u64, page: u32) -> u32 {
         let (first, most) = (self.first, self.most);
         let s = &mut self.table[(allocation % 16) as usize];
-        if page == s.next {
-            s.window = (s.window * 2).min(most);
-        } else {
+        if page != s.next {
             s.jumps += 1;
-            let learnt = if s.run == 0 { first } else { s.run.min(most) };
-            s.window = if s.jumps.is_multiple_of(16) { (learnt / 2).max(1) } else { learnt };
+            let ended = if s.jumps.is_multiple_of(64) { s.run / 2 } else { s.run };
+            s.known[usize::from(ended > SHORT)] = ended;
             s.run = 0;
+            s.grown = 0;
         }
-        s.window
+        if let Some(&expected) = s.known.iter().find(|&&pages| pages > s.run) {
+            return (expected - s.run).min(most);
+        }
+        s.grown = if s.grown == 0 { first } else { (s.grown * 2).min(most) };
+        s.grown
     }
 
     /// Notes what was fetched after all.
