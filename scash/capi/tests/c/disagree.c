@@ -1,11 +1,34 @@
-/* Ranks ask for different things: each is told, and nothing goes on after it. */
+/* Ranks ask for different things: each is told, and nothing goes on after it. Arguments: what they disagree about, and a
+ * directory, in which each leaves a file when it has been told. None leaves before all have: its end would be news, too. */
 #include "check.h"
+#include <time.h>
+
+static FILE *open_note(const char *directory, int rank, const char *mode)
+{
+    char path[4096];
+    sprintf(path, "%.4000s/%d", directory, rank);
+    return fopen(path, mode);
+}
+
+static void wait_until_all_are_told(const char *directory)
+{
+    struct timespec time = {0, 1000000};
+    FILE *note = open_note(directory, dsm_rank(), "w");
+    CHECK(note != NULL);
+    fclose(note);
+    for (int r = 0; r < dsm_size(); r++) {
+        while ((note = open_note(directory, r, "r")) == NULL)
+            nanosleep(&time, NULL);
+        fclose(note);
+    }
+}
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 2);
+    char text[512];
+    CHECK(argc == 3);
     CHECK(dsm_init() == 0);
-    int rank = dsm_rank(), last = rank == dsm_size() - 1;
+    int last = dsm_rank() == dsm_size() - 1;
     if (strcmp(argv[1], "sizes") == 0) {
         CHECK(dsm_alloc(last ? 8192 : 4096) == NULL);
     } else if (strcmp(argv[1], "options") == 0) {
@@ -15,13 +38,13 @@ int main(int argc, char **argv)
     } else {
         CHECK((last ? dsm_barrier() : dsm_finalize()) == -1);
     }
-    char text[512];
     strncpy(text, dsm_error(), sizeof text - 1);
     text[sizeof text - 1] = '\0';
     printf("%s\n", text);
-    fflush(stdout);
     FAILS(dsm_barrier(), text);
     IS_NULL(dsm_alloc(1), text);
     FAILS(dsm_finalize(), text);
+    CHECK(fflush(stdout) == 0);
+    wait_until_all_are_told(argv[2]);
     return 0;
 }

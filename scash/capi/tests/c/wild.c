@@ -1,5 +1,6 @@
 /* Rank 0 touches memory that it does not have: shared memory after dsm_free, or beyond all allocations, or memory of no kind. */
 #include "check.h"
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* The others do nothing more: what ends the job is rank 0's end. */
@@ -11,7 +12,9 @@ static void stay_out_of_it(void)
 
 int main(int argc, char **argv)
 {
+    const struct rlimit no_core = {0, 0};
     CHECK(argc == 2);
+    CHECK(setrlimit(RLIMIT_CORE, &no_core) == 0);
     CHECK(dsm_init() == 0);
     volatile char *a = dsm_alloc(DSM_PAGE_SIZE);
     CHECK(a != NULL);

@@ -50,7 +50,8 @@ fn ranks_that_disagree_are_all_told_who_wanted_what() {
             ("options", ["called dsm_alloc", "other options"]),
             ("calls", ["dsm_barrier", "dsm_finalize"]),
         ] {
-            let ended = disagree.run(job, &[], &[what]);
+            let notes = tempfile::tempdir().unwrap();
+            let ended = disagree.run(job, &[], &[what, notes.path().to_str().unwrap()]);
             assert_ne!(ended.status, Some(0), "they have not finalized: {ended}");
             let told: Vec<&str> = ended.out.lines().collect();
             assert_eq!(told.len(), job.ranks as usize, "{ended}");
