@@ -26,6 +26,12 @@ const AFTER_TERMINATE: Duration = Duration::from_secs(1);
 /// A second Ctrl-C within this time is the first one, delivered in two ways (`timeout` signals a process and its group).
 const SAME_INTERRUPT: Duration = Duration::from_millis(200);
 
+/// How long the launcher holds back the news that a rank died of a signal such as Ctrl-C: the terminal sends it to all at once, and the
+/// front's word that it did may come after the rank's death.
+const WORD_OF_FRONT: Duration = Duration::from_millis(50);
+/// The signals by which a user ends a job.
+const INTERRUPTS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
+
 /// What the launcher must do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
@@ -58,18 +64,28 @@ pub(super) struct Supervisor {
     interrupt: Option<(Signal, Instant)>,
     /// Whether the front is dead.
     front_gone: bool,
+    /// What is to be said, unless the front explains it before this time.
+    held_back: Option<(Instant, String)>,
 }
 
 impl Supervisor {
     /// A job of `ranks` ranks that starts `now`.
     pub(super) fn new(ranks: u32, timeout: Option<Duration>, now: Instant) -> Supervisor {
         let limit = timeout.and_then(|timeout| Some((now.checked_add(timeout)?, timeout)));
-        Supervisor { running: ranks, verdict: None, limit, next: None, interrupt: None, front_gone: false }
+        Supervisor {
+            running: ranks,
+            verdict: None,
+            limit,
+            next: None,
+            interrupt: None,
+            front_gone: false,
+            held_back: None,
+        }
     }
 
-    /// Whether all ranks have ended.
+    /// Whether all ranks have ended, and all is said.
     pub(super) fn is_over(&self) -> bool {
-        self.running == 0
+        self.running == 0 && self.held_back.is_none()
     }
 
     /// Whether the user has asked for an end, or is gone.
@@ -86,7 +102,8 @@ impl Supervisor {
     pub(super) fn deadline(&self) -> Option<Instant> {
         let limit = self.limit.map(|(at, _)| at);
         let next = self.next.map(|(at, _)| at);
-        [limit, next].into_iter().flatten().min()
+        let held_back = self.held_back.as_ref().map(|(at, _)| *at);
+        [limit, next, held_back].into_iter().flatten().min()
     }
 
     /// A rank's process has ended. If that is a failure, [`failed`](Self::failed) is called too.
@@ -105,11 +122,16 @@ impl Supervisor {
         }
         self.terminate_at(now + AFTER_FAILURE);
         let others = if self.running > 0 { "; ending the other ranks" } else { "" };
-        vec![Action::Say(match (failure.rank, pid) {
+        let words = match (failure.rank, pid) {
             (Some(rank), Some(pid)) => format!("rank {rank} (pid {pid}) {}{others}", failure.why),
             (Some(rank), None) => format!("rank {rank} {}{others}", failure.why),
             _ => failure.why.clone(),
-        })]
+        };
+        if INTERRUPTS.iter().any(|signal| status_of(*signal) == failure.status) {
+            self.held_back = Some((now + WORD_OF_FRONT, words));
+            return Vec::new();
+        }
+        vec![Action::Say(words)]
     }
 
     /// The front passed on a signal.
@@ -119,9 +141,10 @@ impl Supervisor {
         if !from_terminal {
             actions.push(Action::Signal(signal));
         }
-        if !matches!(signal, Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP | Signal::SIGQUIT) {
+        if !INTERRUPTS.contains(&signal) {
             return actions;
         }
+        self.held_back = None; // the user knows
         match self.interrupt {
             None => {
                 self.interrupt = Some((signal, now));
@@ -136,6 +159,7 @@ impl Supervisor {
     /// Nobody is left to report to.
     pub(super) fn front_gone(&mut self) -> Vec<Action> {
         self.front_gone = true;
+        self.held_back = None;
         self.kill()
     }
 
@@ -148,8 +172,11 @@ impl Supervisor {
 
     /// Time has passed.
     pub(super) fn tick(&mut self, now: Instant) -> Vec<Action> {
-        if self.is_over() {
+        if self.running == 0 {
             (self.limit, self.next) = (None, None);
+        }
+        if let Some((_, words)) = self.held_back.take_if(|(at, _)| *at <= now) {
+            return vec![Action::Say(words)]; // what else is due comes with the next tick
         }
         if let Some((_, limit)) = self.limit.take_if(|(at, _)| *at <= now) {
             return self.out_of_time(limit, now);
@@ -189,7 +216,7 @@ impl Supervisor {
     /// Ranks that must be forced to end after Ctrl-C ended by it.
     fn blame_the_interrupt(&mut self) {
         if let (None, Some((signal, _))) = (self.verdict, self.interrupt) {
-            self.verdict = u8::try_from(128 + signal as i32).ok();
+            self.verdict = Some(status_of(signal));
         }
     }
 
@@ -199,6 +226,11 @@ impl Supervisor {
             self.next = Some((at, Step::Terminate));
         }
     }
+}
+
+/// The status by which a shell reports that a signal ended a process.
+fn status_of(signal: Signal) -> u8 {
+    u8::try_from(128 + signal as i32).unwrap_or(u8::MAX)
 }
 
 #[cfg(test)]

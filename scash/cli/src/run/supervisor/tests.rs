@@ -82,6 +82,25 @@ fn a_signal_that_the_terminal_has_sent_is_not_sent_again() {
 }
 
 #[test]
+fn a_death_by_ctrl_c_is_reported_only_if_the_front_knows_of_none() {
+    for pressed in [true, false] {
+        let now = Instant::now();
+        let mut supervisor = Supervisor::new(1, None, now);
+        supervisor.exited();
+        assert!(supervisor.failed(&death(0, 130), Some(7), now).is_empty());
+        assert!(!supervisor.is_over(), "there may be something to say");
+        if pressed {
+            supervisor.ordered(Order { signal: Signal::SIGINT, from_terminal: true }, now);
+            assert!(supervisor.is_over());
+        }
+        let said = supervisor.tick(now + WORD_OF_FRONT);
+        assert_eq!(said.is_empty(), pressed);
+        assert!(supervisor.is_over());
+        assert_eq!(supervisor.verdict(), 130);
+    }
+}
+
+#[test]
 fn other_signals_are_forwarded_and_end_nothing() {
     let now = Instant::now();
     let mut supervisor = Supervisor::new(2, None, now);
