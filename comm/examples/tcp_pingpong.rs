@@ -1,7 +1,8 @@
-//! How fast the provider `tcp` is on this host: `cargo run --release -p scash-comm --example tcp_pingpong [ROUNDS]`.
+//! How fast the provider `tcp` is on this host: `cargo run --release -p scash-comm --example tcp_pingpong
+//! [ROUNDS]`.
 //!
-//! Two ranks, as threads, over loopback. Prints the first decile and the median in
-//! microseconds. With `strace -f -c` it shows the system calls.
+//! Two ranks, as threads, over loopback. Prints the first decile and the median in microseconds. With `strace
+//! -f -c` it shows the system calls.
 
 // What it prints is what it is for.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]

@@ -1,4 +1,5 @@
-//! Who is at the other end of a new connection: mutual challenge and response with the job's secret. Pure: no IO, no clock.
+//! Who is at the other end of a new connection: mutual challenge and response with the job's secret. Pure: no
+//! IO, no clock.
 //!
 //! ```text
 //! connector → acceptor   hello      magic 8 | version 2 | class 2 | from 4 | to 4 | ranks 4 | nonce 32
@@ -6,12 +7,14 @@
 //! connector → acceptor   proof      HMAC(secret, "connector", hello, nonce)
 //! acceptor → connector   welcome    magic 8
 //! ```
-//! Both proofs cover the whole hello and both nonces, so neither can be replayed, nor moved to another pair, class or job; the
-//! two labels keep one side's answer from serving as the other's. The secret itself never travels here. What
-//! follows the welcome is not encrypted: the handshake keeps strangers out, not those who can change packets on the way.
+//! Both proofs cover the whole hello and both nonces, so neither can be replayed, nor moved to another pair,
+//! class or job; the two labels keep one side's answer from serving as the other's. The secret itself never
+//! travels here. What follows the welcome is not encrypted: the handshake keeps strangers out, not those who
+//! can change packets on the way.
 //!
-//! HMAC-SHA-256 (crates `hmac` and `sha2`): a standard with a published analysis, that a provider in another language could speak
-//! too; both crates are pure Rust, need no C compiler on the boards we build for, and `hmac` compares in constant time.
+//! HMAC-SHA-256 (crates `hmac` and `sha2`): a standard with a published analysis, that a provider in another
+//! language could speak too; both crates are pure Rust, need no C compiler on the boards we build for, and
+//! `hmac` compares in constant time.
 
 use super::wire::VERSION;
 use hmac::{Hmac, KeyInit, Mac};

@@ -1,18 +1,22 @@
-//! What one peer sends to this rank on the stream connection: puts go into memory, messages are queued for delivery.
+//! What one peer sends to this rank on the stream connection: puts go into memory, messages are queued for
+//! delivery.
 //!
-//! Reads go through a **buffer**, of which a frame's header is parsed. While the bytes of puts are due, the read is vectored: first
-//! the places in the segments, then the buffer, so that a burst of any size takes few system calls and large puts are not copied. Small
-//! bursts fit the buffer as a whole, and copying a page or two from there is cheaper than a second system call: the
-//! **window**, the most that one read puts into the buffer, is narrowed only where much was copied.
+//! Reads go through a **buffer**, of which a frame's header is parsed. While the bytes of puts are due, the
+//! read is vectored: first the places in the segments, then the buffer, so that a burst of any size takes few
+//! system calls and large puts are not copied. Small bursts fit the buffer as a whole, and copying a page or
+//! two from there is cheaper than a second system call: the **window**, the most that one read puts into the
+//! buffer, is narrowed only where much was copied.
 //!
-//! Messages stay in the buffer until they are delivered: [`Incoming::take`] hands the buffer out and carries on with the
-//! receiver's last one. A message too large for that gets memory of its own, which grows as its bytes arrive and not as its header promises.
+//! Messages stay in the buffer until they are delivered: [`Incoming::take`] hands the buffer out and carries
+//! on with the receiver's last one. A message too large for that gets memory of its own, which grows as its
+//! bytes arrive and not as its header promises.
 //!
-//! Who reads: the thread in `poll`, or the service thread on behalf of a fence; the lock around this value makes it one at a time.
-//! Neither reads while this rank has a get from the peer under way ([`Incoming::hold`]); see guarantee 2 in the module `tcp`.
+//! Who reads: the thread in `poll`, or the service thread on behalf of a fence; the lock around this value
+//! makes it one at a time. Neither reads while this rank has a get from the peer under way
+//! ([`Incoming::hold`]); see guarantee 2 in the module `tcp`.
 //!
-//! Invariants: `start..end` of the buffer is not parsed yet; while the body of a frame is due, that part is empty; every
-//! address comes from [`Segments::piece`].
+//! Invariants: `start..end` of the buffer is not parsed yet; while the body of a frame is due, that part is
+//! empty; every address comes from [`Segments::piece`].
 
 use super::fate::Fate;
 use super::segments::Segments;
@@ -185,8 +189,8 @@ impl Incoming {
         self.gets > 0
     }
 
-    /// Whether the caller may [`Self::pull`]. If not, the next get will do it on the caller's behalf before it starts, so that
-    /// gets without a pause cannot starve the stream.
+    /// Whether the caller may [`Self::pull`]. If not, the next get will do it on the caller's behalf before
+    /// it starts, so that gets without a pause cannot starve the stream.
     pub(super) fn may_pull(&mut self) -> bool {
         self.was_denied = self.is_held();
         !self.was_denied
@@ -242,8 +246,9 @@ impl Incoming {
         }
         for _ in 0..MAX_READS {
             let asked = self.aim();
-            // SAFETY: the pieces are places in segments (registered memory that stays mapped), the spare room of a
-            // message, and the free part of the buffer: nobody else uses them while this value is locked.
+            // SAFETY: the pieces are places in segments (registered memory that stays mapped), the spare room
+            // of a message, and the free part of the buffer: nobody else uses them while this value is
+            // locked.
             let read = unsafe { sys::receive(socket, &self.places[self.place..]) };
             let window = self.lower();
             match read? {
@@ -260,7 +265,8 @@ impl Incoming {
         Ok(Pulled::Some)
     }
 
-    /// Swaps the oldest undelivered messages into `out`, whose own have been delivered. `false` if there are none.
+    /// Swaps the oldest undelivered messages into `out`, whose own have been delivered. `false` if there are
+    /// none.
     pub(super) fn take(&mut self, out: &mut Delivery) -> bool {
         debug_assert!(out.messages.is_empty(), "messages must not be lost");
         if let Some(oldest) = self.waiting.pop_front() {
@@ -280,8 +286,8 @@ impl Incoming {
         !self.waiting.is_empty() || !self.now.messages.is_empty()
     }
 
-    /// Appends to `places` what the next read goes into behind the places of puts; the buffer's window is always the last, if only
-    /// with no bytes. Returns how many bytes the read asks for.
+    /// Appends to `places` what the next read goes into behind the places of puts; the buffer's window is
+    /// always the last, if only with no bytes. Returns how many bytes the read asks for.
     fn aim(&mut self) -> usize {
         self.make_room();
         let due = match &mut self.body {
@@ -356,7 +362,8 @@ impl Incoming {
                 let placed = count.min(room);
                 *left -= placed;
                 count -= placed;
-                // SAFETY: `aim` reserved `room` bytes behind the length, and the read has filled `placed` of them.
+                // SAFETY: `aim` reserved `room` bytes behind the length, and the read has filled `placed` of
+                // them.
                 unsafe { bytes.set_len(bytes.len() + placed) };
             }
         }
@@ -453,8 +460,9 @@ impl Incoming {
         for place in &mut self.places {
             let len = place.iov_len.min(left);
             let from = self.now.buffer[self.start..self.start + len].as_ptr();
-            // SAFETY: the place is `iov_len` bytes inside a segment (`Segments::piece`), which no Rust reference covers
-            // (promise of `register`); the source is `len` bytes of our own buffer, so they do not overlap.
+            // SAFETY: the place is `iov_len` bytes inside a segment (`Segments::piece`), which no Rust
+            // reference covers (promise of `register`); the source is `len` bytes of our own buffer, so they
+            // do not overlap.
             unsafe { place.iov_base.cast::<u8>().copy_from_nonoverlapping(from, len) };
             self.start += len;
             left -= len;
@@ -466,3 +474,6 @@ impl Incoming {
         self.place = self.places.len() - rest;
     }
 }
+
+#[cfg(test)]
+mod tests;

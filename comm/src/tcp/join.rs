@@ -1,9 +1,10 @@
 //! How the ranks of a job get connected.
 //!
-//! Each rank listens on the one address that was chosen, and gives that address to all others through the start-up exchange.
-//! It then connects to every lower rank, while a second thread accepts the higher ones, in whatever order they come.
-//! The accepting thread never waits for a single connection: strangers who say nothing, little or rubbish cost a slot until
-//! their time is up, and a line on stderr. When all are there, the listener is closed.
+//! Each rank listens on the one address that was chosen, and gives that address to all others through the
+//! start-up exchange. It then connects to every lower rank, while a second thread accepts the higher ones, in
+//! whatever order they come. The accepting thread never waits for a single connection: strangers who say
+//! nothing, little or rubbish cost a slot until their time is up, and a line on stderr. When all are there,
+//! the listener is closed.
 
 use super::TcpOptions;
 use super::handshake::{ANSWER, CHALLENGE, Class, Connector, Job, SHORTEST_SECRET, WELCOME};
@@ -285,3 +286,6 @@ fn left(deadline: Instant) -> std::result::Result<Duration, String> {
 pub(super) fn io_error(what: &str, source: std::io::Error) -> Error {
     Error::Io { what: what.into(), source }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,10 +2,12 @@
 //!
 //! # Connections
 //! Each pair of ranks has three, for two purposes whose needs contradict each other:
-//! - One **stream**, both ways, for what is pushed: puts and messages, in order. It is read by the thread that polls, which in
-//!   practice is the thread that waits in a barrier, and which spins: a thread that sleeps takes tens of microseconds to wake.
-//! - Two **service connections**, one for each direction of asking, for gets and fences. They are served by a background thread, because the
-//!   peer's application may compute for minutes. The thread sleeps, and stream traffic does not wake it.
+//! - One **stream**, both ways, for what is pushed: puts and messages, in order. It is read by the thread
+//!   that polls, which in practice is the thread that waits in a barrier, and which spins: a thread that
+//!   sleeps takes tens of microseconds to wake.
+//! - Two **service connections**, one for each direction of asking, for gets and fences. They are served by a
+//!   background thread, because the peer's application may compute for minutes. The thread sleeps, and stream
+//!   traffic does not wake it.
 //!
 //! # The way of the bytes
 //! ```text
@@ -13,24 +15,26 @@
 //!                 backlog ◄─┘ when full        └─ service thread, for a fence
 //! get, fence ─► requester ─► service connection ─► serving (service thread) ─► segment
 //! ```
-//! `wire` has the bytes, `handshake` who may connect, `join` and `reception` how. `peer` holds the pieces of one peer together, `mail` wakes
-//! sleepers for what did not come by a socket, `pace` says how long to spin.
+//! `wire` has the bytes, `handshake` who may connect, `join` and `reception` how. `peer` holds the pieces of
+//! one peer together, `mail` wakes sleepers for what did not come by a socket, `pace` says how long to spin.
 //!
 //! # Why the guarantees hold
-//! 1. *Order.* Puts and messages to a rank share one stream, written and parsed in order: by the time a message is
-//!    parsed, the puts before it are in memory. A backlog leaves before anything newer. Messages that a fence met are queued before
-//!    those that come later.
-//! 2. *A put is never overwritten by an older get.* Let S get from H. S first marks H's stream as held (`Incoming::hold`), under
-//!    the lock under which stream data are taken, and only then sends its request. So (a) stream data that S took before
-//!    had left H before H read its memory for the reply, and the reply is the newer; (b) until the mark is off, S takes nothing more of the stream.
-//!    The mark comes off when the reply is in place. So a put that H issued after the reading lands after the reply, and on top.
+//! 1. *Order.* Puts and messages to a rank share one stream, written and parsed in order: by the time a
+//!    message is parsed, the puts before it are in memory. A backlog leaves before anything newer. Messages
+//!    that a fence met are queued before those that come later.
+//! 2. *A put is never overwritten by an older get.* Let S get from H. S first marks H's stream as held
+//!    (`Incoming::hold`), under the lock under which stream data are taken, and only then sends its request.
+//!    So (a) stream data that S took before had left H before H read its memory for the reply, and the reply
+//!    is the newer; (b) until the mark is off, S takes nothing more of the stream. The mark comes off when
+//!    the reply is in place. So a put that H issued after the reading lands after the reply, and on top.
 //!    Neither the polling thread nor the service thread waits for the mark: they leave the stream for later.
-//! 3. *No waiting for applications.* Flush and poll never block: what the socket does not take becomes the backlog, which the service thread
-//!    writes when there is room. Get and fence wait for the peer's service thread, which itself never
-//!    waits for anything but the kernel. A backlog beyond [`MOST_BACKLOG`] makes flush wait, too, but for the peer's service thread: it takes the
-//!    stream as for a fence.
-//! 4. *Death.* A stream's end, an error, a goodbye or garbage is the peer's [`Fate`](fate::Fate), kept once. A lost peer's connections are shut down, which
-//!    wakes whoever waits on them. `poll` delivers what had arrived, and then [`Event::Down`].
+//! 3. *No waiting for applications.* Flush and poll never block: what the socket does not take becomes the
+//!    backlog, which the service thread writes when there is room. Get and fence wait for the peer's service
+//!    thread, which itself never waits for anything but the kernel. A backlog beyond `MOST_BACKLOG` makes
+//!    flush wait, too, but for the peer's service thread: it takes the stream as for a fence.
+//! 4. *Death.* A stream's end, an error, a goodbye or garbage is the peer's `Fate`, kept once.
+//!    A lost peer's connections are shut down, which wakes whoever waits on them. `poll` delivers what had
+//!    arrived, and then [`Event::Down`].
 
 mod fate;
 mod handshake;
@@ -62,12 +66,12 @@ use service::{Server, Service};
 use std::fmt::Arguments;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Backlog towards one peer beyond which a flush waits until the peer's service thread has taken it. Large enough never to
-/// matter to a job whose peers poll, small enough not to exhaust a host.
+/// Backlog towards one peer beyond which a flush waits until the peer's service thread has taken it. Large
+/// enough never to matter to a job whose peers poll, small enough not to exhaust a host.
 const MOST_BACKLOG: usize = 64 << 20;
 /// Longest sleep in [`Endpoint::idle`].
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
@@ -81,8 +85,8 @@ pub struct TcpOptions {
     pub bind: String,
     /// Port to listen on; 0 for any.
     pub port: u16,
-    /// The job's secret, the same at all ranks, of at least 16 bytes. If no rank has one, rank 0 makes one and the start-up exchange
-    /// shares it.
+    /// The job's secret, the same at all ranks, of at least 16 bytes. If no rank has one, rank 0 makes one
+    /// and the start-up exchange shares it.
     pub secret: Option<Vec<u8>>,
     /// Ranks of the job on this host: if they outnumber the cores, waiting threads do not spin.
     pub ranks_here: u32,
@@ -246,7 +250,8 @@ impl Endpoint for TcpEndpoint {
         let Some(peer) = peer else {
             for range in ranges {
                 let place = self.shared.segments.check(segment, range.offset, range.len)?;
-                // SAFETY: the source is readable (caller); the place is inside a segment, to which there are no Rust references.
+                // SAFETY: the source is readable (caller); the place is inside a segment, to which there are
+                // no Rust references.
                 unsafe { place.copy_from(range.src, range.len) };
             }
             return Ok(());
@@ -341,8 +346,18 @@ impl Endpoint for TcpEndpoint {
     }
 
     fn poll(&self, sink: &mut dyn FnMut(Event<'_>)) -> Result<usize> {
-        let Ok(mut poller) = self.poller.try_lock() else { return Ok(0) };
-        Ok(poller.poll(self.rank, &self.shared, &self.own, sink))
+        self.shared.mail.look();
+        let mut poller = match self.poller.try_lock() {
+            Ok(poller) => poller,
+            Err(TryLockError::Poisoned(poller)) => poller.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(0),
+        };
+        let events = poller.poll(self.rank, &self.shared, &self.own, sink);
+        drop(poller);
+        if events > 0 {
+            self.shared.mail.delivered();
+        }
+        Ok(events)
     }
 
     fn idle(&self, turn: u32, limit: Duration) {
@@ -362,8 +377,8 @@ impl Endpoint for TcpEndpoint {
 }
 
 impl Drop for TcpEndpoint {
-    /// Says goodbye: what was flushed reaches the peers' hosts, if that takes no longer than a moment, and the peers can tell this
-    /// from a crash.
+    /// Says goodbye: what was flushed reaches the peers' hosts, if that takes no longer than a moment, and
+    /// the peers can tell this from a crash.
     fn drop(&mut self) {
         let deadline = Instant::now() + FAREWELL;
         for peer in self.shared.peers.iter().flatten() {
@@ -434,3 +449,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn log(what: Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "scash: tcp: {what}");
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,12 @@
 //! What this rank sends to one peer on the stream connection: the batch, and the backlog.
 //!
-//! `put` and `send` only append to the **batch**: headers and message bytes are copied, the bytes of puts stay where they are.
-//! [`Outgoing::flush`] writes the batch with one vectored call. What the socket does not take is copied to the **backlog**, which
-//! leaves before anything newer. So nothing here ever waits for the peer, and the peer sees one sequence of frames.
+//! `put` and `send` only append to the **batch**: headers and message bytes are copied, the bytes of puts
+//! stay where they are. [`Outgoing::flush`] writes the batch with one vectored call. What the socket does not
+//! take is copied to the **backlog**, which leaves before anything newer. So nothing here ever waits for the
+//! peer, and the peer sees one sequence of frames.
 //!
-//! Invariants: bytes leave in the order `backlog`, `parts`; a run of puts is open only while it is the last part of the
-//! batch; after `flush`, nothing points to the caller's memory.
+//! Invariants: bytes leave in the order `backlog`, `parts`; a run of puts is open only while it is the last
+//! part of the batch; after `flush`, nothing points to the caller's memory.
 
 use super::sys::{self, MAX_PIECES, Piece};
 use super::wire::{HEAD, Head, MAX_RUN, MAX_TARGET, Target};
@@ -55,7 +56,8 @@ pub(super) struct Outgoing {
     puts_end: u64,
 }
 
-// SAFETY: the pointers are to memory that the callers of `put` keep readable, from any thread, until the flush.
+// SAFETY: the pointers are to memory that the callers of `put` keep readable, from any thread, until the
+// flush.
 unsafe impl Send for Outgoing {}
 
 impl Outgoing {
@@ -143,7 +145,8 @@ impl Outgoing {
         }
         let mut rest = &mut self.pieces[..];
         if self.backlog.is_empty() {
-            // SAFETY: the pieces are in `bytes`, which does not change here, or sources of puts, readable until now.
+            // SAFETY: the pieces are in `bytes`, which does not change here, or sources of puts, readable
+            // until now.
             rest = unsafe { transmit(socket, rest) }?;
         }
         for piece in rest.iter() {
@@ -277,3 +280,6 @@ unsafe fn append(buffer: &mut Vec<u8>, piece: &Piece) {
     // SAFETY: those bytes are initialised now.
     unsafe { buffer.set_len(end + piece.iov_len) };
 }
+
+#[cfg(test)]
+pub(super) mod tests;

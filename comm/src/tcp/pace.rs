@@ -1,8 +1,8 @@
 //! How long a waiting thread spins before it sleeps.
 //!
-//! A spinning thread sees an answer at once; a sleeping one costs tens of microseconds to wake on another core, but leaves its
-//! core to whoever produces the answer. So spinning pays while each rank of this host has a core of its own, and is
-//! ruin when ranks outnumber cores.
+//! A spinning thread sees an answer at once; a sleeping one costs tens of microseconds to wake on another
+//! core, but leaves its core to whoever produces the answer. So spinning pays while each rank of this host
+//! has a core of its own, and is ruin when ranks outnumber cores.
 
 use super::sys;
 use std::os::fd::BorrowedFd;
@@ -13,8 +13,9 @@ const NAP: Duration = Duration::from_secs(1);
 
 /// Vain looks after which a spinning thread offers its core now and then,
 const POLITE_AFTER: u32 = 256;
-/// and how often. If it shares the core after all with the thread that it waits for (other programs run, too), it would
-/// otherwise spin until its time slice is over; if it does not, the offer costs a fraction of a microsecond.
+/// and how often. If it shares the core after all with the thread that it waits for (other programs run,
+/// too), it would otherwise spin until its time slice is over; if it does not, the offer costs a fraction of
+/// a microsecond.
 const POLITE_EVERY: u32 = 64;
 
 /// How a thread waits, by the number of its vain looks.
@@ -30,8 +31,8 @@ impl Pace {
     /// Sleeps at once.
     pub(super) const BLOCKING: Pace = Pace { spins: 0, yields: 0 };
 
-    /// The pace of a thread that waits for other ranks' applications, with so many ranks on this host. A look takes about a quarter
-    /// of a microsecond.
+    /// The pace of a thread that waits for other ranks' applications, with so many ranks on this host. A look
+    /// takes about a quarter of a microsecond.
     pub(super) fn idle(ranks_here: u32) -> Self {
         if has_core(ranks_here) { Self { spins: 20_000, yields: 0 } } else { Self { spins: 1, yields: 40 } }
     }

@@ -1,7 +1,8 @@
 //! One peer: its three connections and the state of each, under one lock each.
 //!
-//! Locks are taken in the order `requester`, `incoming`, and `outgoing` on its own; none is held while a caller's function runs or
-//! while waiting for a peer, but `requester`, which is there to have one request under way at a time.
+//! Locks are taken in the order `requester`, `incoming`, and `outgoing` on its own; none is held while a
+//! caller's function runs or while waiting for a peer, but `requester`, which is there to have one request
+//! under way at a time.
 
 use super::fate::Fate;
 use super::incoming::Incoming;
@@ -24,8 +25,8 @@ const PROBE_AFTER: u32 = 5;
 const PROBE_EVERY: u32 = 1;
 /// Probes without an answer after which the peer is lost.
 const PROBES: u32 = 5;
-/// Milliseconds for which bytes on a service connection may stay unacknowledged. (Not on a stream: a peer that computes
-/// for minutes and leaves its stream unread is alive.)
+/// Milliseconds for which bytes on a service connection may stay unacknowledged. (Not on a stream: a peer
+/// that computes for minutes and leaves its stream unread is alive.)
 const UNACKNOWLEDGED: u32 = 10_000;
 
 /// A peer.
@@ -35,8 +36,8 @@ pub(super) struct Peer {
     pub(super) outgoing: Mutex<Outgoing>,
     pub(super) incoming: Mutex<Incoming>,
     pub(super) requester: Mutex<Requester>,
-    /// Whether the batch is not empty. Written under the lock of `outgoing` only, so that whoever reads `false` knows
-    /// that the flush that emptied the batch is over.
+    /// Whether the batch is not empty. Written under the lock of `outgoing` only, so that whoever reads
+    /// `false` knows that the flush that emptied the batch is over.
     pub(super) has_batch: AtomicBool,
     /// Whether the socket has not taken everything. Written under the lock of `outgoing` only.
     pub(super) has_backlog: AtomicBool,
@@ -94,14 +95,16 @@ impl Peer {
         }
     }
 
-    /// Marks the peer as gone. Its connections are shut down, which wakes whoever waits on them; what has arrived can still be read.
+    /// Marks the peer as gone. Its connections are shut down, which wakes whoever waits on them; what has
+    /// arrived can still be read.
     pub(super) fn lose(&self, fate: Fate) {
         if let Fate::Broke(why) = &fate
             && self.fate.get().is_none()
         {
             log(format_args!("dropped the connections to rank {}: {why}", self.rank));
         }
-        // A peer that has left closes its connections itself; until then the last of its messages are on the way.
+        // A peer that has left closes its connections itself; until then the last of its messages are on the
+        // way.
         let left = fate == Fate::Left;
         if self.fate.set(fate).is_ok() && !left {
             for socket in [&self.links.stream, &self.links.asks, &self.links.serves] {
@@ -111,8 +114,8 @@ impl Peer {
         }
     }
 
-    /// Marks the peer as gone for a reason that one operation has met, and returns the error for its caller: the first
-    /// reason that anybody met.
+    /// Marks the peer as gone for a reason that one operation has met, and returns the error for its caller:
+    /// the first reason that anybody met.
     pub(super) fn lost(&self, fate: Fate) -> Error {
         let error = fate.error(self.rank);
         self.lose(fate);
@@ -189,7 +192,8 @@ impl Peer {
         }
     }
 
-    /// Appends the goodbye, and asks the peer's service thread to take the stream, should the peer's application leave it lying.
+    /// Appends the goodbye, and asks the peer's service thread to take the stream, should the peer's
+    /// application leave it lying.
     pub(super) fn say_goodbye(&self) {
         lock(&self.outgoing).goodbye();
         if self.flush() > 0 {
@@ -245,8 +249,8 @@ impl Peer {
     }
 }
 
-/// Makes the kernel notice a host that is silent: by probes where nothing is under way, and by a limit for the acknowledgement of
-/// what is on a service connection.
+/// Makes the kernel notice a host that is silent: by probes where nothing is under way, and by a limit for
+/// the acknowledgement of what is on a service connection.
 fn watch_over(socket: &OwnedFd, is_service: bool) -> nix::Result<()> {
     setsockopt(socket, sockopt::KeepAlive, &true)?;
     setsockopt(socket, sockopt::TcpKeepIdle, &PROBE_AFTER)?;

@@ -1,7 +1,8 @@
 //! The polling thread's work: to look at the streams, deliver what they brought, and sleep on them.
 //!
-//! With few peers each stream is simply read: the read that finds nothing costs no more than asking whether it would. With
-//! many, an epoll set says which streams to read, so that a vain look costs one system call at any size of the job.
+//! With few peers each stream is simply read: the read that finds nothing costs no more than asking whether
+//! it would. With many, an epoll set says which streams to read, so that a vain look costs one system call at
+//! any size of the job.
 
 use super::incoming::{Delivery, Pulled};
 use super::peer::Peer;
@@ -118,7 +119,8 @@ impl Poller {
             return 0;
         }
         if peer.has_backlog.load(Ordering::Relaxed) {
-            // The service thread does this, too; but it may be waiting for a core, while this one has nothing better to do.
+            // The service thread does this, too; but it may be waiting for a core, while this one has nothing
+            // better to do.
             peer.drain(&mut lock(&peer.outgoing));
         }
         let mut events = 0;

@@ -1,7 +1,8 @@
 //! Where the higher ranks, and whoever else finds the port, are received.
 //!
-//! One thread, no blocking read: each newcomer is a small state that is fed with the bytes that have come. A newcomer has
-//! [`TIME_LIMIT`] for its whole handshake, and at most [`Reception::capacity`] are heard at once; the oldest makes room.
+//! One thread, no blocking read: each newcomer is a small state that is fed with the bytes that have come. A
+//! newcomer has [`TIME_LIMIT`] for its whole handshake, and at most [`Reception::capacity`] are heard at
+//! once; the oldest makes room.
 
 use super::handshake::{ANSWER, Acceptor, HELLO, Job};
 use super::join::{Links, io_error};
@@ -66,7 +67,8 @@ impl<'a> Reception<'a> {
         3 * self.arrived.len() + 64
     }
 
-    /// Returns when all expected ranks are connected, in rank order. `Err(None)`: given up, for a reason that somebody else has.
+    /// Returns when all expected ranks are connected, in rank order. `Err(None)`: given up, for a reason that
+    /// somebody else has.
     pub(super) fn receive_all(
         mut self,
         deadline: Instant,

@@ -1,7 +1,8 @@
 //! The asking end of a service connection: gets and fences of this rank at one peer.
 //!
-//! One request is under way at a time (a lock around this value sees to it), so replies need no numbers and what is read
-//! from the connection is the reply. It is read straight into the destinations. Nothing is allocated.
+//! One request is under way at a time (a lock around this value sees to it), so replies need no numbers and
+//! what is read from the connection is the reply. It is read straight into the destinations. Nothing is
+//! allocated.
 
 use super::fate::Fate;
 use super::pace::Pace;
@@ -31,8 +32,9 @@ impl Requester {
         }
     }
 
-    /// Reads `ranges` of the peer's `segment`, as they are after this rank's puts before `position`. Wants at most [`MAX_RANGES`] of
-    /// them. `false`, with nothing read, if the peer has not taken this rank's stream that far: a [`Self::fence`] is due.
+    /// Reads `ranges` of the peer's `segment`, as they are after this rank's puts before `position`. Wants at
+    /// most [`MAX_RANGES`] of them. `false`, with nothing read, if the peer has not taken this rank's stream
+    /// that far: a [`Self::fence`] is due.
     ///
     /// # Safety
     /// The destinations are writable, and nobody relies on their contents during the call.
@@ -86,7 +88,8 @@ impl Requester {
         Ok(())
     }
 
-    /// Asks the peer to take this rank's stream up to `position`, and does not wait for the answer: for the last request of all.
+    /// Asks the peer to take this rank's stream up to `position`, and does not wait for the answer: for the
+    /// last request of all.
     pub(super) fn ask_fence(&mut self, socket: BorrowedFd<'_>, position: u64) -> Result<(), Fate> {
         send_all(socket, &Request::Fence { position }.encode())
     }
@@ -106,8 +109,8 @@ fn send_all(socket: BorrowedFd<'_>, request: &[u8]) -> Result<(), Fate> {
     Ok(())
 }
 
-/// Waits for a reply, whose body, if it has one, goes to `pieces[1..]`; `pieces[0]` is for the header. A reply without a body
-/// leaves them alone.
+/// Waits for a reply, whose body, if it has one, goes to `pieces[1..]`; `pieces[0]` is for the header. A
+/// reply without a body leaves them alone.
 ///
 /// # Safety
 /// The pieces from the second on are writable memory.
@@ -117,8 +120,8 @@ unsafe fn receive_reply(socket: BorrowedFd<'_>, pace: Pace, pieces: &mut [Piece]
     let body: usize = pieces[1..].iter().map(|piece| piece.iov_len).sum();
     let (mut rest, mut missing, mut turn) = (pieces, SERVICE_HEAD + body, 0);
     loop {
-        // SAFETY: the caller vouches for the destinations; `head` lives until the return, and is not read while it is
-        // being written.
+        // SAFETY: the caller vouches for the destinations; `head` lives until the return, and is not read
+        // while it is being written.
         match unsafe { sys::receive(socket, rest) }? {
             None => {
                 pace.pause(socket, libc::POLLIN, turn);
@@ -134,7 +137,7 @@ unsafe fn receive_reply(socket: BorrowedFd<'_>, pace: Pace, pieces: &mut [Piece]
         if missing <= body {
             let reply = Reply::decode(&head)?;
             let has_body = matches!(reply, Reply::Got { bytes } if bytes == body as u64);
-            if missing == 0 || !has_body && missing == body {
+            if missing == if has_body { 0 } else { body } {
                 return Ok(reply);
             }
             if !has_body {
@@ -151,3 +154,6 @@ fn unexpected(reply: Reply) -> Fate {
         reply => Fate::Broke(format!("its answer {reply:?} does not fit the request")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,8 @@
 //! The memory of this rank that peers may reach, by number.
 //!
-//! Every offset and length that a peer sends passes through [`Segments::piece`]: what it returns lies inside a registered
-//! segment, and nothing else may be turned into an address. Reading takes no lock, since fault handlers read.
+//! Every offset and length that a peer sends passes through [`Segments::piece`]: what it returns lies inside
+//! a registered segment, and nothing else may be turned into an address. Reading takes no lock, since fault
+//! handlers read.
 
 use crate::{Error, LocalSegment, Result, SegmentId};
 use std::sync::OnceLock;
@@ -17,8 +18,8 @@ struct Segment {
     len: usize,
 }
 
-// SAFETY: the pointer is only ever used for raw copies and system calls on memory that is shared by its nature;
-// whoever registered it keeps it mapped while the endpoint lives.
+// SAFETY: the pointer is only ever used for raw copies and system calls on memory that is shared by its
+// nature; whoever registered it keeps it mapped while the endpoint lives.
 unsafe impl Send for Segment {}
 // SAFETY: as above.
 unsafe impl Sync for Segment {}
@@ -56,12 +57,13 @@ impl Segments {
             return None;
         }
         let offset = usize::try_from(offset).ok()?;
-        // SAFETY: `offset` is at most the segment's length, and the segment is one mapping (promise of `register`).
+        // SAFETY: `offset` is at most the segment's length, and the segment is one mapping (promise of
+        // `register`).
         Some(unsafe { segment.base.add(offset) })
     }
 
-    /// Like [`Self::piece`], for what the caller of an operation named. All ranks' segments are equally long, so
-    /// what lies inside this rank's lies inside the peer's.
+    /// Like [`Self::piece`], for what the caller of an operation named. All ranks' segments are equally long,
+    /// so what lies inside this rank's lies inside the peer's.
     pub(super) fn check(&self, segment: SegmentId, offset: u64, len: usize) -> Result<*mut u8> {
         self.piece(segment.0, offset, len as u64).ok_or_else(|| self.outside(segment, offset, len))
     }

@@ -1,11 +1,14 @@
-//! The background thread: it serves peers' gets and fences, and writes backlogs, whatever the application does.
+//! The background thread: it serves peers' gets and fences, and writes backlogs, whatever the application
+//! does.
 //!
-//! It sleeps in epoll on the service connections. Streams are watched only while there is a reason: for room, while a
-//! backlog waits; for data, while a fence does. So the stream traffic of a rank that polls never wakes it.
+//! It sleeps in epoll on the service connections. Streams are watched only while there is a reason: for room,
+//! while a backlog waits; for data, while a fence does. So the stream traffic of a rank that polls never
+//! wakes it.
 //!
-//! The thread never waits for anything but epoll, in particular not for a get of this rank: two ranks whose service
-//! threads waited for each other's gets would wait for ever. A fence that cannot be answered yet is set aside, and
-//! whoever removes the obstacle (new data, the polling thread that took them, the end of a get) wakes the thread.
+//! The thread never waits for anything but epoll, in particular not for a get of this rank: two ranks whose
+//! service threads waited for each other's gets would wait for ever. A fence that cannot be answered yet is
+//! set aside, and whoever removes the obstacle (new data, the polling thread that took them, the end of a
+//! get) wakes the thread.
 
 use super::fate::Fate;
 use super::incoming::{Incoming, Pulled};
@@ -66,8 +69,8 @@ impl Service {
         self.ring();
     }
 
-    /// Has the thread write the peer's backlog as soon as there is room. Called under the lock of `outgoing` or after it: then a
-    /// second call is harmless.
+    /// Has the thread write the peer's backlog as soon as there is room. Called under the lock of `outgoing`
+    /// or after it: then a second call is harmless.
     pub(super) fn watch_for_room(&self, peer: &Peer) {
         self.watch(peer, EpollFlags::EPOLLOUT, true);
     }
@@ -223,8 +226,8 @@ fn take_up_to(incoming: &mut Incoming, shared: &Shared, peer: &Peer, position: u
     Ok(())
 }
 
-/// Works for the peer's fence, and answers it if it is reached. If not, sees to it that the thread is woken when there is
-/// progress, and returns `true`.
+/// Works for the peer's fence, and answers it if it is reached. If not, sees to it that the thread is woken
+/// when there is progress, and returns `true`.
 fn try_fence(shared: &Shared, peer: &Peer, client: &mut Serving) -> Result<bool, Fate> {
     let mut incoming = lock(&peer.incoming);
     let Some(position) = incoming.fence() else { return Ok(false) };

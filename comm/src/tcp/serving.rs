@@ -1,7 +1,8 @@
 //! The serving end of a service connection: one requester, one request at a time.
 //!
-//! A get is answered with one vectored write, header and ranges, straight out of the segment. If the requester is slow
-//! to read, the rest waits for room: the state is here, and the thread serves others meanwhile.
+//! A get is answered with one vectored write, header and ranges, straight out of the segment. If the
+//! requester is slow to read, the rest waits for room: the state is here, and the thread serves others
+//! meanwhile.
 
 use super::fate::Fate;
 use super::segments::Segments;
@@ -57,7 +58,8 @@ impl Serving {
         self.next < self.reply.len()
     }
 
-    /// Goes on as far as the socket allows. `has_taken` tells whether the requester's stream is taken up to a position.
+    /// Goes on as far as the socket allows. `has_taken` tells whether the requester's stream is taken up to a
+    /// position.
     pub(super) fn advance(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -157,3 +159,6 @@ impl Serving {
         Ok(Step::Idle)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,8 @@
 //! System calls on raw memory: vectored send and receive, and waiting.
 //!
-//! Pieces of memory are `iovec`s and not slices, because they lie in segments that peers and other threads write at
-//! any time: no Rust reference to such bytes may exist. No call here blocks but [`wait`], and none raises SIGPIPE.
+//! Pieces of memory are `iovec`s and not slices, because they lie in segments that peers and other threads
+//! write at any time: no Rust reference to such bytes may exist. No call here blocks but [`wait`], and none
+//! raises SIGPIPE.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -66,8 +67,8 @@ pub(super) unsafe fn receive(socket: BorrowedFd<'_>, pieces: &[Piece]) -> io::Re
     })
 }
 
-/// Throws away what a socket has received: closing it with unread data would break the connection, and with it what is still
-/// on its way to the peer.
+/// Throws away what a socket has received: closing it with unread data would break the connection, and with
+/// it what is still on its way to the peer.
 pub(super) fn discard(socket: BorrowedFd<'_>) {
     let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
     let throw_away = || {
@@ -77,7 +78,8 @@ pub(super) fn discard(socket: BorrowedFd<'_>) {
     while let Ok(Some(1..)) = again(throw_away) {}
 }
 
-/// The kernel's description of a vectored transfer. It does not change the pieces, whatever the pointer's type says.
+/// The kernel's description of a vectored transfer. It does not change the pieces, whatever the pointer's
+/// type says.
 fn message(pieces: &[Piece]) -> libc::msghdr {
     // SAFETY: all-zero bytes are a valid `msghdr`: null pointers and zero lengths.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -110,8 +112,8 @@ pub(super) fn wait(what: &mut [Awaited], limit: Duration) {
         tv_sec: limit.as_secs().try_into().unwrap_or(libc::time_t::MAX),
         tv_nsec: limit.subsec_nanos().into(),
     };
-    // SAFETY: the pointer and the count describe `what`, and `limit` lives during the call. The answer is not needed:
-    // callers look at the descriptors in any case.
+    // SAFETY: the pointer and the count describe `what`, and `limit` lives during the call. The answer is not
+    // needed: callers look at the descriptors in any case.
     unsafe { libc::ppoll(what.as_mut_ptr(), what.len() as _, &raw const limit, std::ptr::null()) };
 }
 

@@ -1,5 +1,5 @@
-//! What travels on the connections, byte by byte. Pure: bytes in, values out, and anything that no correct peer sends is a
-//! [`Garbage`]. All numbers are little-endian; bytes marked `0` must be zero.
+//! What travels on the connections, byte by byte. Pure: bytes in, values out, and anything that no correct
+//! peer sends is a [`Garbage`]. All numbers are little-endian; bytes marked `0` must be zero.
 //!
 //! # Stream connection (both directions): a sequence of frames
 //!

@@ -1,0 +1,271 @@
+//! Good streams, however they are cut, do what they say; bad ones are refused and touch nothing.
+
+use super::super::outgoing::Outgoing;
+use super::*;
+use crate::{LocalSegment, PutRange};
+use proptest::prelude::*;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+/// Bytes of the registered memory, and of the memory on each side of it that nothing may touch.
+const SEGMENT: usize = 100_000;
+const GUARD: usize = 4096;
+
+/// A receiving end with registered memory, and the socket to send to it.
+struct Receiver {
+    incoming: Incoming,
+    segments: Segments,
+    memory: Box<[u8]>,
+    here: UnixStream,
+    there: UnixStream,
+    delivery: Delivery,
+    messages: Vec<(u16, Vec<u8>)>,
+}
+
+impl Receiver {
+    fn new() -> Self {
+        let mut memory = vec![0; GUARD + SEGMENT + GUARD].into_boxed_slice();
+        let segments = Segments::new();
+        let base = memory[GUARD..].as_mut_ptr();
+        segments.add(&LocalSegment { base, len: SEGMENT, fd: -1 }).unwrap();
+        let (here, there) = UnixStream::pair().unwrap();
+        let (incoming, delivery) = (Incoming::new(), Delivery::new());
+        Self { incoming, segments, memory, here, there, delivery, messages: Vec::new() }
+    }
+
+    /// Receives `bytes`, which come in pieces of the given lengths (the last one again and again).
+    fn feed(&mut self, mut bytes: &[u8], pieces: &[usize]) -> Result<(), Fate> {
+        let last = pieces.last().copied().unwrap_or(usize::MAX);
+        let mut pieces = pieces.iter().copied();
+        while !bytes.is_empty() {
+            let piece = pieces.next().unwrap_or(last).clamp(1, 60_000).min(bytes.len());
+            self.there.write_all(&bytes[..piece]).unwrap();
+            bytes = &bytes[piece..];
+            let pulled = self.incoming.pull(self.here.as_fd(), &self.segments);
+            self.take();
+            pulled?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self) {
+        while self.incoming.take(&mut self.delivery) {
+            let messages = &mut self.messages;
+            self.delivery.deliver(&mut |kind, payload| messages.push((kind, payload.to_vec())));
+        }
+    }
+
+    fn segment(&self) -> &[u8] {
+        &self.memory[GUARD..GUARD + SEGMENT]
+    }
+
+    fn guards_are_intact(&self) -> bool {
+        self.memory[..GUARD].iter().chain(&self.memory[GUARD + SEGMENT..]).all(|&byte| byte == 0)
+    }
+}
+
+/// What a sender does.
+#[derive(Clone, Debug)]
+enum Deed {
+    Message(u16, Vec<u8>),
+    Put(usize, Vec<u8>),
+}
+
+fn bytes(longest: usize) -> impl Strategy<Value = Vec<u8>> {
+    (0..=longest, any::<u8>()).prop_map(|(len, seed)| {
+        (0..len).map(|i| u8::try_from((i * 7 + i / 251) % 256).unwrap_or(0).wrapping_add(seed)).collect()
+    })
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    prop_oneof![
+        (any::<u16>(), bytes(300)).prop_map(|(kind, bytes)| Deed::Message(kind, bytes)),
+        (any::<u16>(), bytes(70_000)).prop_map(|(kind, bytes)| Deed::Message(kind, bytes)),
+        (0..SEGMENT - 200, bytes(200)).prop_map(|(at, bytes)| Deed::Put(at, bytes)),
+        (0..SEGMENT - 60_000, bytes(60_000)).prop_map(|(at, bytes)| Deed::Put(at, bytes)),
+    ]
+}
+
+/// The stream of these deeds. Some flushes come between: they must not matter.
+fn stream(deeds: &[Deed]) -> Vec<u8> {
+    let mut outgoing = Outgoing::new();
+    for deed in deeds {
+        match deed {
+            Deed::Message(kind, bytes) => outgoing.message(*kind, bytes.len(), &[bytes]),
+            Deed::Put(at, bytes) => {
+                let range = PutRange { offset: *at as u64, len: bytes.len(), src: bytes.as_ptr() };
+                // SAFETY: the deeds outlive `drained`, which flushes.
+                unsafe { outgoing.put(0, range) };
+            }
+        }
+    }
+    super::super::outgoing::tests::drained(&mut outgoing)
+}
+
+/// What these deeds do to memory, and the messages that they bring.
+fn effect(deeds: &[Deed]) -> (Vec<u8>, Vec<(u16, Vec<u8>)>) {
+    let (mut memory, mut messages) = (vec![0; SEGMENT], Vec::new());
+    for deed in deeds {
+        match deed {
+            Deed::Message(kind, bytes) => messages.push((*kind, bytes.clone())),
+            Deed::Put(at, bytes) => memory[*at..at + bytes.len()].copy_from_slice(bytes),
+        }
+    }
+    (memory, messages)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn a_stream_does_the_same_however_it_is_cut(
+        deeds in prop::collection::vec(deed(), 0..30),
+        pieces in prop::collection::vec(prop_oneof![1..40usize, 1..60_000usize], 1..50),
+    ) {
+        let stream = stream(&deeds);
+        let mut receiver = Receiver::new();
+        prop_assert_eq!(receiver.feed(&stream, &pieces), Ok(()));
+        let (memory, messages) = effect(&deeds);
+        prop_assert!(receiver.segment() == memory);
+        prop_assert!(receiver.messages == messages);
+        prop_assert!(receiver.incoming.has_taken(stream.len() as u64));
+        prop_assert!(receiver.guards_are_intact());
+    }
+
+    #[test]
+    fn a_stream_with_a_flipped_bit_touches_only_registered_memory(
+        deeds in prop::collection::vec(deed(), 1..8), at: prop::sample::Index, bit in 0..8u32,
+    ) {
+        let mut stream = stream(&deeds);
+        let at = at.index(stream.len());
+        stream[at] ^= 1 << bit;
+        let mut receiver = Receiver::new();
+        let fed = receiver.feed(&stream, &[5_000]);
+        prop_assert!(matches!(fed, Ok(()) | Err(Fate::Broke(_) | Fate::Left)), "{fed:?}");
+        prop_assert!(receiver.guards_are_intact());
+    }
+
+    #[test]
+    fn random_bytes_touch_only_registered_memory(
+        mut rubbish in prop::collection::vec(any::<u8>(), 0..3_000), kind in 0..5u8,
+    ) {
+        // Make the first byte more interesting than most.
+        if let Some(first) = rubbish.first_mut() {
+            *first = kind;
+        }
+        let mut receiver = Receiver::new();
+        let fed = receiver.feed(&rubbish, &[100]);
+        prop_assert!(matches!(fed, Ok(()) | Err(Fate::Broke(_) | Fate::Left)), "{fed:?}");
+        prop_assert!(receiver.guards_are_intact());
+    }
+}
+
+fn sample() -> Vec<Deed> {
+    vec![
+        Deed::Message(1, vec![1; 30]),
+        Deed::Put(7, vec![2; 300]),
+        Deed::Put(700, vec![3; 20]),
+        Deed::Message(2, vec![]),
+        Deed::Message(3, vec![4; 17_000]),
+        Deed::Put(0, vec![5; 1]),
+    ]
+}
+
+#[test]
+fn every_prefix_of_a_stream_gives_a_prefix_of_its_messages_and_then_a_loss() {
+    let stream = stream(&sample());
+    let (_, messages) = effect(&sample());
+    for cut in (0..1_000).chain((1_000..stream.len()).step_by(97)) {
+        let mut receiver = Receiver::new();
+        receiver.feed(&stream[..cut], &[cut]).unwrap();
+        assert!(messages.starts_with(&receiver.messages), "cut at {cut}");
+        drop(std::mem::replace(&mut receiver.there, UnixStream::pair().unwrap().0));
+        let end = receiver.incoming.pull(receiver.here.as_fd(), &receiver.segments);
+        assert_eq!(end, Err(Fate::closed()), "cut at {cut}");
+        assert!(receiver.incoming.has_ended());
+    }
+}
+
+#[test]
+fn puts_outside_of_registered_memory_are_refused_before_any_byte_is_written() {
+    let (inside, outside) = (vec![9; 10], vec![9; 11]);
+    for (segment, offset) in
+        [(0, SEGMENT as u64 - 10), (0, u64::MAX), (0, u64::MAX - 10), (1, 0), (u16::MAX, 0)]
+    {
+        let mut outgoing = Outgoing::new();
+        for (segment, offset, bytes) in [(0, 0, &inside), (segment, offset, &outside)] {
+            // SAFETY: the bytes live until the flush in `drained`.
+            unsafe { outgoing.put(segment, PutRange { offset, len: bytes.len(), src: bytes.as_ptr() }) };
+        }
+        let stream = super::super::outgoing::tests::drained(&mut outgoing);
+        let mut receiver = Receiver::new();
+        let Err(Fate::Broke(why)) = receiver.feed(&stream, &[3]) else {
+            panic!("{segment} {offset} was accepted")
+        };
+        assert!(why.contains("outside of the registered memory"), "{why}");
+        assert!(receiver.memory.iter().all(|&byte| byte == 0));
+        assert!(receiver.feed(&stream, &[usize::MAX]).is_ok(), "after its end, a stream is ignored");
+        assert!(receiver.memory.iter().all(|&byte| byte == 0));
+    }
+}
+
+#[test]
+fn a_lying_length_costs_no_memory() {
+    let mut receiver = Receiver::new();
+    let mut stream = Head::Message { kind: 1, len: super::super::wire::MAX_MESSAGE }.encode().to_vec();
+    stream.extend([0; 100_000]);
+    receiver.feed(&stream, &[50_000]).unwrap();
+    let Body::Message { bytes, .. } = &receiver.incoming.body else { panic!("it is a large message") };
+    assert_eq!(bytes.len(), 100_000);
+    assert!(bytes.capacity() <= 4 * 100_000, "{} bytes for 100,000", bytes.capacity());
+}
+
+#[test]
+fn messages_before_a_goodbye_are_delivered() {
+    let mut outgoing = Outgoing::new();
+    outgoing.message(5, 3, &[b"bye"]);
+    outgoing.goodbye();
+    let stream = super::super::outgoing::tests::drained(&mut outgoing);
+    let mut receiver = Receiver::new();
+    assert_eq!(receiver.feed(&stream, &[usize::MAX]), Err(Fate::Left));
+    assert_eq!(receiver.messages, [(5, b"bye".to_vec())]);
+}
+
+#[test]
+fn a_fence_is_reached_with_the_last_byte_before_it_and_not_earlier() {
+    let stream = stream(&sample());
+    let mut receiver = Receiver::new();
+    receiver.incoming.ask_fence(stream.len() as u64);
+    receiver.feed(&stream[..stream.len() - 1], &[1_000]).unwrap();
+    assert!(!receiver.incoming.fence_reached());
+    receiver.feed(&stream[stream.len() - 1..], &[1]).unwrap();
+    assert!(receiver.incoming.fence_reached());
+}
+
+#[test]
+fn a_held_stream_may_not_be_read_until_the_last_get_is_over() {
+    let mut incoming = Incoming::new();
+    incoming.ask_fence(1);
+    incoming.hold();
+    incoming.hold();
+    assert!(!incoming.may_pull());
+    assert!(incoming.was_denied());
+    assert!(!incoming.release(), "another get is under way");
+    assert!(incoming.release(), "the fence has been waiting for this");
+    assert!(incoming.may_pull());
+}
+
+#[test]
+fn undelivered_messages_keep_their_order_over_many_buffers() {
+    let deeds: Vec<_> =
+        (0..400u16).map(|i| Deed::Message(i, vec![u8::try_from(i % 251).unwrap(); 900])).collect();
+    let stream = stream(&deeds);
+    let mut receiver = Receiver::new();
+    for piece in stream.chunks(10_000) {
+        receiver.there.write_all(piece).unwrap();
+        receiver.incoming.pull(receiver.here.as_fd(), &receiver.segments).unwrap();
+    }
+    receiver.take();
+    assert!(receiver.messages == effect(&deeds).1);
+}

@@ -1,0 +1,153 @@
+//! A server's answers to requests good and bad.
+
+use super::*;
+use crate::LocalSegment;
+use proptest::prelude::*;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+const SEGMENT: usize = 4 << 20;
+
+/// A server of one segment, and a requester's socket.
+struct Server {
+    serving: Serving,
+    segments: Segments,
+    memory: Vec<u8>,
+    here: UnixStream,
+    there: UnixStream,
+}
+
+impl Server {
+    fn new() -> Self {
+        let mut memory: Vec<u8> = (0..SEGMENT).map(|i| u8::try_from(i % 253).unwrap()).collect();
+        let segments = Segments::new();
+        segments.add(&LocalSegment { base: memory.as_mut_ptr(), len: SEGMENT, fd: -1 }).unwrap();
+        let (here, there) = UnixStream::pair().unwrap();
+        there.set_nonblocking(true).unwrap();
+        Self { serving: Serving::new(), segments, memory, here, there }
+    }
+
+    fn advance(&mut self) -> Result<Step, Fate> {
+        self.serving.advance(self.here.as_fd(), &self.segments, |position| Ok(position <= 100))
+    }
+
+    fn ask(&mut self, request: &[u8]) -> Result<Step, Fate> {
+        self.there.write_all(request).unwrap();
+        self.advance()
+    }
+
+    fn answer(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let end = self.there.read_to_end(&mut bytes).map_err(|error| error.kind());
+        assert_eq!(end, Err(std::io::ErrorKind::WouldBlock));
+        bytes
+    }
+}
+
+fn get(position: u64, ranges: &[(u64, u64)]) -> Vec<u8> {
+    let count = u32::try_from(ranges.len()).unwrap();
+    let mut bytes = Request::Get { segment: 0, count, position }.encode().to_vec();
+    ranges.iter().for_each(|&(offset, len)| bytes.extend(Range { offset, len }.encode()));
+    bytes
+}
+
+#[test]
+fn a_get_is_answered_with_its_ranges_in_a_row() {
+    let mut server = Server::new();
+    assert_eq!(server.ask(&get(0, &[(1_000, 5), (0, 3)])), Ok(Step::Idle));
+    let expected =
+        [&Reply::Got { bytes: 8 }.encode()[..], &server.memory[1_000..1_005], &server.memory[..3]].concat();
+    assert_eq!(server.answer(), expected);
+}
+
+#[test]
+fn a_get_that_runs_ahead_of_its_puts_is_told_so() {
+    let mut server = Server::new();
+    assert_eq!(server.ask(&get(101, &[(0, 3)])), Ok(Step::Idle));
+    assert_eq!(server.answer(), Reply::Behind { position: 101 }.encode());
+}
+
+#[test]
+fn a_request_in_pieces_is_answered_once_it_is_whole() {
+    let mut server = Server::new();
+    let request = get(0, &[(0, 1), (1, 1)]);
+    for byte in &request[..request.len() - 1] {
+        assert_eq!(server.ask(&[*byte]), Ok(Step::Idle));
+        assert!(server.answer().is_empty());
+    }
+    server.ask(&request[request.len() - 1..]).unwrap();
+    assert_eq!(server.answer().len(), SERVICE_HEAD + 2);
+}
+
+#[test]
+fn a_requester_that_reads_slowly_gets_all_of_a_large_reply() {
+    let mut server = Server::new();
+    assert_eq!(server.ask(&get(0, &[(0, SEGMENT as u64)])), Ok(Step::Full));
+    assert!(server.serving.is_replying());
+    let mut reply = server.answer();
+    while server.advance().unwrap() == Step::Full {
+        reply.extend(server.answer());
+    }
+    reply.extend(server.answer());
+    assert!(reply[SERVICE_HEAD..] == server.memory);
+}
+
+#[test]
+fn what_lies_outside_of_the_registered_memory_is_refused() {
+    let end = SEGMENT as u64;
+    for (offset, len) in [(end, 1), (0, end + 1), (u64::MAX, 1), (1, u64::MAX), (u64::MAX, u64::MAX)] {
+        let mut server = Server::new();
+        let Err(Fate::Broke(why)) = server.ask(&get(0, &[(0, 1), (offset, len)])) else {
+            panic!("{offset} {len}")
+        };
+        assert!(why.contains("not registered memory"), "{why}");
+        assert!(server.answer().is_empty());
+    }
+    let mut server = Server::new();
+    let mut elsewhere = get(0, &[(0, 1)]);
+    elsewhere[2] = 1;
+    assert!(matches!(server.ask(&elsewhere), Err(Fate::Broke(_))));
+}
+
+#[test]
+fn a_requester_that_does_not_wait_its_turn_is_refused() {
+    let twice = [get(0, &[(0, 1)]), get(0, &[(0, 1)])].concat();
+    assert!(matches!(Server::new().ask(&twice), Err(Fate::Broke(_))));
+    let mut server = Server::new();
+    assert_eq!(server.ask(&Request::Fence { position: 5 }.encode()), Ok(Step::Fence(5)));
+    assert!(matches!(server.ask(&get(0, &[(0, 1)])), Err(Fate::Broke(_))));
+}
+
+#[test]
+fn a_fence_is_answered_when_it_is_told_to_be() {
+    let mut server = Server::new();
+    assert_eq!(server.ask(&Request::Fence { position: 5 }.encode()), Ok(Step::Fence(5)));
+    assert!(server.answer().is_empty());
+    assert_eq!(server.serving.answer_fence(server.here.as_fd(), 5), Ok(Step::Idle));
+    assert_eq!(server.answer(), Reply::Fenced { position: 5 }.encode());
+    assert_eq!(server.ask(&get(0, &[(0, 1)])), Ok(Step::Idle));
+}
+
+#[test]
+fn a_goodbye_and_a_hang_up_are_told_apart() {
+    assert_eq!(Server::new().ask(&Request::Goodbye.encode()), Err(Fate::Left));
+    let mut server = Server::new();
+    drop(std::mem::replace(&mut server.there, UnixStream::pair().unwrap().0));
+    assert_eq!(server.advance(), Err(Fate::closed()));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn no_bytes_make_a_server_do_worse_than_refuse(
+        mut rubbish in prop::collection::vec(any::<u8>(), 1..600), kind in 0..4u8,
+    ) {
+        rubbish[0] = kind;
+        rubbish[1..].iter_mut().take(1).for_each(|byte| *byte = 0);
+        let mut server = Server::new();
+        let step = server.ask(&rubbish);
+        prop_assert!(matches!(step, Ok(_) | Err(Fate::Broke(_) | Fate::Left)), "{step:?}");
+    }
+}

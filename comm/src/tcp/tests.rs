@@ -1,0 +1,307 @@
+//! Whole endpoints, where the conformance suite cannot reach: behind the backs of the connections.
+
+use super::*;
+use crate::conformance::SharedMemory;
+use crate::mem_exchange::MemExchange;
+use nix::sys::socket::{Shutdown, shutdown};
+use std::os::fd::AsRawFd;
+use std::sync::mpsc;
+
+/// A test that takes longer has hung.
+const LIMIT: Duration = Duration::from_secs(120);
+const SEGMENT: usize = 1 << 20;
+
+/// A rank of a test. The endpoint is dropped before the memory.
+struct Rank {
+    endpoint: TcpEndpoint,
+    segment: SegmentId,
+    memory: SharedMemory,
+    exchange: MemExchange,
+}
+
+impl Rank {
+    fn new(mut exchange: MemExchange, options: &TcpOptions) -> Self {
+        let endpoint = TcpEndpoint::new(&mut exchange, options).unwrap();
+        let memory = SharedMemory::new(SEGMENT).unwrap();
+        // SAFETY: the memory outlives the endpoint, and gives no references.
+        let segment = unsafe { endpoint.register(&mut exchange, memory.segment()) }.unwrap();
+        Self { endpoint, segment, memory, exchange }
+    }
+
+    fn peer(&self, rank: usize) -> &Peer {
+        self.endpoint.shared.peers[rank].as_ref().unwrap()
+    }
+
+    /// Polls until something comes: the messages, and the ranks that are gone.
+    fn poll(&self) -> (Vec<Vec<u8>>, Vec<u32>) {
+        let (mut messages, mut downs, mut turn) = (Vec::new(), Vec::new(), 0);
+        let sink = &mut |event: Event<'_>| match event {
+            Event::Message { payload, .. } => messages.push(payload.to_vec()),
+            Event::Down { rank } => downs.push(rank),
+        };
+        while self.endpoint.poll(sink).unwrap() == 0 {
+            self.endpoint.idle(turn, Duration::from_millis(50));
+            turn += 1;
+        }
+        (messages, downs)
+    }
+
+    fn put(&self, to: u32, len: usize) {
+        let range = PutRange { offset: 0, len, src: self.memory.at(0) };
+        // SAFETY: the memory is not written before the flush.
+        unsafe { self.endpoint.put(to, self.segment, &[range]) }.unwrap();
+    }
+
+    fn get(&self, from: u32, len: usize) -> Result<()> {
+        let range = GetRange { offset: 0, len, dst: self.memory.at(SEGMENT / 2) };
+        // SAFETY: the tests do not rely on these bytes meanwhile.
+        unsafe { self.endpoint.get(from, self.segment, &[range]) }
+    }
+
+    /// All ranks come here.
+    fn meet(&mut self) {
+        self.exchange.all_gather(&[], &[]).unwrap();
+    }
+}
+
+/// Plays `body` at `n` ranks, within the time limit.
+fn cluster(n: u32, body: impl Fn(Rank) + Send + Sync + 'static) {
+    let (body, (done, verdicts)) = (Arc::new(body), mpsc::channel());
+    for exchange in MemExchange::ranks(n) {
+        let (body, done) = (Arc::clone(&body), done.clone());
+        std::thread::spawn(move || {
+            let verdict = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                body(Rank::new(exchange, &TcpOptions { ranks_here: n, ..TcpOptions::default() }));
+            }));
+            // The receiver is gone if another rank has failed.
+            let _ = done.send(verdict);
+        });
+    }
+    for _ in 0..n {
+        verdicts
+            .recv_timeout(LIMIT)
+            .expect("the ranks hang")
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    }
+}
+
+/// Writes bytes to a socket behind the endpoint's back.
+fn inject(socket: std::os::fd::BorrowedFd<'_>, bytes: &[u8]) {
+    // SAFETY: the piece is `bytes`.
+    let sent = unsafe { sys::send(socket, &[sys::piece(bytes.as_ptr(), bytes.len())]) };
+    assert_eq!(sent.unwrap(), Some(bytes.len()));
+}
+
+#[test]
+fn a_peer_that_crashes_is_told_from_one_that_leaves() {
+    cluster(3, |mut rank| {
+        rank.meet();
+        match rank.endpoint.rank() {
+            0 => {
+                let mut downs = Vec::new();
+                while downs.len() < 2 {
+                    downs.extend(rank.poll().1);
+                }
+                let crashed = rank.get(1, 10).unwrap_err().to_string();
+                assert!(
+                    crashed.contains("rank 1 is gone") && crashed.contains("without a goodbye"),
+                    "{crashed}"
+                );
+                let left = rank.endpoint.send(2, 0, &[]).unwrap_err().to_string();
+                assert!(left.contains("rank 2 is gone") && left.contains("in good order"), "{left}");
+            }
+            1 => {
+                let peer = rank.peer(0);
+                for socket in [peer.stream(), peer.asks(), peer.serves()] {
+                    shutdown(socket.as_raw_fd(), Shutdown::Both).unwrap();
+                }
+            }
+            _ => {}
+        }
+    });
+}
+
+#[test]
+fn a_peer_that_sends_rubbish_is_dropped_and_the_others_go_on() {
+    type Send = fn(&Rank);
+    let rubbish: [(&str, Send); 4] = [
+        ("stream", |rank| inject(rank.peer(0).stream(), &[0x77; 50])),
+        ("put", |rank| {
+            let target = wire::Target { segment: 0, len: 1, offset: SEGMENT as u64 };
+            let frame = [&wire::Head::Puts { count: 1 }.encode()[..], &target.encode(), &[1]].concat();
+            inject(rank.peer(0).stream(), &frame);
+        }),
+        ("request", |rank| inject(rank.peer(0).asks(), &[0x77; 50])),
+        ("get", |rank| {
+            let head = wire::Request::Get { segment: 9, count: 1, position: 0 };
+            inject(rank.peer(0).asks(), &[head.encode(), [0xff; 16]].concat());
+        }),
+    ];
+    for (what, send) in rubbish {
+        cluster(3, move |mut rank| {
+            rank.meet();
+            match rank.endpoint.rank() {
+                0 => {
+                    assert_eq!(rank.poll().1, [1], "{what}");
+                    let error = rank.endpoint.send(1, 0, &[]).unwrap_err();
+                    assert!(matches!(error, Error::Protocol { rank: 1, .. }), "{what}: {error}");
+                    rank.endpoint.send(2, 0, &[b"go on"]).unwrap();
+                    rank.endpoint.flush().unwrap();
+                    assert_eq!(rank.poll().0, [b"me too"], "{what}");
+                }
+                1 => send(&rank),
+                _ => {
+                    while rank.poll().0 != [b"go on"] {}
+                    rank.endpoint.send(0, 0, &[b"me too"]).unwrap();
+                    rank.endpoint.flush().unwrap();
+                }
+            }
+            if rank.endpoint.rank() == 1 {
+                while !rank.poll().1.contains(&0) {}
+            }
+            rank.meet();
+        });
+    }
+}
+
+#[test]
+fn a_get_from_a_peer_that_dies_meanwhile_is_an_error() {
+    cluster(2, |mut rank| {
+        if rank.endpoint.rank() == 1 {
+            // Nobody serves any more; the get is on its way, or comes later.
+            rank.endpoint.shared.service.stop();
+            rank.endpoint.thread.take().unwrap().join().unwrap();
+            rank.meet();
+            std::thread::sleep(Duration::from_millis(20));
+            return;
+        }
+        rank.meet();
+        assert!(matches!(rank.get(1, 100), Err(Error::Down { rank: 1, .. })));
+        assert_eq!(rank.poll().1, [1]);
+    });
+}
+
+#[test]
+fn more_data_than_a_backlog_may_hold_flow_to_a_peer_that_never_polls() {
+    cluster(2, |mut rank| {
+        let rounds = 2 * MOST_BACKLOG / SEGMENT;
+        let peer = 1 - rank.endpoint.rank();
+        for _ in 0..rounds {
+            rank.put(peer, SEGMENT);
+            rank.endpoint.flush().unwrap();
+            assert!(lock(&rank.peer(peer as usize).outgoing).backlog() <= MOST_BACKLOG + SEGMENT);
+        }
+        rank.meet();
+    });
+}
+
+#[test]
+fn a_backlog_leaves_while_its_rank_computes() {
+    cluster(2, |mut rank| {
+        if rank.endpoint.rank() == 0 {
+            rank.endpoint.send(1, 0, &[&vec![5; 30 << 20]]).unwrap();
+            rank.endpoint.flush().unwrap();
+        } else {
+            assert_eq!(rank.poll().0, [vec![5; 30 << 20]]);
+        }
+        // Rank 0 waits here, and not in its endpoint.
+        rank.meet();
+    });
+}
+
+#[test]
+fn threads_that_get_put_and_fence_both_ways_do_not_wait_for_each_other_for_ever() {
+    cluster(3, |mut rank| {
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let rank = &rank;
+                scope.spawn(move || {
+                    for round in 0..150 {
+                        let peer = (rank.endpoint.rank() + 1 + (thread + round) % 2) % 3;
+                        match (thread + round) % 3 {
+                            0 => rank.get(peer, 5_000).unwrap(),
+                            1 => rank.put(peer, 20_000),
+                            _ => rank.endpoint.fence(peer).unwrap(),
+                        }
+                        rank.endpoint.flush().unwrap();
+                        rank.endpoint.poll(&mut |_| ()).unwrap();
+                    }
+                });
+            }
+        });
+        rank.meet();
+    });
+}
+
+#[test]
+fn messages_that_a_fence_met_wake_a_sleeper_and_come_in_order() {
+    cluster(2, |mut rank| {
+        if rank.endpoint.rank() == 0 {
+            for round in 0..50u8 {
+                rank.endpoint.send(1, 0, &[&[round]]).unwrap();
+                rank.put(1, 100);
+                rank.endpoint.fence(1).unwrap();
+            }
+        } else {
+            let mut messages = Vec::new();
+            while messages.len() < 50 {
+                messages.extend(rank.poll().0);
+            }
+            assert!(messages.iter().enumerate().all(|(i, message)| usize::from(message[0]) == i));
+        }
+        rank.meet();
+    });
+}
+
+#[test]
+fn segments_of_different_lengths_are_refused_at_all_ranks() {
+    cluster(2, |mut rank| {
+        let memory = SharedMemory::new(4096 + rank.endpoint.rank() as usize).unwrap();
+        // SAFETY: the memory is never written; the endpoint is leaked together with it below.
+        let refused = unsafe { rank.endpoint.register(&mut rank.exchange, memory.segment()) };
+        let error = refused.unwrap_err().to_string();
+        assert!(
+            error.contains("segment 1 of 4096 bytes") && error.contains("segment 1 of 4097 bytes"),
+            "{error}"
+        );
+        rank.meet();
+        std::mem::forget(memory);
+    });
+}
+
+#[test]
+fn a_secret_that_can_be_guessed_is_refused() {
+    let mut exchange = MemExchange::ranks(1).remove(0);
+    let options = TcpOptions { secret: Some(b"short".to_vec()), ..TcpOptions::default() };
+    let error = TcpEndpoint::new(&mut exchange, &options).err().unwrap().to_string();
+    assert!(error.contains("at least 16"), "{error}");
+}
+
+#[test]
+fn ranks_with_different_secrets_do_not_form_a_job() {
+    let ranks = MemExchange::ranks(2).into_iter().map(|mut exchange| {
+        std::thread::spawn(move || {
+            let secret = Some(vec![u8::try_from(exchange.rank()).unwrap(); 16]);
+            let patience = Duration::from_secs(2);
+            TcpEndpoint::new(&mut exchange, &TcpOptions { secret, patience, ..TcpOptions::default() })
+                .map(drop)
+        })
+    });
+    let errors: Vec<_> =
+        ranks.collect::<Vec<_>>().into_iter().map(|rank| rank.join().unwrap().unwrap_err()).collect();
+    assert!(errors[1].to_string().contains("does not know this job's secret"), "{}", errors[1]);
+    assert!(errors[0].to_string().contains("rank 1"), "{}", errors[0]);
+}
+
+#[test]
+fn one_rank_alone_needs_no_connection() {
+    cluster(1, |mut rank| {
+        rank.put(0, 100);
+        rank.get(0, 100).unwrap();
+        rank.endpoint.fence(0).unwrap();
+        rank.endpoint.send(0, 0, &[b"to myself"]).unwrap();
+        rank.endpoint.flush().unwrap();
+        assert_eq!(rank.poll().0, [b"to myself"]);
+        rank.meet();
+    });
+}
