@@ -23,6 +23,8 @@ pub(crate) struct Config {
     pub(crate) interface: String,
     pub(crate) port: u16,
     pub(crate) stats: bool,
+    /// Whether writes to long runs of home pages may be noticed without faults, if the engine can.
+    pub(crate) watch: bool,
 }
 
 impl Config {
@@ -53,6 +55,7 @@ impl Config {
             fault: var("SCASH_FAULT").filter(|name| !name.is_empty()),
             transfer,
             predict: switch("SCASH_PREDICT", var("SCASH_PREDICT"), true)?,
+            watch: switch("SCASH_WATCH", var("SCASH_WATCH"), true)?,
             stats: switch("SCASH_STATS", var("SCASH_STATS"), false)?,
             fetch_most: u32::try_from(fetch_most).unwrap_or(1),
             interface: var("SCASH_INTERFACE")

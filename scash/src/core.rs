@@ -129,6 +129,14 @@ impl Core {
             Output::Protect(p, access) => engine.protect(span(p), engine_access(access))?,
             Output::Unmap(p) => engine.unmap(span(p))?,
             Output::Discard(p) => engine.discard(span(p))?,
+            Output::Watch(p) => {
+                if !engine.track_async(span(p))? {
+                    engine.protect(span(p), fault::Access::Read)?;
+                    self.node.handle(Input::Unwatchable(p))?;
+                }
+            }
+            Output::Unwatch(p) => engine.track_sync(span(p))?,
+            Output::Scan(p) => self.scan(house, p)?,
             Output::Twin(page) => frames::load(&house.region, page, self.twins.make(page)),
             Output::DropTwin(page) => self.twins.drop_twin(page),
             Output::Get { from, pages } => return Ok(Step::Get(from, pages)),
@@ -159,6 +167,17 @@ impl Core {
             }
         }
         Ok(Step::Next)
+    }
+
+    /// Tells the protocol which watched pages were written.
+    fn scan(&mut self, house: &House, pages: Pages) -> Result<()> {
+        let mut found = Vec::new();
+        house.engine.written(span(pages), &mut found)?;
+        for run in found {
+            let count = run.end - run.start;
+            self.node.handle(Input::Written(Pages { first: run.start, count }))?;
+        }
+        Ok(())
     }
 
     /// Compares a page with its twin (zeros if it has none) and appends what differs to the batch for its home.

@@ -130,6 +130,8 @@ fn node_config(config: &Config, rank: u32, size: u32, caps: Caps) -> scash_proto
         fetch_first: if direct { 1 } else { 8.min(config.fetch_most) },
         fetch_most: config.fetch_most,
         predict: config.predict,
+        // A run is a mapping of its own while it is watched, so short ones are not worth it.
+        watch_from: if config.watch { 64 } else { 0 },
     }
 }
 

@@ -34,8 +34,8 @@ impl std::fmt::Display for Stats {
         let (p, t, b) = (&self.protocol, &self.traffic, &self.barrier);
         write!(
             f,
-            "faults: {} taken ({} read, {} write, {} first touches), {} predicted, {} fetched ahead, {} home pages left untracked; ",
-            self.faults, p.read_faults, p.write_faults, p.first_touches, p.predicted, p.prefetched, p.avoided
+            "faults: {} taken ({} read, {} write, {} first touches), {} predicted, {} noticed without, {} fetched ahead, {} home pages left untracked; ",
+            self.faults, p.read_faults, p.write_faults, p.first_touches, p.predicted, p.noticed, p.prefetched, p.avoided
         )?;
         write!(
             f,

@@ -9,6 +9,7 @@ mod broadcast;
 mod collective;
 mod fault;
 mod home;
+mod watch;
 
 use crate::copyset::Copyset;
 use crate::heap::{Heap, OutOfSpace};
@@ -19,6 +20,7 @@ use adapt::{Streams, Wheel};
 use barrier::{Meeting, Slot};
 use broadcast::Parcels;
 use std::collections::{BTreeMap, VecDeque};
+use watch::Watched;
 
 /// How the pages of an allocation are kept coherent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +80,8 @@ pub struct Config {
     pub fetch_most: u32,
     /// Whether pages that are written in barrier after barrier stay writable.
     pub predict: bool,
+    /// Shortest run of home pages whose writes are noticed without faults; 0 where the system cannot.
+    pub watch_from: u32,
 }
 
 /// A call that all ranks make together. Each includes a memory barrier.
@@ -124,6 +128,10 @@ pub enum Input {
         /// Which page.
         page: u32,
     },
+    /// Pages of an [`Output::Scan`] that were written since the last one.
+    Written(Pages),
+    /// The system refused an [`Output::Watch`]; the pages were protected ([`Access::Read`]) instead.
+    Unwatchable(Pages),
     /// All orders before [`Output::Flushed`] have been carried out.
     Flushed,
     /// A meeting's token.
@@ -166,6 +174,12 @@ pub enum Output {
     Unmap(Pages),
     /// Take all access, and the frames.
     Discard(Pages),
+    /// From now on remember which of these pages, which are writable, are written.
+    Watch(Pages),
+    /// Tell which of these watched pages were written since the last time: [`Input::Written`], any number of times.
+    Scan(Pages),
+    /// Watch these pages no longer; they stay writable.
+    Unwatch(Pages),
     /// Copy the page to a twin: to the one that it has, if it has one.
     Twin(u32),
     /// Forget the twin.
@@ -291,6 +305,8 @@ pub struct Counters {
     pub prefetched: u64,
     /// Writes that took no fault because the page was predicted to be written.
     pub predicted: u64,
+    /// Writes that were noticed without a fault, because the page was watched.
+    pub noticed: u64,
     /// Home pages that stayed writable over a barrier because nobody subscribed to them, added up over barriers.
     pub avoided: u64,
     /// Twins made.
@@ -359,6 +375,7 @@ pub struct Node {
     predicted: Vec<u32>,
     /// Home: pages mapped writable here that are not tracked.
     untracked: u64,
+    watched: Vec<Watched>,
     streams: Streams,
     wheel: Wheel,
     parcels: Parcels,
@@ -397,6 +414,7 @@ impl Node {
             directory: BTreeMap::new(),
             predicted: Vec::new(),
             untracked: 0,
+            watched: Vec::new(),
             streams: Streams::new(cfg.fetch_first, cfg.fetch_most),
             wheel: Wheel::default(),
             parcels: Parcels::default(),
@@ -419,6 +437,8 @@ impl Node {
             Input::Arrive(collective) => self.arrive(collective),
             Input::Compared { page, changed } => self.compared(page, changed, self.cfg.transfer),
             Input::Messaged { page } => self.compared(page, true, Transfer::Message),
+            Input::Written(pages) => self.written(pages),
+            Input::Unwatchable(pages) => self.unwatchable(pages),
             Input::Flushed => return self.flushed(),
             Input::Token(from, token) => return self.token(from, token),
             Input::Control(from, meeting, control) => return self.control(from, meeting, control),

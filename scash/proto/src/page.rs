@@ -12,6 +12,7 @@
 //! bits 22..40  flags           see `flag`
 //! bits 40..48  fetched         interval (mod 256) of the last fetch, meaningful with FETCHED
 //! bits 48..52  score           home: barriers in which it was found written; reset when prediction is dropped
+//! bit  56      one more flag
 //! bits 52..56  backoff         subscriber: how often it was found read, halves the rate of looking
 //! ```
 //!
@@ -68,6 +69,8 @@ pub(crate) mod flag {
     pub(crate) const MESSAGED: u64 = 1 << 38;
     /// Home: the same, in the barrier before.
     pub(crate) const MESSAGED_BEFORE: u64 = 1 << 39;
+    /// Home: writes are noticed without faults.
+    pub(crate) const ASYNC: u64 = 1 << 56;
 }
 
 const HOME_MASK: u64 = (1 << 20) - 1;
@@ -85,7 +88,7 @@ pub(crate) struct Word(pub(crate) u64);
 
 impl std::fmt::Debug for Word {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        const NAMES: [(u64, &str); 18] = [
+        const NAMES: [(u64, &str); 19] = [
             (flag::LISTED, "LISTED"),
             (flag::DIRTY, "DIRTY"),
             (flag::TWIN, "TWIN"),
@@ -104,6 +107,7 @@ impl std::fmt::Debug for Word {
             (flag::STALE, "STALE"),
             (flag::MESSAGED, "MESSAGED"),
             (flag::MESSAGED_BEFORE, "MESSAGED_BEFORE"),
+            (flag::ASYNC, "ASYNC"),
         ];
         write!(f, "access {:?}", self.access())?;
         NAMES.iter().filter(|(bit, _)| self.has(*bit)).try_for_each(|(_, name)| write!(f, " {name}"))?;

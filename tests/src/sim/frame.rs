@@ -18,12 +18,14 @@ struct Frame {
 pub(super) struct Frames {
     frames: Vec<Frame>,
     rights: Vec<Access>,
+    /// For watched pages, whether they were written since the last scan.
+    watched: Vec<Option<bool>>,
 }
 
 impl Frames {
     pub(super) fn new(pages: u32) -> Self {
         let n = pages as usize;
-        Frames { frames: (0..n).map(|_| Frame::default()).collect(), rights: vec![Access::None; n] }
+        Frames { frames: (0..n).map(|_| Frame::default()).collect(), rights: vec![Access::None; n], watched: vec![None; n] }
     }
 
     pub(super) fn rights(&self, page: u32) -> Access {
@@ -32,6 +34,27 @@ impl Frames {
 
     pub(super) fn set_rights(&mut self, pages: Pages, access: Access) {
         pages.iter().for_each(|p| self.rights[p as usize] = access);
+    }
+
+    pub(super) fn watch(&mut self, pages: Pages, on: bool) {
+        pages.iter().for_each(|p| self.watched[p as usize] = on.then_some(false));
+    }
+
+    /// The program wrote a page.
+    pub(super) fn note_write(&mut self, page: u32) {
+        if let Some(written) = &mut self.watched[page as usize] {
+            *written = true;
+        }
+    }
+
+    /// Which of the watched pages were written since the last scan; none, if any of them is not watched.
+    pub(super) fn scan(&mut self, pages: Pages) -> Option<Vec<u32>> {
+        let written = pages.iter().filter_map(|p| self.watched[p as usize].map(|w| (p, w))).collect::<Vec<_>>();
+        if written.len() < pages.count as usize {
+            return None;
+        }
+        self.watch(pages, true);
+        Some(written.into_iter().filter(|&(_, w)| w).map(|(p, _)| p).collect())
     }
 
     pub(super) fn bytes(&self, page: u32) -> &PageBytes {

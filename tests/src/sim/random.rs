@@ -32,6 +32,7 @@ pub fn setup(seed: u64) -> Setup {
         fetch_first,
         fetch_most: fetch_first + rng.below(16),
         predict: rng.chance(80),
+        watch_from: rng.below(4),
         burst: rng.pick(&[0, 50, 90]),
         slow: rng.pick(&[0, 10, 40]),
         slowness: rng.pick(&[5, 25, 200]),

@@ -105,6 +105,7 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
         fetched: f(a.fetched, b.fetched),
         prefetched: f(a.prefetched, b.prefetched),
         predicted: f(a.predicted, b.predicted),
+        noticed: f(a.noticed, b.noticed),
         avoided: f(a.avoided, b.avoided),
         twins: f(a.twins, b.twins),
         diffs: f(a.diffs, b.diffs),
@@ -117,7 +118,7 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
 }
 
 /// Names of the kinds of outputs, by number.
-pub const OUTPUTS: [&str; 23] = [
+pub const OUTPUTS: [&str; 26] = [
     "MapZero",
     "Get",
     "Map",
@@ -141,6 +142,9 @@ pub const OUTPUTS: [&str; 23] = [
     "Done",
     "PutPages",
     "Parcel",
+    "Watch",
+    "Scan",
+    "Unwatch",
 ];
 
 /// The number of an output's kind in [`OUTPUTS`].
@@ -169,11 +173,14 @@ pub fn output_number(output: &Output) -> usize {
         Output::Done(..) => 20,
         Output::PutPages { .. } => 21,
         Output::Parcel { .. } => 22,
+        Output::Watch(..) => 23,
+        Output::Scan(..) => 24,
+        Output::Unwatch(..) => 25,
     }
 }
 
 /// Counters with their names.
-pub fn by_name(c: Counters) -> [(&'static str, u64); 14] {
+pub fn by_name(c: Counters) -> [(&'static str, u64); 15] {
     [
         ("read_faults", c.read_faults),
         ("write_faults", c.write_faults),
@@ -181,6 +188,7 @@ pub fn by_name(c: Counters) -> [(&'static str, u64); 14] {
         ("fetched", c.fetched),
         ("prefetched", c.prefetched),
         ("predicted", c.predicted),
+        ("noticed", c.noticed),
         ("avoided", c.avoided),
         ("twins", c.twins),
         ("diffs", c.diffs),

@@ -102,6 +102,7 @@ impl Node {
         for &page in &self.predicted {
             self.out.push_back(Output::Push(page));
         }
+        self.scan_watched();
         self.out.push_back(Output::Flushed);
     }
 
@@ -355,6 +356,8 @@ impl Node {
             self.change_sharers(rank, &control, &mut protect);
         }
         self.drop_idle_predictions(&mut protect);
+        self.review_watched(&mut protect);
+        self.watch_runs(&mut protect);
         unmap.sort_unstable();
         runs(&unmap, |p| self.out.push_back(Output::Unmap(p)));
         // The last sharer of a page may have left after the page was put on the list.
@@ -389,7 +392,10 @@ impl Node {
                 self.counters.invalidated += u64::from(!home);
             }
             word.clear(flag::ARMED);
-        } else if word.access() == Access::Write && !keeps_twin && (!home || word.has(flag::TRACKED)) {
+        } else if word.access() == Access::Write
+            && !keeps_twin
+            && (!home || word.has(flag::TRACKED) && !word.has(flag::ASYNC))
+        {
             word.set_access(Access::Read);
             protect.push(page);
         }

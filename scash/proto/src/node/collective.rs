@@ -40,6 +40,7 @@ impl Node {
 
     /// Nothing is known of these pages any more, and their frames go back to the system.
     fn forget(&mut self, pages: Pages) {
+        self.unwatch_any(pages);
         for page in pages.iter() {
             let word = self.table.get(page);
             if word == Word(0) {
@@ -111,6 +112,7 @@ impl Node {
         if from == Some(to) {
             return;
         }
+        self.unwatch_before_move(page, from);
         let mut word = self.table.get(page);
         if from == Some(me) {
             self.untrack(page);

@@ -101,7 +101,7 @@ impl Node {
     }
 
     /// Notices for the sharers in invalidate mode, which are sharers no longer.
-    fn tell_stale(&mut self, page: u32, except: Option<Rank>) {
+    pub(super) fn tell_stale(&mut self, page: u32, except: Option<Rank>) {
         let Some(set) = self.directory.get_mut(&page) else { return };
         let told: Vec<u32> = set
             .iter()
@@ -146,7 +146,7 @@ impl Node {
         self.directory.entry(page).or_default().insert(rank.0, mode);
         let mut word = self.table.get(page);
         let mut protect = false;
-        if !word.has(flag::TRACKED) && word.access() == Access::Write {
+        if !word.has(flag::TRACKED | flag::ASYNC) && word.access() == Access::Write {
             self.untracked = self.untracked.saturating_sub(1);
             word.set_access(Access::Read);
             protect = true;

@@ -26,6 +26,7 @@ impl Job {
             fetch_first: 1,
             fetch_most: 16,
             predict: true,
+            watch_from: 0,
         };
         let nodes = (0..size).map(|r| Node::new(config(r))).collect();
         Job { nodes, changed: BTreeSet::new(), orders: (0..size).map(|_| Vec::new()).collect() }

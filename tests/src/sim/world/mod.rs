@@ -40,6 +40,8 @@ pub struct Setup {
     pub messaged: u32,
     /// See [`Config::predict`].
     pub predict: bool,
+    /// See [`Config::watch_from`].
+    pub watch_from: u32,
     /// Whether a put waits for a get of the same page by the rank it goes to. Only to show that it must.
     pub exclusion: bool,
     /// How often, in a hundred, what took a step takes the next one too.
@@ -67,6 +69,7 @@ impl Setup {
             fetch_first: 1,
             fetch_most: 64,
             predict: true,
+            watch_from: 0,
             exclusion: true,
             burst: 0,
             slow: 0,
@@ -161,6 +164,7 @@ impl<P: Program> World<P> {
                 fetch_first: setup.fetch_first,
                 fetch_most: setup.fetch_most,
                 predict: setup.predict,
+                watch_from: setup.watch_from,
             }),
             frames: Frames::new(setup.pages),
             threads: Vec::new(),

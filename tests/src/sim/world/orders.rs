@@ -3,7 +3,7 @@
 use super::{Result, Step, World};
 use crate::sim::program::Program;
 use scash_proto::wire::{Kind, PageBatch, Parcel};
-use scash_proto::{Access, Input, Output, Rank, Transfer};
+use scash_proto::{Access, Input, Output, Pages, Rank, Transfer};
 
 /// Bytes after which a batch of diffs is sent.
 const FULL: usize = 6000;
@@ -44,6 +44,21 @@ impl<P: Program> World<P> {
             }
             Output::Unmap(pages) => me.frames.set_rights(pages, Access::None),
             Output::Discard(pages) => me.frames.discard(pages),
+            Output::Watch(pages) => {
+                if pages.iter().any(|p| me.frames.rights(p) != Access::Write) {
+                    return Err(self.failure_about("a page is watched that is not writable", rank, pages.first));
+                }
+                me.frames.watch(pages, true);
+            }
+            Output::Unwatch(pages) => me.frames.watch(pages, false),
+            Output::Scan(pages) => {
+                let Some(written) = me.frames.scan(pages) else {
+                    return Err(self.failure_about("a page is scanned that is not watched", rank, pages.first));
+                };
+                for page in written {
+                    self.tell(rank, Input::Written(Pages::one(page)))?;
+                }
+            }
             Output::Twin(page) => {
                 // Only in a barrier can nothing be lost with the old one.
                 if me.running > 0 && me.frames.has_twin(page) {

@@ -248,6 +248,7 @@ impl<P: Program> World<P> {
     fn write(&mut self, rank: usize, span: Span, salt: u8) {
         self.trace(|| format!("rank {rank} writes {span:?} with {salt}"));
         let base = span.page as usize * PAGE_SIZE;
+        self.ranks[rank].frames.note_write(span.page);
         let frame = self.ranks[rank].frames.bytes_mut(span.page);
         for i in span.range() {
             let value = salt.wrapping_add((i as u64).wrapping_mul(31).to_le_bytes()[0]);
@@ -259,7 +260,7 @@ impl<P: Program> World<P> {
     /// Stores the values that are there. They must be the right ones, or a later diff would undo the work of others.
     fn rewrite(&mut self, rank: usize, span: Span) -> Result<()> {
         self.read(rank, span)?;
-        let _ = self.ranks[rank].frames.bytes_mut(span.page);
+        self.ranks[rank].frames.note_write(span.page);
         Ok(())
     }
 
