@@ -20,8 +20,8 @@ pub mod conformance;
 mod endpoint;
 mod exchange;
 pub mod mem_exchange;
-pub mod tcp;
 pub mod shm;
+pub mod tcp;
 
 pub use endpoint::{
     Caps, Endpoint, Error, Event, GetRange, LocalSegment, PutRange, Result, SegmentId, Traffic,

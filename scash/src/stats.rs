@@ -35,7 +35,14 @@ impl std::fmt::Display for Stats {
         write!(
             f,
             "faults: {} taken ({} read, {} write, {} first touches), {} predicted, {} noticed without, {} fetched ahead, {} home pages left untracked; ",
-            self.faults, p.read_faults, p.write_faults, p.first_touches, p.predicted, p.noticed, p.prefetched, p.avoided
+            self.faults,
+            p.read_faults,
+            p.write_faults,
+            p.first_touches,
+            p.predicted,
+            p.noticed,
+            p.prefetched,
+            p.avoided
         )?;
         write!(
             f,
