@@ -1,3 +1,4 @@
 //! Whole-system tests, and what they are made of.
 
+pub mod cluster;
 pub mod sim;

@@ -1,0 +1,59 @@
+//! What a job leaves to look at.
+
+use std::fmt;
+
+/// A job, or a program, that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// What was run, for people.
+    pub what: String,
+    /// Its exit status, or 128 + the signal that killed it.
+    pub status: i32,
+    /// What it wrote to stdout.
+    pub out: String,
+    /// What it wrote to stderr.
+    pub err: String,
+}
+
+impl Ended {
+    /// Checks that it ended well, and silently.
+    pub fn succeeded(&self) {
+        assert_eq!((self.status, self.err.as_str()), (0, ""), "{self}");
+    }
+
+    /// Checks that it ended with this status, and said all these words on stderr.
+    pub fn failed(&self, status: i32, words: &[&str]) {
+        assert_eq!(self.status, status, "{self}");
+        self.said(words);
+    }
+
+    /// Checks that it failed, and said all these words on stderr.
+    pub fn refused(&self, words: &[&str]) {
+        assert!((1..128).contains(&self.status), "neither an error nor a crash: {self}");
+        self.said(words);
+    }
+
+    /// Checks that one of these signals ended it.
+    pub fn killed(&self, signals: &[i32]) {
+        assert!(signals.iter().any(|signal| self.status == 128 + signal), "not {signals:?}: {self}");
+    }
+
+    /// Checks that stderr holds all these words.
+    pub fn said(&self, words: &[&str]) {
+        let missing: Vec<_> = words.iter().filter(|word| !self.err.contains(**word)).collect();
+        assert!(missing.is_empty(), "no {missing:?} in: {self}");
+    }
+
+    /// Checks that each of `ranks` ranks has written one line to stdout, and returns them.
+    pub fn lines(&self, ranks: u32) -> Vec<&str> {
+        let lines: Vec<_> = self.out.lines().collect();
+        assert_eq!(lines.len(), ranks as usize, "{self}");
+        lines
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: status {}\nstdout:\n{}\nstderr:\n{}", self.what, self.status, self.out, self.err)
+    }
+}

@@ -1,0 +1,201 @@
+//! Starting a job, and waiting for its end.
+
+use super::built::built;
+use super::ended::Ended;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Whatever takes longer hangs. Generous: nothing else is said about time.
+pub const LIMIT: Duration = Duration::from_secs(300);
+/// How long processes that were killed may take to be gone.
+const GRACE: Duration = Duration::from_secs(30);
+/// The variable that marks the processes of one run, whatever they become.
+const MARK: &str = "SCASH_TEST_MARK";
+
+/// What a job's ranks communicate through, and how they notice accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The fault engine.
+    pub engine: &'static str,
+    /// The provider.
+    pub provider: &'static str,
+}
+
+/// Every kind of job that works on this machine. Says which do not, and why.
+pub fn kinds() -> Vec<Kind> {
+    let works = |engine: &&str| match scash::fault::choose(Some(engine)) {
+        Ok(_) => true,
+        Err(why) => {
+            eprintln!("skipped: jobs with {engine}: {why}");
+            false
+        }
+    };
+    let engines = ["uffd", "mprotect"].into_iter().filter(works);
+    engines.flat_map(|engine| scash::runtime::PROVIDERS.map(|provider| Kind { engine, provider })).collect()
+}
+
+impl Kind {
+    /// A job of this kind.
+    pub fn job(self, ranks: u32) -> Job {
+        let set = |name: &str, value: &str| (name.into(), value.into());
+        let env = vec![set("SCASH_FAULT", self.engine)];
+        Job { ranks, options: vec!["--provider".into(), self.provider.into()], env }
+    }
+}
+
+/// How a program is to be run.
+#[derive(Clone, Debug)]
+pub struct Job {
+    ranks: u32,
+    options: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+}
+
+impl Job {
+    /// A job with the settings that users have who set none.
+    pub fn plain(ranks: u32) -> Job {
+        Job { ranks, options: Vec::new(), env: Vec::new() }
+    }
+
+    /// With an environment variable.
+    pub fn env(mut self, name: &str, value: &str) -> Job {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// With an option of `scash run` and its value.
+    pub fn option(mut self, name: &str, value: &str) -> Job {
+        self.options.extend([name.into(), value.into()]);
+        self
+    }
+
+    /// The command that starts it.
+    pub fn command(&self, program: &Path, arguments: &[&str]) -> Command {
+        self.command_from(&built("scash"), program, arguments)
+    }
+
+    /// The command that starts it, where `scash` was copied to.
+    pub fn command_from(&self, scash: &Path, program: &Path, arguments: &[&str]) -> Command {
+        let mut command = Command::new(scash);
+        command.args(["run", "-n", &self.ranks.to_string()]).args(&self.options);
+        command.arg(program).args(arguments);
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("SCASH_"))
+        {
+            command.env_remove(name);
+        }
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        command
+    }
+
+    /// Runs a program to the job's end.
+    pub fn run(&self, program: &Path, arguments: &[&str]) -> Ended {
+        run(self.command(program, arguments))
+    }
+
+    /// Runs a script of the shell as the ranks' program: it has these arguments as `$1`, `$2`, ….
+    pub fn run_script(&self, script: &str, arguments: &[&str]) -> Ended {
+        let mut all = vec!["-c", script, "sh"];
+        all.extend(arguments);
+        self.run(Path::new("/bin/sh"), &all)
+    }
+}
+
+/// Runs a command to its end, and checks that it leaves nothing.
+pub fn run(mut command: Command) -> Ended {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let mark = format!("{}.{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let what = format!("{command:?}");
+    let before = shared_files();
+    command.env(MARK, &mark).process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let (out, err) = (reader(child.stdout.take().unwrap()), reader(child.stderr.take().unwrap()));
+    let status = wait(&mut child);
+    if status.is_none() {
+        end_group(&mut child);
+    }
+    let left = processes_left(&mark);
+    let text = |reader: JoinHandle<Vec<u8>>| String::from_utf8_lossy(&reader.join().unwrap()).into_owned();
+    let (out, err) = (text(out), text(err));
+    let code = status.map_or(-1, |s| s.code().unwrap_or_else(|| 128 + s.signal().unwrap()));
+    let ended = Ended { what, status: code, out, err };
+    assert!(status.is_some(), "it hangs: {ended}");
+    assert!(left.is_empty(), "it has left {left:?}: {ended}");
+    let new: Vec<_> = shared_files().difference(&before).cloned().collect();
+    assert!(new.is_empty(), "it has left {new:?} in /dev/shm: {ended}");
+    ended
+}
+
+/// The whole of what comes through a pipe.
+fn reader(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.read_to_end(&mut bytes).unwrap();
+        bytes
+    })
+}
+
+/// Waits for the end; `None` if it does not come.
+fn wait(child: &mut Child) -> Option<ExitStatus> {
+    let started = Instant::now();
+    while started.elapsed() < LIMIT {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    None
+}
+
+/// Kills a process that leads a group, and its group.
+fn end_group(child: &mut Child) {
+    let group = i32::try_from(child.id()).unwrap();
+    // SAFETY: the child was not reaped yet, so the number is still that of its group.
+    unsafe { libc::kill(-group, libc::SIGKILL) };
+    child.wait().unwrap();
+}
+
+/// Waits until no process of the run is left; kills and returns those that do not go away.
+fn processes_left(mark: &str) -> Vec<String> {
+    let started = Instant::now();
+    loop {
+        let left = processes(mark);
+        if left.is_empty() || started.elapsed() > GRACE {
+            for pid in left.iter().filter_map(|process| process.split(' ').next()?.parse().ok()) {
+                // SAFETY: sends a signal to a process that bears this run's mark.
+                unsafe { libc::kill(pid, libc::SIGKILL) };
+            }
+            return left;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Processes of the run, as their numbers and command lines.
+fn processes(mark: &str) -> Vec<String> {
+    let variable = format!("{MARK}={mark}");
+    let entries = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok());
+    let marked = entries.filter(|entry| {
+        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|one| one == variable.as_bytes())
+    });
+    let describe = |entry: std::fs::DirEntry| {
+        let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        format!("{} {}", entry.file_name().display(), String::from_utf8_lossy(&words).replace('\0', " "))
+    };
+    marked.map(describe).collect()
+}
+
+/// Files of scash in the directory of shared memory. (There are none: ranks share files without names.)
+fn shared_files() -> BTreeSet<OsString> {
+    let Ok(entries) = std::fs::read_dir("/dev/shm") else { return BTreeSet::new() };
+    let names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
+    names.filter(|name| name.to_string_lossy().contains("scash")).collect()
+}
