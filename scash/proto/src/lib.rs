@@ -20,7 +20,7 @@
 //! * A rank that writes a cached page makes a **twin** first, and sends the **diff** to the home on its way into the barrier.
 //! * A page that nobody subscribed to is **not tracked** at its home: its writes never fault.
 //!
-//! The memory barrier is described in [`barrier`](crate::node), its messages in [`wire`].
+//! The memory barrier is described in `node/barrier.rs`, its messages in [`wire`].
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! One rank's half of the protocol.
 //!
-//! The life of a page reads in this order: [`fault`] (an access needs work), [`home`] (the directory, and what a home owes its
-//! sharers), [`barrier`] (everyone meets), [`adapt`] (what is worth keeping up to date), [`collective`] (allocation, homes that move).
+//! The life of a page reads in this order: `fault` (an access needs work), `home` (the directory, and what a home owes its
+//! sharers), `barrier` (everyone meets), `adapt` (what is worth keeping up to date), `collective` (allocation, homes that move).
 
 mod adapt;
 mod barrier;

@@ -1,6 +1,8 @@
 //! Rank program: home pages with invalidate copies are rewritten in every interval and read by everybody else. With an engine that can
 //! list written pages, the rewriting takes no faults.
 
+#![expect(clippy::print_stdout, reason = "a rank's answer to its test")]
+
 use scash::{AllocOptions, Dsm, Placement, Protocol};
 
 const PAGES: usize = 256;
