@@ -24,7 +24,12 @@ fn main() -> scash::Result<()> {
         dsm.barrier()?;
         for i in (0..WORDS).step_by(97) {
             let written = if interval % 3 == 0 && i < WORDS / 2 { interval - 1 } else { interval };
-            assert_eq!(shared.get(&dsm, i), written * i as u64, "rank {}, interval {interval}, word {i}", dsm.rank());
+            assert_eq!(
+                shared.get(&dsm, i),
+                written * i as u64,
+                "rank {}, interval {interval}, word {i}",
+                dsm.rank()
+            );
         }
         dsm.barrier()?;
     }
