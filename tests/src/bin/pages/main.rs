@@ -178,6 +178,8 @@ impl Program {
                 self.dsm.runtime().broadcast(area.at(some.start), some.len())?;
                 area.check(some.start, &area.oracle[some.clone()])?;
                 self.checked += some.len();
+                // Lest a faster rank writes the next interval's values meanwhile.
+                self.dsm.barrier()?;
             }
             End::Alloc(used) => self.areas.push(Area::alloc(&mut self.dsm, used)?),
             End::Free(area) => self.dsm.runtime().free(self.areas.swap_remove(area).start)?,
