@@ -40,54 +40,6 @@ impl Frames {
         pages.iter().for_each(|p| self.rights[p as usize] = access);
     }
 
-    pub(super) fn watch(&mut self, pages: Pages, on: bool) {
-        pages.iter().for_each(|p| self.watched[p as usize] = on.then_some(false));
-    }
-
-    /// The program wrote a page.
-    pub(super) fn note_write(&mut self, page: u32) {
-        if let Some(written) = &mut self.watched[page as usize] {
-            *written = true;
-        }
-    }
-
-    /// Which of the watched pages were written since the last scan; none, if any of them is not watched.
-    pub(super) fn scan(&mut self, pages: Pages) -> Option<Vec<u32>> {
-        let written =
-            pages.iter().filter_map(|p| self.watched[p as usize].map(|w| (p, w))).collect::<Vec<_>>();
-        if written.len() < pages.count as usize {
-            return None;
-        }
-        self.watch(pages, true);
-        Some(written.into_iter().filter(|&(_, w)| w).map(|(p, _)| p).collect())
-    }
-
-    /// Begins to remember writes to these pages. Returns whether they were writable and not watched before, as they must be.
-    pub(super) fn watch(&mut self, pages: Pages) -> bool {
-        let sound = |p: u32| self.rights(p) == Access::Write && self.written[p as usize].is_none();
-        let all = pages.iter().all(sound);
-        pages.iter().for_each(|p| self.written[p as usize] = Some(false));
-        all
-    }
-
-    /// Ends it. Returns whether all were watched, as they must be.
-    pub(super) fn unwatch(&mut self, pages: Pages) -> bool {
-        pages.iter().map(|p| self.written[p as usize].take().is_some()).fold(true, |all, one| all && one)
-    }
-
-    /// The watched pages that were written since the last scan.
-    pub(super) fn scan(&mut self, pages: Pages) -> Vec<u32> {
-        pages.iter().filter(|&p| self.written[p as usize].replace(false) == Some(true)).collect()
-    }
-
-    /// A page's bytes, for the application to write.
-    pub(super) fn written(&mut self, page: u32) -> &mut PageBytes {
-        if let Some(written) = &mut self.written[page as usize] {
-            *written = true;
-        }
-        self.bytes_mut(page)
-    }
-
     pub(super) fn bytes(&self, page: u32) -> &PageBytes {
         self.frames[page as usize].bytes.as_deref().unwrap_or(&ZEROS)
     }
@@ -114,6 +66,7 @@ impl Frames {
     pub(super) fn discard(&mut self, pages: Pages) {
         for p in pages.iter() {
             self.frames[p as usize] = Frame::default();
+            self.watched[p as usize] = None;
             self.written[p as usize] = None;
         }
         self.set_rights(pages, Access::None);
