@@ -35,8 +35,10 @@ const EMPTY: u32 = 50;
 
 /// What rank 1 measured in some rounds, in microseconds for all pages.
 struct Cold {
-    /// Writing for the first time, less writing for the second.
-    fault: Samples,
+    /// Writing for the first time.
+    first: Samples,
+    /// Writing again.
+    second: Samples,
     /// The barrier after it.
     barrier: Samples,
 }
@@ -55,9 +57,10 @@ pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome
         return Ok(None);
     }
     let each = |time: f64| time / f64::from(options.pages);
-    let less = |all: &Samples| [each(all.median() - empty.median()), each(all.min() - empty.min())];
-    let fault = [each(cold.fault.median()), each(cold.fault.min())];
-    let (merge, again) = (less(&cold.barrier), less(&again));
+    let less =
+        |all: &Samples, part: &Samples| [each(all.median() - part.median()), each(all.min() - part.min())];
+    let fault = less(&cold.first, &cold.second);
+    let (merge, again) = (less(&cold.barrier, &empty), less(&again, &empty));
     let outcome = Outcome::new(watch.stop(dsm)).right(right).parameter("pages", options.pages);
     let outcome = outcome
         .time("page", fault[0] + merge[0], fault[1] + merge[1])
@@ -79,7 +82,7 @@ fn agree(dsm: &mut Dsm, right: bool) -> Result<bool> {
 
 /// Pages that are written for the first time. Ranks other than 1 have no times of writing that mean anything.
 fn cold(dsm: &mut Dsm, pages: usize, rounds: usize, wrong: &mut bool) -> Result<Cold> {
-    let (mut faults, mut barriers) = (Vec::new(), Vec::new());
+    let (mut firsts, mut seconds, mut barriers) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds {
         let area = Area::alloc(dsm, pages, Placement::Rank(0), Protocol::Adaptive)?;
         if dsm.rank() == 0 {
@@ -87,16 +90,15 @@ fn cold(dsm: &mut Dsm, pages: usize, rounds: usize, wrong: &mut bool) -> Result<
         }
         dsm.barrier()?;
         *wrong |= dsm.rank() == 1 && !area.holds(dsm, 0..pages, round);
-        let first = write(dsm, area, pages, round + 1);
-        let second = write(dsm, area, pages, round + 2);
-        faults.push(first - second);
+        firsts.push(write(dsm, area, pages, round + 1));
+        seconds.push(write(dsm, area, pages, round + 2));
         let (barrier, done) = microseconds(|| dsm.barrier());
         done?;
         barriers.push(barrier);
         *wrong |= dsm.rank() == 0 && !area.holds(dsm, 0..pages, round + 2);
         area.free(dsm)?;
     }
-    Ok(Cold { fault: samples(faults)?, barrier: samples(barriers)? })
+    Ok(Cold { first: samples(firsts)?, second: samples(seconds)?, barrier: samples(barriers)? })
 }
 
 /// The same pages in every interval: writing them, and the barrier.

@@ -80,20 +80,20 @@ fn outcome(spent: Spent, times: Times, pages: u32, right: bool) -> Result<Outcom
     let each = |time: f64| time / f64::from(pages);
     let page = each(whole.median() - empty.median());
     let (home, home_min) = (each(part.median()), each(part.min()));
-    Ok(Outcome::new(spent)
+    let outcome = Outcome::new(spent)
         .right(right)
         .parameter("transfer", transfer())
         .parameter("pages", pages)
         .time("page", page, each(whole.min() - empty.min()))
-        .figure("rate", rate(page), Unit::MebibytesPerSecond)
         .time("home_page", home, home_min)
-        .figure("home_rate", rate(home), Unit::MebibytesPerSecond))
+        .figure("home_rate", rate(home), Unit::MebibytesPerSecond);
+    // Where others disturb, a barrier with pages may seem to take less than an empty one: nothing can be told then.
+    Ok(if page > 0.0 { outcome.figure("rate", rate(page), Unit::MebibytesPerSecond) } else { outcome })
 }
 
-/// Mebibytes a second, if a page takes so many microseconds. Where others disturb, a barrier may seem to take less than an empty one:
-/// as if it took next to nothing.
+/// Mebibytes a second, if a page takes so many microseconds.
 fn rate(page: f64) -> f64 {
-    PAGE as f64 / f64::from(1 << 20) / (page.max(1e-3) * 1e-6)
+    PAGE as f64 / f64::from(1 << 20) / (page * 1e-6)
 }
 
 /// How the runtime, which has checked the variable, moves pages.
