@@ -5,6 +5,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl, posix_fallocate};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::fstat;
 use std::ffi::CStr;
 use std::num::NonZeroUsize;
@@ -68,6 +69,13 @@ pub(super) fn reserved_memfd(name: &CStr, len: usize) -> Result<OwnedFd> {
     })?;
     let size =
         libc::off_t::try_from(len).map_err(|_| Error::Invalid(format!("{len} bytes do not fit a file")))?;
+    let refused = |advice: &str, errno| {
+        failed(format!("cannot reserve {len} bytes of shared memory for messages: {advice}"), errno)
+    };
+    // The system would not refuse it, but kill the process by SIGXFSZ: ask first.
+    if getrlimit(Resource::RLIMIT_FSIZE).is_ok_and(|(most, _)| most < len as u64) {
+        return Err(refused("raise `ulimit -f`", Errno::EFBIG));
+    }
     let reserved = loop {
         match posix_fallocate(&fd, 0, size) {
             Err(Errno::EINTR) => {}
@@ -75,9 +83,7 @@ pub(super) fn reserved_memfd(name: &CStr, len: usize) -> Result<OwnedFd> {
         }
     };
     let advice = "free memory, raise the memory limit of this container or control group, or run fewer ranks";
-    reserved.map_err(|errno| {
-        failed(format!("cannot reserve {len} bytes of shared memory for messages: {advice}"), errno)
-    })?;
+    reserved.map_err(|errno| refused(advice, errno))?;
     let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
     fcntl(&fd, FcntlArg::F_ADD_SEALS(seals))
         .map_err(|errno| failed("cannot seal a memfd".to_owned(), errno))?;
