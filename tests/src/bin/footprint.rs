@@ -1,0 +1,79 @@
+//! What shared memory costs a rank: `footprint sparse` touches little of much, `footprint own` much of as much.
+//!
+//! Each rank prints a number of KiB: with `sparse` all its memory that is there, with `own` what it has besides shared memory.
+
+#![allow(clippy::print_stdout, reason = "a rank tells its size")]
+
+use scash::{Dsm, Result};
+use std::process::ExitCode;
+
+const GIB: usize = 1 << 30;
+
+/// The number of KiB that a line of a file in `/proc/self` has.
+fn kib(file: &str, line: &str) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/self/{file}")).unwrap_or_default();
+    let line = text.lines().find_map(|candidate| candidate.strip_prefix(line));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).expect("the kernel tells it")
+}
+
+/// 32 GiB, of which each rank writes a byte a GiB, and reads everybody's.
+fn sparse(dsm: &mut Dsm) -> Result<u64> {
+    let much = dsm.alloc::<u8>(32 * GIB)?;
+    let index = |gib: usize, rank: usize| gib * GIB + GIB / 2 + rank;
+    let value = |gib: usize, rank: usize| (gib * 5 + rank).to_le_bytes()[0];
+    for gib in 0..32 {
+        much.set(dsm, index(gib, dsm.rank()), value(gib, dsm.rank()));
+    }
+    dsm.barrier()?;
+    for gib in 0..32 {
+        for rank in 0..dsm.size() {
+            assert_eq!(much.get(dsm, index(gib, rank)), value(gib, rank));
+        }
+        assert_eq!(much.get(dsm, gib * GIB), 0);
+    }
+    let resident = kib("status", "VmRSS:");
+    dsm.free(much)?;
+    Ok(resident)
+}
+
+/// 256 MiB, of which each rank writes its part and reads all, some times.
+fn own(dsm: &mut Dsm) -> Result<u64> {
+    let before = kib("smaps_rollup", "Pss_Anon:");
+    let mut most = 0;
+    let words = 256 * (1 << 20) / 8;
+    let shared = dsm.alloc::<u64>(words)?;
+    let part = words / dsm.size();
+    let mine = dsm.rank() * part..(dsm.rank() + 1) * part;
+    for round in 1..=3 {
+        // SAFETY: ranks write different parts.
+        let values = unsafe { shared.slice_mut(dsm, mine.clone()) };
+        values.fill(round);
+        dsm.barrier()?;
+        // SAFETY: nobody writes in this interval.
+        let all = unsafe { shared.slice(dsm, 0..part * dsm.size()) };
+        assert!(all.iter().all(|value| *value == round));
+        most = most.max(kib("smaps_rollup", "Pss_Anon:"));
+        dsm.barrier()?;
+        most = most.max(kib("smaps_rollup", "Pss_Anon:"));
+    }
+    Ok(most.saturating_sub(before))
+}
+
+fn run(what: &str) -> Result<()> {
+    let mut dsm = Dsm::init()?;
+    let size = if what == "sparse" { sparse(&mut dsm)? } else { own(&mut dsm)? };
+    dsm.finalize()?;
+    println!("{size}");
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let what = std::env::args().nth(1).unwrap_or_default();
+    match run(&what) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("footprint: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! A program that does something wrong: `wrong DEED [NOTES]`.
+//!
+//! `NOTES` is a directory in which ranks leave notes for each other, where one must not go on before others have come somewhere.
+
+use scash::{Dsm, Result, SharedSlice};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+const PAGE: usize = 4096;
+/// Pages of which rank 0 is the home: more than one fetch brings.
+const MANY: usize = 4096;
+
+struct Rank {
+    dsm: Dsm,
+    notes: PathBuf,
+}
+
+impl Rank {
+    fn is(&self, rank: usize) -> bool {
+        self.dsm.rank() == rank
+    }
+
+    /// Leaves a note, which the other ranks can [`wait_for`](Self::wait_for).
+    fn note(&self, name: &str) {
+        std::fs::write(note(&self.notes, name, self.dsm.rank()), "").expect("a directory for notes");
+    }
+
+    fn wait_for(&self, name: &str, rank: usize) {
+        wait_for(&note(&self.notes, name, rank));
+    }
+
+    /// Says why a call failed, and waits until all ranks have been told: the end of one that was told earlier would be news too.
+    fn tell(self, told: Result<()>) -> ExitCode {
+        let told = told.err().map_or("nothing".to_owned(), |error| error.to_string());
+        // In one piece, so that ranks do not talk over each other.
+        let line = format!("rank {} was told: {told}\n", self.dsm.rank());
+        std::io::stdout().write_all(line.as_bytes()).expect("a reader");
+        self.note("told");
+        (0..self.dsm.size()).for_each(|rank| self.wait_for("told", rank));
+        ExitCode::FAILURE
+    }
+}
+
+fn note(notes: &Path, name: &str, rank: usize) -> PathBuf {
+    notes.join(format!("{name}.{rank}"))
+}
+
+fn wait_for(note: &Path) {
+    while !note.exists() {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Ends this process as a crash would: at once.
+fn die() -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::raise(libc::SIGKILL) };
+    unreachable!("nobody survives SIGKILL")
+}
+
+/// Waits for the end, which another rank brings.
+fn stay() -> ! {
+    loop {
+        thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// SIGTERM would end a rank before it says what it was told.
+fn ignore_sigterm() {
+    // SAFETY: this program installs no handler for it, and none is in place.
+    unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
+}
+
+fn touch(slice: SharedSlice<u8>, index: usize) -> u8 {
+    // SAFETY: not sound: whether the memory is there is the question that the system answers.
+    unsafe { slice.as_ptr().wrapping_add(index).read_volatile() }
+}
+
+/// Ranks that make different calls, or the same with different arguments.
+fn disagree(mut rank: Rank, deed: &str) -> Result<ExitCode> {
+    let page = rank.dsm.alloc::<u8>(PAGE)?;
+    let other = rank.dsm.alloc::<u8>(PAGE)?;
+    let last = rank.is(rank.dsm.size() - 1);
+    let told = match (deed, last) {
+        ("sizes", _) => rank.dsm.alloc::<u8>(if last { 2 * PAGE } else { PAGE }).map(drop),
+        ("frees", _) => rank.dsm.free(if last { page } else { other }),
+        ("ends", true) => rank.dsm.runtime().finalize(),
+        ("broadcasts", true) => rank.dsm.broadcast(page, 0..PAGE),
+        _ => rank.dsm.barrier(),
+    };
+    Ok(rank.tell(told))
+}
+
+/// A rank dies in the middle of barriers.
+fn die_in_barriers(mut rank: Rank) -> Result<ExitCode> {
+    let notes = rank.notes.clone();
+    ignore_sigterm();
+    if rank.is(1) {
+        thread::spawn(move || {
+            wait_for(&note(&notes, "underway", 0));
+            die()
+        });
+    }
+    let told = (0..).find_map(|round| {
+        if round == 200 {
+            rank.note("underway");
+        }
+        rank.dsm.barrier().err()
+    });
+    let told = told.map_or("nothing".to_owned(), |error| error.to_string());
+    let line = format!("rank {} was told: {told}\n", rank.dsm.rank());
+    std::io::stdout().write_all(line.as_bytes()).expect("a reader");
+    Ok(ExitCode::FAILURE)
+}
+
+/// Rank 0 dies while the others fetch its pages.
+fn die_while_fetched_from(mut rank: Rank) -> Result<ExitCode> {
+    let pages = rank.dsm.alloc::<u8>(MANY * PAGE)?;
+    if rank.is(0) {
+        (0..MANY).for_each(|page| pages.set(&rank.dsm, page * PAGE, 1));
+    }
+    rank.dsm.barrier()?;
+    if rank.is(0) {
+        rank.wait_for("underway", 1);
+        die();
+    }
+    // Backwards, so that no fetch brings the pages of the next one.
+    for page in (0..MANY).rev() {
+        if page == MANY - 64 && rank.is(1) {
+            rank.note("underway");
+        }
+        if pages.get(&rank.dsm, page * PAGE) != 1 {
+            return Ok(ExitCode::from(99));
+        }
+    }
+    rank.dsm.barrier()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Touches what is not there: rank 0 alone, so that it is the one that ends the job.
+fn touch_wrongly(mut rank: Rank, deed: &str) -> Result<ExitCode> {
+    let page = rank.dsm.alloc::<u8>(PAGE)?;
+    page.set(&rank.dsm, rank.dsm.rank(), 1);
+    rank.dsm.barrier()?;
+    match deed {
+        "freed" => rank.dsm.free(page)?,
+        _ => rank.dsm.barrier()?,
+    }
+    if !rank.is(0) {
+        stay();
+    }
+    eprintln!("about to touch {:p}", page.as_ptr());
+    let address: *mut u8 = match deed {
+        "freed" => page.as_ptr(),
+        "beyond" => page.as_ptr().wrapping_add(PAGE),
+        _ => std::ptr::without_provenance_mut(0),
+    };
+    // SAFETY: not sound: the system ends the process here, which is what the program is for.
+    unsafe { address.write_volatile(1) };
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
+    let mut rank = Rank { dsm: Dsm::init()?, notes };
+    match deed {
+        "sizes" | "frees" | "ends" | "broadcasts" => return disagree(rank, deed),
+        "die in barriers" => return die_in_barriers(rank),
+        "die while fetched from" => return die_while_fetched_from(rank),
+        "freed" | "beyond" | "null" => return touch_wrongly(rank, deed),
+        "much" => drop(rank.dsm.alloc::<u8>(2 << 20)?),
+        "leave" => return Ok(ExitCode::SUCCESS),
+        "wild free" => {
+            let mut here = 0;
+            rank.dsm.runtime().free(&raw mut here)?;
+        }
+        "inner free" => {
+            let pages = rank.dsm.alloc::<u8>(2 * PAGE)?;
+            rank.dsm.runtime().free(pages.as_ptr().wrapping_add(PAGE))?;
+        }
+        "double free" => {
+            let page = rank.dsm.alloc::<u8>(PAGE)?;
+            rank.dsm.free(page)?;
+            rank.dsm.free(page)?;
+        }
+        _ => {
+            let page = rank.dsm.alloc::<u8>(PAGE)?;
+            touch(page, 0);
+        }
+    }
+    rank.dsm.finalize()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let deed = words.next().unwrap_or_default();
+    run(&deed, words.next().unwrap_or_default().into()).unwrap_or_else(|error| {
+        eprintln!("wrong: {error}");
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,229 @@
+//! What users, programs and machines do wrong is answered with words that say what it was, and never with a hang.
+//!
+//! That no process and no file is left behind is checked after every run ([`scash_tests::cluster::run`]).
+
+use libc::{SIGBUS, SIGKILL, SIGSEGV};
+use scash_tests::cluster::{Ended, Job, Kind, kinds, run};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+
+const WRONG: &str = env!("CARGO_BIN_EXE_wrong");
+const STORM: &str = env!("CARGO_BIN_EXE_storm");
+
+/// Runs `wrong DEED` with a directory for its notes.
+fn wrong(job: &Job, deed: &str) -> Ended {
+    let notes = tempfile::tempdir().unwrap();
+    job.run(Path::new(WRONG), &[deed, notes.path().to_str().unwrap()])
+}
+
+/// In every kind of job, with one rank and with several.
+fn every_job(check: impl Fn(Job, u32)) {
+    for kind in kinds() {
+        [1, 3].into_iter().for_each(|ranks| check(kind.job(ranks), ranks));
+    }
+}
+
+#[test]
+fn a_program_that_does_nothing_wrong_ends_well() {
+    every_job(|job, _| wrong(&job, "nothing").succeeded());
+}
+
+#[test]
+fn a_program_that_was_not_launched_is_told_how_to_be() {
+    let mut command = Command::new(WRONG);
+    command.arg("nothing").env_remove("SCASH_RANK").env_remove("SCASH_SIZE").env_remove("SCASH_BOOT_FD");
+    run(command).refused(&["not started by scash run", "scash run -n N"]);
+}
+
+#[test]
+fn two_programs_in_one_job_are_both_named() {
+    let script = "[ $SCASH_RANK = 1 ] && exec \"$2\"; exec \"$1\" nothing";
+    for kind in kinds() {
+        let ended = kind.job(3).run_script(script, &[WRONG, STORM]);
+        ended.refused(&["two different programs", "ranks 0, 2", "rank 1", WRONG, STORM]);
+    }
+}
+
+/// Checks that every rank was told who called what.
+fn all_are_told(deed: &str, words: &[&str]) {
+    for kind in kinds() {
+        for ranks in [2, 4] {
+            let ended = wrong(&kind.job(ranks), deed);
+            ended.refused(&["rank "]);
+            for line in ended.lines(ranks) {
+                let told = line.split_once("was told: ").expect("what it was told").1;
+                assert!(words.iter().all(|word| told.contains(word)), "no {words:?}: {ended}");
+                assert!(
+                    told.contains(&format!("rank {} called", ranks - 1)),
+                    "the last rank is not named: {ended}"
+                );
+                assert!(told.matches(" called ").count() >= 2 && told.contains("same calls"), "{ended}");
+            }
+        }
+    }
+}
+
+#[test]
+fn ranks_that_allocate_different_sizes_are_all_told_who_asked_for_what() {
+    all_are_told("sizes", &["dsm_alloc of 4096 bytes", "dsm_alloc of 8192 bytes"]);
+}
+
+#[test]
+fn ranks_that_free_different_memory_are_all_told() {
+    all_are_told("frees", &["dsm_free of the allocation at page 0", "dsm_free of the allocation at page 1"]);
+}
+
+#[test]
+fn ranks_that_make_different_calls_are_all_told() {
+    all_are_told("ends", &["dsm_barrier", "dsm_finalize"]);
+    all_are_told("broadcasts", &["dsm_barrier", "dsm_broadcast of 1 pages from page 0"]);
+}
+
+#[test]
+fn a_region_that_is_too_small_says_how_to_make_it_larger() {
+    every_job(|job, _| {
+        let job = job.env("SCASH_REGION", "1M");
+        wrong(&job, "much").refused(&["2097152 bytes of shared memory", "raise SCASH_REGION (now 1 MiB)"]);
+    });
+}
+
+#[test]
+fn settings_that_make_no_sense_are_named_with_what_would() {
+    for (name, value, words) in [
+        ("SCASH_REGION", "junk", &["SCASH_REGION=junk", "512M"][..]),
+        ("SCASH_FAULT", "junk", &["\"junk\"", "uffd", "mprotect"]),
+        ("SCASH_TRANSFER", "junk", &["SCASH_TRANSFER=junk", "zero-copy and message"]),
+        ("SCASH_PREDICT", "junk", &["SCASH_PREDICT=junk", "on or off"]),
+        ("SCASH_PREFETCH", "junk", &["SCASH_PREFETCH=junk", "a number"]),
+        ("SCASH_PORT", "junk", &["SCASH_PORT=junk", "a number"]),
+        ("SCASH_PROVIDER", "junk", &["\"junk\"", "shm", "tcp"]),
+        ("SCASH_THREADS", "junk", &["junk", "--threads"]),
+    ] {
+        wrong(&Job::plain(2).env(name, value), "nothing").refused(words);
+    }
+    wrong(&Job::plain(2).option("--provider", "junk"), "nothing").refused(&[
+        "no provider \"junk\"",
+        "shm",
+        "tcp",
+    ]);
+    // Past the launcher, which looks at these itself.
+    wrong(&Job::plain(2).option("--env", "SCASH_FAULT=junk"), "nothing")
+        .refused(&["junk", "uffd", "mprotect"]);
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    for ranks in [1, 3] {
+        let job = Job::plain(ranks).option("--provider", "tcp").env("SCASH_PORT", &port);
+        wrong(&job, "nothing").refused(&[&format!("port {port} of 127.0.0.1 is in use")]);
+    }
+}
+
+#[test]
+fn an_interface_that_is_not_this_hosts_is_named() {
+    for name in ["no such host", "192.0.2.1", "0.0.0.0"] {
+        let job = Job::plain(2).option("--provider", "tcp").env("SCASH_INTERFACE", name);
+        wrong(&job, "nothing").refused(&[&format!("cannot listen on `{name}`"), "an address of this host"]);
+    }
+}
+
+#[test]
+fn limits_of_memory_are_named_with_the_command_that_raises_them() {
+    let limited =
+        |job: Job, limit: &str| job.run_script(&format!("ulimit {limit}; exec \"$1\" nothing"), &[WRONG]);
+    for kind in kinds() {
+        for (limit, words) in [("-v 4000000", "raise `ulimit -v`"), ("-f 1024", "raise `ulimit -f`")] {
+            limited(kind.job(2), limit).refused(&["65536 MiB", words]);
+        }
+        let small = kind.job(2).env("SCASH_REGION", "512K");
+        limited(small.clone(), "-v 4000000").succeeded();
+        limited(small.clone(), "-f 200000").succeeded();
+        if kind.provider == "shm" {
+            // Room for the region, but not for the messages.
+            limited(small, "-f 1024").refused(&["for messages", "raise `ulimit -f`"]);
+        }
+    }
+}
+
+#[test]
+fn a_rank_that_leaves_without_a_word_ends_the_job() {
+    every_job(|job, _| wrong(&job, "leave").refused(&["rank ", "without calling dsm_finalize"]));
+}
+
+#[test]
+fn a_rank_killed_in_the_middle_of_barriers_is_named_and_the_others_are_told() {
+    for kind in kinds() {
+        for ranks in [2, 4] {
+            let ended = wrong(&kind.job(ranks), "die in barriers");
+            ended.failed(128 + SIGKILL, &["scash: rank 1 (pid ", "was killed by signal 9 (SIGKILL)"]);
+            for line in ended.lines(ranks - 1) {
+                assert!(line.contains("is gone"), "{ended}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rank_that_dies_while_others_fetch_from_it_ends_them() {
+    for kind in kinds() {
+        let ended = wrong(&kind.job(3), "die while fetched from");
+        ended.failed(128 + SIGKILL, &["scash: rank 0 (pid ", "was killed by signal 9 (SIGKILL)"]);
+    }
+}
+
+/// The address that rank 0 was about to touch.
+fn touched(ended: &Ended) -> &str {
+    ended.err.lines().find_map(|line| line.strip_prefix("about to touch ")).expect("an address")
+}
+
+#[test]
+fn memory_that_was_freed_kills_whoever_touches_it_with_its_address() {
+    every_job(|job, _| {
+        let ended = wrong(&job, "freed");
+        ended.killed(&[SIGSEGV, SIGBUS]);
+        let address = touched(&ended);
+        ended
+            .said(&[&format!("scash: rank 0: access to {address}, which is in the region"), "not allocated"]);
+    });
+}
+
+#[test]
+fn memory_past_the_end_kills_whoever_touches_it() {
+    every_job(|job, _| {
+        let ended = wrong(&job, "beyond");
+        ended.killed(&[SIGSEGV, SIGBUS]);
+        ended.said(&["scash: rank 0: access to 0x", "not allocated"]);
+    });
+}
+
+#[test]
+fn a_segmentation_fault_of_the_programs_own_stays_one() {
+    every_job(|job, _| {
+        let ended = wrong(&job, "null");
+        ended.failed(128 + SIGSEGV, &["was killed by signal 11 (SIGSEGV)"]);
+        assert!(!ended.err.contains("access to"), "{ended}");
+    });
+}
+
+#[test]
+fn what_was_not_allocated_cannot_be_freed() {
+    let hint = "give an address that dsm_alloc returned";
+    every_job(|job, _| {
+        wrong(&job, "wild free").refused(&["is not shared memory", hint]);
+        wrong(&job, "inner free").refused(&["lies inside an allocation", hint]);
+        wrong(&job, "double free").refused(&["is not allocated", hint]);
+    });
+}
+
+#[test]
+fn a_launcher_that_is_killed_takes_its_ranks_along() {
+    for Kind { engine, provider } in kinds() {
+        let job = Job::plain(2).env("SCASH_FAULT", engine).option("--provider", provider);
+        // The first rank kills the launcher, which is its parent.
+        let ended = job.run_script("[ $SCASH_RANK = 0 ] && kill -9 $PPID; exec \"$1\" stay", &[WRONG]);
+        assert_ne!(ended.status, 0, "{ended}");
+    }
+}
