@@ -40,6 +40,32 @@ impl Frames {
         pages.iter().for_each(|p| self.rights[p as usize] = access);
     }
 
+    /// Begins to remember writes to these pages. Returns whether they were writable and not watched before, as they must be.
+    pub(super) fn watch(&mut self, pages: Pages) -> bool {
+        let sound = |p: u32| self.rights(p) == Access::Write && self.watched[p as usize].is_none();
+        let all = pages.iter().all(sound);
+        pages.iter().for_each(|p| self.watched[p as usize] = Some(false));
+        all
+    }
+
+    /// Ends it. Returns whether all were watched, as they must be.
+    pub(super) fn unwatch(&mut self, pages: Pages) -> bool {
+        pages.iter().map(|p| self.watched[p as usize].take().is_some()).fold(true, |all, one| all && one)
+    }
+
+    /// The program wrote a page.
+    pub(super) fn note_write(&mut self, page: u32) {
+        if let Some(written) = &mut self.watched[page as usize] {
+            *written = true;
+        }
+    }
+
+    /// The pages that were written since the last scan; `None` if any of them is not watched.
+    pub(super) fn scan(&mut self, pages: Pages) -> Option<Vec<u32>> {
+        let was: Option<Vec<bool>> = pages.iter().map(|p| self.watched[p as usize].replace(false)).collect();
+        Some(pages.iter().zip(was?).filter_map(|(p, written)| written.then_some(p)).collect())
+    }
+
     pub(super) fn bytes(&self, page: u32) -> &PageBytes {
         self.frames[page as usize].bytes.as_deref().unwrap_or(&ZEROS)
     }
@@ -67,7 +93,6 @@ impl Frames {
         for p in pages.iter() {
             self.frames[p as usize] = Frame::default();
             self.watched[p as usize] = None;
-            self.written[p as usize] = None;
         }
         self.set_rights(pages, Access::None);
     }

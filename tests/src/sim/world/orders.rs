@@ -44,16 +44,19 @@ impl<P: Program> World<P> {
             }
             Output::Unmap(pages) => me.frames.set_rights(pages, Access::None),
             Output::Discard(pages) => me.frames.discard(pages),
-            Output::Watch(pages) => {
-                if pages.iter().any(|p| me.frames.rights(p) != Access::Write) {
-                    return Err(self.failure_about("a page is watched that is not writable", rank, pages.first));
+            Output::Watch(pages) => self.watch(rank, pages)?,
+            Output::Unwatch(pages) => {
+                if !me.frames.unwatch(pages) {
+                    return Err(self.failure_about("an end of a watch that was not kept", rank, pages.first));
                 }
-                me.frames.watch(pages, true);
             }
-            Output::Unwatch(pages) => me.frames.watch(pages, false),
             Output::Scan(pages) => {
                 let Some(written) = me.frames.scan(pages) else {
-                    return Err(self.failure_about("a page is scanned that is not watched", rank, pages.first));
+                    return Err(self.failure_about(
+                        "a page is scanned that is not watched",
+                        rank,
+                        pages.first,
+                    ));
                 };
                 for page in written {
                     self.tell(rank, Input::Written(Pages::one(page)))?;
@@ -106,6 +109,19 @@ impl<P: Program> World<P> {
             }
         }
         Ok(())
+    }
+
+    /// Watches pages, if the system can: now and then it cannot.
+    fn watch(&mut self, rank: usize, pages: Pages) -> Result<()> {
+        let me = &mut self.ranks[rank];
+        if self.rng.chance(10) {
+            me.frames.set_rights(pages, Access::Read);
+            return self.tell(rank, Input::Unwatchable(pages));
+        }
+        if me.frames.watch(pages) {
+            return Ok(());
+        }
+        Err(self.failure_about("a page is watched that is not writable, or twice", rank, pages.first))
     }
 
     fn send_diff(&mut self, rank: usize, page: u32, to: Rank, force: bool, zeros: bool) -> Result<()> {

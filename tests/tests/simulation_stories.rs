@@ -1,0 +1,215 @@
+//! Races that were once lost, each as a small program that is run under many schedules. Every one of these fails within its
+//! schedules if the rule that it tells of is taken out of the protocol.
+
+use scash_proto::node::Collective;
+use scash_proto::{AllocOptions, Pages, Placement, Protocol, Rank};
+use scash_tests::sim::program::{Op, Script, Span};
+use scash_tests::sim::{Setup, World};
+
+/// Runs a program under many schedules, half of them with shared memory, half with a network, a few things being very slow in each.
+fn schedules(base: Setup, program: impl Fn() -> Script) {
+    for seed in 0..400u64 {
+        let setup = Setup {
+            seed,
+            puts_at_once: base.puts_at_once && seed % 2 == 0,
+            slow: [0, 20, 40][(seed / 2 % 3) as usize],
+            slowness: [20, 200][(seed / 6 % 2) as usize],
+            burst: [0, 70][(seed / 12 % 2) as usize],
+            ..base
+        };
+        let end = World::new(setup, program().into_program()).run();
+        end.unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}
+
+fn update(placement: Placement) -> AllocOptions {
+    AllocOptions { placement, protocol: Protocol::Update, block: 1 }
+}
+
+/// One of `of` equal parts of a page.
+fn part(page: u32, i: u32, of: u32) -> Span {
+    let len = 4096 / of as usize;
+    Span { page, first: i as usize * len, len }
+}
+
+/// A page's changes go by message in one barrier and by put in the next. The sharer may still be in the first barrier, with the message not taken, when the put
+/// is in its frame already: the message then undid it. So a page whose changes went by message goes by message in the next barrier, too.
+#[test]
+fn a_put_does_not_overtake_an_older_message_about_the_same_page() {
+    let base = Setup { messaged: 50, puts_at_once: false, ..Setup::new(3, 8) };
+    schedules(base, || {
+        let mut script = Script::new(3, 8);
+        let area = script.alloc(8, update(Placement::Rank(0)));
+        for i in 0..40u8 {
+            script.interval(|interval| {
+                for page in area.iter() {
+                    // In turns everything, a half, nothing; what is not written is read by all.
+                    let parts = match i % 3 {
+                        0 => 0..2,
+                        1 => 0..1,
+                        _ => 0..0,
+                    };
+                    for p in 0..2 {
+                        if parts.contains(&p) {
+                            interval.push(0, Op::Write(part(page, p, 2), i));
+                        } else {
+                            (1..3).for_each(|r| interval.push(r, Op::Read(part(page, p, 2))));
+                        }
+                    }
+                }
+            });
+        }
+        script
+    });
+}
+
+/// A broadcast's pages come to a sharer by way of other ranks. Its home left the barrier, changed the page and brought the change to the sharer, and
+/// then the old page arrived. So a broadcast ends with a meeting.
+#[test]
+fn a_broadcast_page_does_not_undo_what_its_home_wrote_next() {
+    schedules(Setup::new(5, 4), || {
+        let mut script = Script::new(5, 4);
+        let area = script.alloc(4, update(Placement::Rank(1)));
+        for i in 0..30u8 {
+            script.interval(|interval| {
+                for page in area.iter() {
+                    if i % 3 < 2 {
+                        interval.push(1, Op::Write(Span::page(page), i));
+                    } else {
+                        (0..5).for_each(|r| interval.push(r, Op::Read(Span::page(page))));
+                    }
+                }
+                if i % 3 == 0 {
+                    interval.end = Collective::Broadcast(area);
+                }
+            });
+        }
+        script
+    });
+}
+
+/// A rank writes bytes back early, straight into the home's frame, when the home has compared that page for this barrier already. To the home these
+/// looked like changes of its own in the next interval, and it brought the old values to everybody. So a twin that stays is renewed when what others
+/// wrote has been passed on.
+#[test]
+fn bytes_written_back_are_not_taken_for_the_homes_own() {
+    schedules(Setup::new(3, 2), || {
+        let mut script = Script::new(3, 2);
+        let area = script.alloc(2, update(Placement::Rank(0)));
+        for i in 0..45u8 {
+            script.interval(|interval| {
+                for page in area.iter() {
+                    interval.push(0, Op::Write(part(page, 0, 4), i));
+                    // Written and written back, written only, read.
+                    match i % 3 {
+                        0 => {
+                            interval.push(1, Op::Write(part(page, 1, 4), i));
+                            interval.push(1, Op::WriteBack(Pages::one(page)));
+                        }
+                        1 => interval.push(1, Op::Write(part(page, 1, 4), i)),
+                        _ => (0..3).for_each(|r| interval.push(r, Op::Read(part(page, 1, 4)))),
+                    }
+                    interval.push(2, Op::Read(part(page, 2, 4)));
+                }
+            });
+        }
+        script
+    });
+}
+
+/// A new sharer fetches a page while its home, already in the barrier, puts its newest bytes there. Stored after the put, the older page that
+/// the fetch had read undid it. So puts wait for gets of the same page, and updates by message do, too.
+#[test]
+fn a_fetch_does_not_undo_the_push_that_overtakes_it() {
+    schedules(Setup::new(3, 48), || {
+        let mut script = Script::new(3, 48);
+        let areas: Vec<Pages> = (0..8).map(|_| script.alloc(6, update(Placement::Rank(0)))).collect();
+        for (i, area) in (0u8..).zip(areas) {
+            // Fetched and subscribed to; fetched again while the home writes the other half; read.
+            script.interval(|interval| {
+                (1..3).for_each(|r| area.iter().for_each(|p| interval.push(r, Op::Read(Span::page(p)))));
+            });
+            script.interval(|interval| {
+                for page in area.iter() {
+                    interval.push(0, Op::Write(part(page, 0, 2), i + 1));
+                    (1..3).for_each(|r| interval.push(r, Op::Read(part(page, 1, 2))));
+                }
+            });
+            script.interval(|interval| {
+                (1..3).for_each(|r| area.iter().for_each(|p| interval.push(r, Op::Read(Span::page(p)))));
+            });
+        }
+        script
+    });
+}
+
+/// All ranks touch the same pages first. The home is known after one meeting, but the others' bytes come to it only then; whoever left after the second
+/// meeting could fetch the page without them. So there is a third one.
+#[test]
+fn a_disputed_page_is_complete_before_anybody_fetches_it() {
+    schedules(Setup::new(6, 12), || {
+        let mut script = Script::new(6, 12);
+        for i in 0..3u8 {
+            let area = script.alloc(4, AllocOptions::default());
+            script.interval(|interval| {
+                for page in area.iter() {
+                    (0..6).for_each(|r| interval.push(r, Op::Write(part(page, r, 6), i + 1)));
+                }
+            });
+            script.interval(|interval| {
+                (0..6).for_each(|r| {
+                    area.iter().for_each(|p| interval.push(r, Op::Read(part(p, (r + 1) % 6, 6))))
+                });
+            });
+        }
+        script
+    });
+}
+
+/// A page's home moves while sharers are owed what others wrote to it. The home forgot the sharers before it had sent what it had announced to them, and they
+/// waited forever. So a page that moves has no sharers when changes are passed on.
+#[test]
+fn a_page_that_moves_owes_its_sharers_nothing() {
+    schedules(Setup::new(4, 3), || {
+        let mut script = Script::new(4, 3);
+        let area = script.alloc(3, update(Placement::Rank(0)));
+        for i in 0..16u8 {
+            let rank = |n: u8| u32::from((i + n) % 4);
+            script.interval(|interval| {
+                for page in area.iter() {
+                    interval.push(rank(1), Op::Write(part(page, 0, 2), i));
+                    (0..4).for_each(|r| interval.push(r, Op::Read(part(page, 1, 2))));
+                }
+                if i % 3 == 2 {
+                    interval.push(rank(0), Op::SetHome(area, Rank(rank(3))));
+                }
+            });
+            script.interval(|interval| {
+                (0..4).for_each(|r| area.iter().for_each(|p| interval.push(r, Op::Read(Span::page(p)))));
+            });
+        }
+        script
+    });
+}
+
+/// The last sharer of a page leaves in the barrier that ends an interval in which the home wrote it. The home's right to write was restored, and then taken by the
+/// barrier's last step, unknown to the page table: the next write would fault for ever.
+#[test]
+fn the_last_sharer_may_leave_while_the_home_writes() {
+    schedules(Setup { predict: false, ..Setup::new(2, 2) }, || {
+        let mut script = Script::new(2, 2);
+        let options = AllocOptions { placement: Placement::Rank(0), ..AllocOptions::default() };
+        let area = script.alloc(2, options);
+        for i in 0..40u8 {
+            script.interval(|interval| {
+                for page in area.iter() {
+                    interval.push(0, Op::Write(part(page, 0, 2), i));
+                    if i < 6 {
+                        interval.push(1, Op::Read(part(page, 1, 2)));
+                    }
+                }
+            });
+        }
+        script
+    });
+}
