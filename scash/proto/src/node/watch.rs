@@ -8,7 +8,7 @@
 //!
 //! **Invariant:** a watched page has access [`Access::Write`] and no twin.
 
-use super::{Node, Output, runs};
+use super::{Collective, Node, Output, runs};
 use crate::page::{Access, flag};
 use crate::{Pages, Rank};
 
@@ -43,7 +43,8 @@ impl Node {
 
     /// The barrier ends: takes long runs of pages that need no twin out of `protect`, and watches them instead.
     pub(super) fn watch_runs(&mut self, protect: &mut Vec<u32>) {
-        if self.cfg.watch_from == 0 {
+        // Other collective calls may free pages before the system has been asked to watch them.
+        if self.cfg.watch_from == 0 || self.collective != Collective::Barrier {
             return;
         }
         protect.sort_unstable();
