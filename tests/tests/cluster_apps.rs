@@ -1,5 +1,7 @@
 //! The applications, in Rust and in C, give the sequential result in every kind of job.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
+
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{Ended, Job, kinds, run};
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,7 @@
 //! What shared memory costs: nothing until it is touched, and little besides itself then.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
+
 use scash_tests::cluster::kinds;
 use std::path::Path;
 

@@ -2,6 +2,8 @@
 //!
 //! That no process and no file is left behind is checked after every run ([`scash_tests::cluster::run`]).
 
+#![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
+
 use libc::{SIGBUS, SIGKILL, SIGSEGV};
 use scash_tests::cluster::{Ended, Job, Kind, kinds, run};
 use std::net::TcpListener;
