@@ -58,6 +58,11 @@ impl Rank {
         unsafe { self.endpoint.get(from, self.segment, &[range]) }
     }
 
+    fn stop_service(&mut self) {
+        self.endpoint.shared.service.stop();
+        self.endpoint.thread.take().unwrap().join().unwrap();
+    }
+
     /// All ranks come here.
     fn meet(&mut self) {
         self.exchange.all_gather(&[], &[]).unwrap();
@@ -90,6 +95,18 @@ fn inject(socket: std::os::fd::BorrowedFd<'_>, bytes: &[u8]) {
     // SAFETY: the piece is `bytes`.
     let sent = unsafe { sys::send(socket, &[sys::piece(bytes.as_ptr(), bytes.len())]) };
     assert_eq!(sent.unwrap(), Some(bytes.len()));
+}
+
+/// Fills `bytes` from a socket behind the endpoint's back.
+fn await_bytes(socket: std::os::fd::BorrowedFd<'_>, bytes: &mut [u8]) {
+    let mut pieces = [sys::piece(bytes.as_mut_ptr(), bytes.len())];
+    let mut rest = &mut pieces[..];
+    while !rest.is_empty() {
+        sys::wait(&mut [sys::awaited(socket, libc::POLLIN)], LIMIT);
+        // SAFETY: the piece is what is left of `bytes`, which is borrowed for writing.
+        let count = unsafe { sys::receive(socket, rest) }.unwrap();
+        rest = sys::advance(rest, count.unwrap_or(0));
+    }
 }
 
 #[test]
@@ -169,8 +186,7 @@ fn a_get_from_a_peer_that_dies_meanwhile_is_an_error() {
     cluster(2, |mut rank| {
         if rank.endpoint.rank() == 1 {
             // Nobody serves any more; the get is on its way, or comes later.
-            rank.endpoint.shared.service.stop();
-            rank.endpoint.thread.take().unwrap().join().unwrap();
+            rank.stop_service();
             rank.meet();
             std::thread::sleep(Duration::from_millis(20));
             return;
@@ -191,6 +207,49 @@ fn more_data_than_a_backlog_may_hold_flow_to_a_peer_that_never_polls() {
             rank.endpoint.flush().unwrap();
             assert!(lock(&rank.peer(peer as usize).outgoing).backlog() <= MOST_BACKLOG + SEGMENT);
         }
+        rank.meet();
+    });
+}
+
+/// Guarantee 2, with rank 1 played by hand: it reads its memory for rank 0's get, and then puts newer bytes to where the
+/// get stores, which arrive first.
+#[test]
+fn a_put_that_arrives_before_an_older_reply_lands_after_it() {
+    cluster(2, |mut rank| {
+        if rank.endpoint.rank() == 1 {
+            rank.stop_service();
+            rank.meet();
+            let peer = rank.peer(0);
+            let mut request = [0u8; wire::SERVICE_HEAD + wire::RANGE];
+            await_bytes(peer.serves(), &mut request);
+            let target = wire::Target { segment: 0, len: 3, offset: 0 };
+            let put = [&wire::Head::Puts { count: 1 }.encode()[..], &target.encode(), b"new"].concat();
+            inject(peer.stream(), &[&put[..], &wire::Head::Message { kind: 0, len: 0 }.encode()].concat());
+            rank.meet();
+            rank.meet();
+            let reply = [&wire::Reply::Got { bytes: 3 }.encode()[..], b"old"].concat();
+            inject(rank.peer(0).serves(), &reply);
+            rank.meet();
+            return;
+        }
+        rank.meet();
+        std::thread::scope(|scope| {
+            let Rank { endpoint, segment, memory, exchange } = &mut rank;
+            let (endpoint, segment, range) = (&*endpoint, *segment, (memory.at(0) as usize, 3));
+            let get = scope.spawn(move || {
+                let range = GetRange { offset: 0, len: range.1, dst: range.0 as *mut u8 };
+                // SAFETY: the memory lives, and what is in it is what this test is about.
+                unsafe { endpoint.get(1, segment, &[range]) }.unwrap();
+            });
+            exchange.all_gather(&[], &[]).unwrap();
+            let early: usize = (0..500).map(|_| endpoint.poll(&mut |_| ()).unwrap()).sum();
+            assert_eq!((early, memory.read(0, 3)), (0, vec![0; 3]), "the put did not wait for the reply");
+            exchange.all_gather(&[], &[]).unwrap();
+            get.join().unwrap();
+            assert_eq!(memory.read(0, 3), b"old");
+        });
+        assert_eq!(rank.poll().0, [b""]);
+        assert_eq!(rank.memory.read(0, 3), b"new");
         rank.meet();
     });
 }
