@@ -160,6 +160,32 @@ fn a_page_that_nobody_caches_takes_no_write_fault_for_100_intervals() {
 }
 
 #[test]
+fn a_long_run_of_home_pages_with_invalidate_copies_is_rewritten_without_faults() {
+    let pages = 8;
+    for setup in both_kinds(3, pages) {
+        let setup = Setup { watch_from: 4, seed: 2, ..setup };
+        let mut script = Script::new(3, pages);
+        let area = script.alloc(pages, options(Placement::Rank(0), Protocol::Invalidate));
+        for i in 0..40u8 {
+            script.interval(|interval| {
+                area.iter().for_each(|p| interval.push(0, Op::Write(part(p, 0), i)));
+                for reader in 1..3 {
+                    area.iter().for_each(|p| interval.push(reader, Op::Read(part(p, 2048))));
+                }
+            });
+        }
+        let report = run(setup, script);
+        let steady = 10..40;
+        assert_eq!(gained(&report, steady.clone(), |c| c.write_faults + c.twins), 0);
+        assert_eq!(gained(&report, steady.clone(), |c| c.noticed), 30 * u64::from(pages));
+    }
+}
+
+fn part(page: u32, first: usize) -> Span {
+    Span { page, first, len: 2000 }
+}
+
+#[test]
 fn a_reader_that_stops_reading_is_sent_nothing_any_more_and_the_home_writes_freely_again() {
     for setup in both_kinds(2, 1) {
         let mut script = Script::new(2, 1);

@@ -2,7 +2,7 @@
 //! schedules if the rule that it tells of is taken out of the protocol.
 
 use scash_proto::node::Collective;
-use scash_proto::{AllocOptions, Pages, Placement, Protocol, Rank};
+use scash_proto::{AllocOptions, Pages, Placement, Protocol, Rank, Transfer};
 use scash_tests::sim::program::{Op, Script, Span};
 use scash_tests::sim::{Setup, World};
 
@@ -170,7 +170,7 @@ fn a_disputed_page_is_complete_before_anybody_fetches_it() {
 /// waited forever. So a page that moves has no sharers when changes are passed on.
 #[test]
 fn a_page_that_moves_owes_its_sharers_nothing() {
-    schedules(Setup::new(4, 3), || {
+    schedules(Setup { transfer: Transfer::Message, ..Setup::new(4, 3) }, || {
         let mut script = Script::new(4, 3);
         let area = script.alloc(3, update(Placement::Rank(0)));
         for i in 0..16u8 {

@@ -50,7 +50,8 @@ impl Frames {
 
     /// Ends it. Returns whether all were watched, as they must be.
     pub(super) fn unwatch(&mut self, pages: Pages) -> bool {
-        pages.iter().map(|p| self.watched[p as usize].take().is_some()).fold(true, |all, one| all && one)
+        let watched = pages.iter().filter(|&p| self.watched[p as usize].take().is_some()).count();
+        watched == pages.count as usize
     }
 
     /// The program wrote a page.

@@ -146,10 +146,13 @@ impl Node {
         self.directory.entry(page).or_default().insert(rank.0, mode);
         let mut word = self.table.get(page);
         let mut protect = false;
-        if !word.has(flag::TRACKED | flag::ASYNC) && word.access() == Access::Write {
+        if !word.has(flag::TRACKED) && word.access() == Access::Write {
             self.untracked = self.untracked.saturating_sub(1);
-            word.set_access(Access::Read);
-            protect = true;
+            // A watched page's writes are noticed without a fault.
+            if !word.has(flag::ASYNC) {
+                word.set_access(Access::Read);
+                protect = true;
+            }
         }
         if !word.has(flag::TRACKED) {
             word.set_score(0);

@@ -95,6 +95,8 @@ impl Node {
                 self.watched.push(run);
             }
         }
+        // Runs are in the order in which watching began.
+        protect.sort_unstable();
         runs(&protect, |p| self.out.push_back(Output::Protect(p, Access::Read)));
     }
 
