@@ -1,8 +1,8 @@
 //! How fast the provider `tcp` is on this host: `cargo run --release -p scash-comm --example tcp_pingpong
 //! [ROUNDS]`.
 //!
-//! Two ranks, as threads, over loopback. Prints the first decile and the median in microseconds. With `strace
-//! -f -c` it shows the system calls.
+//! Two ranks, as threads, over loopback; then barriers of more. Prints the first decile and the median in
+//! microseconds. With `strace -f -c` it shows the system calls.
 
 // What it prints is what it is for.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
@@ -10,7 +10,7 @@
 use scash_comm::conformance::SharedMemory;
 use scash_comm::mem_exchange::MemExchange;
 use scash_comm::tcp::{TcpEndpoint, TcpOptions};
-use scash_comm::{Endpoint, Exchange, GetRange, PutRange, SegmentId};
+use scash_comm::{Endpoint, Event, Exchange, GetRange, PutRange, SegmentId};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -23,9 +23,20 @@ static COMPUTING: AtomicBool = AtomicBool::new(true);
 
 fn main() {
     let rounds = std::env::args().nth(1).map_or(20_000, |text| text.parse().expect("a number of rounds"));
-    let ranks = MemExchange::ranks(2).into_iter();
+    job(2, move |bench| bench.pair(rounds));
+    for n in [4, 8] {
+        job(n, move |bench| {
+            let times = bench.time(rounds / 20, || bench.barrier(0));
+            bench.report(&format!("barrier of {n} ranks: everybody tells everybody"), times);
+        });
+    }
+}
+
+/// Plays `work` at `n` ranks.
+fn job(n: u32, work: impl Fn(&Bench) + Copy + Send + 'static) {
+    let ranks = MemExchange::ranks(n).into_iter();
     let threads: Vec<_> =
-        ranks.map(|exchange| std::thread::spawn(move || Bench::new(exchange).run(rounds))).collect();
+        ranks.map(|exchange| std::thread::spawn(move || work(&Bench::new(exchange)))).collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
@@ -36,8 +47,8 @@ struct Bench {
     endpoint: TcpEndpoint,
     segment: SegmentId,
     memory: SharedMemory,
-    /// Messages that have come and were not awaited yet.
-    unread: Cell<usize>,
+    /// By rank: messages that have come and were not awaited yet.
+    unread: Vec<Cell<usize>>,
 }
 
 impl Bench {
@@ -48,10 +59,11 @@ impl Bench {
         (0..SEGMENT).step_by(PAGE).for_each(|at| memory.write(at, &[1]));
         // SAFETY: `SharedMemory` gives no references to its bytes, and is dropped after the endpoint.
         let segment = unsafe { endpoint.register(&mut exchange, memory.segment()) }.unwrap();
-        Self { endpoint, segment, memory, unread: Cell::new(0) }
+        let unread = (0..exchange.size()).map(|_| Cell::new(0)).collect();
+        Self { endpoint, segment, memory, unread }
     }
 
-    fn run(&self, rounds: usize) {
+    fn pair(&self, rounds: usize) {
         self.report("ping-pong of one message", self.time(rounds, || self.ping_pong()));
         self.report("barrier: one message each way", self.time(rounds, || self.barrier(0)));
         self.report("barrier with 2 pages put each way", self.time(rounds, || self.barrier(2)));
@@ -85,46 +97,51 @@ impl Bench {
         (times[times.len() / 10], times[times.len() / 2])
     }
 
-    /// Both ranks tell each other that they are here, after `pages` pages.
+    /// All ranks tell each other that they are here, after `pages` pages for the next one.
     fn barrier(&self, pages: usize) {
-        let peer = 1 - self.endpoint.rank();
-        let mine = self.endpoint.rank() as usize * SEGMENT / 2;
+        let (me, size) = (self.endpoint.rank(), self.endpoint.size());
+        let mine = me as usize % 2 * SEGMENT / 2;
         let puts: Vec<_> = (0..pages)
             .map(|page| mine + page * PAGE)
             .map(|at| PutRange { offset: at as u64, len: PAGE, src: self.memory.at(at) })
             .collect();
         // SAFETY: nobody writes this half of this rank's memory.
-        unsafe { self.endpoint.put(peer, self.segment, &puts) }.unwrap();
-        self.endpoint.send(peer, 1, &[&[0; 32]]).unwrap();
+        unsafe { self.endpoint.put((me + 1) % size, self.segment, &puts) }.unwrap();
+        let others = (1..size).map(|distance| (me + distance) % size);
+        others.clone().for_each(|peer| self.endpoint.send(peer, 1, &[&[0; 32]]).unwrap());
         self.endpoint.flush().unwrap();
-        self.await_message();
+        others.for_each(|peer| self.await_message(peer));
     }
 
     /// Rank 0 sends, rank 1 answers.
     fn ping_pong(&self) {
         let rank = self.endpoint.rank();
         if rank == 1 {
-            self.await_message();
+            self.await_message(0);
         }
         self.endpoint.send(1 - rank, 1, &[&[0; 32]]).unwrap();
         self.endpoint.flush().unwrap();
         if rank == 0 {
-            self.await_message();
+            self.await_message(1);
         }
     }
 
-    /// Takes one message. A look may bring two: the peer may be one step ahead.
-    fn await_message(&self) {
+    /// Takes one message of a peer. A look may bring more: the peer may be a step ahead.
+    fn await_message(&self, peer: u32) {
         let mut turn = 0;
-        while self.unread.get() == 0 {
-            let count = self.endpoint.poll(&mut |_| ()).unwrap();
-            self.unread.set(count);
-            if count == 0 {
+        let unread = |rank: u32| &self.unread[rank as usize];
+        while unread(peer).get() == 0 {
+            let count = |event: Event<'_>| {
+                if let Event::Message { from, .. } = event {
+                    unread(from).set(unread(from).get() + 1);
+                }
+            };
+            if self.endpoint.poll(&mut { count }).unwrap() == 0 {
                 self.endpoint.idle(turn, Duration::from_millis(50));
                 turn += 1;
             }
         }
-        self.unread.set(self.unread.get() - 1);
+        unread(peer).set(unread(peer).get() - 1);
     }
 
     /// Rank 0 works while rank 1 computes or polls.

@@ -32,9 +32,14 @@
 //!    backlog, which the service thread writes when there is room. Get and fence wait for the peer's service
 //!    thread, which itself never waits for anything but the kernel. A backlog beyond `MOST_BACKLOG` makes
 //!    flush wait, too, but for the peer's service thread: it takes the stream as for a fence.
-//! 4. *Death.* A stream's end, an error, a goodbye or garbage is the peer's `Fate`, kept once.
-//!    A lost peer's connections are shut down, which wakes whoever waits on them. `poll` delivers what had
-//!    arrived, and then [`Event::Down`].
+//! 4. *Death.* A stream's end, an error, a goodbye or garbage is the peer's `Fate`, kept once. A lost peer's
+//!    connections are shut down, which wakes whoever waits on them. `poll` delivers what had arrived, and
+//!    then [`Event::Down`].
+//!
+//! Beyond these: *a get sees what its rank has put and flushed*, although it goes by another connection. It
+//! carries the position of the last such put in the stream; a server that has not come that far, and does not
+//! by taking what has arrived, says so, and the requester fences and asks again (with the mark of guarantee 2
+//! off while it waits).
 
 mod fate;
 mod handshake;
@@ -63,7 +68,7 @@ use peer::Peer;
 use poller::{Poller, Watch};
 use segments::Segments;
 use service::{Server, Service};
-use std::fmt::Arguments;
+use std::fmt::{self, Arguments};
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -71,15 +76,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Backlog towards one peer beyond which a flush waits until the peer's service thread has taken it. Large
-/// enough never to matter to a job whose peers poll, small enough not to exhaust a host.
-const MOST_BACKLOG: usize = 64 << 20;
+/// enough never to matter to a job whose peers poll, small enough for a rank's own memory to stay small
+/// beside the memory that it shares.
+const MOST_BACKLOG: usize = 16 << 20;
 /// Longest sleep in [`Endpoint::idle`].
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// Time that dropping an endpoint gives its last bytes to leave.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// How a rank's tcp endpoint is to be made.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct TcpOptions {
     /// Address or name of the one interface to listen on.
     pub bind: String,
@@ -103,6 +109,19 @@ impl Default for TcpOptions {
             ranks_here: 1,
             patience: Duration::from_secs(30),
         }
+    }
+}
+
+impl fmt::Debug for TcpOptions {
+    /// Without the secret: options end up in logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bind, port, secret: _, ranks_here, patience } = self;
+        f.debug_struct("TcpOptions")
+            .field("bind", bind)
+            .field("port", port)
+            .field("ranks_here", ranks_here)
+            .field("patience", patience)
+            .finish_non_exhaustive()
     }
 }
 

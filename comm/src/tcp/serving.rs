@@ -24,6 +24,9 @@ pub(super) struct Serving {
     next: usize,
     /// Whether a fence waits for its answer.
     fencing: bool,
+    /// A position that the requester's stream is known to have passed: most gets name it again, and need not
+    /// ask.
+    taken: u64,
 }
 
 // SAFETY: the pointers in `reply` are to segments, which stay mapped while the endpoint lives.
@@ -50,6 +53,7 @@ impl Serving {
             reply: Vec::with_capacity(MAX_PIECES),
             next: 0,
             fencing: false,
+            taken: 0,
         }
     }
 
@@ -80,7 +84,8 @@ impl Serving {
         self.filled = 0;
         match request {
             Request::Get { segment, count, position } => {
-                if has_taken(position)? {
+                if position <= self.taken || has_taken(position)? {
+                    self.taken = self.taken.max(position);
                     self.prepare(segment, count as usize, segments)?;
                 } else {
                     self.prepare_head(Reply::Behind { position });
