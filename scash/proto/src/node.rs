@@ -14,7 +14,7 @@ mod watch;
 use crate::copyset::Copyset;
 use crate::heap::{Heap, OutOfSpace};
 use crate::page::{Access, MAX_RANKS, PageTable, flag};
-use crate::wire::{Attendance, Control, Notice, Token};
+use crate::wire::{Attendance, Control, Token};
 use crate::{Pages, Placement, Rank};
 use adapt::{Streams, Wheel};
 use barrier::{Meeting, Slot};
@@ -148,7 +148,8 @@ pub enum Input {
     SetHome(Pages, Rank),
     /// From now on the pages of the allocation that holds this page are kept coherent so.
     SetProtocol(u32, Protocol),
-    /// This rank's changes of these pages are to be at their homes now.
+    /// This rank's changes of these pages are to be at their homes now. The program must not write the bytes again that it has written back
+    /// before the next memory barrier: the home may bring them to sharers, this rank among them, on its own way into the barrier.
     WriteBack(Pages),
     /// Cached copies of these pages are to be as their homes have them now, but for what was written here.
     ReadHome(Pages),
@@ -371,7 +372,7 @@ pub struct Node {
     settling: bool,
     /// Home: who has copies. Only pages with sharers have entries.
     directory: BTreeMap<u32, Copyset>,
-    /// Home: tracked pages that stay writable.
+    /// Home: tracked pages that stay writable. In a barrier, also some that do so no longer.
     predicted: Vec<u32>,
     /// Home: pages mapped writable here that are not tracked.
     untracked: u64,
@@ -381,8 +382,8 @@ pub struct Node {
     parcels: Parcels,
     /// Home: pages with one of the flags `MESSAGED` and `MESSAGED_BEFORE`.
     messaged: Vec<u32>,
-    /// Pages that this rank asked to be moved.
-    moves: Vec<Notice>,
+    /// Pages that this rank asked to be moved, with their new homes.
+    moves: BTreeMap<u32, Rank>,
     /// Pages that this rank first touched but another rank did, too, and before it in rank order.
     lost: Vec<u32>,
     /// What peers said in the meetings of this barrier, for its end.
@@ -419,7 +420,7 @@ impl Node {
             wheel: Wheel::default(),
             parcels: Parcels::default(),
             messaged: Vec::new(),
-            moves: Vec::new(),
+            moves: BTreeMap::new(),
             lost: Vec::new(),
             kept: Vec::new(),
             scratch: Vec::new(),

@@ -8,6 +8,8 @@
 //!    of items that were sent to it; the meeting is over when these have arrived, too.
 //! 3. If nobody wrote away from home (and no first touch was disputed, no home moves): **done**, after one meeting.
 //! 4. Otherwise homes **pass on** the pages that others wrote, whole: everybody is in the barrier now, so nobody is disturbed. Then a **second meeting**.
+//!    They also bring the pages that subscribers fetched in this very interval once more: the fetch may have seen a byte that its home wrote and then
+//!    wrote back, which no comparison with a twin finds.
 //! 5. Where a first touch was disputed or a home moves, pages come to their homes only now, so nobody may fetch them before a **third meeting**.
 //! 6. A broadcast takes a last meeting of its own: see [`broadcast`](super::broadcast).
 //! 7. **End**: leases end, stale copies are taken out of view, written pages are protected again (all by range), subscriptions take effect.
@@ -16,6 +18,7 @@
 //!
 //! **Invariant:** no rank's work grows with the number of ranks, but for the log₂ of it, and for first touches, which everyone must learn.
 
+use super::home::join;
 use super::{Collective, Node, Outcome, Output, Part, Phase, Transfer, Violation, runs};
 use crate::page::{Access, flag};
 use crate::wire::{Attendance, Control, Notice, Purpose, Token};
@@ -38,6 +41,13 @@ impl Slot {
     pub(super) fn new(size: u32) -> Self {
         let rounds = rounds(size) as usize;
         Slot { tokens: vec![None; rounds], items: 0, controls: Vec::new(), merged: Vec::new() }
+    }
+}
+
+impl Slot {
+    /// The pages that sharers fetched in this interval, with the sharer.
+    fn fresh(&self) -> Vec<(Rank, Pages)> {
+        self.controls.iter().flat_map(|(from, c)| c.fresh.iter().map(|&pages| (*from, pages))).collect()
     }
 }
 
@@ -85,7 +95,7 @@ impl Node {
         self.now = Meeting::default();
         let me = Attendance { purpose: purpose(collective), rank: self.cfg.rank };
         self.now.span = [me; 2];
-        self.now.notices = std::mem::take(&mut self.moves);
+        self.now.notices = self.take_moves();
         self.claims(&due);
         for &page in &due {
             // Stays on the list for the end of the barrier.
@@ -117,6 +127,11 @@ impl Node {
         let Some(home) = self.home(page) else { return };
         if word.has(flag::DIRTY) {
             self.out.push_back(Output::Diff { page, to: home, force: word.has(flag::REPORTED) });
+        }
+        if word.has(flag::FRESH) {
+            // Its home brings it again, which takes a second meeting.
+            self.now.away = true;
+            self.now.say(home, |c| join(&mut c.fresh, page));
         }
         if word.has(flag::WANTED) {
             let mode = self.wanted_mode(page);
@@ -260,6 +275,7 @@ impl Node {
         let notices = std::mem::take(&mut self.now.notices);
         let away = self.now.away;
         let merged = std::mem::take(&mut self.slot().merged);
+        let fresh = self.slot().fresh();
         self.settling = self.settle(&notices);
         if !(away || self.settling || self.is_broadcast()) {
             self.end();
@@ -270,6 +286,7 @@ impl Node {
         // First: a page that moves has no sharers any more, and nothing of it is to be passed on.
         self.hand_over(&notices);
         self.pass_on(merged);
+        self.bring_again(&fresh);
         for page in std::mem::take(&mut self.lost) {
             if let Some(to) = self.home(page) {
                 self.out.push_back(Output::DiffZero { page, to });
@@ -403,7 +420,15 @@ impl Node {
             watch = true;
             word.set(flag::SUBSCRIBED);
         }
-        word.clear(flag::DIRTY | flag::CLAIMED | flag::LEASE | flag::STALE | flag::WANTED | flag::REPORTED);
+        word.clear(
+            flag::DIRTY
+                | flag::CLAIMED
+                | flag::LEASE
+                | flag::STALE
+                | flag::WANTED
+                | flag::REPORTED
+                | flag::FRESH,
+        );
         self.table.put(page, word);
         if watch {
             self.watch_later(page);
@@ -462,8 +487,12 @@ impl Node {
 
     pub(super) fn control(&mut self, from: Rank, meeting: u32, control: Control) -> Result<(), Violation> {
         let pages = self.table.len();
-        let mut all =
-            control.stale.iter().chain(&control.leave).chain(control.subscribe.iter().map(|(p, _)| p));
+        let mut all = control
+            .stale
+            .iter()
+            .chain(&control.leave)
+            .chain(&control.fresh)
+            .chain(control.subscribe.iter().map(|(p, _)| p));
         if all.any(|p| p.end() > pages) {
             return Err(Violation { rank: from, what: "a page outside of the region" });
         }

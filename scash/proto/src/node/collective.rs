@@ -4,6 +4,7 @@ use super::{Collective, Node, Outcome, Output, Protocol, Transfer};
 use crate::page::{Access, Word, flag};
 use crate::wire::Notice;
 use crate::{Pages, Placement, Rank};
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 /// A number that stands for a placement, so that ranks can compare theirs.
@@ -65,8 +66,22 @@ impl Node {
         self.out.push_back(Output::Discard(pages));
     }
 
+    /// Of several calls about a page the last one counts.
     pub(super) fn set_home(&mut self, pages: Pages, home: Rank) {
-        self.moves.push(Notice { origin: self.cfg.rank, pages, moved_to: Some(home) });
+        self.moves.extend(pages.iter().map(|page| (page, home)));
+    }
+
+    /// What this rank asked for since the last barrier, as notices.
+    pub(super) fn take_moves(&mut self) -> Vec<Notice> {
+        let origin = self.cfg.rank;
+        let mut notices: Vec<Notice> = Vec::new();
+        for (page, home) in std::mem::take(&mut self.moves) {
+            match notices.last_mut() {
+                Some(n) if n.pages.end() == page && n.moved_to == Some(home) => n.pages.count += 1,
+                _ => notices.push(Notice { origin, pages: Pages::one(page), moved_to: Some(home) }),
+            }
+        }
+        notices
     }
 
     pub(super) fn set_protocol(&mut self, page: u32, protocol: Protocol) {
@@ -84,25 +99,29 @@ impl Node {
 
     /// Between the meetings of a barrier: homes move. All copies end; the old home hands the page to the new one.
     pub(super) fn hand_over(&mut self, notices: &[Notice]) {
-        let mut moves: Vec<&Notice> = notices.iter().filter(|n| n.moved_to.is_some()).collect();
-        // In one order at all ranks: of several moves of a page the last one counts.
+        let (mut moves, claims): (Vec<&Notice>, Vec<&Notice>) =
+            notices.iter().partition(|n| n.moved_to.is_some());
+        // In one order at all ranks: of several ranks that move a page the last one counts.
         moves.sort_unstable();
-        let claimed = |p: u32| {
-            notices.iter().any(|n| n.moved_to.is_none() && (n.pages.first..n.pages.end()).contains(&p))
+        let claimed = union(claims.into_iter().map(|n| n.pages).collect());
+        let is_claimed = |page: u32| {
+            let run = claimed.get(claimed.partition_point(|run| run.end() <= page));
+            run.is_some_and(|run| run.first <= page)
         };
-        for n in &moves {
+        let mut homes = BTreeMap::new();
+        for n in moves {
+            let Some(to) = n.moved_to else { continue };
             for page in n.pages.iter() {
-                let overruled =
-                    moves.iter().any(|m| *m > *n && (m.pages.first..m.pages.end()).contains(&page));
-                match n.moved_to {
+                if !is_claimed(page) {
+                    homes.insert(page, to);
+                } else if n.origin == self.cfg.rank {
                     // A page that was first touched in this very interval may be disputed: it moves at the next barrier.
-                    Some(_) if claimed(page) && n.origin == self.cfg.rank => {
-                        self.moves.push(Notice { pages: Pages::one(page), ..**n });
-                    }
-                    Some(to) if !overruled && !claimed(page) => self.move_home(page, to),
-                    _ => {}
+                    self.moves.insert(page, to);
                 }
             }
+        }
+        for (page, to) in homes {
+            self.move_home(page, to);
         }
     }
 
@@ -126,7 +145,9 @@ impl Node {
                 _ => self.now.say(to, |_| {}),
             }
         }
-        word.clear(flag::SUBSCRIBED | flag::ARMED | flag::WATCHED | flag::WANTED | flag::FETCHED);
+        word.clear(
+            flag::SUBSCRIBED | flag::ARMED | flag::WATCHED | flag::WANTED | flag::FETCHED | flag::FRESH,
+        );
         word.set(flag::STALE);
         word.set_home(Some(to));
         self.table.put(page, word);
@@ -151,8 +172,25 @@ impl Node {
             let word = self.table.get(page);
             let home = self.home(page).filter(|&h| h != self.cfg.rank);
             if let (true, Some(from)) = (word.access() != Access::None, home) {
+                if word.has(flag::SUBSCRIBED) {
+                    self.table.update(page, |w| w.set(flag::FRESH));
+                    self.table.touch(page);
+                }
                 self.out.push_back(Output::Refresh { page, from });
             }
         }
     }
+}
+
+/// Any runs of pages as ascending runs that do not overlap.
+fn union(mut runs: Vec<Pages>) -> Vec<Pages> {
+    runs.sort_unstable_by_key(|run| run.first);
+    let mut out: Vec<Pages> = Vec::new();
+    for run in runs {
+        match out.last_mut() {
+            Some(last) if run.first <= last.end() => last.count = last.end().max(run.end()) - last.first,
+            _ => out.push(run),
+        }
+    }
+    out
 }

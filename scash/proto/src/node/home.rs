@@ -141,6 +141,22 @@ impl Node {
         }
     }
 
+    /// Between the meetings: brings pages to sharers that fetched them while this rank may have been writing them.
+    pub(super) fn bring_again(&mut self, fresh: &[(Rank, Pages)]) {
+        for &(to, pages) in fresh {
+            for page in pages.iter() {
+                if !self.is_home(page) {
+                    continue;
+                }
+                self.counters.updates += 1;
+                self.out.push_back(Output::PutPages { pages: Pages::one(page), to });
+                if !self.cfg.puts_at_once {
+                    self.now.say(to, |_| {});
+                }
+            }
+        }
+    }
+
     /// A rank becomes a sharer of a page. Returns whether the page must be protected now.
     pub(super) fn add_sharer(&mut self, page: u32, rank: Rank, mode: CopyMode) -> bool {
         self.directory.entry(page).or_default().insert(rank.0, mode);
@@ -178,9 +194,7 @@ impl Node {
     pub(super) fn untrack(&mut self, page: u32) {
         self.directory.remove(&page);
         let mut word = self.table.get(page);
-        if word.has(flag::PREDICTED) {
-            self.predicted.retain(|&p| p != page);
-        }
+        // If it was predicted, the end of the barrier takes it off that list.
         if word.has(flag::TWIN) {
             self.out.push_back(Output::DropTwin(page));
         }
@@ -202,16 +216,16 @@ impl Node {
         let (table, out) = (&mut self.table, &mut self.out);
         self.predicted.retain(|&page| {
             let mut word = table.get(page);
-            let keep = word.backoff() < GIVE_UP_AFTER;
-            if !keep {
-                word.clear(flag::PREDICTED | flag::TWIN);
-                word.set_score(0);
-                word.set_access(Access::Read);
-                table.put(page, word);
-                out.push_back(Output::DropTwin(page));
-                protect.push(page);
+            if !word.has(flag::PREDICTED) || word.backoff() < GIVE_UP_AFTER {
+                return word.has(flag::PREDICTED);
             }
-            keep
+            word.clear(flag::PREDICTED | flag::TWIN);
+            word.set_score(0);
+            word.set_access(Access::Read);
+            table.put(page, word);
+            out.push_back(Output::DropTwin(page));
+            protect.push(page);
+            false
         });
     }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::wire::Notice;
 use crate::PAGE_SIZE;
 use crate::wire::Purpose;
 use proptest::prelude::*;
@@ -269,7 +270,9 @@ fn a_copy_that_is_fetched_again_is_subscribed_to_and_its_home_writes_with_a_twin
     job.barrier();
     assert_eq!(job.orders(1)[0], Output::Push(0));
     assert_eq!(job.nodes[0].access(0), Access::Read, "kept up to date, so kept");
-    assert_eq!(job.nodes[1].counters().updates, 1);
+    // Once as what differed from the twin, and once whole: it was fetched while its home was writing it.
+    assert_eq!(job.nodes[1].counters().updates, 2);
+    assert!(job.orders(1).contains(&Output::PutPages { pages: one(0), to: Rank(0) }));
 }
 
 #[test]
@@ -384,6 +387,31 @@ fn a_home_that_moves_hands_its_page_over_and_all_copies_end() {
     assert!(job.orders(1).contains(&Output::Hand { page: 0, to: Rank(2) }));
     assert!(job.nodes.iter().all(|n| n.home(0) == Some(Rank(2)) && n.access(0) == Access::None));
     assert_eq!(job.nodes[1].directory_entries(), 0);
+}
+
+#[test]
+fn of_two_calls_that_move_a_page_the_later_counts_and_of_two_ranks_the_higher() {
+    let mut job = Job::with(4, 8, at(1, Protocol::Adaptive));
+    for home in [3, 0] {
+        job.give(2, Input::SetHome(Pages { first: 0, count: 4 }, Rank(home)));
+    }
+    job.give(0, Input::SetHome(Pages { first: 3, count: 3 }, Rank(2)));
+    job.barrier();
+    let homes: Vec<u32> = (0..8).filter_map(|p| job.nodes[1].home(p)).map(|r| r.0).collect();
+    assert_eq!(homes, [0, 0, 0, 0, 2, 2, 1, 1]);
+    assert!(job.nodes.iter().all(|n| (0..8).all(|p| n.home(p) == job.nodes[1].home(p))));
+}
+
+#[test]
+fn a_page_that_is_first_touched_and_moved_in_one_interval_moves_at_the_next_barrier() {
+    let mut job = Job::with(3, 8, AllocOptions::default());
+    job.touch(2, 4, Access::Write);
+    job.give(0, Input::SetHome(Pages { first: 3, count: 3 }, Rank(1)));
+    job.barrier();
+    let homes = |job: &Job| (3..6).map(|p| job.nodes[0].home(p)).collect::<Vec<_>>();
+    assert_eq!(homes(&job), [Some(Rank(1)), Some(Rank(2)), Some(Rank(1))]);
+    job.barrier();
+    assert_eq!(homes(&job), [Some(Rank(1)); 3]);
 }
 
 #[test]
@@ -526,7 +554,7 @@ fn lie() -> impl Strategy<Value = Input> {
         })
     };
     let control = (list(), proptest::collection::vec((pages(), mode()), 0..3), list())
-        .prop_map(|(stale, subscribe, leave)| Control { stale, subscribe, leave });
+        .prop_map(|(stale, subscribe, leave)| Control { fresh: stale.clone(), stale, subscribe, leave });
     prop_oneof![
         (rank(), token).prop_map(|(from, t)| Input::Token(from, t)),
         (rank(), meeting(), control).prop_map(|(from, m, c)| Input::Control(from, m, c)),
