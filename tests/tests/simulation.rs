@@ -13,12 +13,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Seeds that are to pass.
+/// Seeds that are run if there is time.
 const SEEDS: u64 = 10_000;
-/// Fewer than these in the time given, and the test says nothing about the protocol.
+/// Seeds that are run however long it takes: they do everything that `everything_occurred` asks for.
 const FEWEST: u64 = 2_000;
-/// Time for all of them.
-const BUDGET: Duration = Duration::from_secs(55);
+/// Time for all others.
+const BUDGET: Duration = Duration::from_secs(45);
 
 fn run(seed: u64, trace: bool) -> Result<Report, Failure> {
     let setup = Setup { trace, ..random::setup(seed) };
@@ -68,7 +68,8 @@ fn run_seeds(seeds: Range<u64>, budget: Duration) -> Sum {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             let failed = sum.lock().unwrap().failures.len();
-            if seed >= seeds.end || start.elapsed() > budget || failed > 20 {
+            let late = start.elapsed() > budget && seed >= seeds.start + FEWEST;
+            if seed >= seeds.end || late || failed > 20 {
                 break;
             }
             let outcome = run(seed, false);
@@ -105,7 +106,6 @@ fn random_programs_read_what_was_written() {
         panic!("{first}\nall failures:\n{}", first_lines.join("\n"));
     }
     if asked.is_none() {
-        assert!(sum.seeds >= FEWEST, "only {} seeds in {BUDGET:?}", sum.seeds);
         everything_occurred(&sum);
     }
 }

@@ -12,7 +12,7 @@
 //! bits 22..40  flags           see `flag`
 //! bits 40..48  fetched         interval (mod 256) of the last fetch, meaningful with FETCHED
 //! bits 48..52  score           home: barriers in which it was found written; reset when prediction is dropped
-//! bit  56      one more flag
+//! bits 56..58  two more flags
 //! bits 52..56  backoff         subscriber: how often it was found read, halves the rate of looking
 //! ```
 //!
@@ -69,6 +69,8 @@ pub(crate) mod flag {
     pub(crate) const MESSAGED: u64 = 1 << 38;
     /// Home: the same, in the barrier before.
     pub(crate) const MESSAGED_BEFORE: u64 = 1 << 39;
+    /// A subscribed page that was fetched in this interval, in which its home may have been writing it.
+    pub(crate) const FRESH: u64 = 1 << 57;
     /// Home: writes are noticed without faults.
     pub(crate) const ASYNC: u64 = 1 << 56;
 }
@@ -88,7 +90,7 @@ pub(crate) struct Word(pub(crate) u64);
 
 impl std::fmt::Debug for Word {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        const NAMES: [(u64, &str); 19] = [
+        const NAMES: [(u64, &str); 20] = [
             (flag::LISTED, "LISTED"),
             (flag::DIRTY, "DIRTY"),
             (flag::TWIN, "TWIN"),
@@ -108,6 +110,7 @@ impl std::fmt::Debug for Word {
             (flag::MESSAGED, "MESSAGED"),
             (flag::MESSAGED_BEFORE, "MESSAGED_BEFORE"),
             (flag::ASYNC, "ASYNC"),
+            (flag::FRESH, "FRESH"),
         ];
         write!(f, "access {:?}", self.access())?;
         NAMES.iter().filter(|(bit, _)| self.has(*bit)).try_for_each(|(_, name)| write!(f, " {name}"))?;

@@ -103,6 +103,8 @@ pub struct Control {
     pub subscribe: Vec<(Pages, CopyMode)>,
     /// Pages that the sender is no longer a sharer of.
     pub leave: Vec<Pages>,
+    /// Pages that the sender is a sharer of and fetched in this interval.
+    pub fresh: Vec<Pages>,
 }
 
 fn put_rank(w: &mut Writer<'_>, rank: Rank) {
@@ -214,6 +216,8 @@ impl Control {
         }
         w.varint(self.leave.len() as u64);
         self.leave.iter().for_each(|&p| put_pages(&mut w, p));
+        w.varint(self.fresh.len() as u64);
+        self.fresh.iter().for_each(|&p| put_pages(&mut w, p));
         out
     }
 
@@ -228,8 +232,9 @@ impl Control {
             Ok((p, mode))
         })?;
         let leave = list(&mut r, 2, pages)?;
+        let fresh = list(&mut r, 2, pages)?;
         r.finish()?;
-        Ok((meeting, Control { stale, subscribe, leave }))
+        Ok((meeting, Control { stale, subscribe, leave, fresh }))
     }
 }
 
@@ -357,6 +362,7 @@ mod tests {
             stale: vec![Pages { first: 0, count: 3 }],
             subscribe: vec![(Pages::one(9), CopyMode::Update), (Pages::one(11), CopyMode::Invalidate)],
             leave: vec![Pages { first: 7, count: 1 }],
+            fresh: vec![Pages { first: 70, count: 2 }],
         };
         assert_eq!(Control::decode(&c.encode(5)), Ok((5, c)));
     }

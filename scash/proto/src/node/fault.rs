@@ -182,7 +182,9 @@ impl Node {
             self.table.update(page, |w| {
                 w.clear(flag::FETCHING);
                 w.set_access(Access::Read);
-                if !w.has(flag::SUBSCRIBED) {
+                if w.has(flag::SUBSCRIBED) {
+                    w.set(flag::FRESH);
+                } else {
                     w.set(flag::LEASE);
                     if wanted {
                         w.set(flag::WANTED);
