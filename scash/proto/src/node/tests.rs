@@ -1,6 +1,6 @@
 use super::*;
-use crate::wire::Notice;
 use crate::PAGE_SIZE;
+use crate::wire::Notice;
 use crate::wire::Purpose;
 use proptest::prelude::*;
 use std::collections::BTreeSet;

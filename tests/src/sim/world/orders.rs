@@ -50,18 +50,7 @@ impl<P: Program> World<P> {
                     return Err(self.failure_about("an end of a watch that was not kept", rank, pages.first));
                 }
             }
-            Output::Scan(pages) => {
-                let Some(written) = me.frames.scan(pages) else {
-                    return Err(self.failure_about(
-                        "a page is scanned that is not watched",
-                        rank,
-                        pages.first,
-                    ));
-                };
-                for page in written {
-                    self.tell(rank, Input::Written(Pages::one(page)))?;
-                }
-            }
+            Output::Scan(pages) => self.scan(rank, pages)?,
             Output::Twin(page) => {
                 // Only in a barrier can nothing be lost with the old one.
                 if me.running > 0 && me.frames.has_twin(page) {
@@ -109,6 +98,14 @@ impl<P: Program> World<P> {
             }
         }
         Ok(())
+    }
+
+    /// Tells which watched pages were written.
+    fn scan(&mut self, rank: usize, pages: Pages) -> Result<()> {
+        let Some(written) = self.ranks[rank].frames.scan(pages) else {
+            return Err(self.failure_about("a page is scanned that is not watched", rank, pages.first));
+        };
+        written.into_iter().try_for_each(|page| self.tell(rank, Input::Written(Pages::one(page))))
     }
 
     /// Watches pages, if the system can: now and then it cannot.
