@@ -76,9 +76,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Backlog towards one peer beyond which a flush waits until the peer's service thread has taken it. Large
-/// enough never to matter to a job whose peers poll, small enough for a rank's own memory to stay small
-/// beside the memory that it shares.
-const MOST_BACKLOG: usize = 16 << 20;
+/// enough never to matter to a job whose peers poll, small enough not to exhaust a host.
+const MOST_BACKLOG: usize = 64 << 20;
 /// Longest sleep in [`Endpoint::idle`].
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// Time that dropping an endpoint gives its last bytes to leave.
