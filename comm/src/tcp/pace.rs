@@ -12,11 +12,11 @@ use std::time::Duration;
 const NAP: Duration = Duration::from_secs(1);
 
 /// Vain looks after which a spinning thread offers its core now and then,
-const POLITE_AFTER: u32 = 256;
+const POLITE_AFTER: u32 = 64;
 /// and how often. If it shares the core after all with the thread that it waits for (other programs run,
 /// too), it would otherwise spin until its time slice is over; if it does not, the offer costs a fraction of
 /// a microsecond.
-const POLITE_EVERY: u32 = 64;
+const POLITE_EVERY: u32 = 32;
 
 /// How a thread waits, by the number of its vain looks.
 #[derive(Clone, Copy, Debug)]
