@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 const ABI: u32 = 1;
 /// Longest sleep of a thread that waits in a barrier, so that it notices what no message tells.
 const NAP: Duration = Duration::from_millis(10);
+/// How long the launcher may take to notice that a rank has died: its connections end before its process does.
+const NOTICE: Duration = Duration::from_secs(1);
 
 /// The providers that `scash run --provider` and `SCASH_PROVIDER` can name.
 pub const PROVIDERS: [&str; 2] = ["shm", "tcp"];
@@ -443,7 +445,19 @@ impl Runtime {
         if let Err(e @ (Error::Broken(_) | Error::Mismatch(_))) = &result {
             *lock(&self.broken) = Some(e.clone());
         }
+        if matches!(result, Err(Error::Broken(_))) {
+            self.let_the_dead_be_noticed();
+        }
         result
+    }
+
+    /// Waits until the launcher knows of a rank that died, if that is why this one cannot go on. The launcher names the rank that ended first: that
+    /// should not be this one, which ends in the other's wake.
+    pub(crate) fn let_the_dead_be_noticed(&self) {
+        let started = Instant::now();
+        while (0..self.size).all(|rank| !died(&self.page, rank)) && started.elapsed() < NOTICE {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn collective(&self, call: Collective) -> Result<Outcome> {

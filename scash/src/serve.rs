@@ -30,6 +30,7 @@ pub(crate) fn fault(page: u32, addr: usize, access: fault::Access) -> Verdict {
         Err(e) => {
             // The access can neither be completed nor fail: the rank ends here.
             eprintln!("scash: rank {}: access to shared memory at {addr:#x}: {e}", runtime.rank());
+            runtime.let_the_dead_be_noticed();
             // SAFETY: ends the process at once, running no code of the program.
             unsafe { libc::_exit(EXIT_LOST) }
         }
