@@ -11,11 +11,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long one wait inside a test may last.
-const WAIT: Duration = Duration::from_secs(100);
+pub(super) const WAIT: Duration = Duration::from_secs(100);
 /// How long a whole test may last.
 const JOB: Duration = Duration::from_secs(150);
 /// What `idle` may sleep for in the suite's waits.
-const NAP: Duration = Duration::from_millis(50);
+pub(super) const NAP: Duration = Duration::from_millis(50);
 
 /// A message as the suite keeps it.
 #[derive(Debug, PartialEq, Eq)]
