@@ -48,7 +48,8 @@ pub(crate) fn run<P: Program>(program: &P, options: &Options) -> Result<Option<R
     let reference = if options.check { Some(Reference::compute(program)?) } else { None };
     let arrays =
         program.arrays()?.into_iter().map(|len| allocate(&mut dsm, len)).collect::<Result<Vec<_>>>()?;
-    let (rank, threads) = (Rank(dsm.runtime()), dsm.threads());
+    // SAFETY: what workers see of the arrays between barriers is `work`'s concern; nothing here holds a reference into them.
+    let (rank, threads) = (Rank(unsafe { dsm.runtime() }), dsm.threads());
     let timings = run_crew(&rank, threads, false, |worker| {
         // SAFETY: the threads that all ranks make here are all workers, and the arrays stay until the end.
         unsafe { work(program, worker, &arrays, options.repeat.get(), reference.as_ref()) }
@@ -64,7 +65,7 @@ pub(crate) fn run<P: Program>(program: &P, options: &Options) -> Result<Option<R
         last.equal = last.equal.map(|owned| owned && equal);
     }
     let report = gather(&mut dsm, &timings)?.map(|ranks| {
-        let (provider, engine) = (dsm.runtime().provider(), dsm.runtime().engine());
+        let (provider, engine) = (dsm.provider(), dsm.engine());
         let setting = Setting {
             program: P::NAME,
             mode: "dsm",

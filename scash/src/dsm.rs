@@ -56,8 +56,22 @@ impl Dsm {
         self.runtime.threads() as usize
     }
 
+    /// Name of the provider that carries this job: `shm` or `tcp`.
+    pub fn provider(&self) -> &'static str {
+        self.runtime.provider()
+    }
+
+    /// Name of this rank's fault engine: `uffd` or `mprotect`.
+    pub fn engine(&self) -> &'static str {
+        self.runtime.engine()
+    }
+
     /// The untyped interface.
-    pub fn runtime(&self) -> &'static Runtime {
+    ///
+    /// # Safety
+    /// Its calls end intervals, free memory and bring other ranks' bytes without borrowing anything from this `Dsm`. While
+    /// one of them that changes bytes runs, no reference into the memory that it changes may be alive.
+    pub unsafe fn runtime(&self) -> &'static Runtime {
         self.runtime
     }
 

@@ -21,7 +21,10 @@ pub enum Error {
     /// Ranks made different collective calls.
     #[error("{0}")]
     Mismatch(String),
-    /// The job cannot go on: a rank is gone, or what holds the shared memory failed. Every later call says the same.
+    /// A rank is gone that the call needed. Every later call says the same.
+    #[error("{0}")]
+    Lost(String),
+    /// The job cannot go on: what holds the shared memory failed, or a rank broke the protocol. Every later call says the same.
     #[error("{0}")]
     Broken(String),
 }
@@ -37,7 +40,8 @@ impl From<crate::fault::EngineError> for Error {
 
 impl From<scash_comm::Error> for Error {
     fn from(e: scash_comm::Error) -> Self {
-        Error::Broken(e.to_string())
+        let text = e.to_string();
+        if matches!(e, scash_comm::Error::Down { .. }) { Error::Lost(text) } else { Error::Broken(text) }
     }
 }
 

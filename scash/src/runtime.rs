@@ -1,32 +1,25 @@
 //! The rank's runtime: one a process, from `init` to `finalize`. The untyped interface that the Rust and C APIs stand on.
 
-use crate::config::{Config, REGION_BASE};
-use crate::core::{Core, House, Step};
-use crate::error::{Error, Result, mismatch};
-use crate::fault::{self, PAGE, Region, Verdict};
+mod meeting;
+mod start;
+
+pub use start::{PROVIDERS, init};
+
+use crate::core::{Core, House};
+use crate::error::{Error, Result};
+use crate::fault::{self, PAGE, Verdict};
 use crate::serve;
 use crate::stats::{BarrierTime, Stats};
-use crate::twins::Twins;
-use scash_comm::boot::{Identity, JobPage, Member, RankState};
-use scash_comm::shm::{ShmEndpoint, ShmOptions};
-use scash_comm::tcp::{TcpEndpoint, TcpOptions};
-use scash_comm::{Caps, Endpoint, Event, Exchange, LocalSegment};
-use scash_proto::node::{Collective, Input, Node, Outcome, Output};
+use scash_comm::boot::{JobPage, Member, RankState};
+use scash_proto::node::{Collective, Input, Outcome, Output};
 use scash_proto::{Access, AllocOptions, Pages, Protocol, Rank};
-use std::os::fd::AsRawFd;
+use start::join;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Number of the agreement between ranks: what is sent, and what lies in shared memory. Raised whenever either changes.
-const ABI: u32 = 1;
-/// Longest sleep of a thread that waits in a barrier, so that it notices what no message tells.
-const NAP: Duration = Duration::from_millis(10);
 /// How long the launcher may take to notice that a rank has died: its connections end before its process does.
 const NOTICE: Duration = Duration::from_secs(1);
-
-/// The providers that `scash run --provider` and `SCASH_PROVIDER` can name.
-pub const PROVIDERS: [&str; 2] = ["shm", "tcp"];
 
 /// A rank of a running job.
 pub struct Runtime {
@@ -64,155 +57,9 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Joins the job that this process was started for by `scash run`. Once a process.
-///
-/// # Errors
-/// Not started by the launcher, settings that make no sense, a rank that runs another program, no fault engine, no memory.
-pub fn init() -> Result<&'static Runtime> {
-    static STARTED: AtomicBool = AtomicBool::new(false);
-    let config = Config::read(|name| std::env::var(name).ok())?;
-    let mut member = Member::from_env().map_err(join)?;
-    if STARTED.swap(true, Ordering::Relaxed) {
-        return Err(Error::Join("this process has joined a job before; that can be done once".to_owned()));
-    }
-    let identity = Identity::of_this_program(env!("CARGO_PKG_VERSION"), ABI)
-        .map_err(|e| Error::Join(format!("cannot read this program's own file: {e}")))?;
-    member.hello(&identity).map_err(join)?;
-    let kind = fault::choose(config.fault.as_deref()).map_err(|e| Error::Setting(e.to_string()))?;
-    let region = Arc::new(Region::create(REGION_BASE, config.pages)?);
-    let engine = fault::open(kind, region.clone())?;
-    let endpoint = endpoint(&mut member, &config)?;
-    let local = LocalSegment {
-        base: region.runtime_base(),
-        len: region.pages() as usize * PAGE,
-        fd: region.fd().as_raw_fd(),
-    };
-    // SAFETY: the region's runtime view stays mapped as long as the runtime, which is never freed; frames are only reached by raw pointers.
-    let segment = unsafe { endpoint.register(&mut member, local) }.map_err(join)?;
-    let (rank, size) = (endpoint.rank(), endpoint.size());
-    let node = Node::new(node_config(&config, rank, size, endpoint.caps()));
-    let twins =
-        Twins::new(config.pages).map_err(|e| Error::Join(format!("no address space for twins: {e}")))?;
-    let house = House { region, engine, endpoint, segment, transfer: config.transfer };
-    let (threads, page) = (member.threads(), member.page().clone());
-    let runtime = Box::leak(Box::new(Runtime {
-        house,
-        core: Mutex::new(Core::new(node, twins)),
-        faults: AtomicU64::new(0),
-        member: Mutex::new(member),
-        page,
-        handler: Mutex::new(None),
-        rank,
-        size,
-        threads,
-        finalized: AtomicBool::new(false),
-        tell_stats: config.stats,
-        broken: Mutex::new(None),
-        clock: Mutex::new(BarrierTime::default()),
-    }));
-    RUNTIME.store(runtime, Ordering::Release);
-    let handler = fault::install(&runtime.house.region, kind, serve::fault)?;
-    *lock(&runtime.handler) = Some(handler);
-    Ok(runtime)
-}
-
-fn join(e: scash_comm::Error) -> Error {
-    Error::Join(e.to_string())
-}
-
-fn node_config(config: &Config, rank: u32, size: u32, caps: Caps) -> scash_proto::Config {
-    let direct = caps.contains(Caps::DIRECT);
-    scash_proto::Config {
-        rank: Rank(rank),
-        size,
-        pages: config.pages,
-        puts_at_once: direct,
-        transfer: config.transfer,
-        // Where a fetch is a round trip, a few more pages cost little beside it.
-        fetch_first: if direct { 1 } else { 8.min(config.fetch_most) },
-        fetch_most: config.fetch_most,
-        predict: config.predict,
-        // A run is a mapping of its own while it is watched, so short ones are not worth it.
-        watch_from: if config.watch { 64 } else { 0 },
-    }
-}
-
-fn endpoint(member: &mut Member, config: &Config) -> Result<Box<dyn Endpoint>> {
-    let page = member.page().clone();
-    let size = member.size();
-    let alive = Arc::new(move |rank: u32| !died(&page, rank));
-    match member.provider() {
-        "shm" | "" => {
-            let options = ShmOptions { alive: Some(alive), ..ShmOptions::default() };
-            Ok(Box::new(ShmEndpoint::new(member, &options).map_err(join)?))
-        }
-        "tcp" => {
-            let options = TcpOptions {
-                bind: config.interface.clone(),
-                port: config.port,
-                ranks_here: size,
-                ..TcpOptions::default()
-            };
-            Ok(Box::new(TcpEndpoint::new(member, &options).map_err(join)?))
-        }
-        other => {
-            let all = PROVIDERS.join(" and ");
-            Err(Error::Setting(format!("SCASH_PROVIDER={other}: there is no such provider; there are {all}")))
-        }
-    }
-}
-
 /// Whether a rank ended without having finished in order.
 fn died(page: &JobPage, rank: u32) -> bool {
     !matches!(page.state(rank), RankState::Running | RankState::Finalized)
-}
-
-/// Which part of the memory barrier an order belongs to; `None` for those that belong to wherever they come up.
-fn part_of(order: &Output) -> Option<Part> {
-    match order {
-        Output::Diff { .. } | Output::DiffZero { .. } => Some(Part::Diff),
-        Output::Push(_) | Output::PushWhole { .. } | Output::Hand { .. } => Some(Part::Update),
-        Output::Protect(..) | Output::Unmap(_) | Output::Discard(_) => Some(Part::Update),
-        _ => None,
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Sync,
-    Diff,
-    Update,
-}
-
-/// A stop watch over the barrier's parts that looks at the clock only when the part changes.
-struct Laps {
-    part: Part,
-    since: Instant,
-    time: BarrierTime,
-}
-
-impl Laps {
-    fn start() -> Laps {
-        Laps { part: Part::Diff, since: Instant::now(), time: BarrierTime::default() }
-    }
-
-    fn enter(&mut self, part: Part) {
-        if part != self.part {
-            self.stop();
-            self.part = part;
-        }
-    }
-
-    fn stop(&mut self) {
-        let now = Instant::now();
-        let lap = now - self.since;
-        self.since = now;
-        match self.part {
-            Part::Sync => self.time.sync += lap,
-            Part::Diff => self.time.diff += lap,
-            Part::Update => self.time.update += lap,
-        }
-    }
 }
 
 impl Runtime {
@@ -442,10 +289,10 @@ impl Runtime {
             return Err(e.clone());
         }
         let result = run();
-        if let Err(e @ (Error::Broken(_) | Error::Mismatch(_))) = &result {
+        if let Err(e @ (Error::Lost(_) | Error::Broken(_) | Error::Mismatch(_))) = &result {
             *lock(&self.broken) = Some(e.clone());
         }
-        if matches!(result, Err(Error::Broken(_))) {
+        if matches!(result, Err(Error::Lost(_) | Error::Broken(_))) {
             self.let_the_dead_be_noticed();
         }
         result
@@ -457,67 +304,6 @@ impl Runtime {
         let started = Instant::now();
         while (0..self.size).all(|rank| !died(&self.page, rank)) && started.elapsed() < NOTICE {
             std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    fn collective(&self, call: Collective) -> Result<Outcome> {
-        self.guarded(|| {
-            let mut laps = Laps::start();
-            let result = self.meet(call, &mut laps);
-            laps.stop();
-            let mut clock = lock(&self.clock);
-            clock.sync += laps.time.sync;
-            clock.diff += laps.time.diff;
-            clock.update += laps.time.update;
-            drop(clock);
-            match result? {
-                Outcome::Mismatch(span) => Err(mismatch(span)),
-                outcome => Ok(outcome),
-            }
-        })
-    }
-
-    /// Carries out orders and takes what arrives until the collective call is over.
-    fn meet(&self, call: Collective, laps: &mut Laps) -> Result<Outcome> {
-        let mut core = lock(&self.core);
-        core.node.handle(Input::Arrive(call))?;
-        let mut turn = 0;
-        // Ranks whose connections ended while the job ends: those that have met all others may have left already.
-        let mut left = Vec::new();
-        loop {
-            while let Some(order) = core.node.poll_output() {
-                if let Some(part) = part_of(&order) {
-                    laps.enter(part);
-                }
-                if let Step::Done(outcome) = core.execute(&self.house, order)? {
-                    // Tokens of the last round may still wait to leave.
-                    self.house.endpoint.flush()?;
-                    return Ok(outcome);
-                }
-            }
-            if turn == 0 {
-                self.house.endpoint.flush()?;
-                laps.enter(if core.node.in_second_meeting() { Part::Update } else { Part::Sync });
-            }
-            let mut taken = Ok(());
-            let events = self.house.endpoint.poll(&mut |event| match event {
-                Event::Down { rank } if call == Collective::Finalize => left.push(rank),
-                event if taken.is_ok() => taken = core.take(&self.house, event),
-                _ => {}
-            })?;
-            taken?;
-            if let Some(&rank) = left.iter().find(|&&rank| died(&self.page, rank)) {
-                core.take(&self.house, Event::Down { rank })?;
-            }
-            if events > 0 {
-                turn = 0;
-            } else {
-                // Another thread that faults is let in while this one waits.
-                drop(core);
-                self.house.endpoint.idle(turn, NAP);
-                turn = turn.saturating_add(1);
-                core = lock(&self.core);
-            }
         }
     }
 }

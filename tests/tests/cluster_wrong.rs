@@ -72,6 +72,13 @@ fn ranks_that_allocate_different_sizes_are_all_told_who_asked_for_what() {
 }
 
 #[test]
+fn ranks_that_disagree_are_told_so_even_if_others_have_left_over_it() {
+    for _ in 0..5 {
+        all_are_told("sizes, then leave", &["dsm_alloc of 4096 bytes", "dsm_alloc of 8192 bytes"]);
+    }
+}
+
+#[test]
 fn ranks_that_free_different_memory_are_all_told() {
     all_are_told("frees", &["dsm_free of the allocation at page 0", "dsm_free of the allocation at page 1"]);
 }

@@ -2,6 +2,7 @@
 //!
 //! `NOTES` is a directory in which ranks leave notes for each other, where one must not go on before others have come somewhere.
 
+use scash::runtime::Runtime;
 use scash::{Dsm, Result, SharedSlice};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,11 @@ struct Rank {
 }
 
 impl Rank {
+    fn untyped(&self) -> &'static Runtime {
+        // SAFETY: this program has no references into shared memory.
+        unsafe { self.dsm.runtime() }
+    }
+
     fn is(&self, rank: usize) -> bool {
         self.dsm.rank() == rank
     }
@@ -34,13 +40,17 @@ impl Rank {
 
     /// Says why a call failed, and waits until all ranks have been told: the end of one that was told earlier would be news too.
     fn tell(self, told: Result<()>) -> ExitCode {
+        self.say(told);
+        self.note("told");
+        (0..self.dsm.size()).for_each(|rank| self.wait_for("told", rank));
+        ExitCode::FAILURE
+    }
+
+    fn say(&self, told: Result<()>) {
         let told = told.err().map_or("nothing".to_owned(), |error| error.to_string());
         // In one piece, so that ranks do not talk over each other.
         let line = format!("rank {} was told: {told}\n", self.dsm.rank());
         std::io::stdout().write_all(line.as_bytes()).expect("a reader");
-        self.note("told");
-        (0..self.dsm.size()).for_each(|rank| self.wait_for("told", rank));
-        ExitCode::FAILURE
     }
 }
 
@@ -87,11 +97,20 @@ fn disagree(mut rank: Rank, deed: &str) -> Result<ExitCode> {
     let told = match (deed, last) {
         ("sizes", _) => rank.dsm.alloc::<u8>(if last { 2 * PAGE } else { PAGE }).map(drop),
         ("frees", _) => rank.dsm.free(if last { page } else { other }),
-        ("ends", true) => rank.dsm.runtime().finalize(),
+        ("ends", true) => rank.untyped().finalize(),
         ("broadcasts", true) => rank.dsm.broadcast(page, 0..PAGE),
         _ => rank.dsm.barrier(),
     };
     Ok(rank.tell(told))
+}
+
+/// Ranks that allocate different sizes, and end as soon as each has been told.
+fn disagree_and_leave(mut rank: Rank) -> Result<ExitCode> {
+    ignore_sigterm();
+    let last = rank.is(rank.dsm.size() - 1);
+    let told = rank.dsm.alloc::<u8>(if last { 2 * PAGE } else { PAGE }).map(drop);
+    rank.say(told);
+    Ok(ExitCode::FAILURE)
 }
 
 /// A rank dies in the middle of barriers.
@@ -167,6 +186,7 @@ fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
     let mut rank = Rank { dsm: Dsm::init()?, notes };
     match deed {
         "sizes" | "frees" | "ends" | "broadcasts" => return disagree(rank, deed),
+        "sizes, then leave" => return disagree_and_leave(rank),
         "die in barriers" => return die_in_barriers(rank),
         "die while fetched from" => return die_while_fetched_from(rank),
         "freed" | "beyond" | "null" => return touch_wrongly(rank, deed),
@@ -174,11 +194,11 @@ fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
         "leave" => return Ok(ExitCode::SUCCESS),
         "wild free" => {
             let mut here = 0;
-            rank.dsm.runtime().free(&raw mut here)?;
+            rank.untyped().free(&raw mut here)?;
         }
         "inner free" => {
             let pages = rank.dsm.alloc::<u8>(2 * PAGE)?;
-            rank.dsm.runtime().free(pages.as_ptr().wrapping_add(PAGE))?;
+            rank.untyped().free(pages.as_ptr().wrapping_add(PAGE))?;
         }
         "double free" => {
             let page = rank.dsm.alloc::<u8>(PAGE)?;

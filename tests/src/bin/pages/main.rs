@@ -11,7 +11,7 @@
 mod plan;
 
 use plan::{Call, Deed, End, Piece, Use};
-use scash::Dsm;
+use scash::runtime::{self, Runtime};
 use scash_tests::sim::rng::Rng;
 use std::error::Error;
 use std::process::ExitCode;
@@ -29,8 +29,8 @@ struct Area {
 unsafe impl Sync for Area {}
 
 impl Area {
-    fn alloc(dsm: &mut Dsm, used: Use) -> Result<Area> {
-        let start = dsm.runtime().alloc(used.bytes, used.options)?;
+    fn alloc(dsm: &Runtime, used: Use) -> Result<Area> {
+        let start = dsm.alloc(used.bytes, used.options)?;
         Ok(Area { start, oracle: vec![0; used.bytes], used })
     }
 
@@ -128,7 +128,7 @@ impl Work<'_> {
 
 /// A rank in its way through the program.
 struct Program {
-    dsm: Dsm,
+    dsm: &'static Runtime,
     rank: u32,
     ranks: u32,
     seed: u64,
@@ -138,18 +138,23 @@ struct Program {
 
 impl Program {
     fn start(seed: u64) -> Result<Program> {
-        let mut dsm = Dsm::init()?;
-        let (rank, ranks) = (dsm.runtime().rank(), dsm.runtime().size());
+        let dsm = runtime::init()?;
+        let (rank, ranks) = (dsm.rank(), dsm.size());
         let mut rng = Rng::new(seed);
         let first = [Use::draw(&mut rng, ranks), Use::draw(&mut rng, ranks)];
-        let areas = first.into_iter().map(|used| Area::alloc(&mut dsm, used)).collect::<Result<_>>()?;
+        let areas = first.into_iter().map(|used| Area::alloc(dsm, used)).collect::<Result<_>>()?;
         Ok(Program { dsm, rank, ranks, seed, areas, checked: 0 })
     }
 
     /// One interval, up to and including the collective call that ends it.
     fn interval(&mut self, number: u32) -> Result<()> {
         let pieces: Vec<_> = self.areas.iter().map(|area| area.used.pieces(number, self.ranks)).collect();
-        let work = Work { areas: &self.areas, pieces: &pieces, rank: self.rank, threads: self.dsm.threads() };
+        let work = Work {
+            areas: &self.areas,
+            pieces: &pieces,
+            rank: self.rank,
+            threads: self.dsm.threads() as usize,
+        };
         self.checked += work.run()?;
         let mut rng = Rng::part(self.seed, u64::from(number));
         let uses: Vec<&Use> = self.areas.iter().map(|area| &area.used).collect();
@@ -157,7 +162,7 @@ impl Program {
         let end = plan::end(&mut rng, &uses, self.ranks);
         for (area, rank, call) in calls {
             if rank.is_none_or(|rank| rank == self.rank) {
-                self.areas[area].call(&self.dsm, &call)?;
+                self.areas[area].call(self.dsm, &call)?;
                 self.checked += work.look_again(area)?;
             }
         }
@@ -175,14 +180,14 @@ impl Program {
             End::Barrier => self.dsm.barrier()?,
             End::Broadcast(area, some) => {
                 let area = &self.areas[area];
-                self.dsm.runtime().broadcast(area.at(some.start), some.len())?;
+                self.dsm.broadcast(area.at(some.start), some.len())?;
                 area.check(some.start, &area.oracle[some.clone()])?;
                 self.checked += some.len();
                 // Lest a faster rank writes the next interval's values meanwhile.
                 self.dsm.barrier()?;
             }
-            End::Alloc(used) => self.areas.push(Area::alloc(&mut self.dsm, used)?),
-            End::Free(area) => self.dsm.runtime().free(self.areas.swap_remove(area).start)?,
+            End::Alloc(used) => self.areas.push(Area::alloc(self.dsm, used)?),
+            End::Free(area) => self.dsm.free(self.areas.swap_remove(area).start)?,
         }
         Ok(())
     }
@@ -199,13 +204,12 @@ impl Program {
 }
 
 impl Area {
-    fn call(&self, dsm: &Dsm, call: &Call) -> Result<()> {
-        let runtime = dsm.runtime();
+    fn call(&self, dsm: &Runtime, call: &Call) -> Result<()> {
         match call {
-            Call::SetHome(some, rank) => runtime.set_home(self.at(some.start), some.len(), *rank)?,
-            Call::SetProtocol(protocol) => runtime.set_protocol(self.start, *protocol)?,
-            Call::WriteBack(some) => runtime.write_back(self.at(some.start), some.len())?,
-            Call::ReadHome(some) => runtime.read_home(self.at(some.start), some.len())?,
+            Call::SetHome(some, rank) => dsm.set_home(self.at(some.start), some.len(), *rank)?,
+            Call::SetProtocol(protocol) => dsm.set_protocol(self.start, *protocol)?,
+            Call::WriteBack(some) => dsm.write_back(self.at(some.start), some.len())?,
+            Call::ReadHome(some) => dsm.read_home(self.at(some.start), some.len())?,
         }
         Ok(())
     }

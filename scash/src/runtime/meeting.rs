@@ -1,0 +1,193 @@
+//! Collective calls: the protocol's meetings, seen from the thread that waits in one.
+
+use super::{Runtime, died, lock};
+use crate::core::{Core, Step};
+use crate::error::{Error, Result, mismatch};
+use crate::stats::BarrierTime;
+use scash_comm::Event;
+use scash_comm::boot::RankState;
+use scash_proto::node::{Collective, Input, Outcome, Output};
+use std::time::{Duration, Instant};
+
+/// Longest sleep of a thread that waits in a meeting, so that it notices what no message tells.
+const NAP: Duration = Duration::from_millis(10);
+/// How long a meeting goes on in which a rank was found to be gone.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Which part of the memory barrier an order belongs to; `None` for those that belong to wherever they come up.
+fn part_of(order: &Output) -> Option<Part> {
+    match order {
+        Output::Diff { .. } | Output::DiffZero { .. } => Some(Part::Diff),
+        Output::Push(_) | Output::PushWhole { .. } | Output::Hand { .. } => Some(Part::Update),
+        Output::Protect(..) | Output::Unmap(_) | Output::Discard(_) => Some(Part::Update),
+        _ => None,
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Sync,
+    Diff,
+    Update,
+}
+
+/// A stop watch over the barrier's parts that looks at the clock only when the part changes.
+struct Laps {
+    part: Part,
+    since: Instant,
+    time: BarrierTime,
+}
+
+impl Laps {
+    fn start() -> Laps {
+        Laps { part: Part::Diff, since: Instant::now(), time: BarrierTime::default() }
+    }
+
+    fn enter(&mut self, part: Part) {
+        if part != self.part {
+            self.stop();
+            self.part = part;
+        }
+    }
+
+    fn stop(&mut self) {
+        let now = Instant::now();
+        let lap = now - self.since;
+        self.since = now;
+        match self.part {
+            Part::Sync => self.time.sync += lap,
+            Part::Diff => self.time.diff += lap,
+            Part::Update => self.time.update += lap,
+        }
+    }
+}
+
+impl Runtime {
+    /// Makes a collective call, together with all other ranks.
+    pub(super) fn collective(&self, call: Collective) -> Result<Outcome> {
+        self.guarded(|| {
+            let mut meeting =
+                Meeting { runtime: self, call, laps: Laps::start(), left: Vec::new(), lost: None };
+            let result = meeting.hold();
+            meeting.laps.stop();
+            let time = &meeting.laps.time;
+            let mut clock = lock(&self.clock);
+            clock.sync += time.sync;
+            clock.diff += time.diff;
+            clock.update += time.update;
+            drop(clock);
+            match result? {
+                Outcome::Mismatch(span) => Err(mismatch(span)),
+                outcome => Ok(outcome),
+            }
+        })
+    }
+}
+
+/// One collective call of this rank.
+///
+/// A rank that finds out that the ranks came for different things says so to those that wait for it, and may then end. Its end can be
+/// noticed before its last words have come round by way of others. So when a rank is gone, the meeting goes on for [`LAST_WORDS`]: what it comes to
+/// in that time may be the better explanation.
+struct Meeting<'a> {
+    runtime: &'a Runtime,
+    call: Collective,
+    laps: Laps,
+    /// Ranks whose connections ended while the job ends: those that have met all others may have left already.
+    left: Vec<u32>,
+    /// That the first rank is gone, and when it was noticed.
+    lost: Option<(Error, Instant)>,
+}
+
+impl Meeting<'_> {
+    /// Carries out orders and takes what arrives until the call is over.
+    fn hold(&mut self) -> Result<Outcome> {
+        let mut core = lock(&self.runtime.core);
+        core.node.handle(Input::Arrive(self.call))?;
+        let mut turn = 0;
+        loop {
+            if let Some(outcome) = self.carry_out(&mut core, turn == 0)? {
+                return self.close(outcome);
+            }
+            if self.take(&mut core)? > 0 {
+                turn = 0;
+                continue;
+            }
+            if self.lost.as_ref().is_some_and(|(_, since)| self.killed() || since.elapsed() > LAST_WORDS) {
+                return self.close(Outcome::Done);
+            }
+            // Another thread that faults is let in while this one waits.
+            drop(core);
+            self.runtime.house.endpoint.idle(turn, NAP);
+            turn = turn.saturating_add(1);
+            core = lock(&self.runtime.core);
+        }
+    }
+
+    /// Whether a rank was killed: that explains itself.
+    fn killed(&self) -> bool {
+        let page = &self.runtime.page;
+        (0..self.runtime.size).any(|rank| matches!(page.state(rank), RankState::Killed(_)))
+    }
+
+    /// Carries out what the protocol orders now. `news`: since the last time, something has arrived.
+    fn carry_out(&mut self, core: &mut Core, news: bool) -> Result<Option<Outcome>> {
+        let house = &self.runtime.house;
+        while let Some(order) = core.node.poll_output() {
+            if let Some(part) = part_of(&order) {
+                self.laps.enter(part);
+            }
+            let step = core.execute(house, order);
+            if let Some(Step::Done(outcome)) = self.or_lost(step)? {
+                // Tokens of the last round may still wait to leave.
+                self.or_lost(house.endpoint.flush().map_err(Error::from))?;
+                return Ok(Some(outcome));
+            }
+        }
+        if news {
+            self.or_lost(house.endpoint.flush().map_err(Error::from))?;
+            self.laps.enter(if core.node.in_second_meeting() { Part::Update } else { Part::Sync });
+        }
+        Ok(None)
+    }
+
+    /// Takes what has arrived, and returns how much it was.
+    fn take(&mut self, core: &mut Core) -> Result<usize> {
+        let (runtime, call) = (self.runtime, self.call);
+        let mut taken = Ok(());
+        let events = runtime.house.endpoint.poll(&mut |event| match event {
+            Event::Down { rank } if call == Collective::Finalize => self.left.push(rank),
+            event if taken.is_ok() => {
+                let told = core.take(&runtime.house, event);
+                taken = self.or_lost(told).map(drop);
+            }
+            _ => {}
+        })?;
+        taken?;
+        if let Some(&rank) = self.left.iter().find(|&&rank| died(&self.runtime.page, rank)) {
+            let told = core.take(&self.runtime.house, Event::Down { rank });
+            self.or_lost(told)?;
+        }
+        Ok(events)
+    }
+
+    /// Notes that a rank is gone, if that is why something failed. Other failures remain.
+    fn or_lost<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(e @ Error::Lost(_)) => {
+                self.lost.get_or_insert_with(|| (e, Instant::now()));
+                Ok(None)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// What the call came to, if it may end so.
+    fn close(&mut self, outcome: Outcome) -> Result<Outcome> {
+        match (self.lost.take(), outcome) {
+            (Some((lost, _)), Outcome::Done | Outcome::Allocated(_) | Outcome::OutOfSpace(_)) => Err(lost),
+            (_, outcome) => Ok(outcome),
+        }
+    }
+}

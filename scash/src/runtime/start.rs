@@ -1,0 +1,123 @@
+//! Joining a job: from the launcher's greeting to the fault handler in place.
+
+use super::{RUNTIME, Runtime, died, lock};
+use crate::config::{Config, REGION_BASE};
+use crate::core::{Core, House};
+use crate::error::{Error, Result};
+use crate::fault::{self, PAGE, Region};
+use crate::serve;
+use crate::stats::BarrierTime;
+use crate::twins::Twins;
+use scash_comm::boot::{Identity, Member};
+use scash_comm::shm::{ShmEndpoint, ShmOptions};
+use scash_comm::tcp::{TcpEndpoint, TcpOptions};
+use scash_comm::{Caps, Endpoint, Exchange, LocalSegment};
+use scash_proto::Rank;
+use scash_proto::node::Node;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Number of the agreement between ranks: what is sent, and what lies in shared memory. Raised whenever either changes.
+const ABI: u32 = 1;
+
+/// The providers that `scash run --provider` and `SCASH_PROVIDER` can name.
+pub const PROVIDERS: [&str; 2] = ["shm", "tcp"];
+
+/// Joins the job that this process was started for by `scash run`. Once a process.
+///
+/// # Errors
+/// Not started by the launcher, settings that make no sense, a rank that runs another program, no fault engine, no memory.
+pub fn init() -> Result<&'static Runtime> {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    let config = Config::read(|name| std::env::var(name).ok())?;
+    let mut member = Member::from_env().map_err(join)?;
+    if STARTED.swap(true, Ordering::Relaxed) {
+        return Err(Error::Join("this process has joined a job before; that can be done once".to_owned()));
+    }
+    let identity = Identity::of_this_program(env!("CARGO_PKG_VERSION"), ABI)
+        .map_err(|e| Error::Join(format!("cannot read this program's own file: {e}")))?;
+    member.hello(&identity).map_err(join)?;
+    let kind = fault::choose(config.fault.as_deref()).map_err(|e| Error::Setting(e.to_string()))?;
+    let region = Arc::new(Region::create(REGION_BASE, config.pages)?);
+    let engine = fault::open(kind, region.clone())?;
+    let endpoint = endpoint(&mut member, &config)?;
+    let local = LocalSegment {
+        base: region.runtime_base(),
+        len: region.pages() as usize * PAGE,
+        fd: region.fd().as_raw_fd(),
+    };
+    // SAFETY: the region's runtime view stays mapped as long as the runtime, which is never freed; frames are only reached by raw pointers.
+    let segment = unsafe { endpoint.register(&mut member, local) }.map_err(join)?;
+    let (rank, size) = (endpoint.rank(), endpoint.size());
+    let node = Node::new(node_config(&config, rank, size, endpoint.caps()));
+    let twins =
+        Twins::new(config.pages).map_err(|e| Error::Join(format!("no address space for twins: {e}")))?;
+    let house = House { region, engine, endpoint, segment, transfer: config.transfer };
+    let (threads, page) = (member.threads(), member.page().clone());
+    let runtime = Box::leak(Box::new(Runtime {
+        house,
+        core: Mutex::new(Core::new(node, twins)),
+        faults: AtomicU64::new(0),
+        member: Mutex::new(member),
+        page,
+        handler: Mutex::new(None),
+        rank,
+        size,
+        threads,
+        finalized: AtomicBool::new(false),
+        tell_stats: config.stats,
+        broken: Mutex::new(None),
+        clock: Mutex::new(BarrierTime::default()),
+    }));
+    RUNTIME.store(runtime, Ordering::Release);
+    let handler = fault::install(&runtime.house.region, kind, serve::fault)?;
+    *lock(&runtime.handler) = Some(handler);
+    Ok(runtime)
+}
+
+pub(super) fn join(e: scash_comm::Error) -> Error {
+    Error::Join(e.to_string())
+}
+
+fn node_config(config: &Config, rank: u32, size: u32, caps: Caps) -> scash_proto::Config {
+    let direct = caps.contains(Caps::DIRECT);
+    scash_proto::Config {
+        rank: Rank(rank),
+        size,
+        pages: config.pages,
+        puts_at_once: direct,
+        transfer: config.transfer,
+        // Where a fetch is a round trip, a few more pages cost little beside it.
+        fetch_first: if direct { 1 } else { 8.min(config.fetch_most) },
+        fetch_most: config.fetch_most,
+        predict: config.predict,
+        // A run is a mapping of its own while it is watched, so short ones are not worth it.
+        watch_from: if config.watch { 64 } else { 0 },
+    }
+}
+
+fn endpoint(member: &mut Member, config: &Config) -> Result<Box<dyn Endpoint>> {
+    let page = member.page().clone();
+    let size = member.size();
+    let alive = Arc::new(move |rank: u32| !died(&page, rank));
+    match member.provider() {
+        "shm" | "" => {
+            let options = ShmOptions { alive: Some(alive), ..ShmOptions::default() };
+            Ok(Box::new(ShmEndpoint::new(member, &options).map_err(join)?))
+        }
+        "tcp" => {
+            let options = TcpOptions {
+                bind: config.interface.clone(),
+                port: config.port,
+                ranks_here: size,
+                ..TcpOptions::default()
+            };
+            Ok(Box::new(TcpEndpoint::new(member, &options).map_err(join)?))
+        }
+        other => {
+            let all = PROVIDERS.join(" and ");
+            Err(Error::Setting(format!("SCASH_PROVIDER={other}: there is no such provider; there are {all}")))
+        }
+    }
+}
