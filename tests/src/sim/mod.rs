@@ -14,8 +14,8 @@
 //! 1. Orders are carried out in their order. The orders of a fault are carried out before another thread of the rank faults, but for a `Get`, during which
 //!    everything else goes on.
 //! 2. A get reads the home's frame piece by piece, at any time between its start and its end, while the home goes on.
-//! 3. Bytes of the home that are newer than what a get or `Refresh` has read do not land before it has stored what it read (guarantee 2 of `scash-comm` for
-//!    puts; for updates by message, the driver waits).
+//! 3. Bytes of the home that are newer than what a get or `Refresh` has read do not land before it has stored what it read (guarantee 2 of `scash-comm`). In half of
+//!    the random jobs this promise is broken, for the protocol does not rely on it any more.
 //! 4. A diff or update that arrives is merged in the frame and in the twin, if there is one. A put lands in the frame alone.
 
 mod frame;

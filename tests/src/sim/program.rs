@@ -41,6 +41,9 @@ pub enum Op {
     Write(Span, u8),
     /// Writes the bytes that are there already: a store that must not disturb anybody.
     Rewrite(Span),
+    /// Writes bytes that depend on the number, and some time later those that were there before: whoever looked meanwhile must not
+    /// keep what it saw.
+    Flicker(Span, u8),
     /// `Input::WriteBack`.
     WriteBack(Pages),
     /// `Input::ReadHome`.

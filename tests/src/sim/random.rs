@@ -33,6 +33,7 @@ pub fn setup(seed: u64) -> Setup {
         fetch_most: fetch_first + rng.below(16),
         predict: rng.chance(80),
         watch_from: rng.below(4),
+        exclusion: rng.chance(50),
         burst: rng.pick(&[0, 50, 90]),
         slow: rng.pick(&[0, 10, 40]),
         slowness: rng.pick(&[5, 25, 200]),
@@ -91,6 +92,8 @@ struct Character {
     read: When,
     /// How many, in a hundred, of the writes change nothing.
     silent: u32,
+    /// How many, in a hundred, are undone before the interval's end.
+    flickers: u32,
     /// Interval in which it ends.
     until: u32,
 }
@@ -164,6 +167,7 @@ impl RandomProgram {
             write: whens(rng),
             read: whens(rng),
             silent: rng.pick(&[0, 0, 10, 100]),
+            flickers: rng.pick(&[0, 0, 30]),
             until,
         }
     }
@@ -285,6 +289,8 @@ impl RandomProgram {
         for part in self.rng.cut(span) {
             if self.rng.chance(c.silent) {
                 list.push(Op::Rewrite(part));
+            } else if self.rng.chance(c.flickers) {
+                list.push(Op::Flicker(part, self.rng.bits().to_le_bytes()[0]));
             } else if self.rng.chance(90) {
                 list.push(Op::Write(part, self.rng.bits().to_le_bytes()[0]));
             }
@@ -414,7 +420,7 @@ fn write_no_more(pages: Pages, threads: &mut [Vec<Op>], thread: usize, at: usize
             index += 1;
             let late = t != thread || index > at;
             let hit = |span: &Span| (pages.first..pages.end()).contains(&span.page);
-            !(late && matches!(op, Op::Write(span, _) if hit(span)))
+            !(late && matches!(op, Op::Write(span, _) | Op::Flicker(span, _) if hit(span)))
         });
     }
 }

@@ -172,10 +172,7 @@ impl Node {
             let word = self.table.get(page);
             let home = self.home(page).filter(|&h| h != self.cfg.rank);
             if let (true, Some(from)) = (word.access() != Access::None, home) {
-                if word.has(flag::SUBSCRIBED) {
-                    self.table.update(page, |w| w.set(flag::FRESH));
-                    self.table.touch(page);
-                }
+                self.copied(page);
                 self.out.push_back(Output::Refresh { page, from });
             }
         }

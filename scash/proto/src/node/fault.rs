@@ -3,6 +3,7 @@
 //! Runs inside a signal handler: nothing here allocates (the touched list is threaded through the page table; orders fit the reserved queue).
 
 use super::{Node, Output};
+use crate::copyset::CopyMode;
 use crate::page::{Access, flag};
 use crate::{Pages, Rank};
 
@@ -182,9 +183,7 @@ impl Node {
             self.table.update(page, |w| {
                 w.clear(flag::FETCHING);
                 w.set_access(Access::Read);
-                if w.has(flag::SUBSCRIBED) {
-                    w.set(flag::FRESH);
-                } else {
+                if !w.has(flag::SUBSCRIBED) {
                     w.set(flag::LEASE);
                     if wanted {
                         w.set(flag::WANTED);
@@ -192,6 +191,19 @@ impl Node {
                 }
                 w.set_fetched(interval);
             });
+            self.table.touch(page);
+            self.copied(page);
+        }
+    }
+
+    /// A page was read from its home, which may be writing it: a byte may be seen that the home writes back to what it was. A sharer that gets updates would
+    /// keep it, for the home finds nothing to send; so the page must come again. Where the home tells of every write, changed or not, there is no need.
+    pub(super) fn copied(&mut self, page: u32) {
+        let word = self.table.get(page);
+        // While a new mode is wanted, the old one is in force.
+        let told = self.wanted_mode(page) == CopyMode::Invalidate && !word.has(flag::WANTED);
+        if word.has(flag::SUBSCRIBED) && !told {
+            self.table.update(page, |w| w.set(flag::FRESH));
             self.table.touch(page);
         }
     }

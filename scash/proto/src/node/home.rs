@@ -59,8 +59,9 @@ impl Node {
                 self.messaged.push(page);
             }
             self.count_updates(page, None, by);
-            self.tell_stale(page, None);
         }
+        // Of any write, even if its bytes are again what they were: a sharer may have fetched the page in between (see `copied`).
+        self.tell_stale(page, None);
     }
 
     /// Whether the changes of a page that [`Output::Push`] finds have to go by message: because they did so in the last barrier, in which some

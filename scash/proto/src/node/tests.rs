@@ -327,6 +327,31 @@ fn under_invalidate_the_home_tells_once_and_is_not_tracked_any_more() {
 }
 
 #[test]
+fn a_sharer_that_is_only_told_is_told_of_a_write_that_left_all_bytes_as_they_were() {
+    let mut job = Job::with(3, 4, at(1, Protocol::Update));
+    job.give(2, Input::SetProtocol(0, Protocol::Invalidate));
+    for _ in 0..2 {
+        [0, 2].into_iter().for_each(|r| job.touch(r, 0, Access::Read));
+        job.barrier();
+    }
+    job.touch(1, 0, Access::Write);
+    job.barrier();
+    assert_eq!((job.nodes[0].access(0), job.nodes[2].access(0)), (Access::Read, Access::None));
+}
+
+#[test]
+fn a_page_fetched_by_a_sharer_that_gets_updates_comes_again_at_the_barrier() {
+    let mut job = Job::with(2, 4, at(1, Protocol::Update));
+    job.touch(0, 0, Access::Read);
+    job.barrier();
+    job.touch(0, 0, Access::Read);
+    job.barrier();
+    assert!(job.orders(1).contains(&Output::PutPages { pages: one(0), to: Rank(0) }));
+    job.barrier();
+    assert_eq!(job.nodes[0].counters().second_meetings, 1);
+}
+
+#[test]
 fn what_a_sharer_wrote_goes_to_the_other_sharers_but_not_back() {
     let mut job = Job::with(3, 4, at(1, Protocol::Update));
     for rank in [0, 2] {

@@ -42,7 +42,7 @@ pub struct Setup {
     pub predict: bool,
     /// See [`Config::watch_from`].
     pub watch_from: u32,
-    /// Whether a put waits for a get of the same page by the rank it goes to. Only to show that it must.
+    /// Whether a put waits for a get of the same page by the rank it goes to, as it does with the providers of `scash-comm`. The protocol can do without.
     pub exclusion: bool,
     /// How often, in a hundred, what took a step takes the next one too.
     pub burst: u32,

@@ -12,6 +12,8 @@ pub(super) struct Thread {
     ops: Vec<Op>,
     /// Index of the operation it is at.
     at: usize,
+    /// What a flicker will put back.
+    before: Option<Vec<u8>>,
     /// Orders of its fault or call that are not carried out yet.
     orders: VecDeque<Output>,
     state: State,
@@ -43,7 +45,7 @@ struct Copy {
 
 impl Thread {
     pub(super) fn new(ops: Vec<Op>) -> Self {
-        Thread { ops, at: 0, orders: VecDeque::new(), state: State::Ready }
+        Thread { ops, at: 0, before: None, orders: VecDeque::new(), state: State::Ready }
     }
 
     pub(super) fn describe(&self) -> String {
@@ -114,7 +116,7 @@ impl<P: Program> World<P> {
     fn operate(&mut self, rank: usize, t: usize, op: Op) -> Result<()> {
         let (want, span) = match op {
             Op::Read(span) => (Access::Read, span),
-            Op::Write(span, _) | Op::Rewrite(span) => (Access::Write, span),
+            Op::Write(span, _) | Op::Rewrite(span) | Op::Flicker(span, _) => (Access::Write, span),
             Op::WriteBack(pages) => return self.call(rank, t, Input::WriteBack(pages)),
             Op::ReadHome(pages) => return self.call(rank, t, Input::ReadHome(pages)),
             Op::SetHome(pages, home) => return self.call(rank, t, Input::SetHome(pages, home)),
@@ -122,6 +124,10 @@ impl<P: Program> World<P> {
         };
         if self.ranks[rank].frames.rights(span.page) < want {
             return self.fault(rank, t, span.page, want);
+        }
+        if let Op::Flicker(span, salt) = op {
+            self.flicker(rank, t, span, salt);
+            return Ok(());
         }
         self.ranks[rank].threads[t].at += 1;
         match op {
@@ -255,6 +261,21 @@ impl<P: Program> World<P> {
             frame[i] = value;
             self.oracle[base + i] = value;
         }
+    }
+
+    /// The first step writes; the second one puts back what was there, and goes on.
+    fn flicker(&mut self, rank: usize, t: usize, span: Span, salt: u8) {
+        let me = &mut self.ranks[rank];
+        let Some(before) = me.threads[t].before.take() else {
+            me.threads[t].before = Some(me.frames.bytes(span.page)[span.range()].to_vec());
+            return self.write(rank, span, salt);
+        };
+        me.threads[t].at += 1;
+        me.frames.note_write(span.page);
+        me.frames.bytes_mut(span.page)[span.range()].copy_from_slice(&before);
+        let base = span.page as usize * PAGE_SIZE + span.first;
+        self.oracle[base..base + span.len].copy_from_slice(&before);
+        self.trace(|| format!("rank {rank} puts back what was at {span:?}"));
     }
 
     /// Stores the values that are there. They must be the right ones, or a later diff would undo the work of others.
