@@ -258,6 +258,60 @@ fn a_second_meeting_follows_only_where_somebody_wrote_away_from_home() {
 }
 
 #[test]
+fn one_meeting_is_enough_where_others_only_read_what_its_home_writes() {
+    let (ranks, pages) = (4, 8);
+    for protocol in [Protocol::Invalidate, Protocol::Update, Protocol::Adaptive] {
+        for setup in both_kinds(ranks, pages) {
+            let mut script = Script::new(ranks, pages);
+            let area = script.alloc(pages, options(Placement::Rank(0), protocol));
+            let page = |p: u32| area.first + p;
+            for i in 0..24u8 {
+                // Now and then one half is left alone, or not read.
+                let written = if i % 3 == 2 { 4..pages } else { 0..pages };
+                let read = if i % 5 == 4 { 0..4 } else { 0..pages };
+                script.interval(|interval| {
+                    written.for_each(|p| interval.push(0, Op::Write(Span::page(page(p)), i)));
+                });
+                script.interval(|interval| {
+                    for rank in 1..ranks {
+                        read.clone().for_each(|p| interval.push(rank, Op::Read(Span::page(page(p)))));
+                    }
+                });
+            }
+            let report = run(setup, script);
+            // Copies that get updates are brought once more after the interval in which their sharers fetch them, in a second meeting.
+            let begins = if protocol == Protocol::Invalidate { 0 } else { u64::from(ranks) };
+            let (seconds, after) =
+                (report.counters().second_meetings, gained(&report, 9..49, |c| c.second_meetings));
+            assert_eq!((seconds, after), (begins, 0), "{protocol:?}");
+        }
+    }
+}
+
+#[test]
+fn pages_written_one_after_the_other_away_from_home_take_few_faults_and_only_what_changed_goes_home() {
+    let pages = 64;
+    for setup in both_kinds(2, pages) {
+        let mut script = Script::new(2, pages);
+        let area = script.alloc(pages, options(Placement::Rank(1), Protocol::Update));
+        // A run that ends in the middle of pages that could be written, too.
+        for i in 0..8u8 {
+            script.interval(|interval| {
+                (0..pages).for_each(|p| interval.push(0, Op::Read(Span::page(area.first + p))));
+                (0..32).for_each(|p| interval.push(0, Op::Write(Span::page(area.first + p), i)));
+            });
+        }
+        let report = run(setup, script);
+        for i in 2..9 {
+            let g = report.gained(i);
+            assert_eq!(g.diffs, 32, "interval {i}");
+            assert_eq!(g.write_faults + g.predicted, 32, "interval {i}");
+            assert!(g.write_faults <= 6 && g.twins <= 32 + 32, "interval {i}: {g:?}");
+        }
+    }
+}
+
+#[test]
 fn a_page_with_more_than_64_sharers_reaches_them_all() {
     let ranks = 100;
     for setup in both_kinds(ranks, 1) {

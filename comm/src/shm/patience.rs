@@ -1,7 +1,10 @@
 //! How long a waiting thread spins, yields and sleeps.
 //!
 //! Measured on virtual machines: a look at a ring costs nanoseconds, a cache line from another core 0.13 µs, waking a
-//! sleeper on another core 18–41 µs. So a thread that has a core of its own spins for a good while before it sleeps.
+//! sleeper on another core 18–60 µs. So a thread that has a core of its own spins, and goes on for some milliseconds:
+//! ranks whose work is not quite balanced wait that long in every barrier, and each sleep would cost a waking. After the
+//! first moments it offers its core now and then: other programs run, too, and the rank that is waited for may share
+//! the core with this thread after all.
 //! Where busy threads outnumber cores, the one that is waited for may be the one that has no core because of the
 //! spinning: there a thread yields almost at once and soon sleeps.
 
@@ -12,9 +15,13 @@ pub(super) const LONGEST_SLEEP: Duration = Duration::from_millis(10);
 /// The longest sleep while messages wait for room in a peer's ring, of which nothing tells.
 pub(super) const BACKLOG_SLEEP: Duration = Duration::from_micros(100);
 
-/// Vain polls before a thread with a core of its own sleeps: some hundreds of microseconds.
-const SPINS: u32 = 10_000;
-/// The same where cores are scarce.
+/// Vain polls before a thread with a core of its own sleeps: some milliseconds.
+const SPINS: u32 = 100_000;
+/// Vain polls after which it offers its core now and then,
+const POLITE_AFTER: u32 = 1_000;
+/// and how often: an offer that nobody takes costs as much as some ten polls.
+const POLITE_EVERY: u32 = 64;
+/// Vain polls before a thread gives its core away where cores are scarce.
 const SPINS_SCARCE: u32 = 16;
 /// Times that a thread then gives its core away before it sleeps.
 const YIELDS_SCARCE: u32 = 32;
@@ -42,6 +49,7 @@ impl Patience {
     /// What to do after `turn` vain polls in a row.
     pub(super) fn step(self, turn: u32) -> Step {
         match (self.scarce, turn) {
+            (false, POLITE_AFTER..SPINS) if turn.is_multiple_of(POLITE_EVERY) => Step::Yield,
             (false, ..SPINS) | (true, ..SPINS_SCARCE) => Step::Spin,
             (true, turn) if turn < SPINS_SCARCE + YIELDS_SCARCE => Step::Yield,
             _ => Step::Sleep,
@@ -54,11 +62,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn with_a_core_each_threads_spin_and_then_sleep() {
+    fn with_a_core_each_threads_spin_then_offer_it_now_and_then_and_sleep_at_last() {
         let rule = Patience::new(2, 2);
         assert_eq!(
-            [0, SPINS - 1, SPINS, u32::MAX].map(|turn| rule.step(turn)),
-            [Step::Spin, Step::Spin, Step::Sleep, Step::Sleep]
+            [0, 64, 1_024, 1_025, SPINS - 1, SPINS, u32::MAX].map(|turn| rule.step(turn)),
+            [Step::Spin, Step::Spin, Step::Yield, Step::Spin, Step::Spin, Step::Sleep, Step::Sleep]
         );
     }
 

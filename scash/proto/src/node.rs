@@ -378,6 +378,8 @@ pub struct Node {
     untracked: u64,
     watched: Vec<Watched>,
     streams: Streams,
+    /// Runs of pages that are made writable one after the other, with their twins.
+    writes: Streams,
     wheel: Wheel,
     parcels: Parcels,
     /// Home: pages with one of the flags `MESSAGED` and `MESSAGED_BEFORE`.
@@ -392,6 +394,9 @@ pub struct Node {
     counters: Counters,
 }
 
+/// Pages at most that one write fault makes writable.
+const MOST_AHEAD: u32 = 32;
+
 impl Node {
     /// A node at the beginning of a job.
     ///
@@ -403,8 +408,8 @@ impl Node {
         Node {
             table: PageTable::new(cfg.pages),
             heap: Heap::new(cfg.pages),
-            // A fault orders a handful of things at most: no allocation then.
-            out: VecDeque::with_capacity(64),
+            // A fault orders a few things beside the twins of a run at most: no allocation then.
+            out: VecDeque::with_capacity(2 * MOST_AHEAD as usize),
             phase: Phase::Running,
             interval: 0,
             meeting: 0,
@@ -417,6 +422,7 @@ impl Node {
             untracked: 0,
             watched: Vec::new(),
             streams: Streams::new(cfg.fetch_first, cfg.fetch_most),
+            writes: Streams::new(1, cfg.fetch_most.min(MOST_AHEAD)),
             wheel: Wheel::default(),
             parcels: Parcels::default(),
             messaged: Vec::new(),

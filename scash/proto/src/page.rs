@@ -12,8 +12,8 @@
 //! bits 22..40  flags           see `flag`
 //! bits 40..48  fetched         interval (mod 256) of the last fetch, meaningful with FETCHED
 //! bits 48..52  score           home: barriers in which it was found written; reset when prediction is dropped
-//! bits 56..58  two more flags
 //! bits 52..56  backoff         subscriber: how often it was found read, halves the rate of looking
+//! bits 56..59  more flags
 //! ```
 //!
 //! **Invariant:** a page is on the touched list if and only if its `LISTED` flag is set.
@@ -71,6 +71,8 @@ pub(crate) mod flag {
     pub(crate) const MESSAGED_BEFORE: u64 = 1 << 39;
     /// A subscribed page that was fetched in this interval, in which its home may have been writing it.
     pub(crate) const FRESH: u64 = 1 << 57;
+    /// Made writable without having been written, since pages before it were.
+    pub(crate) const AHEAD: u64 = 1 << 58;
     /// Home: writes are noticed without faults.
     pub(crate) const ASYNC: u64 = 1 << 56;
 }

@@ -6,7 +6,8 @@
 //! 2. **First meeting**, by dissemination: in round k rank r sends a token to rank r + 2ᵏ and waits for that of rank r − 2ᵏ. After ⌈log₂ n⌉ rounds everyone
 //!    has come. Tokens carry who came for what, whether anybody wrote away from home, first touches, and, routed towards each rank, the number
 //!    of items that were sent to it; the meeting is over when these have arrived, too.
-//! 3. If nobody wrote away from home (and no first touch was disputed, no home moves): **done**, after one meeting.
+//! 3. If nobody wrote away from home, and nobody fetched a page of which its home pushes changes (and no first touch was disputed, no home moves):
+//!    **done**, after one meeting.
 //! 4. Otherwise homes **pass on** the pages that others wrote, whole: everybody is in the barrier now, so nobody is disturbed. Then a **second meeting**.
 //!    They also bring the pages that subscribers fetched in this very interval once more: the fetch may have seen a byte that its home wrote and then
 //!    wrote back, which no comparison with a twin finds.
@@ -158,6 +159,7 @@ impl Node {
             return;
         }
         let word = self.table.get(page);
+        self.counters.predicted += u64::from(changed && word.has(flag::AHEAD));
         if let Some(home) = self.home(page).filter(|_| changed || word.has(flag::REPORTED)) {
             self.counters.diffs += 1;
             self.now.away = true;
@@ -422,6 +424,7 @@ impl Node {
         }
         word.clear(
             flag::DIRTY
+                | flag::AHEAD
                 | flag::CLAIMED
                 | flag::LEASE
                 | flag::STALE
