@@ -159,7 +159,7 @@ fn providers() -> Vec<Feature> {
     let provider =
         |(name, what): (&'static str, &str)| Feature::new(name, obstacle(name), Some(what.to_owned()));
     let mut providers: Vec<Feature> = PROVIDERS.into_iter().map(provider).collect();
-    let ofi = "not in this build (libfabric: verbs, EFA, Slingshot); use tcp between machines";
+    let ofi = "not in this build (libfabric: verbs, EFA, Slingshot)";
     providers.push(Feature::new("ofi", Some(ofi.into()), None));
     providers
 }

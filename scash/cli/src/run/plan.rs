@@ -9,8 +9,8 @@ use std::time::Duration;
 
 /// Providers that `--provider` accepts, each with what it is.
 pub(crate) const PROVIDERS: [(&str, &str); 2] = [
-    ("shm", "ranks of one machine, through shared memory"),
-    ("tcp", "ranks of any machines, through TCP connections"),
+    ("shm", "through shared memory of this machine"),
+    ("tcp", "through TCP connections; scash run starts all ranks on this machine so far"),
 ];
 
 /// Start a program as the ranks of a job on this machine.
