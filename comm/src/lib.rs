@@ -1,4 +1,4 @@
-//! Endpoints, registered memory, put, get and messages (DESIGN: one `Endpoint` per rank; peers are addressed by rank).
+//! Endpoints, registered memory, put, get and messages. Each rank has one [`Endpoint`]; peers are addressed by rank.
 //!
 //! This crate knows no page and no protocol: it moves bytes between ranks. What stands above asks an
 //! endpoint for its *capabilities* ([`Caps`]), never for the name of its provider.

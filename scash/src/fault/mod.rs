@@ -6,7 +6,7 @@
 //! refused. [`Probe`] tells which the kernel has, [`choose`] takes one, [`open`] builds it over a [`Region`], and
 //! [`install`] gives the faults that it raises to one function.
 //!
-//! Boundary (DESIGN §4): an engine knows frames, views and protections. It knows no home, no rank, no protocol.
+//! **Invariant:** an engine knows frames, views and protections. It knows no home, no rank, no protocol.
 //!
 //! **Invariant:** no engine hands a fault to another thread; the faulting thread serves it (a hand-over costs ten to
 //! twenty times as much).
