@@ -109,8 +109,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// A rank's door to all others.
 ///
 /// All methods take `&self` and may be called by several threads, also from a signal handler that serves a *synchronous* fault of
-/// application code (so: no lock is held while application memory is touched, and the common paths of `put`, `get`, `read_peer`,
-/// `send` do not allocate).
+/// application code. So the common paths of `put`, `get`, `read_peer`, `send` do not allocate, and **no call may be given memory whose access
+/// can raise such a fault**: it is accessed under the endpoint's locks, which the serving of the fault would need again.
 pub trait Endpoint: Send + Sync {
     /// This rank.
     fn rank(&self) -> u32;
@@ -152,7 +152,8 @@ pub trait Endpoint: Send + Sync {
         Ok(false)
     }
 
-    /// Reads pieces of the peer's segment; returns when they are here. Several threads may get at once.
+    /// Reads pieces of the peer's segment, as they are after what this rank has put there and flushed (guarantee 5); returns when they are here. Several
+    /// threads may get at once.
     ///
     /// # Safety
     /// The destination ranges are writable, and nobody else relies on their contents during the call.
@@ -170,7 +171,8 @@ pub trait Endpoint: Send + Sync {
     ) -> Result<bool>;
 
     /// Sends a message made of `parts` one after the other. The bytes are taken before the call returns; they leave with the next
-    /// [`flush`](Self::flush) at the latest. `to` may be this rank.
+    /// [`flush`](Self::flush) at the latest. `to` may be this rank. The parts must not lie where
+    /// an access can fault: in a DSM, not in the application's protected view.
     fn send(&self, to: u32, kind: u16, parts: &[&[u8]]) -> Result<()>;
 
     /// Hands over all that was put and sent so far: one vectored write per peer, where there is a socket.

@@ -12,6 +12,15 @@
 //! 3. **No call waits for the application of a peer**, except [`Endpoint::get`] and [`Endpoint::fence`], which wait for the
 //!    peer's *endpoint* (served by its background thread, or by nobody at all where memory is mapped directly).
 //! 4. **A peer's death is an event**, [`Event::Down`], or an [`Error::Down`] from a call that needs the peer: never a hang, never a panic.
+//! 5. **A rank reads what it wrote.** A get from a peer sees what its own rank has put to that peer and flushed before, whether or not
+//!    the peer's application has made a call since.
+//!
+//! # What it asks in return
+//! **No memory that a call is given may fault into the caller**: neither the `parts` of a [`send`](Endpoint::send), nor the sources of
+//! a put, nor the destinations of a get, nor a registered segment. Calls access it under the endpoint's locks, or have the kernel
+//! access it, which fails where a program would fault. A fault that is served through the same endpoint would wait for its own
+//! thread. A DSM therefore gives addresses of its always accessible mapping of the frames, never of the protected view of the
+//! application.
 
 #![warn(missing_docs)]
 

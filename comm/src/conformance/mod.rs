@@ -72,6 +72,7 @@ macro_rules! conformance_tests {
             segments_are_kept_apart
             a_message_never_overtakes_a_put
             fence_returns_when_earlier_puts_are_in_place
+            a_get_sees_what_its_own_rank_has_put_and_flushed
             a_get_needs_no_help_from_its_targets_application
             a_get_never_undoes_a_newer_put
             several_threads_put_and_get_through_one_endpoint

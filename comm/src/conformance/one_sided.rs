@@ -186,6 +186,27 @@ pub fn fence_returns_when_earlier_puts_are_in_place(factory: impl Factory) {
     });
 }
 
+/// Guarantee 5. Rank 1 makes no call meanwhile. In the second half, the puts before the get are more than a connection holds.
+pub fn a_get_sees_what_its_own_rank_has_put_and_flushed(factory: impl Factory) {
+    const PUTS: u64 = 60;
+    const LEN: usize = 1 << 20;
+    cluster(2, factory, |rank| {
+        let (segment, _memory) = rank.register(LEN);
+        if rank.rank() == 0 {
+            let mut bytes = vec![0; LEN];
+            for number in 1..=PUTS {
+                bytes[LEN - 8..].copy_from_slice(&number.to_le_bytes());
+                put(&*rank.endpoint, 1, segment, 0, &bytes);
+                if number <= PUTS / 2 || number == PUTS {
+                    let seen = get(&*rank.endpoint, 1, segment, LEN as u64 - 8, 8);
+                    assert_eq!(seen, number.to_le_bytes(), "the get overtook put {number}");
+                }
+            }
+        }
+        rank.meet_in_silence();
+    });
+}
+
 /// Rank 1 makes no call at all while rank 0 gets.
 pub fn a_get_needs_no_help_from_its_targets_application(factory: impl Factory) {
     cluster(2, factory, |rank| {

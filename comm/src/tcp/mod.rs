@@ -35,11 +35,10 @@
 //! 4. *Death.* A stream's end, an error, a goodbye or garbage is the peer's `Fate`, kept once. A lost peer's
 //!    connections are shut down, which wakes whoever waits on them. `poll` delivers what had arrived, and
 //!    then [`Event::Down`].
-//!
-//! Beyond these: *a get sees what its rank has put and flushed*, although it goes by another connection. It
-//! carries the position of the last such put in the stream; a server that has not come that far, and does not
-//! by taking what has arrived, says so, and the requester fences and asks again (with the mark of guarantee 2
-//! off while it waits).
+//! 5. *A rank reads what it wrote*, although gets and puts go by different connections. A get carries the
+//!    position of the last flushed put in the stream; a server that has not come that far, and does not by
+//!    taking what has arrived, says so, and the requester fences and asks again (with the mark of guarantee 2
+//!    off while it waits).
 
 mod fate;
 mod handshake;

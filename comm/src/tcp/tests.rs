@@ -254,25 +254,6 @@ fn a_put_that_arrives_before_an_older_reply_lands_after_it() {
     });
 }
 
-/// The puts are more than the sockets take, so the get overtakes the last of them and has to be told.
-#[test]
-fn a_get_sees_what_its_rank_has_put_and_flushed() {
-    cluster(2, |mut rank| {
-        if rank.endpoint.rank() == 0 {
-            for round in 0..30u64 {
-                rank.memory.word(SEGMENT / 2 - 8).store(round, Ordering::Relaxed);
-                rank.put(1, SEGMENT);
-                rank.endpoint.flush().unwrap();
-            }
-            let range = GetRange { offset: SEGMENT as u64 / 2 - 8, len: 8, dst: rank.memory.at(0) };
-            // SAFETY: nobody else uses these bytes.
-            unsafe { rank.endpoint.get(1, rank.segment, &[range]) }.unwrap();
-            assert_eq!(rank.memory.word(0).load(Ordering::Relaxed), 29);
-        }
-        rank.meet();
-    });
-}
-
 #[test]
 fn a_backlog_leaves_while_its_rank_computes() {
     cluster(2, |mut rank| {
