@@ -176,10 +176,13 @@ fn a_rank_killed_in_the_middle_of_barriers_is_named_and_the_others_are_told() {
 }
 
 #[test]
-fn a_rank_that_dies_while_others_fetch_from_it_ends_them() {
+fn a_rank_that_dies_while_others_fetch_from_it_is_named_and_the_others_are_told() {
     for kind in kinds() {
         let ended = wrong(&kind.job(3), "die while fetched from");
         ended.failed(128 + SIGKILL, &["scash: rank 0 (pid ", "was killed by signal 9 (SIGKILL)"]);
+        // In an access, or, if what it fetched was still there, at the next barrier.
+        let told = ended.err.lines().filter(|line| line.contains("rank 0 is gone"));
+        assert_eq!(told.count(), 2, "{ended}");
     }
 }
 

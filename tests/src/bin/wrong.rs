@@ -137,6 +137,7 @@ fn die_in_barriers(mut rank: Rank) -> Result<ExitCode> {
 
 /// Rank 0 dies while the others fetch its pages.
 fn die_while_fetched_from(mut rank: Rank) -> Result<ExitCode> {
+    ignore_sigterm();
     let pages = rank.dsm.alloc::<u8>(MANY * PAGE)?;
     if rank.is(0) {
         (0..MANY).for_each(|page| pages.set(&rank.dsm, page * PAGE, 1));

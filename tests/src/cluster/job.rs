@@ -2,6 +2,7 @@
 
 use super::built::built;
 use super::ended::Ended;
+use scash::fault::{self, Probe};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Read;
@@ -28,17 +29,17 @@ pub struct Kind {
     pub provider: &'static str,
 }
 
-/// Every kind of job that works on this machine. Says which do not, and why.
+/// Every kind of job that the kernel has the parts for. Says what is missing for the others. (An engine that has its parts and does not work
+/// fails the tests: it is ours.)
 pub fn kinds() -> Vec<Kind> {
-    let works = |engine: &&str| match scash::fault::choose(Some(engine)) {
-        Ok(_) => true,
-        Err(why) => {
-            eprintln!("skipped: jobs with {engine}: {why}");
-            false
-        }
-    };
-    let engines = ["uffd", "mprotect"].into_iter().filter(works);
-    engines.flat_map(|engine| scash::runtime::PROVIDERS.map(|provider| Kind { engine, provider })).collect()
+    let parts = Probe::run().uffd_parts;
+    let missing = parts.iter().find(|part| !part.is_there());
+    if let Some(part) = missing {
+        eprintln!("skipped: jobs with uffd: {part}");
+    }
+    let engines = fault::Kind::ALL.into_iter().filter(|&kind| kind != fault::Kind::Uffd || missing.is_none());
+    let providers = scash::runtime::PROVIDERS;
+    engines.flat_map(|kind| providers.map(|provider| Kind { engine: kind.name(), provider })).collect()
 }
 
 impl Kind {

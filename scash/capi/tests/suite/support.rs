@@ -1,5 +1,6 @@
 //! What the tests share: the libraries and the command, built; C programs, compiled; jobs, run.
 
+use scash::fault::{Kind, Probe};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -191,16 +192,17 @@ impl Job {
         Job { ranks, provider: "shm", engine: "" }
     }
 
-    /// Both providers, the fault engines that work here, and 1, 2 and 4 ranks.
+    /// Both providers, the fault engines that the kernel has the parts for, and 1, 2 and 4 ranks.
     pub(crate) fn all() -> Vec<Job> {
+        let parts = Probe::run().uffd_parts;
+        let missing = parts.iter().find(|part| !part.is_there());
+        if let Some(part) = missing {
+            eprintln!("skipped: jobs with uffd: {part}");
+        }
         let mut jobs = Vec::new();
-        for engine in ["uffd", "mprotect"] {
-            if let Err(why) = scash::fault::choose(Some(engine)) {
-                eprintln!("skipped: jobs with {engine}: {why}");
-                continue;
-            }
+        for kind in Kind::ALL.into_iter().filter(|&kind| kind != Kind::Uffd || missing.is_none()) {
             for provider in scash::runtime::PROVIDERS {
-                jobs.extend([1, 2, 4].map(|ranks| Job { ranks, provider, engine }));
+                jobs.extend([1, 2, 4].map(|ranks| Job { ranks, provider, engine: kind.name() }));
             }
         }
         jobs
