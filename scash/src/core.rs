@@ -142,7 +142,13 @@ impl Core {
             Output::Get { from, pages } => return Ok(Step::Get(from, pages)),
             Output::Wait(page) => return Ok(Step::Wait(page)),
             Output::Denied(_) => return Ok(Step::Denied),
-            Output::Done(outcome) => return Ok(Step::Done(outcome)),
+            Output::Done(outcome) => {
+                if let Outcome::Allocated(p) = &outcome {
+                    // Someone may have touched the pages when they were nobody's, and survived it.
+                    engine.admit(span(*p))?;
+                }
+                return Ok(Step::Done(outcome));
+            }
             Output::Diff { page, to, force } => self.diff(house, page, to, force)?,
             Output::DiffZero { page, to } => self.diff(house, page, to, false)?,
             Output::Push(page) => self.push(house, page)?,

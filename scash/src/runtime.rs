@@ -7,7 +7,7 @@ pub use start::{PROVIDERS, init};
 
 use crate::core::{Core, House};
 use crate::error::{Error, Result};
-use crate::fault::{self, PAGE, Verdict};
+use crate::fault::{PAGE, Verdict};
 use crate::serve;
 use crate::stats::{BarrierTime, Stats};
 use scash_comm::boot::{JobPage, Member, RankState};
@@ -30,8 +30,6 @@ pub struct Runtime {
     member: Mutex<Member>,
     /// What the launcher says of each rank.
     page: Arc<JobPage>,
-    /// Keeps the signal handler in place; dropped first at the end.
-    handler: Mutex<Option<fault::Handler>>,
     rank: u32,
     size: u32,
     threads: u32,
@@ -124,7 +122,7 @@ impl Runtime {
         }
     }
 
-    /// Frees what `alloc` returned. Collective. Whoever touches it afterwards dies of a segmentation fault.
+    /// Frees what `alloc` returned. Collective. Whoever touches it afterwards is told so, and dies of a segmentation fault.
     pub fn free(&self, address: *const u8) -> Result<()> {
         let page = self.first_page(address)?;
         self.collective(Collective::Free(page)).map(drop)
@@ -248,7 +246,8 @@ impl Runtime {
         })
     }
 
-    /// Ends this rank's part in the job, together with all others. Shared memory is not to be touched any more.
+    /// Ends this rank's part in the job, together with all others. Whoever touches shared memory afterwards is told so, and dies of a segmentation
+    /// fault.
     pub fn finalize(&self) -> Result<()> {
         if self.finalized.load(Ordering::Relaxed) {
             return Err(Error::Argument("dsm_finalize was called before".to_owned()));
@@ -256,7 +255,8 @@ impl Runtime {
         self.collective(Collective::Finalize)?;
         self.finalized.store(true, Ordering::Relaxed);
         lock(&self.member).finalized().map_err(join)?;
-        *lock(&self.handler) = None;
+        // The fault handler stays: whoever touches shared memory from now on is told so.
+        self.house.engine.unmap(0..self.house.region.pages())?;
         if self.tell_stats {
             // In one piece, so that ranks do not talk over each other.
             let line = format!("scash: rank {}: {}\n", self.rank, self.stats());

@@ -16,6 +16,14 @@ const EXIT_LOST: i32 = 74;
 /// What the signal handler calls.
 pub(crate) fn fault(page: u32, addr: usize, access: fault::Access) -> Verdict {
     let Some(runtime) = current() else { return Verdict::NotOurs };
+    if runtime.is_finalized() {
+        return deny(
+            runtime,
+            page,
+            addr,
+            "which was shared memory until dsm_finalize: copy what is needed later",
+        );
+    }
     runtime.faults.fetch_add(1, Ordering::Relaxed);
     let want = match access {
         fault::Access::Read => Access::Read,
@@ -23,10 +31,12 @@ pub(crate) fn fault(page: u32, addr: usize, access: fault::Access) -> Verdict {
     };
     match serve(runtime, page, want) {
         Ok(Verdict::Served) => Verdict::Served,
-        Ok(Verdict::NotOurs) => {
-            tell_wild(runtime.rank(), addr);
-            Verdict::NotOurs
-        }
+        Ok(Verdict::NotOurs) => deny(
+            runtime,
+            page,
+            addr,
+            "which is in the region of shared memory but not allocated (freed, or past the end?)",
+        ),
         Err(e) => {
             // The access can neither be completed nor fail: the rank ends here.
             eprintln!("scash: rank {}: access to shared memory at {addr:#x}: {e}", runtime.rank());
@@ -34,6 +44,21 @@ pub(crate) fn fault(page: u32, addr: usize, access: fault::Access) -> Verdict {
             // SAFETY: ends the process at once, running no code of the program.
             unsafe { libc::_exit(EXIT_LOST) }
         }
+    }
+}
+
+/// The program touched what it does not have: says so, and sees to it that the access raises SIGSEGV, under every engine.
+fn deny(runtime: &Runtime, page: u32, addr: usize, why: &str) -> Verdict {
+    tell_wild(runtime.rank(), addr, why);
+    let core = lock(&runtime.core);
+    if !runtime.is_finalized() && core.node.allocation(page).is_some() {
+        // At this very moment another thread allocates it: then it is not to be closed.
+        return Verdict::Served;
+    }
+    match runtime.house.engine.refuse(page) {
+        Ok(true) => Verdict::Served,
+        // The signal is a SIGSEGV already, or can only be the engine's own.
+        Ok(false) | Err(_) => Verdict::NotOurs,
     }
 }
 
@@ -77,10 +102,9 @@ pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access) -> Result<Verdic
     Ok(Verdict::Served)
 }
 
-/// Says that the program touched shared memory that it does not have; the system then ends it. Formats by hand: the program may be
-/// in any state.
-fn tell_wild(rank: u32, addr: usize) {
-    let mut text = [0u8; 160];
+/// Says which address the program touched that it may not. Formats by hand: the program may be in any state.
+fn tell_wild(rank: u32, addr: usize, why: &str) {
+    let mut text = [0u8; 192];
     let mut at = 0;
     let mut put = |bytes: &[u8]| {
         text[at..at + bytes.len()].copy_from_slice(bytes);
@@ -91,7 +115,9 @@ fn tell_wild(rank: u32, addr: usize) {
     put(digits(rank as usize, 10, &mut number));
     put(b": access to 0x");
     put(digits(addr, 16, &mut hex));
-    put(b", which is in the region of shared memory but not allocated (freed, or past the end?)\n");
+    put(b", ");
+    put(why.as_bytes());
+    put(b"\n");
     // SAFETY: writes the filled part of a local buffer; write(2) may be called in a signal handler.
     unsafe { libc::write(2, text.as_ptr().cast(), at) };
 }

@@ -144,6 +144,31 @@ fn an_address_of_the_region_that_nobody_allocated_kills() {
 }
 
 #[test]
+fn an_address_that_the_engine_refuses_kills_by_sigsegv() {
+    let body = |kind| {
+        start_with_default(kind, |page, _, _| match world().engine.refuse(page).unwrap() {
+            true => Verdict::Served,
+            false => Verdict::NotOurs,
+        });
+        read(world().app(2, 5));
+    };
+    killed_with_each_engine("an_address_that_the_engine_refuses_kills_by_sigsegv", body, |_| libc::SIGSEGV);
+}
+
+#[test]
+fn a_refused_page_is_served_again_once_it_is_admitted() {
+    with_each_engine("a_refused_page_is_served_again_once_it_is_admitted", |kind| {
+        let (world, _handler) = start(kind, 4, serve);
+        world.engine.refuse(2).unwrap();
+        world.engine.admit(1..4).unwrap();
+        world.engine.map_zero(1..3, Access::Read).unwrap();
+        write(world.app(2, 5), 6);
+        write(world.app(3, 7), 8);
+        assert_eq!((read(world.runtime(2, 5)), read(world.runtime(3, 7))), (6, 8));
+    });
+}
+
+#[test]
 fn a_wild_pointer_inside_the_service_kills() {
     let body = |kind| {
         start_with_default(kind, |_, _, _| {

@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
-use libc::{SIGBUS, SIGKILL, SIGSEGV};
+use libc::{SIGKILL, SIGSEGV};
 use scash_tests::cluster::{Ended, Job, Kind, kinds, run};
 use std::net::TcpListener;
 use std::path::Path;
@@ -195,7 +195,7 @@ fn touched(ended: &Ended) -> &str {
 fn memory_that_was_freed_kills_whoever_touches_it_with_its_address() {
     every_job(|job, _| {
         let ended = wrong(&job, "freed");
-        ended.killed(&[SIGSEGV, SIGBUS]);
+        ended.failed(128 + SIGSEGV, &["was killed by signal 11 (SIGSEGV)"]);
         let address = touched(&ended);
         ended
             .said(&[&format!("scash: rank 0: access to {address}, which is in the region"), "not allocated"]);
@@ -206,8 +206,16 @@ fn memory_that_was_freed_kills_whoever_touches_it_with_its_address() {
 fn memory_past_the_end_kills_whoever_touches_it() {
     every_job(|job, _| {
         let ended = wrong(&job, "beyond");
-        ended.killed(&[SIGSEGV, SIGBUS]);
-        ended.said(&["scash: rank 0: access to 0x", "not allocated"]);
+        ended.failed(128 + SIGSEGV, &["scash: rank 0: access to 0x", "not allocated"]);
+    });
+}
+
+#[test]
+fn shared_memory_kills_whoever_touches_it_after_the_end_with_its_address() {
+    every_job(|job, _| {
+        let ended = wrong(&job, "finalized");
+        let told = format!("scash: rank 0: access to {}, which was shared memory until", touched(&ended));
+        ended.failed(128 + SIGSEGV, &[&told, "was killed by signal 11 (SIGSEGV)"]);
     });
 }
 

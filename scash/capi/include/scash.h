@@ -248,9 +248,10 @@ extern "C" {
 int dsm_init(void);
 
 /**
- * Ends this rank's part in the job, together with all other ranks. Collective. Shared memory
- * cannot be touched any more, and all functions but `dsm_error` and `dsm_version` fail. A rank
- * that exits without this call counts as failed, and the job is ended.
+ * Ends this rank's part in the job, together with all other ranks. Collective. A rank that
+ * touches shared memory afterwards says so on stderr and dies of SIGSEGV, and all functions but
+ * `dsm_error` and `dsm_version` fail. A rank that exits without this call counts as failed, and
+ * the job is ended.
  *
  * Returns 0, or -1 on error.
  */
@@ -297,7 +298,7 @@ void *dsm_alloc_with(size_t bytes, const struct dsm_alloc_options_t *options);
 
 /**
  * Frees what `dsm_alloc` or `dsm_alloc_with` returned. Collective. A rank that touches the memory
- * afterwards says so on stderr and dies of SIGSEGV (of SIGBUS with the fault engine uffd).
+ * afterwards says so on stderr and dies of SIGSEGV.
  *
  * Returns 0, or -1 if `p` is not the beginning of an allocation: NULL, memory of another kind, or
  * freed before. Nothing is done then.

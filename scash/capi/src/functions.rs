@@ -69,9 +69,10 @@ pub extern "C" fn dsm_init() -> c_int {
     }))
 }
 
-/// Ends this rank's part in the job, together with all other ranks. Collective. Shared memory
-/// cannot be touched any more, and all functions but `dsm_error` and `dsm_version` fail. A rank
-/// that exits without this call counts as failed, and the job is ended.
+/// Ends this rank's part in the job, together with all other ranks. Collective. A rank that
+/// touches shared memory afterwards says so on stderr and dies of SIGSEGV, and all functions but
+/// `dsm_error` and `dsm_version` fail. A rank that exits without this call counts as failed, and
+/// the job is ended.
 ///
 /// Returns 0, or -1 on error.
 #[unsafe(no_mangle)]
@@ -130,7 +131,7 @@ pub unsafe extern "C" fn dsm_alloc_with(bytes: usize, options: *const dsm_alloc_
 }
 
 /// Frees what `dsm_alloc` or `dsm_alloc_with` returned. Collective. A rank that touches the memory
-/// afterwards says so on stderr and dies of SIGSEGV (of SIGBUS with the fault engine uffd).
+/// afterwards says so on stderr and dies of SIGSEGV.
 ///
 /// Returns 0, or -1 if `p` is not the beginning of an allocation: NULL, memory of another kind, or
 /// freed before. Nothing is done then.

@@ -143,6 +143,19 @@ pub trait FaultEngine: Send + Sync {
     /// `unmap`, and gives the frames back to the system; their contents are gone.
     fn discard(&self, pages: Range<u32>) -> Result<(), EngineError>;
 
+    /// From here on, accesses to this page, which is not mapped, raise SIGSEGV and do not get to the [`Handler`]: as if
+    /// there were no memory. `false`, and nothing changed, where what gets to the handler is a SIGSEGV already.
+    fn refuse(&self, page: u32) -> Result<bool, EngineError> {
+        let _ = page;
+        Ok(false)
+    }
+
+    /// Ends [`refuse`](Self::refuse) for those of the pages that were refused. To be called before any of them is mapped.
+    fn admit(&self, pages: Range<u32>) -> Result<(), EngineError> {
+        let _ = pages;
+        Ok(())
+    }
+
     /// From here on, writes to these pages do not fault but are remembered, until [`track_sync`](Self::track_sync); ask
     /// [`written`](Self::written) which pages had one. Counts from this call on: a write before it is not reported.
     /// `false`, and nothing changed, where the engine or the kernel has no such tracking.

@@ -16,6 +16,9 @@
 //! remembers which pages have frames. That is a guess, since peers write to frames through views of their own: a refusal
 //! corrects it, and the next try is right.
 //!
+//! A page that is refused is a mapping of its own that allows no access: the system looks at that before it asks the
+//! userfaultfd, and raises SIGSEGV.
+//!
 //! A page that is not mapped may carry a leftover mark "write-protected". It has no effect: mapping the page replaces it.
 //!
 //! **Invariant:** no page is mapped before its bytes are in its frame.
@@ -25,6 +28,7 @@
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) mod sys;
 
@@ -49,6 +53,8 @@ pub struct Uffd {
     zeroes: Zeroes,
     /// Pages that have frames, as far as we know.
     frames: PageSet,
+    /// Whether any page was ever refused. (Which ones, their mappings know.)
+    has_refused: AtomicBool,
 }
 
 /// Writes are remembered, not refused. A context is asynchronous as a whole, so this is a second one.
@@ -76,6 +82,7 @@ impl Uffd {
             tracking: Tracking::new().ok(),
             zeroes: Zeroes::new()?,
             frames: PageSet::new(region.pages()),
+            has_refused: AtomicBool::new(false),
             region,
         };
         let (base, len) = engine.region.app_span(&(0..engine.region.pages()))?;
@@ -181,6 +188,22 @@ impl Uffd {
         from.unregister(at, len).map_err(|e| tracking_failed(pages, e))?;
         to.register(at, len).map_err(|e| tracking_failed(pages, e))
     }
+
+    /// Sets the protection that is asked before the userfaultfd is.
+    fn set(&self, pages: &Range<u32>, protection: i32) -> Result<(), EngineError> {
+        let (at, len) = self.region.app_span(pages)?;
+        // SAFETY: a range of the application view, which no Rust reference points into; opening and closing it is what
+        // this engine is for.
+        if unsafe { libc::mprotect(at.cast(), len, protection) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        let remedy = super::mprotect::mapping_limit(&error);
+        Err(EngineError::new(
+            format!("open or close pages {pages:?} of the region by mprotect{remedy}"),
+            error,
+        ))
+    }
 }
 
 impl FaultEngine for Uffd {
@@ -223,6 +246,19 @@ impl FaultEngine for Uffd {
         self.region.punch(&pages)?;
         self.frames.remove(pages);
         Ok(())
+    }
+
+    fn refuse(&self, page: u32) -> Result<bool, EngineError> {
+        self.has_refused.store(true, Ordering::Relaxed);
+        self.set(&(page..page + 1), libc::PROT_NONE)?;
+        Ok(true)
+    }
+
+    fn admit(&self, pages: Range<u32>) -> Result<(), EngineError> {
+        if !self.has_refused.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.set(&pages, libc::PROT_READ | libc::PROT_WRITE)
     }
 
     fn track_async(&self, pages: Range<u32>) -> Result<bool, EngineError> {

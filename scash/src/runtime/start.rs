@@ -1,6 +1,6 @@
 //! Joining a job: from the launcher's greeting to the fault handler in place.
 
-use super::{RUNTIME, Runtime, died, lock};
+use super::{RUNTIME, Runtime, died};
 use crate::config::{Config, REGION_BASE};
 use crate::core::{Core, House};
 use crate::error::{Error, Result};
@@ -61,7 +61,6 @@ pub fn init() -> Result<&'static Runtime> {
         faults: AtomicU64::new(0),
         member: Mutex::new(member),
         page,
-        handler: Mutex::new(None),
         rank,
         size,
         threads,
@@ -71,8 +70,8 @@ pub fn init() -> Result<&'static Runtime> {
         clock: Mutex::new(BarrierTime::default()),
     }));
     RUNTIME.store(runtime, Ordering::Release);
-    let handler = fault::install(&runtime.house.region, kind, serve::fault)?;
-    *lock(&runtime.handler) = Some(handler);
+    // For as long as the process lives: the runtime does so, too.
+    std::mem::forget(fault::install(&runtime.house.region, kind, serve::fault)?);
     Ok(runtime)
 }
 

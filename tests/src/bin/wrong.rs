@@ -183,6 +183,19 @@ fn touch_wrongly(mut rank: Rank, deed: &str) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Rank 0 touches what it had, after `dsm_finalize`.
+fn touch_after_the_end(mut rank: Rank) -> Result<ExitCode> {
+    let pages = rank.dsm.alloc::<u8>(2 * PAGE)?;
+    pages.set(&rank.dsm, 0, 1);
+    let is_first = rank.is(0);
+    rank.dsm.finalize()?;
+    if is_first {
+        eprintln!("about to touch {:p}", pages.as_ptr());
+        touch(pages, 0);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
     let mut rank = Rank { dsm: Dsm::init()?, notes };
     match deed {
@@ -190,6 +203,7 @@ fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
         "sizes, then leave" => return disagree_and_leave(rank),
         "die in barriers" => return die_in_barriers(rank),
         "die while fetched from" => return die_while_fetched_from(rank),
+        "finalized" => return touch_after_the_end(rank),
         "freed" | "beyond" | "null" => return touch_wrongly(rank, deed),
         "much" => drop(rank.dsm.alloc::<u8>(2 << 20)?),
         "leave" => return Ok(ExitCode::SUCCESS),

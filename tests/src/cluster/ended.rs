@@ -33,11 +33,6 @@ impl Ended {
         self.said(words);
     }
 
-    /// Checks that one of these signals ended it.
-    pub fn killed(&self, signals: &[i32]) {
-        assert!(signals.iter().any(|signal| self.status == 128 + signal), "not {signals:?}: {self}");
-    }
-
     /// Checks that stderr holds all these words.
     pub fn said(&self, words: &[&str]) {
         let missing: Vec<_> = words.iter().filter(|word| !self.err.contains(**word)).collect();
