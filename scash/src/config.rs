@@ -21,7 +21,8 @@ pub(crate) struct Config {
     pub(crate) fetch_most: u32,
     /// Address or name of the interface that a TCP endpoint listens on.
     pub(crate) interface: String,
-    pub(crate) port: u16,
+    /// Port that rank 0 listens on, 0 for any; see [`port_of`](Self::port_of).
+    port: u16,
     pub(crate) stats: bool,
     /// Whether writes to long runs of home pages may be noticed without faults, if the engine can.
     pub(crate) watch: bool,
@@ -64,6 +65,22 @@ impl Config {
             port: u16::try_from(number("SCASH_PORT", var("SCASH_PORT"), 0)?)
                 .map_err(|_| Error::Setting("SCASH_PORT: ports end at 65535".to_owned()))?,
         })
+    }
+
+    /// The port that a rank listens on, of `ranks` ranks of this host: each has its own, from `SCASH_PORT` on.
+    pub(crate) fn port_of(&self, rank: u32, ranks: u32) -> Result<u16> {
+        let first = u32::from(self.port);
+        if first == 0 {
+            return Ok(0);
+        }
+        // Checked for the last rank, so that all ranks say the same.
+        if first.saturating_add(ranks - 1) > u32::from(u16::MAX) {
+            return Err(Error::Setting(format!(
+                "SCASH_PORT={first}: rank r listens on port {first} + r, and ports end at 65535: with {ranks} ranks, choose {} or less",
+                u32::from(u16::MAX).saturating_sub(ranks - 1)
+            )));
+        }
+        Ok(u16::try_from(first + rank).unwrap_or(u16::MAX))
     }
 }
 
@@ -127,6 +144,20 @@ mod tests {
         ] {
             let text = read(&[(name, value)]).unwrap_err().to_string();
             assert!(text.contains(name) && text.contains(hint), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_rank_has_a_port_of_its_own_or_any() {
+        let ports = |first| {
+            let config = read(&[("SCASH_PORT", first)]).unwrap();
+            [0, 1, 2].map(|rank| config.port_of(rank, 3).map_err(|e| e.to_string()))
+        };
+        assert_eq!(ports("0"), [Ok(0), Ok(0), Ok(0)]);
+        assert_eq!(ports("65533"), [Ok(65533), Ok(65534), Ok(65535)]);
+        for refused in ports("65534") {
+            let text = refused.unwrap_err();
+            assert!(text.contains("SCASH_PORT=65534") && text.contains("choose 65533 or less"), "{text}");
         }
     }
 }

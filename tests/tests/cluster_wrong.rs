@@ -124,11 +124,31 @@ fn settings_that_make_no_sense_are_named_with_what_would() {
 #[test]
 fn a_port_in_use_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port().to_string();
-    for ranks in [1, 3] {
-        let job = Job::plain(ranks).option("--provider", "tcp").env("SCASH_PORT", &port);
+    let port = taken.local_addr().unwrap().port();
+    // That of rank 0, and that of rank 1.
+    for (first, ranks) in [(port, 1), (port, 3), (port - 1, 3)] {
+        let job = tcp_from(first, ranks);
         wrong(&job, "nothing").refused(&[&format!("port {port} of 127.0.0.1 is in use")]);
     }
+}
+
+/// A job whose ranks listen on the ports from `first` on.
+fn tcp_from(first: u16, ranks: u32) -> Job {
+    Job::plain(ranks).option("--provider", "tcp").env("SCASH_PORT", &first.to_string())
+}
+
+#[test]
+fn ranks_listen_on_ports_one_after_the_other() {
+    // Where the system takes no ports from for others.
+    let is_free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let first = (20_000..30_000).step_by(3).find(|&port| (port..port + 3).all(is_free)).unwrap();
+    wrong(&tcp_from(first, 3), "nothing").succeeded();
+}
+
+#[test]
+fn ports_that_end_before_the_last_rank_are_refused_with_those_that_do_not() {
+    wrong(&tcp_from(65_534, 3), "nothing")
+        .refused(&["SCASH_PORT=65534", "with 3 ranks, choose 65533 or less"]);
 }
 
 #[test]

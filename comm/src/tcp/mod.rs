@@ -87,7 +87,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 pub struct TcpOptions {
     /// Address or name of the one interface to listen on.
     pub bind: String,
-    /// Port to listen on; 0 for any.
+    /// Port to listen on, which no other rank of this host may have; 0 for any.
     pub port: u16,
     /// The job's secret, the same at all ranks, of at least 16 bytes. If no rank has one, rank 0 makes one
     /// and the start-up exchange shares it.

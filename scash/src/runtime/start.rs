@@ -108,7 +108,7 @@ fn endpoint(member: &mut Member, config: &Config) -> Result<Box<dyn Endpoint>> {
         "tcp" => {
             let options = TcpOptions {
                 bind: config.interface.clone(),
-                port: config.port,
+                port: config.port_of(member.rank(), size)?,
                 ranks_here: size,
                 ..TcpOptions::default()
             };
