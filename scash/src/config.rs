@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::fault::PAGE;
 use scash_proto::Transfer;
+use std::ffi::OsString;
 
 /// Where the region lies in every rank: far from what the kernel and the loader place by themselves.
 pub(crate) const REGION_BASE: usize = 0x1000_0000_0000;
@@ -30,8 +31,9 @@ pub(crate) struct Config {
 
 impl Config {
     /// Reads the settings that `var` looks up.
-    pub(crate) fn read(var: impl Fn(&str) -> Option<String>) -> Result<Config> {
-        let region = match var("SCASH_REGION") {
+    pub(crate) fn read(var: impl Fn(&str) -> Option<OsString>) -> Result<Config> {
+        let var = |name: &str| text(name, var(name));
+        let region = match var("SCASH_REGION")? {
             Some(text) => size("SCASH_REGION", &text)?,
             None => DEFAULT_REGION,
         };
@@ -41,8 +43,8 @@ impl Config {
             )));
         }
         let pages = u32::try_from(region.div_ceil(PAGE as u64)).unwrap_or(u32::MAX);
-        let transfer = match var("SCASH_TRANSFER").as_deref() {
-            None | Some("" | "zero-copy") => Transfer::ZeroCopy,
+        let transfer = match var("SCASH_TRANSFER")?.as_deref() {
+            None | Some("zero-copy") => Transfer::ZeroCopy,
             Some("message") => Transfer::Message,
             Some(other) => {
                 return Err(Error::Setting(format!(
@@ -50,19 +52,17 @@ impl Config {
                 )));
             }
         };
-        let fetch_most = number("SCASH_PREFETCH", var("SCASH_PREFETCH"), 32)?.clamp(1, 1024);
+        let fetch_most = number("SCASH_PREFETCH", var("SCASH_PREFETCH")?, 32)?.clamp(1, 1024);
         Ok(Config {
             pages,
-            fault: var("SCASH_FAULT").filter(|name| !name.is_empty()),
+            fault: var("SCASH_FAULT")?,
             transfer,
-            predict: switch("SCASH_PREDICT", var("SCASH_PREDICT"), true)?,
-            watch: switch("SCASH_WATCH", var("SCASH_WATCH"), true)?,
-            stats: switch("SCASH_STATS", var("SCASH_STATS"), false)?,
+            predict: switch("SCASH_PREDICT", var("SCASH_PREDICT")?, true)?,
+            watch: switch("SCASH_WATCH", var("SCASH_WATCH")?, true)?,
+            stats: switch("SCASH_STATS", var("SCASH_STATS")?, false)?,
             fetch_most: u32::try_from(fetch_most).unwrap_or(1),
-            interface: var("SCASH_INTERFACE")
-                .filter(|t| !t.is_empty())
-                .unwrap_or_else(|| "127.0.0.1".to_owned()),
-            port: u16::try_from(number("SCASH_PORT", var("SCASH_PORT"), 0)?)
+            interface: var("SCASH_INTERFACE")?.unwrap_or_else(|| "127.0.0.1".to_owned()),
+            port: u16::try_from(number("SCASH_PORT", var("SCASH_PORT")?, 0)?)
                 .map_err(|_| Error::Setting("SCASH_PORT: ports end at 65535".to_owned()))?,
         })
     }
@@ -84,14 +84,22 @@ impl Config {
     }
 }
 
+/// The value of a variable. An empty one counts as none.
+fn text(name: &str, value: Option<OsString>) -> Result<Option<String>> {
+    let value = value.filter(|value| !value.is_empty()).map(OsString::into_string).transpose();
+    value.map_err(|value| {
+        Error::Setting(format!("{name}={value:?} is not readable as text (UTF-8): set it anew, or unset it"))
+    })
+}
+
 fn number(name: &str, text: Option<String>, default: u64) -> Result<u64> {
-    let Some(text) = text.filter(|t| !t.is_empty()) else { return Ok(default) };
+    let Some(text) = text else { return Ok(default) };
     text.trim().parse().map_err(|_| Error::Setting(format!("{name}={text}: a number is expected")))
 }
 
 fn switch(name: &str, text: Option<String>, default: bool) -> Result<bool> {
     match text.as_deref() {
-        None | Some("") => Ok(default),
+        None => Ok(default),
         Some("1" | "on") => Ok(true),
         Some("0" | "off") => Ok(false),
         Some(other) => Err(Error::Setting(format!("{name}={other}: on or off is expected"))),
@@ -120,7 +128,7 @@ mod tests {
     use super::*;
 
     fn read(pairs: &[(&str, &str)]) -> Result<Config> {
-        Config::read(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+        Config::read(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| v.into()))
     }
 
     #[test]

@@ -6,7 +6,9 @@
 
 use libc::{SIGKILL, SIGSEGV};
 use scash_tests::cluster::{Ended, Job, Kind, kinds, run};
+use std::ffi::OsStr;
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -104,6 +106,8 @@ fn settings_that_make_no_sense_are_named_with_what_would() {
         ("SCASH_FAULT", "junk", &["\"junk\"", "uffd", "mprotect"]),
         ("SCASH_TRANSFER", "junk", &["SCASH_TRANSFER=junk", "zero-copy and message"]),
         ("SCASH_PREDICT", "junk", &["SCASH_PREDICT=junk", "on or off"]),
+        ("SCASH_WATCH", "junk", &["SCASH_WATCH=junk", "on or off"]),
+        ("SCASH_STATS", "junk", &["SCASH_STATS=junk", "on or off"]),
         ("SCASH_PREFETCH", "junk", &["SCASH_PREFETCH=junk", "a number"]),
         ("SCASH_PORT", "junk", &["SCASH_PORT=junk", "a number"]),
         ("SCASH_PROVIDER", "junk", &["\"junk\"", "shm", "tcp"]),
@@ -122,6 +126,27 @@ fn settings_that_make_no_sense_are_named_with_what_would() {
 }
 
 #[test]
+fn settings_that_are_not_text_are_named() {
+    let bytes = OsStr::from_bytes(b"\xff\xfe");
+    for name in [
+        "SCASH_REGION",
+        "SCASH_TRANSFER",
+        "SCASH_PREDICT",
+        "SCASH_WATCH",
+        "SCASH_STATS",
+        "SCASH_PREFETCH",
+        "SCASH_INTERFACE",
+        "SCASH_PORT",
+    ] {
+        wrong(&Job::plain(2).env(name, bytes), "nothing").refused(&[name, "\\xFF\\xFE", "text (UTF-8)"]);
+    }
+    // The launcher's own.
+    for name in ["SCASH_FAULT", "SCASH_PROVIDER", "SCASH_THREADS"] {
+        wrong(&Job::plain(2).env(name, bytes), "nothing").refused(&[name, "UTF-8"]);
+    }
+}
+
+#[test]
 fn a_port_in_use_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
@@ -134,7 +159,7 @@ fn a_port_in_use_is_named() {
 
 /// A job whose ranks listen on the ports from `first` on.
 fn tcp_from(first: u16, ranks: u32) -> Job {
-    Job::plain(ranks).option("--provider", "tcp").env("SCASH_PORT", &first.to_string())
+    Job::plain(ranks).option("--provider", "tcp").env("SCASH_PORT", first.to_string())
 }
 
 #[test]

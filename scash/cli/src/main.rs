@@ -7,6 +7,7 @@ mod bench;
 mod info;
 mod run;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
@@ -27,11 +28,24 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    ExitCode::from(match Cli::parse().command {
+    let cli = Cli::try_parse().unwrap_or_else(|error| {
+        if error.kind() == ErrorKind::InvalidUtf8 {
+            run::VARIABLES.into_iter().for_each(tell_unreadable);
+        }
+        error.exit()
+    });
+    ExitCode::from(match cli.command {
         Command::Run(args) => run::run(args),
         Command::Info(args) => info::run(&args),
         Command::Bench(args) => bench::run(&args),
     })
+}
+
+/// Names an environment variable that stands for an option, if it is not text: clap does not.
+fn tell_unreadable(variable: &str) {
+    if let Some(value) = std::env::var_os(variable).filter(|value| value.to_str().is_none()) {
+        say(&format!("{variable}={value:?} is not readable as text (UTF-8): set it anew, or unset it"));
+    }
 }
 
 /// Says something to the user: one line on stderr, in one write, so that ranks' output does not break it. If nobody

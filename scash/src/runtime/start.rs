@@ -30,7 +30,7 @@ pub const PROVIDERS: [&str; 2] = ["shm", "tcp"];
 /// Not started by the launcher, settings that make no sense, a rank that runs another program, no fault engine, no memory.
 pub fn init() -> Result<&'static Runtime> {
     static STARTED: AtomicBool = AtomicBool::new(false);
-    let config = Config::read(|name| std::env::var(name).ok())?;
+    let config = Config::read(|name| std::env::var_os(name))?;
     let mut member = Member::from_env().map_err(join)?;
     if STARTED.swap(true, Ordering::Relaxed) {
         return Err(Error::Join("this process has joined a job before; that can be done once".to_owned()));

@@ -4,7 +4,7 @@ use super::built::built;
 use super::ended::Ended;
 use scash::fault::{self, Probe};
 use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -66,8 +66,8 @@ impl Job {
     }
 
     /// With an environment variable.
-    pub fn env(mut self, name: &str, value: &str) -> Job {
-        self.env.push((name.into(), value.into()));
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Job {
+        self.env.push((name.into(), value.as_ref().into()));
         self
     }
 

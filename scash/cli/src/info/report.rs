@@ -112,7 +112,9 @@ fn machine() -> Machine {
 }
 
 fn choice() -> Choice {
-    let wanted = std::env::var("SCASH_FAULT").ok().filter(|name| !name.is_empty());
+    let wanted = std::env::var_os("SCASH_FAULT").filter(|name| !name.is_empty());
+    // What is not text is no engine's name, and is said so.
+    let wanted = wanted.map(|name| name.to_string_lossy().into_owned());
     match scash::fault::choose(wanted.as_deref()) {
         Ok(kind) if wanted.is_some() => {
             Choice { name: Some(kind.name()), why: "SCASH_FAULT asks for it".into() }

@@ -13,6 +13,9 @@ pub(crate) const PROVIDERS: [(&str, &str); 2] = [
     ("tcp", "through TCP connections; scash run starts all ranks on this machine so far"),
 ];
 
+/// Environment variables that stand for options.
+pub(crate) const VARIABLES: [&str; 3] = [vars::PROVIDER, vars::THREADS, "SCASH_FAULT"];
+
 /// Start a program as the ranks of a job on this machine.
 ///
 /// All ranks run the same program with the same arguments. The exit status is 0 if every rank ends in order, else that of the
@@ -25,11 +28,11 @@ pub(crate) struct Args {
     ranks: u32,
 
     /// How ranks communicate: shm or tcp
-    #[arg(long, value_name = "NAME", env = "SCASH_PROVIDER", default_value = "shm")]
+    #[arg(long, value_name = "NAME", env = vars::PROVIDER, default_value = "shm")]
     provider: String,
 
     /// Application threads a rank
-    #[arg(long, value_name = "T", env = "SCASH_THREADS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "T", env = vars::THREADS, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     threads: u32,
 
     /// How accesses to shared memory are noticed: uffd or mprotect [default: the best that works, see `scash info`]
