@@ -92,8 +92,10 @@ pub struct TcpOptions {
     /// The job's secret, the same at all ranks, of at least 16 bytes. If no rank has one, rank 0 makes one
     /// and the start-up exchange shares it.
     pub secret: Option<Vec<u8>>,
-    /// Ranks of the job on this host: if they outnumber the cores, waiting threads do not spin.
+    /// Ranks of the job on this host. If the threads that they keep busy outnumber the cores, waiting threads do not spin.
     pub ranks_here: u32,
+    /// Threads that each of them keeps busy; 0 counts as 1.
+    pub threads: u32,
     /// Time for all ranks to be connected.
     pub patience: Duration,
 }
@@ -105,19 +107,28 @@ impl Default for TcpOptions {
             port: 0,
             secret: None,
             ranks_here: 1,
+            threads: 1,
             patience: Duration::from_secs(30),
         }
+    }
+}
+
+impl TcpOptions {
+    /// Busy threads of the job on this host.
+    fn busy(&self) -> u32 {
+        self.ranks_here.saturating_mul(self.threads.max(1))
     }
 }
 
 impl fmt::Debug for TcpOptions {
     /// Without the secret: options end up in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { bind, port, secret: _, ranks_here, patience } = self;
+        let Self { bind, port, secret: _, ranks_here, threads, patience } = self;
         f.debug_struct("TcpOptions")
             .field("bind", bind)
             .field("port", port)
             .field("ranks_here", ranks_here)
+            .field("threads", threads)
             .field("patience", patience)
             .finish_non_exhaustive()
     }
@@ -149,6 +160,18 @@ pub struct TcpEndpoint {
 struct Waits {
     idle: Pace,
     served: Pace,
+}
+
+impl Waits {
+    /// With so many busy threads on so many cores.
+    fn new(busy: u32, cores: u32) -> Self {
+        Self { idle: Pace::idle(busy, cores), served: Pace::served(busy, cores) }
+    }
+}
+
+/// Cores that this process may use.
+fn cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX))
 }
 
 /// [`Traffic`], while it grows.
@@ -188,7 +211,7 @@ impl TcpEndpoint {
             shared,
             own: Mutex::new(Delivery::empty()),
             poller: Mutex::new(Poller::new()),
-            waits: Waits { idle: Pace::idle(options.ranks_here), served: Pace::served(options.ranks_here) },
+            waits: Waits::new(options.busy(), cores()),
             traffic: Counters::default(),
             thread,
         })

@@ -1,8 +1,8 @@
 //! How long a waiting thread spins before it sleeps.
 //!
 //! A spinning thread sees an answer at once; a sleeping one costs tens of microseconds to wake on another
-//! core, but leaves its core to whoever produces the answer. So spinning pays while each rank of this host
-//! has a core of its own, and is ruin when ranks outnumber cores.
+//! core, but leaves its core to whoever produces the answer. So spinning pays while each busy thread of this
+//! host's ranks has a core of its own, and is ruin when they outnumber cores.
 
 use super::sys;
 use std::os::fd::BorrowedFd;
@@ -31,15 +31,15 @@ impl Pace {
     /// Sleeps at once.
     pub(super) const BLOCKING: Pace = Pace { spins: 0, yields: 0 };
 
-    /// The pace of a thread that waits for other ranks' applications, with so many ranks on this host. A look
-    /// takes about a quarter of a microsecond.
-    pub(super) fn idle(ranks_here: u32) -> Self {
-        if has_core(ranks_here) { Self { spins: 20_000, yields: 0 } } else { Self { spins: 1, yields: 40 } }
+    /// The pace of a thread that waits for other ranks' applications, with so many busy threads on so
+    /// many cores. A look takes about a quarter of a microsecond.
+    pub(super) fn idle(busy: u32, cores: u32) -> Self {
+        if busy <= cores { Self { spins: 20_000, yields: 0 } } else { Self { spins: 1, yields: 40 } }
     }
 
     /// The pace of a thread that waits for a peer's service thread.
-    pub(super) fn served(ranks_here: u32) -> Self {
-        if has_core(ranks_here) { Self { spins: 200, yields: 0 } } else { Self { spins: 0, yields: 2 } }
+    pub(super) fn served(busy: u32, cores: u32) -> Self {
+        if busy <= cores { Self { spins: 200, yields: 0 } } else { Self { spins: 0, yields: 2 } }
     }
 
     /// Spins or yields, if that is what to do after `turn` vain looks. `false` means sleep.
@@ -63,8 +63,13 @@ impl Pace {
     }
 }
 
-/// Whether each rank of this host has a core.
-fn has_core(ranks_here: u32) -> bool {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    ranks_here as usize <= cores
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_a_core_each_threads_spin_for_long_and_do_not_where_they_outnumber_cores() {
+        let spins = |busy| [Pace::idle(busy, 4), Pace::served(busy, 4)].map(|pace| pace.spins);
+        assert_eq!((spins(4), spins(5)), ([20_000, 200], [1, 0]));
+    }
 }

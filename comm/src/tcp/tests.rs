@@ -364,3 +364,9 @@ fn one_rank_alone_needs_no_connection() {
         rank.meet();
     });
 }
+
+#[test]
+fn every_thread_of_every_rank_counts_as_busy() {
+    let busy = |threads| TcpOptions { ranks_here: 2, threads, ..TcpOptions::default() }.busy();
+    assert_eq!([0, 1, 3, u32::MAX].map(busy), [2, 2, 6, u32::MAX]);
+}

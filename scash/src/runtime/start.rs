@@ -98,11 +98,11 @@ fn node_config(config: &Config, rank: u32, size: u32, caps: Caps) -> scash_proto
 
 fn endpoint(member: &mut Member, config: &Config) -> Result<Box<dyn Endpoint>> {
     let page = member.page().clone();
-    let size = member.size();
+    let (size, threads) = (member.size(), member.threads());
     let alive = Arc::new(move |rank: u32| !died(&page, rank));
     match member.provider() {
         "shm" | "" => {
-            let options = ShmOptions { alive: Some(alive), ..ShmOptions::default() };
+            let options = ShmOptions { alive: Some(alive), threads, ..ShmOptions::default() };
             Ok(Box::new(ShmEndpoint::new(member, &options).map_err(join)?))
         }
         "tcp" => {
@@ -110,6 +110,7 @@ fn endpoint(member: &mut Member, config: &Config) -> Result<Box<dyn Endpoint>> {
                 bind: config.interface.clone(),
                 port: config.port_of(member.rank(), size)?,
                 ranks_here: size,
+                threads,
                 ..TcpOptions::default()
             };
             Ok(Box::new(TcpEndpoint::new(member, &options).map_err(join)?))
