@@ -6,7 +6,7 @@ mod fault_support;
 
 use std::sync::Arc;
 
-use fault_support::{case, drop_privileges, expect_success, is_root};
+use fault_support::{case, drop_privileges, engines, expect_success, is_root};
 use scash::fault::{Access, FaultEngine, Kind, Probe, Region, choose, open};
 
 /// One instruction of a filter.
@@ -92,6 +92,49 @@ fn where_the_scan_is_missing_writes_are_not_tracked_and_nothing_else_changes() {
     };
     let test = "where_the_scan_is_missing_writes_are_not_tracked_and_nothing_else_changes";
     case(test, "uffd", body, expect_success);
+}
+
+/// Numbers of the calls by which uffd fills a page with bytes, fills one with zeroes, and resumes one.
+const COPY: u32 = 0xc028_aa03;
+const ZERO: u32 = 0xc020_aa04;
+const RESUME: u32 = 0xc020_aa07;
+
+#[test]
+fn memory_that_runs_out_is_named_with_the_pages_and_with_what_to_do() {
+    let test = "memory_that_runs_out_is_named_with_the_pages_and_with_what_to_do";
+    if !engines().contains(&Kind::Uffd) {
+        return;
+    }
+    for (name, call, has_frames) in [("copy", COPY, false), ("zero", ZERO, false), ("resume", RESUME, true)] {
+        for errno in [libc::ENOMEM, libc::ENOSPC] {
+            let body = || {
+                let engine = open(Kind::Uffd, Arc::new(Region::anywhere(4).unwrap())).unwrap();
+                refuse(24, call, errno);
+                // There is no call for zeroes that may only be read.
+                let access = if call == COPY { Access::Read } else { Access::Write };
+                let done = if has_frames { engine.map(1..3, access) } else { engine.map_zero(1..3, access) };
+                let error = done.unwrap_err().to_string();
+                for words in ["pages 1..3", "out of memory", "cgroup", "share less"] {
+                    assert!(error.contains(words), "{error}");
+                }
+            };
+            case(test, &format!("{name}, {errno}"), body, expect_success);
+        }
+    }
+}
+
+#[test]
+fn mappings_that_run_out_are_named_with_the_setting_that_allows_more() {
+    let body = || {
+        let engine = open(Kind::Mprotect, Arc::new(Region::anywhere(4).unwrap())).unwrap();
+        refuse(0, u32::try_from(libc::SYS_mprotect).unwrap(), libc::ENOMEM);
+        let error = engine.map(1..3, Access::Read).unwrap_err().to_string();
+        for words in ["pages 1..3", "vm.max_map_count", "sysctl", "SCASH_FAULT=uffd"] {
+            assert!(error.contains(words), "{error}");
+        }
+    };
+    let test = "mappings_that_run_out_are_named_with_the_setting_that_allows_more";
+    case(test, "mprotect", body, expect_success);
 }
 
 #[test]
