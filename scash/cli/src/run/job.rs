@@ -2,6 +2,7 @@
 
 use super::exits::{Children, children, reap};
 use super::front::{News, Orders};
+use super::oom::OomKills;
 use super::plan::Plan;
 use super::spawn::{Rank, spawn};
 use super::supervisor::{Action, Supervisor};
@@ -43,6 +44,7 @@ pub(super) fn run(plan: &Plan, orders: Orders) -> u8 {
 
 struct Job {
     supervisor: Supervisor,
+    oom_kills: OomKills,
     host: Host,
     ranks: Vec<Seat>,
     /// `None` when the front is dead.
@@ -73,6 +75,7 @@ impl Job {
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let job = Job {
             supervisor: Supervisor::new(plan.ranks, plan.timeout, Instant::now()),
+            oom_kills: OomKills::until_now(),
             host,
             ranks: Vec::new(),
             orders: Some(orders),
@@ -206,7 +209,8 @@ impl Job {
     }
 
     fn take_failures(&mut self) {
-        while let Some(failure) = self.host.failure() {
+        while let Some(mut failure) = self.host.failure() {
+            failure.why += self.oom_kills.hint(failure.status, OomKills::until_now);
             let pid = failure.rank.and_then(|rank| Some(self.ranks.get(rank as usize)?.pid.as_raw()));
             let actions = self.supervisor.failed(&failure, pid, Instant::now());
             self.act(actions);

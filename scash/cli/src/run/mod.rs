@@ -30,6 +30,7 @@ mod front;
 mod job;
 mod label;
 mod limits;
+mod oom;
 mod plan;
 mod program;
 mod signals;
