@@ -14,6 +14,8 @@ use std::process::Command;
 
 const WRONG: &str = env!("CARGO_BIN_EXE_wrong");
 const STORM: &str = env!("CARGO_BIN_EXE_storm");
+/// How a rank ends that cannot complete an access to shared memory.
+const EXIT_LOST: i32 = 74;
 
 /// Runs `wrong DEED` with a directory for its notes.
 fn wrong(job: &Job, deed: &str) -> Ended {
@@ -228,6 +230,21 @@ fn a_rank_that_dies_while_others_fetch_from_it_is_named_and_the_others_are_told(
         // In an access, or, if what it fetched was still there, at the next barrier.
         let told = ended.err.lines().filter(|line| line.contains("rank 0 is gone"));
         assert_eq!(told.count(), 2, "{ended}");
+    }
+}
+
+#[test]
+fn a_rank_that_gets_no_memory_in_an_access_says_what_to_do_and_the_others_are_told() {
+    for kind in kinds() {
+        let ended = wrong(&kind.job(3), "out of memory");
+        let remedy = if kind.engine == "uffd" {
+            "raise the limit of the job's cgroup"
+        } else {
+            "raise it with `sysctl"
+        };
+        let told = format!("scash: rank 0: access to shared memory at {}: ", touched(&ended));
+        ended.failed(EXIT_LOST, &[&told, remedy, "scash: rank 0 (pid ", "exited with status 74"]);
+        assert_eq!(ended.err.lines().filter(|line| line.contains("rank 0 is gone")).count(), 2, "{ended}");
     }
 }
 

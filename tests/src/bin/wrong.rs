@@ -160,6 +160,52 @@ fn die_while_fetched_from(mut rank: Rank) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// From now on, the system tells this thread that there is no memory whenever a fault engine asks for some.
+fn refuse_memory() {
+    let step = |code: u32, yes, no, k: u32| libc::sock_filter {
+        code: u16::try_from(code).expect("a code of 16 bits"),
+        jt: yes,
+        jf: no,
+        k,
+    };
+    let is = |call: libc::c_long, yes, no| {
+        step(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            yes,
+            no,
+            u32::try_from(call).expect("a call's number"),
+        )
+    };
+    let no_memory = libc::SECCOMP_RET_ERRNO | libc::ENOMEM.cast_unsigned();
+    let mut filter = [
+        // The call's number.
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        is(libc::SYS_ioctl, 1, 0),
+        is(libc::SYS_mprotect, 0, 1),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, no_memory),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: 5, filter: filter.as_mut_ptr() };
+    // SAFETY: gives up the right to gain privileges, which a filter asks for.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
+    // SAFETY: `program` describes the filter above.
+    let done = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+    assert_eq!(done, 0);
+}
+
+/// Rank 0 gets no memory for a page that it touches.
+fn run_out_of_memory(mut rank: Rank) -> Result<ExitCode> {
+    ignore_sigterm();
+    let page = rank.dsm.alloc::<u8>(PAGE)?;
+    if rank.is(0) {
+        eprintln!("about to touch {:p}", page.as_ptr());
+        refuse_memory();
+        page.set(&rank.dsm, 0, 1);
+    }
+    rank.dsm.barrier()?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Touches what is not there: rank 0 alone, so that it is the one that ends the job.
 fn touch_wrongly(mut rank: Rank, deed: &str) -> Result<ExitCode> {
     let page = rank.dsm.alloc::<u8>(PAGE)?;
@@ -203,6 +249,7 @@ fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
         "sizes, then leave" => return disagree_and_leave(rank),
         "die in barriers" => return die_in_barriers(rank),
         "die while fetched from" => return die_while_fetched_from(rank),
+        "out of memory" => return run_out_of_memory(rank),
         "finalized" => return touch_after_the_end(rank),
         "freed" | "beyond" | "null" => return touch_wrongly(rank, deed),
         "much" => drop(rank.dsm.alloc::<u8>(2 << 20)?),
