@@ -27,6 +27,8 @@ pub struct Runtime {
     pub(crate) core: Mutex<Core>,
     /// Signals taken for faults in shared memory.
     pub(crate) faults: AtomicU64,
+    /// Held by the thread that is in a collective call.
+    meeting: Mutex<()>,
     member: Mutex<Member>,
     /// What the launcher says of each rank.
     page: Arc<JobPage>,
@@ -252,8 +254,10 @@ impl Runtime {
         if self.finalized.load(Ordering::Relaxed) {
             return Err(Error::Argument("dsm_finalize was called before".to_owned()));
         }
-        self.collective(Collective::Finalize)?;
-        self.finalized.store(true, Ordering::Relaxed);
+        self.collective_then(Collective::Finalize, |_| {
+            self.finalized.store(true, Ordering::Relaxed);
+            Ok(())
+        })?;
         lock(&self.member).finalized().map_err(join)?;
         // The fault handler stays: whoever touches shared memory from now on is told so.
         self.house.engine.unmap(0..self.house.region.pages())?;

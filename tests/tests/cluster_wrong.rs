@@ -94,6 +94,18 @@ fn ranks_that_make_different_calls_are_all_told() {
 }
 
 #[test]
+fn a_second_thread_in_a_collective_call_is_refused_and_the_first_is_not_disturbed() {
+    for kind in kinds() {
+        for ranks in [2, 3] {
+            let ended = wrong(&kind.job(ranks), "meet twice");
+            ended.succeeded();
+            let told = ended.lines(1)[0];
+            assert!(told.contains("another thread of this rank is in a collective call"), "{ended}");
+        }
+    }
+}
+
+#[test]
 fn a_region_that_is_too_small_says_how_to_make_it_larger() {
     every_job(|job, _| {
         let job = job.env("SCASH_REGION", "1M");

@@ -7,6 +7,7 @@ use crate::stats::BarrierTime;
 use scash_comm::Event;
 use scash_comm::boot::RankState;
 use scash_proto::node::{Collective, Input, Outcome, Output};
+use std::sync::{MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Longest sleep of a thread that waits in a meeting, so that it notices what no message tells.
@@ -65,6 +66,32 @@ impl Laps {
 impl Runtime {
     /// Makes a collective call, together with all other ranks.
     pub(super) fn collective(&self, call: Collective) -> Result<Outcome> {
+        self.collective_then(call, Ok)
+    }
+
+    /// Makes a collective call, and concludes from its outcome before another thread can make the next one.
+    pub(super) fn collective_then<T>(
+        &self,
+        call: Collective,
+        conclude: impl FnOnce(Outcome) -> Result<T>,
+    ) -> Result<T> {
+        let _alone = self.alone()?;
+        conclude(self.meet(call)?)
+    }
+
+    /// One thread at a time makes a collective call.
+    fn alone(&self) -> Result<MutexGuard<'_, ()>> {
+        match self.meeting.try_lock() {
+            Ok(alone) => Ok(alone),
+            Err(TryLockError::Poisoned(e)) => Ok(e.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(Error::Argument(
+                "another thread of this rank is in a collective call: let one thread make them all, or let them take turns"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    fn meet(&self, call: Collective) -> Result<Outcome> {
         self.guarded(|| {
             let mut meeting =
                 Meeting { runtime: self, call, laps: Laps::start(), left: Vec::new(), lost: None };

@@ -59,6 +59,7 @@ pub fn init() -> Result<&'static Runtime> {
         house,
         core: Mutex::new(Core::new(node, twins)),
         faults: AtomicU64::new(0),
+        meeting: Mutex::new(()),
         member: Mutex::new(member),
         page,
         rank,

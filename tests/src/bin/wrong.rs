@@ -206,6 +206,27 @@ fn run_out_of_memory(mut rank: Rank) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Two threads of rank 0 are in the barrier at once: the other ranks come when one of the two was refused.
+fn meet_twice(mut rank: Rank) -> Result<ExitCode> {
+    let (me, size) = (rank.dsm.rank(), rank.dsm.size());
+    let numbers = rank.dsm.alloc::<usize>(size)?;
+    numbers.set(&rank.dsm, me, me + 1);
+    if rank.is(0) {
+        let (runtime, refused) = (rank.untyped(), note(&rank.notes, "refused", 0));
+        let meet = || runtime.barrier().inspect_err(|_| std::fs::write(&refused, "").expect("a directory"));
+        let told = thread::scope(|scope| {
+            [scope.spawn(meet), scope.spawn(meet)].map(|thread| thread.join().expect("no panic"))
+        });
+        told.into_iter().filter(Result::is_err).for_each(|told| rank.say(told));
+    } else {
+        rank.wait_for("refused", 0);
+        rank.dsm.barrier()?;
+    }
+    let right = (0..size).all(|r| numbers.get(&rank.dsm, r) == r + 1);
+    rank.dsm.finalize()?;
+    Ok(if right { ExitCode::SUCCESS } else { ExitCode::from(99) })
+}
+
 /// Touches what is not there: rank 0 alone, so that it is the one that ends the job.
 fn touch_wrongly(mut rank: Rank, deed: &str) -> Result<ExitCode> {
     let page = rank.dsm.alloc::<u8>(PAGE)?;
@@ -247,6 +268,7 @@ fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
     match deed {
         "sizes" | "frees" | "ends" | "broadcasts" => return disagree(rank, deed),
         "sizes, then leave" => return disagree_and_leave(rank),
+        "meet twice" => return meet_twice(rank),
         "die in barriers" => return die_in_barriers(rank),
         "die while fetched from" => return die_while_fetched_from(rank),
         "out of memory" => return run_out_of_memory(rank),
@@ -265,7 +287,7 @@ fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
         "double free" => {
             let page = rank.dsm.alloc::<u8>(PAGE)?;
             rank.dsm.free(page)?;
-            rank.dsm.free(page)?;
+            rank.untyped().free(page.as_ptr())?;
         }
         _ => {
             let page = rank.dsm.alloc::<u8>(PAGE)?;
