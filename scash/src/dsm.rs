@@ -88,12 +88,13 @@ impl Dsm {
     /// As [`alloc`](Self::alloc), with a say in placement, protocol and coherence block.
     pub fn alloc_with<T: Plain>(&mut self, len: usize, options: AllocOptions) -> Result<SharedSlice<T>> {
         let bytes = len.saturating_mul(size_of::<T>());
-        Ok(SharedSlice::new(self.runtime.alloc(bytes, options)?.cast(), len))
+        let (address, generation) = self.runtime.alloc_live(bytes, options)?;
+        Ok(SharedSlice::new(address.cast(), len, generation))
     }
 
-    /// Frees what `alloc` returned. Collective.
+    /// Frees what `alloc` returned. Collective. No copy of the handle can be used any more.
     pub fn free<T: Plain>(&mut self, slice: SharedSlice<T>) -> Result<()> {
-        self.runtime.free(slice.as_ptr().cast())
+        self.runtime.free(slice.allocation()?)
     }
 
     /// Allocates `len` values of which each rank owns a contiguous part. Collective.
@@ -103,7 +104,7 @@ impl Dsm {
 
     /// The home of the page that holds element `index`; `None` while nobody has touched it.
     pub fn home<T: Plain>(&self, slice: SharedSlice<T>, index: usize) -> Result<Option<usize>> {
-        let home = self.runtime.home(slice.address(index..index + 1)?.0)?;
+        let home = self.runtime.home(slice.address(index..index.saturating_add(1))?.0)?;
         Ok(home.map(|rank| rank as usize))
     }
 
@@ -120,7 +121,7 @@ impl Dsm {
 
     /// From now on, copies of this allocation are kept coherent by `protocol`. To be called by all ranks.
     pub fn set_protocol<T: Plain>(&mut self, slice: SharedSlice<T>, protocol: Protocol) -> Result<()> {
-        self.runtime.set_protocol(slice.as_ptr().cast(), protocol)
+        self.runtime.set_protocol(slice.allocation()?, protocol)
     }
 
     /// Brings this rank's changes to their homes before the next memory barrier.

@@ -27,6 +27,7 @@ mod dsm;
 mod error;
 pub mod fault;
 mod frames;
+mod live;
 mod partition;
 pub mod runtime;
 mod serve;

@@ -38,7 +38,15 @@ impl<T: Plain> Partition<T> {
         if size_of::<T>() == 0 {
             return Err(Error::Argument("a partition of values that have no bytes".to_owned()));
         }
-        let states = [dsm.alloc(len)?, dsm.alloc(len)?];
+        let first = dsm.alloc(len)?;
+        let second = match dsm.alloc(len) {
+            Err(e @ Error::OutOfSpace(_)) => {
+                dsm.free(first)?;
+                return Err(e);
+            }
+            second => second?,
+        };
+        let states = [first, second];
         let bound = |rank: usize| rank * len / dsm.size();
         Ok(Partition { states, present: 0, mine: bound(dsm.rank())..bound(dsm.rank() + 1) })
     }

@@ -8,6 +8,7 @@ pub use start::{PROVIDERS, init};
 use crate::core::{Core, House};
 use crate::error::{Error, Result};
 use crate::fault::{PAGE, Verdict};
+use crate::live::{Generation, Live};
 use crate::serve;
 use crate::stats::{BarrierTime, Stats};
 use scash_comm::boot::{JobPage, Member, RankState};
@@ -29,6 +30,8 @@ pub struct Runtime {
     pub(crate) faults: AtomicU64,
     /// Held by the thread that is in a collective call.
     meeting: Mutex<()>,
+    /// The allocations that handles can be to.
+    live: Mutex<Live>,
     member: Mutex<Member>,
     /// What the launcher says of each rank.
     page: Arc<JobPage>,
@@ -101,6 +104,11 @@ impl Runtime {
 
     /// Allocates shared memory, zeroed, at the same address on every rank. Collective, and includes a memory barrier.
     pub fn alloc(&self, bytes: usize, options: AllocOptions) -> Result<*mut u8> {
+        self.alloc_live(bytes, options).map(|(address, _)| address)
+    }
+
+    /// As [`alloc`](Self::alloc), for handles that are to notice when the allocation is freed.
+    pub(crate) fn alloc_live(&self, bytes: usize, options: AllocOptions) -> Result<(*mut u8, Generation)> {
         if bytes == 0 {
             return Err(Error::Argument("dsm_alloc of 0 bytes: ask for at least one".to_owned()));
         }
@@ -112,8 +120,8 @@ impl Runtime {
             )));
         }
         options.placement.check(self.size).map_err(|e| Error::Argument(e.to_string()))?;
-        match self.collective(Collective::Alloc(bytes as u64, options))? {
-            Outcome::Allocated(pages) => Ok(self.address(pages.first)),
+        self.collective_then(Collective::Alloc(bytes as u64, options), |outcome| match outcome {
+            Outcome::Allocated(pages) => Ok((self.address(pages.first), lock(&self.live).add(pages.first))),
             Outcome::OutOfSpace(e) => Err(Error::OutOfSpace(format!(
                 "{bytes} bytes of shared memory asked for: {e}; raise SCASH_REGION (now {} MiB)",
                 (u64::from(most) * PAGE as u64) >> 20
@@ -121,13 +129,16 @@ impl Runtime {
             Outcome::Done | Outcome::Mismatch(_) => {
                 Err(Error::Broken("the allocation had no outcome".to_owned()))
             }
-        }
+        })
     }
 
     /// Frees what `alloc` returned. Collective. Whoever touches it afterwards is told so, and dies of a segmentation fault.
     pub fn free(&self, address: *const u8) -> Result<()> {
         let page = self.first_page(address)?;
-        self.collective(Collective::Free(page)).map(drop)
+        self.collective_then(Collective::Free(page), |_| {
+            lock(&self.live).remove(page);
+            Ok(())
+        })
     }
 
     fn address(&self, page: u32) -> *mut u8 {

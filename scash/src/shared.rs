@@ -2,10 +2,25 @@
 
 use crate::dsm::Dsm;
 use crate::error::{Error, Result};
+use crate::fault::PAGE;
+use crate::live::Generation;
 use std::marker::PhantomData;
 use std::ops::Range;
 
 /// Types whose every bit pattern is a value and that hold no pointers: they may lie in memory that other ranks write.
+///
+/// Allocations begin at pages, so no value can be asked to lie better than a page does:
+///
+/// ```compile_fail
+/// #[derive(Clone, Copy)]
+/// #[repr(align(8192))]
+/// struct Wide([u8; 8192]);
+/// // SAFETY: bytes.
+/// unsafe impl scash::Plain for Wide {}
+/// # fn f(dsm: &mut scash::Dsm) -> scash::Result<()> {
+/// let wide = dsm.alloc::<Wide>(1)?; // error: aligned to more than a page
+/// # Ok(()) }
+/// ```
 ///
 /// # Safety
 /// The type is `Copy`, has no padding that matters, no references, and all bit patterns are valid.
@@ -23,9 +38,13 @@ plain!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64)
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
 /// An allocation of `len` values at the same address on every rank. A handle: copying it copies no data.
+///
+/// Once the allocation is freed, no copy of the handle leads to its memory any more, whatever lies there then: calls that return a
+/// [`Result`] say so, the others panic.
 pub struct SharedSlice<T> {
     ptr: *mut T,
     len: usize,
+    generation: Generation,
     _type: PhantomData<T>,
 }
 
@@ -44,8 +63,10 @@ impl<T> std::fmt::Debug for SharedSlice<T> {
 }
 
 impl<T: Plain> SharedSlice<T> {
-    pub(crate) fn new(ptr: *mut T, len: usize) -> Self {
-        SharedSlice { ptr, len, _type: PhantomData }
+    /// The handle of an allocation that holds `len` values and begins at a page.
+    pub(crate) fn new(ptr: *mut T, len: usize, generation: Generation) -> Self {
+        const { assert!(align_of::<T>() <= PAGE, "values in shared memory are aligned to a page at most") };
+        SharedSlice { ptr, len, generation, _type: PhantomData }
     }
 
     /// Number of values.
@@ -58,13 +79,26 @@ impl<T: Plain> SharedSlice<T> {
         self.len == 0
     }
 
-    /// The first value's address, the same on every rank. Plain pointers into shared memory are free to use as in C.
+    /// The first value's address, the same on every rank. Plain pointers into shared memory are free to use as in C, as long as it is allocated.
     pub fn as_ptr(self) -> *mut T {
         self.ptr
     }
 
+    /// The address of the allocation, if it is still there.
+    pub(crate) fn allocation(self) -> Result<*const u8> {
+        if self.generation.is_live() {
+            return Ok(self.ptr.cast::<u8>().cast_const());
+        }
+        Err(Error::Argument(self.gone()))
+    }
+
+    fn gone(self) -> String {
+        format!("{self:?} was freed: no copy of its handle can be used any more")
+    }
+
     /// Address and length in bytes of some elements.
     pub(crate) fn address(self, elements: Range<usize>) -> Result<(*const u8, usize)> {
+        self.allocation()?;
         if elements.start > elements.end || elements.end > self.len {
             return Err(Error::Argument(format!("elements {elements:?} of a shared slice of {}", self.len)));
         }
@@ -75,21 +109,21 @@ impl<T: Plain> SharedSlice<T> {
     /// Reads one value.
     ///
     /// # Panics
-    /// If there is no such element.
+    /// If there is no such element, or the allocation was freed.
     pub fn get(self, _dsm: &Dsm, index: usize) -> T {
-        assert!(index < self.len, "element {index} of {}", self.len);
-        // SAFETY: inside the allocation; a volatile read of a plain value is defined whatever others write.
-        unsafe { self.ptr.wrapping_add(index).read_volatile() }
+        let at = self.element(index);
+        // SAFETY: an element of a live allocation; a volatile read of a plain value is defined whatever others write.
+        unsafe { at.read_volatile() }
     }
 
     /// Writes one value.
     ///
     /// # Panics
-    /// If there is no such element.
+    /// If there is no such element, or the allocation was freed.
     pub fn set(self, _dsm: &Dsm, index: usize, value: T) {
-        assert!(index < self.len, "element {index} of {}", self.len);
-        // SAFETY: as in `get`.
-        unsafe { self.ptr.wrapping_add(index).write_volatile(value) };
+        let at = self.element(index);
+        // SAFETY: as in `get`; safe references lead to other allocations only (those of partitions).
+        unsafe { at.write_volatile(value) };
     }
 
     /// Elements as a slice, until the next memory barrier.
@@ -98,10 +132,10 @@ impl<T: Plain> SharedSlice<T> {
     /// No rank and no thread writes any of these elements before the next memory barrier.
     ///
     /// # Panics
-    /// If there are no such elements.
+    /// If there are no such elements, or the allocation was freed.
     pub unsafe fn slice(self, _dsm: &Dsm, elements: Range<usize>) -> &[T] {
         self.check(&elements);
-        // SAFETY: inside the allocation, aligned (allocations begin at pages), plain; unchanged meanwhile by the caller's word.
+        // SAFETY: inside a live allocation, aligned (allocations begin at pages), plain; unchanged meanwhile by the caller's word.
         unsafe { std::slice::from_raw_parts(self.ptr.wrapping_add(elements.start), elements.len()) }
     }
 
@@ -111,7 +145,7 @@ impl<T: Plain> SharedSlice<T> {
     /// No other rank or thread touches any of these elements before the next memory barrier, and no other slice of them lives here.
     ///
     /// # Panics
-    /// If there are no such elements.
+    /// If there are no such elements, or the allocation was freed.
     #[allow(
         clippy::mut_from_ref,
         reason = "what the borrow protects is the interval; the elements are the caller's word"
@@ -122,8 +156,20 @@ impl<T: Plain> SharedSlice<T> {
         unsafe { std::slice::from_raw_parts_mut(self.ptr.wrapping_add(elements.start), elements.len()) }
     }
 
+    /// The address of an element that is there.
+    fn element(self, index: usize) -> *mut T {
+        assert!(index < self.len, "element {index} of {}", self.len);
+        self.check_live();
+        self.ptr.wrapping_add(index)
+    }
+
     fn check(self, elements: &Range<usize>) {
         let within = elements.start <= elements.end && elements.end <= self.len;
         assert!(within, "elements {elements:?} of a shared slice of {}", self.len);
+        self.check_live();
+    }
+
+    fn check_live(self) {
+        assert!(self.generation.is_live(), "{}", self.gone());
     }
 }

@@ -60,6 +60,7 @@ pub fn init() -> Result<&'static Runtime> {
         core: Mutex::new(Core::new(node, twins)),
         faults: AtomicU64::new(0),
         meeting: Mutex::new(()),
+        live: Mutex::default(),
         member: Mutex::new(member),
         page,
         rank,
