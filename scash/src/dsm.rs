@@ -154,6 +154,19 @@ impl Dsm {
         self.runtime.broadcast(address, bytes)
     }
 
+    /// Makes these elements ready to be read by the system, until the next memory barrier. A system call that is given shared memory fails
+    /// with `EFAULT` where a plain access would have fetched the page.
+    pub fn touch<T: Plain>(&self, slice: SharedSlice<T>, elements: std::ops::Range<usize>) -> Result<()> {
+        let (address, bytes) = slice.address(elements)?;
+        self.runtime.touch(address, bytes, false)
+    }
+
+    /// As [`touch`](Self::touch), for system calls that write: `read` a file into shared memory, say.
+    pub fn touch_mut<T: Plain>(&self, slice: SharedSlice<T>, elements: std::ops::Range<usize>) -> Result<()> {
+        let (address, bytes) = slice.address(elements)?;
+        self.runtime.touch(address, bytes, true)
+    }
+
     /// What this rank has counted and timed so far.
     pub fn stats(&self) -> Stats {
         self.runtime.stats()
