@@ -4,13 +4,13 @@
 
 fn main() -> scash::Result<()> {
     let mut dsm = scash::Dsm::init()?;
-    let mut squares = dsm.partition::<u64>(1_000_000)?;
+    let mut squares = dsm.partition::<u64>(1_000_000)?; // every rank owns a part
     let parts = squares.parts(&dsm);
     for (i, x) in (parts.start as u64..).zip(parts.mine) {
         *x = i * i;
     }
-    squares.publish(&mut dsm)?;
-    let sum: u64 = squares.all(&dsm).iter().sum();
+    squares.publish(&mut dsm)?; // the memory barrier
+    let sum: u64 = squares.all(&dsm).iter().sum(); // everybody's parts
     println!("rank {} of {}: the sum of all squares is {sum}", dsm.rank(), dsm.size());
     dsm.finalize()
 }

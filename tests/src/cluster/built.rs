@@ -10,8 +10,8 @@ fn profile() -> PathBuf {
     test.ancestors().nth(2).unwrap().to_owned()
 }
 
-/// The executable `name` (`scash`, `laplace`, `lu-c`, …), in the profile and target directory of the running test. Cargo brings it up
-/// to date first, which takes no time if the workspace was built before.
+/// The executable `name` (`scash`, `laplace`, `lu-c`, `examples/ten_lines`, …), in the profile and target directory of the running test. Cargo
+/// brings it up to date first, which takes no time if the workspace was built before.
 pub fn built(name: &str) -> PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     let path = DIRECTORY.get_or_init(build).join(name);
@@ -27,8 +27,12 @@ fn build() -> PathBuf {
     };
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "-p", "scash-cli", "-p", "scash-apps", "--bins", "--profile", name]);
+    cargo.args(["-p", "scash", "--example", "ten_lines"]);
     cargo.arg("--target-dir").arg(directory.parent().unwrap());
     cargo.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")));
-    assert!(cargo.status().unwrap().success(), "cargo cannot build the command and the applications");
+    assert!(
+        cargo.status().unwrap().success(),
+        "cargo cannot build the command, the applications and the example"
+    );
     directory
 }

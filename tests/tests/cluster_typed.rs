@@ -1,0 +1,46 @@
+//! The typed interface of Rust does what it says in every kind of job, and so does the program that the README shows.
+
+use scash_tests::cluster::built::built;
+use scash_tests::cluster::kinds;
+use std::path::Path;
+
+const TYPED: &str = env!("CARGO_BIN_EXE_typed");
+const README: &str = include_str!("../../README.md");
+const TEN_LINES: &str = include_str!("../../scash/examples/ten_lines.rs");
+
+#[test]
+fn everything_that_the_typed_interface_has_gives_right_data() {
+    for kind in kinds() {
+        for ranks in [1, 2, 3] {
+            let ended = kind.job(ranks).env("SCASH_REGION", "1M").run(Path::new(TYPED), &[]);
+            ended.succeeded();
+            let lines = ended.lines(ranks);
+            assert!(lines.iter().all(|line| line.ends_with("passed 11 checks")), "{ended}");
+        }
+    }
+}
+
+#[test]
+fn the_readmes_program_says_what_it_is_to_say() {
+    // Every kind of job: it is the first thing that a user runs.
+    for kind in kinds() {
+        for ranks in [1, 4] {
+            let ended = kind.job(ranks).run(&built("examples/ten_lines"), &[]);
+            ended.succeeded();
+            let mut lines = ended.lines(ranks);
+            lines.sort_unstable();
+            for (rank, line) in lines.iter().enumerate() {
+                let said = format!("rank {rank} of {ranks}: the sum of all squares is 333332833333500000");
+                assert_eq!(*line, said, "{ended}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_readmes_program_is_the_example() {
+    let shown = README.split_once("```rust\n").and_then(|(_, rest)| rest.split_once("```"));
+    let shown = shown.map(|(program, _)| program).expect("a program in the README");
+    let run = &TEN_LINES[TEN_LINES.find("fn main()").expect("a program")..];
+    assert_eq!(shown, run, "copy scash/examples/ten_lines.rs, from `fn main` on, into the README");
+}
