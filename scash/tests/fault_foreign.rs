@@ -348,10 +348,12 @@ fn there_is_one_handler_at_a_time_and_the_previous_action_comes_back() {
         for kind in [Kind::Uffd, Kind::Mprotect, Kind::Mprotect, Kind::Uffd] {
             let region = Region::anywhere(2).unwrap();
             let before = current_action(kind.signal());
-            let handler = install(&region, kind, serve).unwrap();
+            // SAFETY: `serve` asks the engine only; the handler goes before the region.
+            let handler = unsafe { install(&region, kind, serve) }.unwrap();
             assert_ne!(current_action(kind.signal()), before);
             for second in Kind::ALL {
-                let error = install(&region, second, serve).unwrap_err().to_string();
+                // SAFETY: as above.
+                let error = unsafe { install(&region, second, serve) }.unwrap_err().to_string();
                 assert!(error.contains("one region a process"), "{error}");
             }
             drop(handler);
@@ -371,7 +373,8 @@ fn a_handler_that_was_covered_by_another_passes_everything_on() {
             set_action(kind.signal(), repair as *const () as usize, libc::SA_SIGINFO, &[]);
             drop(handler);
             assert_eq!(current_action(kind.signal()), repair as *const () as usize);
-            let error = install(&world.region, kind, serve).unwrap_err().to_string();
+            // SAFETY: `serve` asks the engine only; the world is never freed.
+            let error = unsafe { install(&world.region, kind, serve) }.unwrap_err().to_string();
             assert!(error.contains("another handler"), "{error}");
             // The other one hands over to ours, which is off.
             set_action(kind.signal(), ours, libc::SA_SIGINFO, &[]);

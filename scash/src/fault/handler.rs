@@ -92,7 +92,11 @@ impl std::fmt::Debug for Post {
 
 /// Sends the faults of `region`'s application view to `serve`. `kind` is the engine that raises them. One region a
 /// process: a second call is refused until the first handler is dropped.
-pub fn install(region: &Region, kind: Kind, serve: Serve) -> Result<Handler, EngineError> {
+///
+/// # Safety
+/// `serve` is called in a signal handler, at any instruction that touches the application view: it keeps to what [`Serve`] says (no lock
+/// that program code can hold, no access to the view). The view's addresses stay `region`'s as long as the handler lives.
+pub unsafe fn install(region: &Region, kind: Kind, serve: Serve) -> Result<Handler, EngineError> {
     let old = POST.load(Ordering::Acquire);
     // SAFETY: a post is never freed.
     match unsafe { old.as_ref() }.map(|old| old.state.load(Ordering::Acquire)) {

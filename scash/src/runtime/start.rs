@@ -72,8 +72,10 @@ pub fn init() -> Result<&'static Runtime> {
         clock: Mutex::new(BarrierTime::default()),
     }));
     RUNTIME.store(runtime, Ordering::Release);
+    // SAFETY: `serve::fault` takes the runtime's locks only, under which nothing touches the view; the runtime, and its region with it, is never freed.
+    let handler = unsafe { fault::install(&runtime.house.region, kind, serve::fault) }?;
     // For as long as the process lives: the runtime does so, too.
-    std::mem::forget(fault::install(&runtime.house.region, kind, serve::fault)?);
+    std::mem::forget(handler);
     Ok(runtime)
 }
 
