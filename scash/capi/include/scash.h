@@ -314,7 +314,8 @@ int dsm_free(void *p);
  * memory.
  *
  * Returns 0, or -1 if a rank is gone or made another collective call; then no collective call can
- * succeed any more.
+ * succeed any more. Also -1, and nothing happens, if another thread of this rank is in a collective
+ * call.
  */
 int dsm_barrier(void);
 

@@ -125,7 +125,9 @@ pub unsafe extern "C" fn dsm_alloc_with(bytes: usize, options: *const dsm_alloc_
     // SAFETY: null or a structure, by the caller's word.
     let options = unsafe { options.as_ref() };
     let done = call("dsm_alloc_with", |runtime| {
-        runtime.alloc(bytes, options.map_or(Ok(AllocOptions::default()), dsm_alloc_options_t::checked)?)
+        // SAFETY: a structure that is given is set, by the caller's word.
+        let checked = options.map(|options| unsafe { options.checked() });
+        runtime.alloc(bytes, checked.unwrap_or(Ok(AllocOptions::default()))?)
     });
     done.map_or(std::ptr::null_mut(), <*mut u8>::cast)
 }
@@ -148,7 +150,8 @@ pub extern "C" fn dsm_free(p: *mut c_void) -> c_int {
 /// memory.
 ///
 /// Returns 0, or -1 if a rank is gone or made another collective call; then no collective call can
-/// succeed any more.
+/// succeed any more. Also -1, and nothing happens, if another thread of this rank is in a collective
+/// call.
 #[unsafe(no_mangle)]
 pub extern "C" fn dsm_barrier() -> c_int {
     status(call("dsm_barrier", Runtime::barrier))
@@ -178,8 +181,10 @@ pub extern "C" fn dsm_set_home(p: *const c_void, bytes: usize, rank: c_int) -> c
 ///
 /// Returns 0, or -1 if there is no such protocol, or `p` is not in allocated shared memory.
 #[unsafe(no_mangle)]
-pub extern "C" fn dsm_set_protocol(p: *const c_void, protocol: MaybeUninit<dsm_protocol_t>) -> c_int {
-    status(call("dsm_set_protocol", |runtime| runtime.set_protocol(p.cast(), types::protocol(protocol)?)))
+pub unsafe extern "C" fn dsm_set_protocol(p: *const c_void, protocol: MaybeUninit<dsm_protocol_t>) -> c_int {
+    // SAFETY: an argument is set, by the caller's word.
+    let protocol = unsafe { types::protocol(protocol) };
+    status(call("dsm_set_protocol", |runtime| runtime.set_protocol(p.cast(), protocol?)))
 }
 
 /// Brings what this rank has written in the `bytes` bytes at `p` to the homes of their pages now,

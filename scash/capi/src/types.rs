@@ -128,15 +128,22 @@ pub struct dsm_stats_t {
 }
 
 /// The number behind an enum that C has given: it can be any `int`, not only one of the enum's.
-fn number<T: Copy>(given: MaybeUninit<T>) -> c_int {
+///
+/// # Safety
+/// All bytes of `given` are set.
+unsafe fn number<T: Copy>(given: MaybeUninit<T>) -> c_int {
     const { assert!(size_of::<T>() == size_of::<c_int>() && align_of::<T>() == align_of::<c_int>()) };
-    // SAFETY: the enum is as large as an int (checked above), a C caller has set all of its bytes, and any bytes make an int.
+    // SAFETY: the enum is as large as an int (checked above), all of its bytes are set by the caller's word, and any bytes make an int.
     unsafe { given.as_ptr().cast::<c_int>().read() }
 }
 
 /// The protocol of this number.
-pub(crate) fn protocol(given: MaybeUninit<dsm_protocol_t>) -> Result<Protocol> {
-    match number(given) {
+///
+/// # Safety
+/// All bytes of `given` are set.
+pub(crate) unsafe fn protocol(given: MaybeUninit<dsm_protocol_t>) -> Result<Protocol> {
+    // SAFETY: by the caller's word.
+    match unsafe { number(given) } {
         n if n == dsm_protocol_t::DSM_PROTOCOL_ADAPTIVE as c_int => Ok(Protocol::Adaptive),
         n if n == dsm_protocol_t::DSM_PROTOCOL_UPDATE as c_int => Ok(Protocol::Update),
         n if n == dsm_protocol_t::DSM_PROTOCOL_INVALIDATE as c_int => Ok(Protocol::Invalidate),
@@ -159,7 +166,10 @@ fn pages(what: &str, bytes: usize) -> Result<NonZeroU32> {
 
 impl dsm_alloc_options_t {
     /// What is asked for, checked.
-    pub(crate) fn checked(&self) -> Result<AllocOptions> {
+    ///
+    /// # Safety
+    /// All bytes of the members `placement` and `protocol` are set.
+    pub(crate) unsafe fn checked(&self) -> Result<AllocOptions> {
         if self.reserved.iter().any(|word| *word != 0) {
             return Err(Error::Argument(
                 "dsm_alloc_options_t has reserved words that are not 0: set all of it to zeros before \
@@ -167,15 +177,20 @@ impl dsm_alloc_options_t {
                     .to_owned(),
             ));
         }
+        // SAFETY: by the caller's word.
+        let placement = unsafe { number(self.placement) };
+        // SAFETY: by the caller's word.
+        let protocol = unsafe { protocol(self.protocol) }?;
         Ok(AllocOptions {
-            placement: self.placement()?,
-            protocol: protocol(self.protocol)?,
+            placement: self.placement(placement)?,
+            protocol,
             block: pages("block_bytes", self.block_bytes)?.get(),
         })
     }
 
-    fn placement(&self) -> Result<Placement> {
-        match number(self.placement) {
+    /// The placement of this number, with what belongs to it.
+    fn placement(&self, number: c_int) -> Result<Placement> {
+        match number {
             n if n == dsm_placement_t::DSM_PLACEMENT_FIRST_TOUCH as c_int => Ok(Placement::FirstTouch),
             n if n == dsm_placement_t::DSM_PLACEMENT_BLOCK as c_int => Ok(Placement::Block),
             n if n == dsm_placement_t::DSM_PLACEMENT_CYCLIC as c_int => {

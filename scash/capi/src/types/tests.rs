@@ -6,6 +6,12 @@ fn zeros() -> dsm_alloc_options_t {
     unsafe { std::mem::zeroed() }
 }
 
+/// What options of numbers ask for.
+fn checked(options: &dsm_alloc_options_t) -> Result<AllocOptions> {
+    // SAFETY: these tests set all members.
+    unsafe { options.checked() }
+}
+
 /// An enum that a C program has assigned an arbitrary int.
 fn stray<T>(number: c_int) -> MaybeUninit<T> {
     let mut value = MaybeUninit::<T>::uninit();
@@ -16,7 +22,7 @@ fn stray<T>(number: c_int) -> MaybeUninit<T> {
 
 #[test]
 fn a_structure_of_zeros_asks_for_the_defaults() {
-    assert_eq!(zeros().checked().unwrap(), AllocOptions::default());
+    assert_eq!(checked(&zeros()).unwrap(), AllocOptions::default());
 }
 
 #[test]
@@ -28,7 +34,7 @@ fn bytes_are_rounded_up_to_pages() {
             block_bytes: bytes,
             ..zeros()
         };
-        let checked = options.checked().unwrap();
+        let checked = checked(&options).unwrap();
         assert_eq!(checked.block, want);
         assert_eq!(checked.placement, Placement::Cyclic { pages: NonZeroU32::new(want).unwrap() });
     }
@@ -45,7 +51,7 @@ fn what_c_lets_pass_is_refused_with_a_hint() {
         (dsm_alloc_options_t { block_bytes: usize::MAX, ..zeros() }, "block_bytes"),
         (dsm_alloc_options_t { reserved: [0, 0, 0, 1], ..zeros() }, "= {0}"),
     ] {
-        let text = options.checked().unwrap_err().to_string();
+        let text = checked(&options).unwrap_err().to_string();
         assert!(text.contains(hint), "{text}");
     }
 }
@@ -53,5 +59,5 @@ fn what_c_lets_pass_is_refused_with_a_hint() {
 #[test]
 fn what_is_not_asked_for_is_not_looked_at() {
     let options = dsm_alloc_options_t { rank: -1, cyclic_bytes: usize::MAX, ..zeros() };
-    assert_eq!(options.checked().unwrap(), AllocOptions::default());
+    assert_eq!(checked(&options).unwrap(), AllocOptions::default());
 }
