@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use scash::fault::{Kind, choose};
 use scash_bench::record::{Record, parse};
 
 /// Seconds after which a command is taken to hang.
@@ -97,6 +98,32 @@ fn every_measurement_has_figures_that_are_numbers() {
     }
 }
 
+/// Each page faults twice a round: absent to readable, and read-only to writable. Writes to watched pages are no faults.
+#[test]
+fn every_engine_that_works_is_measured_alone_without_a_job() {
+    for kind in Kind::ALL.into_iter().filter(|kind| choose(Some(kind.name())).is_ok()) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_scash-micro"));
+        command.args(["engine", "--pages", "5", "--rounds", "2", "--json"]).env("SCASH_FAULT", kind.name());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let records = parse(&String::from_utf8(output.stdout).unwrap()).unwrap();
+        let [record] = &records[..] else { panic!("one line: {records:?}") };
+        assert_eq!((record.engine.as_deref(), record.provider.as_deref()), (Some(kind.name()), None));
+        assert!(record.faults >= 2 * 2 * 5, "{record:?}");
+        for name in ["signal_us", "absent_to_readable_us", "read_only_to_writable_us"] {
+            assert!(record.figures.get(name).is_some_and(|figure| *figure > 0.0), "{name}: {record:?}");
+        }
+    }
+}
+
+#[test]
+fn an_engine_that_there_is_not_is_refused_with_those_that_there_are() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_scash-micro"));
+    let output = command.arg("engine").env("SCASH_FAULT", "magic").output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("uffd and mprotect"), "{output:?}");
+}
+
 #[test]
 fn pages_are_updated_by_message_and_by_zero_copy() {
     for transfer in ["message", "zero-copy"] {
@@ -149,7 +176,9 @@ fn the_tables_have_all_their_lines() {
                 "empty memory barrier",
                 "cold page read",
                 "page rewritten",
-                "first touch",
+                "a signal whose handler",
+                "the engine alone",
+                "with the protocol",
                 "diff of",
                 "memory a rank",
             ],

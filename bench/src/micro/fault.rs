@@ -1,5 +1,5 @@
 //! What a fault costs the program, with the fault engine in use: from before the access to after it, protocol included.
-//! What the engines cost by themselves shows `cargo run --release -p scash --example fault_cost`.
+//! What the engines cost by themselves is measured by [`engine`](crate::engine).
 //!
 //! Rank 1 takes them: the first touch of a page that is nobody's yet, and the first write to a page of rank 0 that it has
 //! read, which makes a twin. Scattered, so that every access takes its fault; first touches in order too, where

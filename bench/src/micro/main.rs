@@ -2,6 +2,7 @@
 //!
 //! `scash run -n N [--provider P] scash-micro WHAT [--json]` prints one line, or one for each rank where they differ. What
 //! is measured is said where each is: [`barrier`], [`update`], [`read`], [`rewrite`], [`fault`], [`diff`], [`memory`].
+//! [`engine`] alone needs no job.
 //!
 //! **All ranks do the same calls in the same order**, whatever they find. So the work of a measurement is fixed by its
 //! options, and only one rank, which took the time, has an [`Outcome`](outcome::Outcome) to print.
@@ -9,6 +10,7 @@
 mod area;
 mod barrier;
 mod diff;
+mod engine;
 mod fault;
 mod memory;
 mod outcome;
@@ -19,6 +21,7 @@ mod update;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use outcome::Place;
 use scash::Dsm;
 
 /// Measure one thing that shared memory does, on the ranks of a job: `scash run -n 2 scash-micro read`.
@@ -35,6 +38,14 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum What {
+    Engine(engine::Options),
+    #[command(flatten)]
+    OfAJob(OfAJob),
+}
+
+/// What the ranks of a job measure together.
+#[derive(Subcommand)]
+enum OfAJob {
     Barrier(barrier::Options),
     Update(update::Options),
     Read(read::Options),
@@ -49,6 +60,8 @@ enum What {
 enum Error {
     #[error("{0}")]
     Dsm(#[from] scash::Error),
+    #[error("{0}")]
+    Engine(#[from] scash::fault::EngineError),
     #[error("this is measured between two ranks, and there is one: start it with `scash run -n 2`")]
     OneRank,
     #[error("{0}")]
@@ -74,19 +87,30 @@ fn main() -> ExitCode {
 
 /// Whether what was read was right.
 fn run(arguments: &Arguments) -> Result<bool> {
+    match &arguments.what {
+        What::Engine(options) => {
+            let (place, outcome) = engine::measure(options)?;
+            outcome.print(&place, "engine", arguments.json)?;
+            Ok(outcome.is_right())
+        }
+        What::OfAJob(what) => run_in_job(what, arguments.json),
+    }
+}
+
+fn run_in_job(what: &OfAJob, json: bool) -> Result<bool> {
     let mut dsm = Dsm::init()?;
-    let (name, outcome) = match &arguments.what {
-        What::Barrier(options) => ("barrier", barrier::measure(&mut dsm, options)?),
-        What::Update(options) => ("update", update::measure(&mut dsm, options)?),
-        What::Read(options) => ("read", read::measure(&mut dsm, options)?),
-        What::Rewrite(options) => ("rewrite", rewrite::measure(&mut dsm, options)?),
-        What::Fault(options) => ("fault", fault::measure(&mut dsm, options)?),
-        What::Diff(options) => ("diff", diff::measure(&mut dsm, options)?),
-        What::Memory(options) => ("memory", memory::measure(&mut dsm, options)?),
+    let (name, outcome) = match what {
+        OfAJob::Barrier(options) => ("barrier", barrier::measure(&mut dsm, options)?),
+        OfAJob::Update(options) => ("update", update::measure(&mut dsm, options)?),
+        OfAJob::Read(options) => ("read", read::measure(&mut dsm, options)?),
+        OfAJob::Rewrite(options) => ("rewrite", rewrite::measure(&mut dsm, options)?),
+        OfAJob::Fault(options) => ("fault", fault::measure(&mut dsm, options)?),
+        OfAJob::Diff(options) => ("diff", diff::measure(&mut dsm, options)?),
+        OfAJob::Memory(options) => ("memory", memory::measure(&mut dsm, options)?),
     };
     let right = match outcome {
         Some(outcome) => {
-            outcome.print(&dsm, name, arguments.json)?;
+            outcome.print(&Place::of(&dsm), name, json)?;
             outcome.is_right()
         }
         None => true,

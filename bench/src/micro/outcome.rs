@@ -1,8 +1,9 @@
 //! What a measurement found, and how it is printed.
 
 use std::io::Write;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use scash::fault::Kind;
 use scash::{Dsm, Stats};
 use scash_bench::figures::Samples;
 use scash_bench::record::{Parts, Record};
@@ -31,6 +32,27 @@ impl Unit {
             Unit::Bytes => ("bytes", "bytes"),
             Unit::Pages => ("pages", "pages"),
         }
+    }
+}
+
+/// Where something was measured.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    ranks: usize,
+    provider: Option<String>,
+    engine: String,
+}
+
+impl Place {
+    /// On the ranks of a job.
+    pub(crate) fn of(dsm: &Dsm) -> Self {
+        let provider = Some(dsm.provider().to_owned());
+        Self { ranks: dsm.size(), provider, engine: dsm.engine().to_owned() }
+    }
+
+    /// In a process that belongs to no job.
+    pub(crate) fn without_job(engine: Kind) -> Self {
+        Self { ranks: 1, provider: None, engine: engine.name().to_owned() }
     }
 }
 
@@ -94,8 +116,8 @@ impl Outcome {
     }
 
     /// Prints one line, in one write.
-    pub(crate) fn print(&self, dsm: &Dsm, name: &str, json: bool) -> Result<()> {
-        let record = self.record(dsm, name);
+    pub(crate) fn print(&self, place: &Place, name: &str, json: bool) -> Result<()> {
+        let record = self.record(place, name);
         let line = if json {
             serde_json::to_string(&record).map_err(std::io::Error::from)?
         } else {
@@ -104,17 +126,17 @@ impl Outcome {
         Ok(std::io::stdout().lock().write_all((line + "\n").as_bytes())?)
     }
 
-    fn record(&self, dsm: &Dsm, name: &str) -> Record {
+    fn record(&self, place: &Place, name: &str) -> Record {
         let (seconds, barrier, faults, messages, bytes) = self.spent.totals();
         let figures = self.figures.iter().map(|f| (format!("{}_{}", f.name, f.unit.names().1), f.value));
         let parameters = self.parameters.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
         Record {
             program: "scash-micro".to_owned(),
             mode: name.to_owned(),
-            ranks: dsm.size(),
+            ranks: place.ranks,
             threads: 1,
-            provider: Some(dsm.provider().to_owned()),
-            engine: Some(dsm.engine().to_owned()),
+            provider: place.provider.clone(),
+            engine: Some(place.engine.clone()),
             seconds,
             check: self.right.map(|right| if right { "equal" } else { "different" }.to_owned()),
             barrier,
@@ -127,14 +149,13 @@ impl Outcome {
     }
 
     fn text(&self, record: &Record) -> String {
-        let name = |name: &Option<String>| name.clone().unwrap_or_default();
-        let mut text = format!(
-            "{}, {}, {}, {} ranks",
-            record.mode,
-            name(&record.provider),
-            name(&record.engine),
-            record.ranks
-        );
+        let mut text = record.mode.clone();
+        for name in [&record.provider, &record.engine].into_iter().flatten() {
+            text += &format!(", {name}");
+        }
+        if record.provider.is_some() {
+            text += &format!(", {} ranks", record.ranks);
+        }
         for (name, value) in &self.parameters {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             text += &format!(", {} {value}", words(name));
@@ -169,6 +190,12 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
+    /// What a process spent that belongs to no job, and how many faults it took.
+    pub(crate) fn without_job(time: Duration, faults: u64) -> Self {
+        let before = Stats::default();
+        Self { seconds: time.as_secs_f64(), before, after: Stats { faults, ..before } }
+    }
+
     /// Seconds that the home's part of bringing pages to their sharers took.
     pub(crate) fn update(&self) -> f64 {
         (self.after.barrier.update - self.before.barrier.update).as_secs_f64()

@@ -1,15 +1,32 @@
-//! `scash bench micro`: what single operations cost between two ranks.
+//! `scash bench micro`: what single operations cost between two ranks, over each provider; and what faults cost, with each
+//! fault engine that works here.
 
 use super::Session;
 use super::runner::{Job, On, Rounds};
 use super::table::{Table, number};
+use scash::fault::{Kind, Probe};
 use scash_bench::figures::median;
 use scash_bench::record::Record;
 
-const PROVIDERS: [&str; 2] = ["shm", "tcp"];
+/// What jobs of two ranks run on: a column of a table.
+#[derive(Clone, Copy)]
+struct Column {
+    name: &'static str,
+    provider: &'static str,
+    /// The one that ranks would choose, or that the user asks for, if there is none here.
+    engine: Option<Kind>,
+}
+
+/// Each provider, with the fault engine that a job takes.
+const PROVIDERS: [Column; 2] = [
+    Column { name: "shm", provider: "shm", engine: None },
+    Column { name: "tcp", provider: "tcp", engine: None },
+];
 
 /// A measurement of `scash-micro`, and what is shown of it.
 struct Measurement {
+    /// Whether it is of one process, and not of a job.
+    alone: bool,
     arguments: &'static [&'static str],
     /// What is added when little is to be done.
     quick: &'static [&'static str],
@@ -41,18 +58,22 @@ const fn mebibytes(about: &'static str, name: &'static str) -> Figure {
 
 const FEW: &[&str] = &["--rounds", "2", "--pages", "32"];
 
-const MEASUREMENTS: [Measurement; 7] = [
+/// Shown for each provider.
+const OPERATIONS: [Measurement; 6] = [
     Measurement {
+        alone: false,
         arguments: &["barrier"],
         quick: &["--rounds", "5", "--length", "20"],
         figures: &[goal("empty memory barrier, µs", "barrier_us", 2.0)],
     },
     Measurement {
+        alone: false,
         arguments: &["barrier", "--in-use", "128M"],
         quick: &["--rounds", "5", "--length", "20"],
         figures: &[goal("the same with 128 MiB in use, µs", "barrier_us", 2.0)],
     },
     Measurement {
+        alone: false,
         arguments: &["read"],
         quick: FEW,
         figures: &[
@@ -61,6 +82,7 @@ const MEASUREMENTS: [Measurement; 7] = [
         ],
     },
     Measurement {
+        alone: false,
         arguments: &["rewrite"],
         quick: FEW,
         figures: &[
@@ -71,15 +93,7 @@ const MEASUREMENTS: [Measurement; 7] = [
         ],
     },
     Measurement {
-        arguments: &["fault"],
-        quick: FEW,
-        figures: &[
-            figure("first touch, scattered, µs", "first_touch_us"),
-            figure("first touch, in order, µs a page", "first_touch_in_order_us"),
-            figure("read-only to writable, with twin, µs", "read_only_to_writable_us"),
-        ],
-    },
-    Measurement {
+        alone: false,
         arguments: &["diff"],
         quick: FEW,
         figures: &[
@@ -91,6 +105,7 @@ const MEASUREMENTS: [Measurement; 7] = [
         ],
     },
     Measurement {
+        alone: false,
         arguments: &["memory"],
         quick: &["--in-use", "1M"],
         figures: &[
@@ -100,30 +115,88 @@ const MEASUREMENTS: [Measurement; 7] = [
     },
 ];
 
+/// Shown for each fault engine.
+const FAULTS: [Measurement; 2] = [
+    Measurement {
+        alone: true,
+        arguments: &["engine"],
+        quick: FEW,
+        figures: &[
+            figure("a signal whose handler only returns, µs", "signal_us"),
+            figure("the engine alone: absent to readable, µs", "absent_to_readable_us"),
+            figure("  read-only to writable, µs", "read_only_to_writable_us"),
+            figure("  first write to a watched page (no signal), µs", "watched_write_us"),
+        ],
+    },
+    Measurement {
+        alone: false,
+        arguments: &["fault"],
+        quick: FEW,
+        figures: &[
+            figure("with the protocol: first touch, scattered, µs", "first_touch_us"),
+            figure("  first touch, in order, µs a page", "first_touch_in_order_us"),
+            figure("  read-only to writable, with twin, scattered, µs", "read_only_to_writable_us"),
+        ],
+    },
+];
+
 /// Measures all operations; whether everything could be measured.
 pub(super) fn run(session: &Session) -> bool {
-    // By measurement and provider.
-    let mut results = MEASUREMENTS.map(|_| PROVIDERS.map(|_| Rounds::new()));
+    let by_provider = measure(session, &OPERATIONS, &PROVIDERS);
+    let table = table(["", "shm", "tcp", "goal, shm"], &OPERATIONS, &by_provider);
+    session.show(&format!("Single operations, 2 ranks: medians (and the least)\n{table}"));
+    let probe = Probe::run();
+    let (working, missing): (Vec<Kind>, Vec<Kind>) =
+        Kind::ALL.into_iter().partition(|kind| probe.engine(*kind).is_there());
+    let engine = |kind: &Kind| Column { name: kind.name(), provider: "shm", engine: Some(*kind) };
+    let engines: Vec<Column> = working.iter().map(engine).collect();
+    let by_engine = measure(session, &FAULTS, &engines);
+    let names = [""].into_iter().chain(engines.iter().map(|column| column.name));
+    let table = self::table(names, &FAULTS, &by_engine);
+    session.show(&format!("Faults, by fault engine: medians (and the least)\n{table}"));
+    missing.iter().for_each(|kind| session.show(&format!("Not measured: {}", probe.engine(*kind))));
+    [by_provider, by_engine].iter().flatten().flatten().flatten().all(Option::is_some)
+}
+
+/// Measures everything in every column, in turns. By measurement and column.
+fn measure(session: &Session, measurements: &[Measurement], columns: &[Column]) -> Vec<Vec<Rounds>> {
+    let mut results = vec![vec![Rounds::new(); columns.len()]; measurements.len()];
     for _ in 0..session.how.rounds(3) {
-        for (measurement, results) in MEASUREMENTS.iter().zip(&mut results) {
-            for (provider, results) in PROVIDERS.into_iter().zip(results) {
-                let quick = if session.how.quick { measurement.quick } else { &[] };
-                let arguments = measurement.arguments.iter().chain(quick);
-                let records = session.measure(&Job::new("scash-micro", On::Ranks(2, provider), arguments));
+        for (measurement, results) in measurements.iter().zip(&mut results) {
+            for (column, results) in columns.iter().zip(results) {
+                let records = session.measure(&job(measurement, *column, session.how.quick));
                 records.iter().flatten().for_each(|record| session.object(record));
                 results.push(records);
             }
         }
     }
-    let mut table = Table::new(["", "shm", "tcp", "goal, shm"]);
-    for (measurement, results) in MEASUREMENTS.iter().zip(&results) {
-        measurement.figures.iter().for_each(|figure| table.line(line(figure, results)));
-    }
-    session.show(&format!("Single operations, 2 ranks: medians (and the least)\n{table}"));
-    results.iter().flatten().flatten().all(Option::is_some)
+    results
 }
 
-fn line(figure: &Figure, results: &[Rounds; 2]) -> Vec<String> {
+fn job(measurement: &Measurement, column: Column, quick: bool) -> Job {
+    let on = if measurement.alone { On::Alone } else { On::Ranks(2, column.provider) };
+    let quick = if quick { measurement.quick } else { &[] };
+    let job = Job::new("scash-micro", on, measurement.arguments.iter().chain(quick));
+    match column.engine {
+        Some(kind) => job.with("SCASH_FAULT", kind.name()),
+        None => job,
+    }
+}
+
+fn table<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+    measurements: &[Measurement],
+    results: &[Vec<Rounds>],
+) -> Table {
+    let mut table = Table::new(names);
+    for (measurement, results) in measurements.iter().zip(results) {
+        measurement.figures.iter().for_each(|figure| table.line(line(figure, results)));
+    }
+    table
+}
+
+/// A figure in every column, and its goal.
+fn line(figure: &Figure, results: &[Rounds]) -> Vec<String> {
     let cell = |rounds: &Rounds, name: &str| {
         let rounds: Vec<_> = rounds.iter().map(|records| greatest(records.as_deref()?, name)).collect();
         median(&rounds).map(|figure_median| figure_median / figure.units)

@@ -16,6 +16,8 @@ pub(super) enum On {
     Sequential,
     /// Threads of one process, without the DSM.
     Threads(u32),
+    /// One process that belongs to no job.
+    Alone,
     /// Ranks of a job, and the provider that connects them.
     Ranks(u32, &'static str),
 }
@@ -25,6 +27,7 @@ impl fmt::Display for On {
         match self {
             On::Sequential => f.write_str("sequential"),
             On::Threads(count) => write!(f, "{count} threads"),
+            On::Alone => f.write_str("alone"),
             On::Ranks(1, provider) => write!(f, "1 rank, {provider}"),
             On::Ranks(count, provider) => write!(f, "{count} ranks, {provider}"),
         }
@@ -119,7 +122,7 @@ impl Runner {
             ));
         }
         let mut command = match job.on {
-            On::Sequential | On::Threads(_) => Command::new(&program),
+            On::Sequential | On::Threads(_) | On::Alone => Command::new(&program),
             On::Ranks(..) => Command::new(&self.command),
         };
         command.args(self.words(job, program.into_os_string()));
@@ -134,6 +137,7 @@ impl Runner {
         let first: Vec<OsString> = match job.on {
             On::Sequential => vec!["--sequential".into()],
             On::Threads(count) => vec!["--threads".into(), count.to_string().into()],
+            On::Alone => Vec::new(),
             On::Ranks(count, provider) => {
                 let run = ["run", "-n", &count.to_string(), "--provider", provider, "--timeout", LIMIT];
                 run.iter().map(OsString::from).chain([program]).collect()
@@ -161,6 +165,7 @@ mod tests {
         );
         assert_eq!(words(On::Sequential), "--sequential --repeat 2 --json");
         assert_eq!(words(On::Threads(2)), "--threads 2 --repeat 2 --json");
+        assert_eq!(words(On::Alone), "--repeat 2 --json");
     }
 
     #[test]
