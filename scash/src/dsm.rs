@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 /// References into shared memory are borrowed from it, and [`barrier`](Self::barrier) borrows it mutably: so no reference outlives
 /// the interval in which it was made.
 ///
-/// ```compile_fail
+/// ```compile_fail,E0502
 /// # fn f(dsm: &mut scash::Dsm, field: &mut scash::Partition<f64>) -> scash::Result<()> {
 /// let parts = field.parts(dsm);
 /// dsm.barrier()?; // error: `parts` still borrows it

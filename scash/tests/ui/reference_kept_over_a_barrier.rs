@@ -2,7 +2,7 @@
 
 fn step(dsm: &mut scash::Dsm, field: &mut scash::Partition<f64>) -> scash::Result<()> {
     let parts = field.parts(dsm);
-    dsm.barrier()?;
+    dsm.barrier()?; //~ E0502
     parts.mine[0] = parts.before[0];
     Ok(())
 }
