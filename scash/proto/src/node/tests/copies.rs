@@ -1,0 +1,188 @@
+//! How copies are kept, and what their homes do for them.
+
+use super::*;
+
+#[test]
+fn a_copy_that_is_fetched_once_is_unknown_to_its_home() {
+    let mut job = Job::with(2, 4, at(1, Protocol::Adaptive));
+    job.touch(1, 0, Access::Write);
+    job.touch(0, 0, Access::Read);
+    job.barrier();
+    assert_eq!(job.nodes[0].access(0), Access::None, "a lease ends with the barrier");
+    assert_eq!(job.nodes[1].access(0), Access::Write);
+    assert_eq!(job.nodes[1].directory_entries(), 0);
+}
+
+#[test]
+fn a_copy_that_is_fetched_again_is_subscribed_to_and_its_home_writes_with_a_twin() {
+    let mut job = Job::with(2, 4, at(1, Protocol::Adaptive));
+    job.touch(1, 0, Access::Write);
+    for _ in 0..2 {
+        job.touch(0, 0, Access::Read);
+        job.barrier();
+    }
+    assert_eq!(job.nodes[1].update_sharers(0).collect::<Vec<_>>(), [Rank(0)]);
+    assert!(job.orders(1).contains(&Output::Protect(one(0), Access::Read)));
+    job.touch(0, 0, Access::Read);
+    assert_eq!(job.fault(1, 0, Access::Write), [Output::Twin(0), Output::Protect(one(0), Access::Write)]);
+    job.changed.insert((1, 0));
+    job.barrier();
+    assert_eq!(job.orders(1)[0], Output::Push(0));
+    assert_eq!(job.nodes[0].access(0), Access::Read, "kept up to date, so kept");
+    // Once as what differed from the twin, and once whole: it was fetched while its home was writing it.
+    assert_eq!(job.nodes[1].counters().updates, 2);
+}
+
+#[test]
+fn a_page_written_in_two_barriers_is_compared_in_the_third_without_a_fault() {
+    let mut job = Job::with(2, 4, at(1, Protocol::Update));
+    job.touch(0, 0, Access::Read);
+    job.barrier();
+    for _ in 0..2 {
+        job.write(1, 0);
+        job.barrier();
+    }
+    assert_eq!(job.nodes[1].access(0), Access::Write);
+    job.orders(1);
+    job.changed.insert((1, 0));
+    job.barrier();
+    assert_eq!(job.orders(1)[0], Output::Push(0));
+    let counters = job.nodes[1].counters();
+    // The first write takes two steps: to map the page, and to make the twin.
+    assert_eq!((counters.write_faults, counters.predicted, counters.updates), (3, 1, 3));
+}
+
+#[test]
+fn a_prediction_that_does_not_come_true_is_given_up() {
+    let mut job = Job::with(2, 4, at(1, Protocol::Update));
+    job.touch(0, 0, Access::Read);
+    job.barrier();
+    for _ in 0..2 {
+        job.write(1, 0);
+        job.barrier();
+    }
+    (0..8).for_each(|_| drop(job.barrier()));
+    let orders = job.orders(1);
+    assert!(orders.contains(&Output::DropTwin(0)));
+    assert_eq!(job.nodes[1].access(0), Access::Read);
+    job.barrier();
+    assert!(!job.orders(1).contains(&Output::Push(0)));
+}
+
+#[test]
+fn under_invalidate_the_home_tells_once_and_is_not_tracked_any_more() {
+    let mut job = Job::with(3, 4, at(1, Protocol::Invalidate));
+    for _ in 0..2 {
+        job.touch(0, 0, Access::Read);
+        job.barrier();
+    }
+    assert_eq!(job.nodes[0].access(0), Access::Read);
+    job.write(1, 0);
+    assert_eq!(job.nodes[1].counters().twins, 0, "a notice needs no twin");
+    job.barrier();
+    assert_eq!(job.nodes[0].access(0), Access::None);
+    assert_eq!(job.nodes[1].directory_entries(), 0);
+    assert_eq!(job.nodes[1].access(0), Access::Write);
+}
+
+#[test]
+fn what_a_sharer_wrote_goes_to_the_other_sharers_but_not_back() {
+    let mut job = Job::with(3, 4, at(1, Protocol::Update));
+    for rank in [0, 2] {
+        job.touch(rank, 0, Access::Read);
+    }
+    job.barrier();
+    for rank in [0, 2] {
+        job.touch(rank, 0, Access::Read);
+    }
+    job.write(2, 0);
+    job.barrier();
+    assert!(job.orders(1).contains(&Output::PushWhole { page: 0, except: Some(Rank(2)) }));
+    assert_eq!(job.nodes[2].access(0), Access::Read);
+    assert!(job.nodes.iter().all(|n| n.counters().second_meetings == 1));
+}
+
+#[test]
+fn a_written_page_that_did_not_change_costs_no_second_meeting() {
+    let mut job = Job::with(2, 4, at(1, Protocol::Adaptive));
+    job.touch(0, 0, Access::Write);
+    job.barrier();
+    assert_eq!(job.nodes[0].counters().second_meetings, 0);
+    assert_eq!(job.nodes[0].counters().diffs, 0);
+}
+
+#[test]
+fn what_was_written_back_is_reported_at_the_barrier_even_if_nothing_more_changed() {
+    let mut job = Job::with(2, 4, at(1, Protocol::Adaptive));
+    job.touch(0, 2, Access::Write);
+    job.give(0, Input::WriteBack(Pages { first: 0, count: 4 }));
+    assert_eq!(job.ordered(0), [Output::PutDiff { page: 2, to: Rank(1) }]);
+    job.barrier();
+    assert_eq!(job.orders(0)[0], Output::Diff { page: 2, to: Rank(1), force: true });
+    assert_eq!(job.nodes[1].counters().second_meetings, 1);
+}
+
+#[test]
+fn copies_that_are_valid_are_refreshed_and_others_are_not() {
+    let mut job = Job::with(2, 4, at(1, Protocol::Adaptive));
+    job.touch(0, 2, Access::Read);
+    job.give(0, Input::ReadHome(Pages { first: 0, count: 4 }));
+    assert_eq!(job.ordered(0), [Output::Refresh { page: 2, from: Rank(1) }]);
+    job.give(1, Input::ReadHome(Pages { first: 0, count: 4 }));
+    assert_eq!(job.ordered(1), []);
+}
+
+#[test]
+fn changes_that_went_by_message_once_go_by_message_in_the_next_barrier_too() {
+    let mut job = Job::with(2, 4, at(1, Protocol::Update));
+    job.touch(0, 0, Access::Read);
+    job.barrier();
+    job.touch(1, 0, Access::Write);
+    (0..2).for_each(|r| job.give(r, Input::Arrive(Collective::Barrier)));
+    assert_eq!(job.nodes[1].poll_output(), Some(Output::Push(0)));
+    assert!(!job.nodes[1].must_message(0));
+    let meeting = job.nodes[1].meeting();
+    job.give(1, Input::Messaged { page: 0 });
+    job.give(0, Input::Update(Rank(1), meeting, 0));
+    finish(&mut job);
+    assert!(job.nodes[1].must_message(0));
+    job.barrier();
+    assert!(!job.nodes[1].must_message(0));
+}
+
+/// Ends a barrier in which all ranks have arrived.
+fn finish(job: &mut Job) {
+    let mut done = [None, None];
+    while done.iter().any(Option::is_none) {
+        for rank in 0..2u32 {
+            while let Some(order) = job.nodes[rank as usize].poll_output() {
+                job.carry_out(rank, order, &mut done[rank as usize]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sharer_that_is_only_told_is_told_of_a_write_that_left_all_bytes_as_they_were() {
+    let mut job = Job::with(3, 4, at(1, Protocol::Update));
+    job.give(2, Input::SetProtocol(0, Protocol::Invalidate));
+    for _ in 0..2 {
+        [0, 2].into_iter().for_each(|r| job.touch(r, 0, Access::Read));
+        job.barrier();
+    }
+    job.touch(1, 0, Access::Write);
+    job.barrier();
+    assert_eq!((job.nodes[0].access(0), job.nodes[2].access(0)), (Access::Read, Access::None));
+}
+
+#[test]
+fn a_page_fetched_by_a_sharer_that_gets_updates_comes_again_at_the_barrier() {
+    let mut job = Job::with(2, 4, at(1, Protocol::Update));
+    job.touch(0, 0, Access::Read);
+    job.barrier();
+    job.touch(0, 0, Access::Read);
+    job.barrier();
+    assert!(job.orders(1).contains(&Output::PutPages { pages: one(0), to: Rank(0) }));
+    job.barrier();
+    assert_eq!(job.nodes[0].counters().second_meetings, 1);
+}

@@ -1,0 +1,100 @@
+//! First touches, fetches and the way to a writable page.
+
+use super::*;
+
+#[test]
+fn an_untouched_page_reads_as_zeros_until_the_barrier() {
+    let mut job = Job::with(2, 4, AllocOptions::default());
+    assert_eq!(job.fault(0, 2, Access::Read), [Output::MapZero(one(2), Access::Read)]);
+    assert_eq!(job.nodes[0].home(2), None);
+    job.barrier();
+    assert_eq!(job.orders(0)[0], Output::Unmap(one(2)));
+    assert_eq!(job.nodes[0].access(2), Access::None);
+}
+
+#[test]
+fn the_first_writer_is_the_home_and_everybody_learns_it() {
+    let mut job = Job::with(5, 4, AllocOptions::default());
+    assert_eq!(job.fault(3, 1, Access::Write), [Output::MapZero(one(1), Access::Write)]);
+    job.barrier();
+    assert!(job.nodes.iter().all(|n| n.home(1) == Some(Rank(3))));
+    assert_eq!(job.nodes[3].access(1), Access::Write, "nobody caches it: it is not protected");
+    assert!(job.nodes.iter().all(|n| n.counters().second_meetings == 0));
+}
+
+#[test]
+fn a_page_that_was_read_as_zeros_becomes_writable_without_being_cleared() {
+    let mut job = Job::with(2, 4, AllocOptions::default());
+    job.touch(0, 0, Access::Read);
+    assert_eq!(job.fault(0, 0, Access::Write), [Output::Protect(one(0), Access::Write)]);
+}
+
+#[test]
+fn of_two_first_writers_the_lower_is_the_home_and_the_other_sends_what_it_wrote() {
+    let mut job = Job::with(3, 4, AllocOptions::default());
+    job.touch(2, 0, Access::Write);
+    job.touch(1, 0, Access::Write);
+    job.barrier();
+    assert!(job.nodes.iter().all(|n| n.home(0) == Some(Rank(1))));
+    let orders = job.orders(2);
+    assert!(orders.contains(&Output::DiffZero { page: 0, to: Rank(1) }));
+    assert!(orders.contains(&Output::Unmap(one(0))));
+    assert!(job.nodes.iter().all(|n| n.counters().third_meetings == 1));
+}
+
+#[test]
+fn a_block_is_first_touched_as_a_whole() {
+    let mut job = Job::with(2, 8, AllocOptions { block: 4, ..AllocOptions::default() });
+    job.touch(1, 6, Access::Write);
+    job.barrier();
+    let homes: Vec<_> = (0..8).map(|p| job.nodes[0].home(p)).collect();
+    assert_eq!(homes, [vec![None; 4], vec![Some(Rank(1)); 4]].concat());
+}
+
+#[test]
+fn writing_an_absent_page_fetches_it_then_makes_a_twin_then_opens_it() {
+    let mut job = Job::with(2, 4, at(1, Protocol::Adaptive));
+    assert_eq!(job.fault(0, 3, Access::Write), [Output::Get { from: Rank(1), pages: one(3) }]);
+    job.give(0, Input::Fetched(one(3)));
+    assert_eq!(job.nodes[0].access(3), Access::Read);
+    let orders = job.fault(0, 3, Access::Write);
+    assert_eq!(orders, [Output::Twin(3), Output::Protect(one(3), Access::Write)]);
+    job.barrier();
+    let orders = job.orders(0);
+    assert_eq!(orders[0], Output::Diff { page: 3, to: Rank(1), force: false });
+    assert!(orders.contains(&Output::DropTwin(3)));
+}
+
+#[test]
+fn a_second_thread_waits_for_the_page_that_the_first_is_fetching() {
+    let mut job = Job::with(2, 4, at(1, Protocol::Adaptive));
+    job.fault(0, 3, Access::Read);
+    assert_eq!(job.fault(0, 3, Access::Write), [Output::Wait(3)]);
+    assert!(job.nodes[0].is_fetching(3));
+    job.give(0, Input::FetchFailed(one(3)));
+    assert!(!job.nodes[0].is_fetching(3));
+    assert_eq!(job.fault(0, 3, Access::Read), [Output::Get { from: Rank(1), pages: one(3) }]);
+}
+
+#[test]
+fn consecutive_faults_fetch_twice_as_many_pages_each_time() {
+    let mut job = Job::with(2, 31, at(1, Protocol::Adaptive));
+    let mut page = 0;
+    for count in [1, 2, 4, 8, 16] {
+        let pages = Pages { first: page, count };
+        assert_eq!(job.fault(0, page, Access::Read), [Output::Get { from: Rank(1), pages }]);
+        job.give(0, Input::Fetched(pages));
+        page += count;
+    }
+}
+
+#[test]
+fn memory_of_no_allocation_is_denied() {
+    let mut job = Job::with(2, 4, AllocOptions::default());
+    assert_eq!(job.fault(0, 4, Access::Read), [Output::Denied(4)]);
+    assert_eq!(job.fault(0, PAGES + 7, Access::Write), [Output::Denied(PAGES + 7)]);
+    job.touch(0, 1, Access::Write);
+    job.all(Collective::Free(0));
+    assert!(job.orders(0).contains(&Output::Discard(Pages { first: 0, count: 4 })));
+    assert_eq!(job.fault(0, 1, Access::Read), [Output::Denied(1)]);
+}

@@ -1,0 +1,129 @@
+//! What no correct peer sends.
+
+use super::*;
+use crate::wire::{Notice, Purpose};
+use proptest::prelude::*;
+
+#[test]
+fn what_no_correct_peer_sends_is_refused_and_changes_nothing() {
+    let mut job = Job::with(4, 4, at(1, Protocol::Update));
+    let meeting = job.nodes[0].meeting();
+    let attendance = Attendance::default();
+    let token = |meeting, round| Token {
+        meeting,
+        round,
+        away: false,
+        span: [attendance; 2],
+        counts: Vec::new(),
+        notices: Vec::new(),
+    };
+    let wild = Pages { first: PAGES - 1, count: 2 };
+    let notice = Notice { origin: Rank(2), pages: wild, moved_to: None };
+    let subscribe = Control { leave: vec![wild], ..Control::default() };
+    let wrong = vec![
+        Input::Token(Rank(2), token(meeting, 0)),
+        Input::Token(Rank(3), token(meeting, 2)),
+        Input::Token(Rank(3), token(meeting, 200)),
+        Input::Token(Rank(3), token(meeting + 2, 0)),
+        Input::Token(Rank(3), token(meeting.wrapping_sub(1), 0)),
+        Input::Token(Rank(3), Token { counts: vec![(Rank(4), 1)], ..token(meeting, 0) }),
+        Input::Token(Rank(3), Token { notices: vec![notice], ..token(meeting, 0) }),
+        Input::Control(Rank(1), meeting, subscribe),
+        Input::Control(Rank(9), meeting, Control::default()),
+        Input::Diff(Rank(1), meeting, 0),
+        Input::Diff(Rank(1), meeting, PAGES),
+        Input::Update(Rank(1), meeting, PAGES),
+        Input::Parcel(Rank(1), meeting, Rank(0)),
+        Input::Parcel(Rank(1), meeting, Rank(77)),
+    ];
+    for input in wrong {
+        let text = format!("{input:?}");
+        assert!(job.nodes[0].handle(input).is_err(), "{text}");
+    }
+    job.give(0, Input::Token(Rank(3), token(meeting, 0)));
+    let again = job.nodes[0].handle(Input::Token(Rank(3), token(meeting, 0)));
+    assert_eq!(again.unwrap_err().to_string(), "rank 3 broke the protocol: the same token twice");
+}
+
+/// Anything that a peer can say about a job of four ranks, sensible or not.
+fn lie() -> impl Strategy<Value = Input> {
+    let rank = || (0..6u32).prop_map(Rank);
+    let page = || prop_oneof![0..PAGES + 2, any::<u32>()];
+    let pages = || (0..PAGES, 0..5u32).prop_map(|(first, count)| Pages { first, count });
+    let meeting = || 0..6u32;
+    let notice = (rank(), pages(), proptest::option::of(rank()))
+        .prop_map(|(origin, pages, moved_to)| Notice { origin, pages, moved_to });
+    let attendance =
+        (rank(), 0..2u64).prop_map(|(rank, n)| Attendance { purpose: Purpose([n, 0, 0, 0]), rank });
+    let counts = proptest::collection::vec((rank(), prop_oneof![0..3u32, any::<u32>()]), 0..4);
+    let notices = proptest::collection::vec(notice, 0..4);
+    let token = (meeting(), 0..4u8, any::<bool>(), [attendance.clone(), attendance], counts, notices)
+        .prop_map(|(meeting, round, away, span, counts, notices)| Token {
+            meeting,
+            round,
+            away,
+            span,
+            counts,
+            notices,
+        });
+    let list = || proptest::collection::vec(pages(), 0..3);
+    let mode = || {
+        any::<bool>().prop_map(|u| {
+            if u { crate::copyset::CopyMode::Update } else { crate::copyset::CopyMode::Invalidate }
+        })
+    };
+    let control = (list(), proptest::collection::vec((pages(), mode()), 0..3), list())
+        .prop_map(|(stale, subscribe, leave)| Control { fresh: stale.clone(), stale, subscribe, leave });
+    prop_oneof![
+        (rank(), token).prop_map(|(from, t)| Input::Token(from, t)),
+        (rank(), meeting(), control).prop_map(|(from, m, c)| Input::Control(from, m, c)),
+        (rank(), meeting(), page()).prop_map(|(from, m, p)| Input::Diff(from, m, p)),
+        (rank(), meeting(), page()).prop_map(|(from, m, p)| Input::Update(from, m, p)),
+        (rank(), meeting(), rank()).prop_map(|(from, m, h)| Input::Parcel(from, m, h)),
+    ]
+}
+
+/// Lets a node carry out what it ordered, as far as that takes nobody else.
+fn serve(node: &mut Node) {
+    while let Some(order) = node.poll_output() {
+        let answer = match order {
+            Output::Flushed => Input::Flushed,
+            Output::Diff { page, .. } | Output::DiffZero { page, .. } | Output::Push(page) => {
+                Input::Compared { page, changed: page.is_multiple_of(2) }
+            }
+            Output::Get { pages, .. } => Input::Fetched(pages),
+            _ => continue,
+        };
+        let _ = node.handle(answer);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_peer_can_make_a_node_panic(
+        lies in proptest::collection::vec((lie(), 0..8u32, 0..PAGES), 1..60),
+        placed in any::<bool>(),
+    ) {
+        let options = if placed { at(0, Protocol::Update) } else { AllocOptions::default() };
+        let mut job = Job::with(4, PAGES - 4, options);
+        let node = &mut job.nodes[0];
+        for (lie, act, page) in lies {
+            let _ = node.handle(lie);
+            let _ = node.batch_taken();
+            match act {
+                0 if node.phase == Phase::Running => {
+                    let _ = node.handle(Input::Arrive(Collective::Barrier));
+                }
+                1 if node.phase == Phase::Running => {
+                    let _ = node.handle(Input::Arrive(Collective::Broadcast(Pages { first: 0, count: 5 })));
+                }
+                2 | 3 if node.phase == Phase::Running => {
+                    let want = if act == 2 { Access::Read } else { Access::Write };
+                    let _ = node.handle(Input::Fault { page, want });
+                }
+                _ => {}
+            }
+            serve(node);
+        }
+    }
+}
