@@ -80,6 +80,11 @@ impl Dsm {
         self.runtime.barrier()
     }
 
+    /// A barrier in which all ranks publish the partition that begins with this slice.
+    pub(crate) fn publish<T: Plain>(&mut self, slice: SharedSlice<T>) -> Result<()> {
+        self.runtime.publish(slice.allocation()?)
+    }
+
     /// Allocates `len` zeroed values that all ranks share, at one address. Collective. Pages have their home where they are touched first.
     pub fn alloc<T: Plain>(&mut self, len: usize) -> Result<SharedSlice<T>> {
         self.alloc_with(len, AllocOptions::default())

@@ -86,7 +86,8 @@ impl<T: Plain> Partition<T> {
 
     /// Makes what every rank wrote the present state. Collective: this is a memory barrier.
     pub fn publish(&mut self, dsm: &mut Dsm) -> Result<()> {
-        dsm.barrier()?;
+        // Not just any barrier: were it one for other ranks, they would write what is the present state here.
+        dsm.publish(self.states[0])?;
         self.present = 1 - self.present;
         Ok(())
     }

@@ -102,6 +102,12 @@ impl Runtime {
         self.collective(Collective::Barrier).map(drop)
     }
 
+    /// A memory barrier that all ranks must mean as the publication of the partition whose first state is at `address`.
+    pub(crate) fn publish(&self, address: *const u8) -> Result<()> {
+        let page = self.first_page(address)?;
+        self.collective(Collective::Publish(page)).map(drop)
+    }
+
     /// Allocates shared memory, zeroed, at the same address on every rank. Collective, and includes a memory barrier.
     pub fn alloc(&self, bytes: usize, options: AllocOptions) -> Result<*mut u8> {
         self.alloc_live(bytes, options).map(|(address, _)| address)

@@ -94,10 +94,12 @@ fn disagree(mut rank: Rank, deed: &str) -> Result<ExitCode> {
     let page = rank.dsm.alloc::<u8>(PAGE)?;
     let other = rank.dsm.alloc::<u8>(PAGE)?;
     let last = rank.is(rank.dsm.size() - 1);
+    let mut field = rank.dsm.partition::<u8>(PAGE)?;
     let told = match (deed, last) {
         ("sizes", _) => rank.dsm.alloc::<u8>(if last { 2 * PAGE } else { PAGE }).map(drop),
         ("frees", _) => rank.dsm.free(if last { page } else { other }),
         ("ends", true) => rank.untyped().finalize(),
+        ("publishes", true) => field.publish(&mut rank.dsm),
         ("broadcasts", true) => rank.dsm.broadcast(page, 0..PAGE),
         _ => rank.dsm.barrier(),
     };
@@ -266,7 +268,7 @@ fn touch_after_the_end(mut rank: Rank) -> Result<ExitCode> {
 fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
     let mut rank = Rank { dsm: Dsm::init()?, notes };
     match deed {
-        "sizes" | "frees" | "ends" | "broadcasts" => return disagree(rank, deed),
+        "sizes" | "frees" | "ends" | "broadcasts" | "publishes" => return disagree(rank, deed),
         "sizes, then leave" => return disagree_and_leave(rank),
         "meet twice" => return meet_twice(rank),
         "die in barriers" => return die_in_barriers(rank),

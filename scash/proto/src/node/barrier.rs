@@ -19,10 +19,11 @@
 //!
 //! **Invariant:** no rank's work grows with the number of ranks, but for the log₂ of it, and for first touches, which everyone must learn.
 
+use super::collective::purpose;
 use super::home::join;
 use super::{Collective, Node, Outcome, Output, Part, Phase, Transfer, Violation, runs};
 use crate::page::{Access, flag};
-use crate::wire::{Attendance, Control, Notice, Purpose, Token};
+use crate::wire::{Attendance, Control, Notice, Token};
 use crate::{Pages, Rank};
 use std::collections::BTreeMap;
 
@@ -529,17 +530,4 @@ impl Node {
     pub fn batch_taken(&mut self) -> Result<(), Violation> {
         self.advance()
     }
-}
-
-/// The numbers by which ranks compare what they came for.
-fn purpose(collective: Collective) -> Purpose {
-    Purpose(match collective {
-        Collective::Barrier => [0; 4],
-        Collective::Alloc(bytes, o) => [1, bytes, super::collective::placement_number(o.placement), {
-            (u64::from(o.block) << 2) | o.protocol as u64
-        }],
-        Collective::Free(first) => [2, u64::from(first), 0, 0],
-        Collective::Finalize => [3, 0, 0, 0],
-        Collective::Broadcast(pages) => [4, u64::from(pages.first), u64::from(pages.count), 0],
-    })
 }

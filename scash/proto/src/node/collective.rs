@@ -2,13 +2,13 @@
 
 use super::{Collective, Node, Outcome, Output, Protocol, Transfer};
 use crate::page::{Access, Word, flag};
-use crate::wire::Notice;
+use crate::wire::{Notice, Purpose};
 use crate::{Pages, Placement, Rank};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 /// A number that stands for a placement, so that ranks can compare theirs.
-pub(super) fn placement_number(placement: Placement) -> u64 {
+fn placement_number(placement: Placement) -> u64 {
     let (kind, parameter) = match placement {
         Placement::FirstTouch => (0, 0),
         Placement::Block => (1, 0),
@@ -22,7 +22,10 @@ impl Node {
     /// What a collective call does beyond its barrier; the same at every rank.
     pub(super) fn conclude(&mut self) -> Outcome {
         match self.collective {
-            Collective::Barrier | Collective::Broadcast(_) | Collective::Finalize => Outcome::Done,
+            Collective::Barrier
+            | Collective::Publish(_)
+            | Collective::Broadcast(_)
+            | Collective::Finalize => Outcome::Done,
             Collective::Alloc(bytes, options) => {
                 let align = NonZeroU32::new(options.block).unwrap_or(NonZeroU32::MIN);
                 match self.heap.alloc(bytes, align, options) {
@@ -190,4 +193,18 @@ fn union(mut runs: Vec<Pages>) -> Vec<Pages> {
         }
     }
     out
+}
+
+/// The numbers by which ranks compare what they came for.
+pub(super) fn purpose(collective: Collective) -> Purpose {
+    Purpose(match collective {
+        Collective::Barrier => [0; 4],
+        Collective::Alloc(bytes, o) => {
+            [1, bytes, placement_number(o.placement), { (u64::from(o.block) << 2) | o.protocol as u64 }]
+        }
+        Collective::Free(first) => [2, u64::from(first), 0, 0],
+        Collective::Finalize => [3, 0, 0, 0],
+        Collective::Broadcast(pages) => [4, u64::from(pages.first), u64::from(pages.count), 0],
+        Collective::Publish(first) => [5, u64::from(first), 0, 0],
+    })
 }

@@ -44,7 +44,9 @@ impl Node {
     /// The barrier ends: takes long runs of pages that need no twin out of `protect`, and watches them instead.
     pub(super) fn watch_runs(&mut self, protect: &mut Vec<u32>) {
         // Other collective calls may free pages before the system has been asked to watch them.
-        if self.cfg.watch_from == 0 || self.collective != Collective::Barrier {
+        if self.cfg.watch_from == 0
+            || !matches!(self.collective, Collective::Barrier | Collective::Publish(_))
+        {
             return;
         }
         protect.sort_unstable();

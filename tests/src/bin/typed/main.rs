@@ -9,6 +9,8 @@ mod handles;
 use scash::{AllocOptions, Dsm, Error, Parts, Placement, Protocol, Result};
 use std::io::{Read, Write};
 
+type Check = fn(&mut Dsm) -> Result<()>;
+
 /// Values of a page.
 const PAGE: usize = 512;
 /// Not a multiple of anything: parts begin within pages, and have different lengths.
@@ -233,7 +235,7 @@ fn the_system_reaches_what_was_touched(dsm: &mut Dsm) -> Result<()> {
 
 fn main() -> Result<()> {
     let mut dsm = Dsm::init()?;
-    let checks: [(&str, fn(&mut Dsm) -> Result<()>); 11] = [
+    let checks: [(&str, Check); 11] = [
         ("partition", partition_shows_what_was_published),
         ("memory", partitions_give_their_memory_back),
         ("elements", elements_have_different_writers),

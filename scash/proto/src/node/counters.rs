@@ -1,0 +1,36 @@
+//! What a node counts.
+
+/// What a node has counted since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Read faults that needed work.
+    pub read_faults: u64,
+    /// Write faults that needed work.
+    pub write_faults: u64,
+    /// Of these, first touches.
+    pub first_touches: u64,
+    /// Pages fetched from their homes.
+    pub fetched: u64,
+    /// Faults that a wider fetch or map made unnecessary.
+    pub prefetched: u64,
+    /// Writes that took no fault because the page was predicted to be written.
+    pub predicted: u64,
+    /// Writes that were noticed without a fault, because the page was watched.
+    pub noticed: u64,
+    /// Home pages that stayed writable over a barrier because nobody subscribed to them, added up over barriers.
+    pub avoided: u64,
+    /// Twins made.
+    pub twins: u64,
+    /// Pages whose changes went to their home.
+    pub diffs: u64,
+    /// Pages brought to sharers, counted once a sharer.
+    pub updates: u64,
+    /// Cached pages given up at barriers.
+    pub invalidated: u64,
+    /// Memory barriers passed.
+    pub barriers: u64,
+    /// Of these, those with a second meeting.
+    pub second_meetings: u64,
+    /// Of these, those with a third one: a first touch was disputed, a home moved, or pages were broadcast.
+    pub third_meetings: u64,
+}
