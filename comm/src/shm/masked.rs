@@ -1,7 +1,7 @@
 //! Puts of very many small pieces: the bytes of each 64-byte line that a mask names.
 //!
 //! A number whose low bytes changed is a run of six or seven bytes, and a page of such numbers is 512 runs. Listing them, and calling a copy
-//! for each, costs several times the copying. Here each piece is at most three stores.
+//! for each, costs several times the copying. Here each piece is at most two stores.
 //!
 //! **Invariant:** no byte outside of the masks is written, not even with the value that it has: a peer may be writing it.
 
@@ -79,7 +79,7 @@ unsafe fn store_line(src: *const u8, dst: *mut u8, mask: u64) {
     }
 }
 
-/// Stores the bytes of a word that the bits name: whole, or each run of bytes in pieces of 4, 2 and 1.
+/// Stores the bytes of a word that the bits name: whole, or each run of bytes by two stores of 4 or 2 that may overlap, or by one of 1.
 ///
 /// # Safety
 /// Both sides have 8 bytes.
@@ -92,24 +92,33 @@ unsafe fn store_word(src: *const u8, dst: *mut u8, bits: u8) {
     }
     let mut rest = u32::from(bits);
     while rest != 0 {
-        let mut at = rest.trailing_zeros() as usize;
+        let at = rest.trailing_zeros() as usize;
         let len = (!(rest >> at)).trailing_zeros() as usize;
-        rest &= !(((1 << len) - 1) << at);
-        if len & 4 != 0 {
-            // SAFETY: the run, from `at`, has at least four more bytes.
-            unsafe { store::<4>(src.wrapping_add(at), dst.wrapping_add(at)) };
-            at += 4;
-        }
-        if len & 2 != 0 {
-            // SAFETY: the rest of the run has at least two bytes.
-            unsafe { store::<2>(src.wrapping_add(at), dst.wrapping_add(at)) };
-            at += 2;
-        }
-        if len & 1 != 0 {
-            // SAFETY: one byte of the run is left.
-            unsafe { store::<1>(src.wrapping_add(at), dst.wrapping_add(at)) };
+        // Carries through the run's ones to the zero behind it.
+        rest &= rest + (1 << at);
+        let (src, dst) = (src.wrapping_add(at), dst.wrapping_add(at));
+        match len {
+            // SAFETY: the run, which lies in the word, has at least four bytes.
+            4.. => unsafe { store_ends::<4>(src, dst, len) },
+            // SAFETY: the run has at least two bytes.
+            2.. => unsafe { store_ends::<2>(src, dst, len) },
+            // SAFETY: the run has a byte.
+            _ => unsafe { store::<1>(src, dst) },
         }
     }
+}
+
+/// Copies `len` bytes, `N` to `2 * N` of them, as the first `N` and the last `N`.
+///
+/// # Safety
+/// Both sides have `len` bytes.
+#[inline]
+unsafe fn store_ends<const N: usize>(src: *const u8, dst: *mut u8, len: usize) {
+    let last = len - N;
+    // SAFETY: the caller's promise.
+    unsafe { store::<N>(src, dst) };
+    // SAFETY: as above.
+    unsafe { store::<N>(src.wrapping_add(last), dst.wrapping_add(last)) };
 }
 
 /// Copies `N` bytes with one load and one store.
