@@ -6,7 +6,8 @@
 //! first moments it offers its core now and then: other programs run, too, and the rank that is waited for may share
 //! the core with this thread after all.
 //! Where busy threads outnumber cores, the one that is waited for may be the one that has no core because of the
-//! spinning: there a thread yields almost at once and soon sleeps.
+//! spinning: there a thread yields almost at once. To give a core away costs a microsecond or two, to be woken far more, so it
+//! sleeps only after hundreds of turns.
 
 use std::time::Duration;
 
@@ -22,9 +23,9 @@ const POLITE_AFTER: u32 = 1_000;
 /// and how often: an offer that nobody takes costs as much as some ten polls.
 const POLITE_EVERY: u32 = 64;
 /// Vain polls before a thread gives its core away where cores are scarce.
-const SPINS_SCARCE: u32 = 16;
+const SPINS_SCARCE: u32 = 4;
 /// Times that a thread then gives its core away before it sleeps.
-const YIELDS_SCARCE: u32 = 32;
+const YIELDS_SCARCE: u32 = 400;
 
 /// What to do in a turn of waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,10 +72,10 @@ mod tests {
     }
 
     #[test]
-    fn where_cores_are_scarce_threads_yield_at_once_and_sleep_soon() {
+    fn where_cores_are_scarce_threads_yield_almost_at_once_and_sleep_at_last() {
         let rule = Patience::new(3, 2);
         assert_eq!(
-            [0, 16, 47, 48].map(|turn| rule.step(turn)),
+            [0, 4, 403, 404].map(|turn| rule.step(turn)),
             [Step::Spin, Step::Yield, Step::Yield, Step::Sleep]
         );
     }
