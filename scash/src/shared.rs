@@ -17,7 +17,8 @@ use std::ops::Range;
 /// struct Wide([u8; 8192]);
 /// // SAFETY: bytes.
 /// unsafe impl scash::Plain for Wide {}
-/// # fn f(dsm: &mut scash::Dsm) -> scash::Result<()> {
+/// # fn main() -> scash::Result<()> {
+/// # let mut dsm = scash::Dsm::init()?;
 /// let wide = dsm.alloc::<Wide>(1)?; // error: aligned to more than a page
 /// # Ok(()) }
 /// ```
