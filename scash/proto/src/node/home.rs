@@ -60,7 +60,8 @@ impl Node {
             }
             self.count_updates(page, None, by);
         }
-        // Of any write, even if its bytes are again what they were: a sharer may have fetched the page in between (see `copied`).
+        // Even if all bytes are again what they were: a sharer may have fetched the page in between (see `copied`). A page that is predicted counts as
+        // written, since nothing tells whether it was.
         self.tell_stale(page, None);
     }
 

@@ -33,7 +33,8 @@ impl Node {
 
     /// Watched pages were written in this interval.
     pub(super) fn written(&mut self, pages: Pages) {
-        for page in pages.iter().filter(|&p| p < self.table.len()).collect::<Vec<_>>() {
+        let len = self.table.len();
+        for page in pages.iter().filter(|&page| page < len) {
             if self.table.get(page).has(flag::ASYNC | flag::TRACKED) {
                 self.counters.noticed += 1;
                 self.tell_stale(page, None);
