@@ -25,17 +25,15 @@ struct Stream {
     run: u32,
     /// Pages of the last short run, and of the last long one.
     known: [u32; 2],
-    /// Pages of the last fetch that no known run foretold.
-    grown: u32,
     /// Runs begun, to expect less from time to time.
     jumps: u32,
 }
 
 /// Fetch windows, learnt for each allocation (by its number, modulo a small table).
 ///
-/// A run of consecutive faults is expected to be as long as the last short one before it; if it goes on, as long as the last long one; beyond
-/// that, the window doubles with each fault. So blocks of k consecutive pages that are read as wholes come in one fetch each, also
-/// between walks along many of them, and little is fetched that lies behind a run's end.
+/// A run of consecutive faults is expected to be as long as the last short one before it. If it goes on, each fetch is as long as what the run
+/// has had so far, yet ends where the last long run did. So blocks of k consecutive pages that are read as wholes come in one fetch each, also
+/// between walks along many of them, and what is fetched behind a run's end is never more than what was read of it.
 #[derive(Debug)]
 pub(super) struct Streams {
     table: [Stream; 16],
@@ -45,7 +43,7 @@ pub(super) struct Streams {
 
 impl Streams {
     pub(super) fn new(first: u32, most: u32) -> Self {
-        let empty = Stream { next: u32::MAX, run: 0, known: [0; 2], grown: 0, jumps: 0 };
+        let empty = Stream { next: u32::MAX, run: 0, known: [0; 2], jumps: 0 };
         Streams { table: [empty; 16], first, most }
     }
 
@@ -58,13 +56,13 @@ impl Streams {
             let ended = if s.jumps.is_multiple_of(64) { s.run / 2 } else { s.run };
             s.known[usize::from(ended > SHORT)] = ended;
             s.run = 0;
-            s.grown = 0;
         }
-        if let Some(&expected) = s.known.iter().find(|&&pages| pages > s.run) {
-            return (expected - s.run).min(most);
+        let [short, long] = s.known.map(|pages| pages.saturating_sub(s.run));
+        if short > 0 {
+            return short.min(most);
         }
-        s.grown = if s.grown == 0 { first } else { (s.grown * 2).min(most) };
-        s.grown
+        let doubled = s.run.clamp(first, most);
+        if long > 0 { doubled.min(long) } else { doubled }
     }
 
     /// Notes what was fetched after all.
@@ -179,9 +177,31 @@ mod tests {
             got.push(fetch(page, 108 - page));
             page += got.last().unwrap();
         }
-        assert_eq!(got, [1, 2, 4, 1]);
+        assert_eq!(got, [1, 1, 2, 4]);
         assert_eq!(fetch(200, 8), 8);
         assert_eq!(fetch(300, 8), 8);
+    }
+
+    #[test]
+    fn a_run_that_goes_on_past_a_short_one_doubles_up_to_the_end_of_the_last_long_one() {
+        let mut s = Streams::new(1, 32);
+        let mut walk = |first: u32, pages: u32| {
+            let mut got = vec![];
+            let mut page = first;
+            while page < first + pages {
+                let n = s.window(3, page);
+                s.fetched(3, Pages { first: page, count: n });
+                got.push(n);
+                page += n;
+            }
+            got
+        };
+        assert_eq!(walk(0, 8), [1, 1, 2, 4]);
+        assert_eq!(walk(100, 8), [8]);
+        assert_eq!(walk(200, 100), [8, 8, 16, 32, 32, 32]);
+        assert_eq!(walk(400, 8), [8], "a long run does not make blocks come with what lies behind them");
+        assert_eq!(walk(500, 16), [8, 8]);
+        assert_eq!(walk(600, 128), [16, 16, 32, 32, 32]);
     }
 
     #[test]

@@ -77,10 +77,10 @@ fn a_second_thread_waits_for_the_page_that_the_first_is_fetching() {
 }
 
 #[test]
-fn consecutive_faults_fetch_twice_as_many_pages_each_time() {
-    let mut job = Job::with(2, 31, at(1, Protocol::Adaptive));
+fn consecutive_faults_double_their_run_with_each_fetch() {
+    let mut job = Job::with(2, 32, at(1, Protocol::Adaptive));
     let mut page = 0;
-    for count in [1, 2, 4, 8, 16] {
+    for count in [1, 1, 2, 4, 8, 16] {
         let pages = Pages { first: page, count };
         assert_eq!(job.fault(0, page, Access::Read), [Output::Get { from: Rank(1), pages }]);
         job.give(0, Input::Fetched(pages));
