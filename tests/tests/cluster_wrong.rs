@@ -257,7 +257,8 @@ fn a_rank_that_gets_no_memory_in_an_access_says_what_to_do_and_the_others_are_to
         };
         let told = format!("scash: rank 0: access to shared memory at {}: ", touched(&ended));
         ended.failed(EXIT_LOST, &[&told, remedy, "scash: rank 0 (pid ", "exited with status 74"]);
-        assert_eq!(ended.err.lines().filter(|line| line.contains("rank 0 is gone")).count(), 2, "{ended}");
+        // Not lines: ranks may talk over each other.
+        assert_eq!(ended.err.matches("rank 0 is gone").count(), 2, "{ended}");
     }
 }
 
