@@ -62,7 +62,7 @@ use crate::{
 };
 use incoming::Delivery;
 use mail::Mail;
-use pace::Pace;
+use pace::Waits;
 use peer::Peer;
 use poller::{Poller, Watch};
 use segments::Segments;
@@ -156,24 +156,6 @@ pub struct TcpEndpoint {
     thread: Option<JoinHandle<()>>,
 }
 
-/// How to wait for what.
-struct Waits {
-    idle: Pace,
-    served: Pace,
-}
-
-impl Waits {
-    /// With so many busy threads on so many cores.
-    fn new(busy: u32, cores: u32) -> Self {
-        Self { idle: Pace::idle(busy, cores), served: Pace::served(busy, cores) }
-    }
-}
-
-/// Cores that this process may use.
-fn cores() -> u32 {
-    std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX))
-}
-
 /// [`Traffic`], while it grows.
 #[derive(Default)]
 struct Counters {
@@ -211,7 +193,7 @@ impl TcpEndpoint {
             shared,
             own: Mutex::new(Delivery::empty()),
             poller: Mutex::new(Poller::new()),
-            waits: Waits::new(options.busy(), cores()),
+            waits: Waits::new(options.busy()),
             traffic: Counters::default(),
             thread,
         })

@@ -63,6 +63,23 @@ impl Pace {
     }
 }
 
+/// How to wait for what.
+pub(super) struct Waits {
+    /// For other ranks' applications.
+    pub(super) idle: Pace,
+    /// For a peer's service thread.
+    pub(super) served: Pace,
+}
+
+impl Waits {
+    /// With so many busy threads on the cores that this process may use.
+    pub(super) fn new(busy: u32) -> Self {
+        let cores = std::thread::available_parallelism();
+        let cores = cores.map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
+        Self { idle: Pace::idle(busy, cores), served: Pace::served(busy, cores) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
