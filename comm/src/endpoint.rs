@@ -1,5 +1,6 @@
 //! The interface of an endpoint: what the DSM asks of a transport.
 
+use crate::Atomic;
 use std::time::Duration;
 
 bitflags::bitflags! {
@@ -17,8 +18,8 @@ bitflags::bitflags! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SegmentId(pub u32);
 
-/// Memory of this rank that peers may read and write: a shared mapping of `len` bytes at `base`, whose bytes are
-/// those of the file `fd` from offset 0.
+/// Memory of this rank that peers may read and write: a shared mapping of `len` bytes at `base` (the start of a page, as of all mappings),
+/// whose bytes are those of the file `fd` from offset 0.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalSegment {
     /// First byte of this rank's always-writable mapping of the segment.
@@ -109,7 +110,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// A rank's door to all others.
 ///
 /// All methods take `&self` and may be called by several threads, also from a signal handler that serves a *synchronous* fault of
-/// application code. So the common paths of `put`, `get`, `read_peer`, `send` do not allocate, and **no call may be given memory whose access
+/// application code. So the common paths of `put`, `get`, `atomic`, `read_peer`, `send` do not allocate, and **no call may be given memory whose access
 /// can raise such a fault**: it is accessed under the endpoint's locks, which the serving of the fault would need again.
 pub trait Endpoint: Send + Sync {
     /// This rank.
@@ -121,7 +122,7 @@ pub trait Endpoint: Send + Sync {
     /// What this endpoint can do.
     fn caps(&self) -> Caps;
 
-    /// Makes memory of this rank reachable for put and get. Collective: every rank registers the same segments in the same order,
+    /// Makes memory of this rank reachable for put, get and atomic operations. Collective: every rank registers the same segments in the same order,
     /// and the call returns when all have. The memory must stay mapped until the endpoint is dropped.
     ///
     /// # Safety
@@ -158,6 +159,14 @@ pub trait Endpoint: Send + Sync {
     /// # Safety
     /// The destination ranges are writable, and nobody else relies on their contents during the call.
     unsafe fn get(&self, from: u32, segment: SegmentId, ranges: &[GetRange]) -> Result<()>;
+
+    /// Executes an atomic operation on the word at `offset` of the peer's segment, and returns what the word was before, a shorter one with zeros
+    /// in front. `to` may be this rank. The offset must be a multiple of the word's width. The word is in the byte order of its owner's processor, as its
+    /// owner's loads and stores are. For what is ordered, see guarantees 6 and 7. Several
+    /// threads may operate at once.
+    ///
+    /// After [`Error::Down`] from a peer that was lost during the call, the operation may or may not have been executed; it was not executed twice.
+    fn atomic(&self, to: u32, segment: SegmentId, offset: u64, op: Atomic) -> Result<u64>;
 
     /// With [`Caps::DIRECT`]: calls `f` with the address of the peer's bytes, under guarantee 2 (a put by `from` to this rank waits until `f`
     /// has returned). Returns `false`, without calling `f`, where the peer's memory is not mapped here.
@@ -202,6 +211,8 @@ pub struct Traffic {
     pub puts: u64,
     /// Gets issued (ranges).
     pub gets: u64,
-    /// Payload bytes of all three, counted where they were issued.
+    /// Atomic operations issued.
+    pub atomics: u64,
+    /// Payload bytes of messages, puts and gets, counted where they were issued.
     pub bytes: u64,
 }

@@ -32,6 +32,7 @@ mod where_cores_are_scarce {
         a_sink_may_answer_at_once
         a_message_never_overtakes_a_put
         a_get_never_undoes_a_newer_put
+        additions_by_all_ranks_and_their_threads_are_all_counted_once
         idle_wakes_up_when_a_message_arrives
         several_threads_wait_on_one_endpoint
         a_rank_that_left_is_reported_once_and_then_refused

@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, raise};
 use scash_comm::boot::{Host, Identity, Member, Settings, vars};
 use scash_comm::conformance::SharedMemory;
 use scash_comm::shm::{ShmEndpoint, ShmOptions};
-use scash_comm::{Endpoint, Error, Event, Exchange, PutRange, SegmentId};
+use scash_comm::{Atomic, Endpoint, Error, Event, Exchange, PutRange, Rmw, SegmentId};
 use std::os::fd::BorrowedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
@@ -99,6 +99,8 @@ fn survive(endpoint: &ShmEndpoint, segment: SegmentId, memory: &SharedMemory) {
     assert!(matches!(put, Err(Error::Down { rank: 1, .. })), "{put:?}");
     wait(endpoint, &mut events, 2);
     assert_eq!(events, ["7 of 1: 10 bytes", "1 is down"]);
+    let refused = endpoint.atomic(1, segment, 0, Atomic::U64(Rmw::Load));
+    assert!(matches!(refused, Err(Error::Down { rank: 1, .. })), "{refused:?}");
     let refused = endpoint.send(1, 0, &[]);
     assert!(matches!(&refused, Err(Error::Down { rank: 1, why }) if why.contains("process")), "{refused:?}");
 }

@@ -54,6 +54,10 @@ impl std::fmt::Display for Stats {
             "barriers: {} ({} with a second meeting, {} with a third), sync {:.3?}, diff {:.3?}, update {:.3?}; ",
             p.barriers, p.second_meetings, p.third_meetings, b.sync, b.diff, b.update
         )?;
-        write!(f, "traffic: {} messages, {} puts, {} gets, {} bytes", t.messages, t.puts, t.gets, t.bytes)
+        write!(
+            f,
+            "traffic: {} messages, {} puts, {} gets, {} atomic operations, {} bytes",
+            t.messages, t.puts, t.gets, t.atomics, t.bytes
+        )
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Factory;
 use super::cluster::{Rank, cluster, cluster_of_leavers, pattern};
-use crate::{Endpoint, Error, GetRange, PutRange, SegmentId};
+use crate::{Atomic, Endpoint, Error, GetRange, PutRange, Rmw, SegmentId};
 
 /// One event for each rank that leaves, and a clear refusal afterwards.
 pub fn a_rank_that_left_is_reported_once_and_then_refused(factory: impl Factory) {
@@ -105,6 +105,7 @@ fn refusals(rank: &Rank, peer: u32, segment: SegmentId) -> Vec<Error> {
         endpoint.fence(peer).unwrap_err(),
         bad_put(endpoint, peer, segment, 0, 1),
         bad_get(endpoint, peer, segment, 0, 1),
+        endpoint.atomic(peer, segment, 0, Atomic::U64(Rmw::Swap(1))).unwrap_err(),
     ];
     errors.extend(endpoint.read_peer(peer, segment, 0, 1, &mut |_| panic!("nobody is there")).err());
     errors

@@ -22,6 +22,7 @@
 use crate::{Endpoint, Exchange, Result};
 use std::sync::Arc;
 
+mod atomics;
 mod cluster;
 mod failures;
 mod memory;
@@ -29,6 +30,7 @@ mod messages;
 mod one_sided;
 mod waiting;
 
+pub use atomics::*;
 pub use failures::*;
 pub use memory::SharedMemory;
 pub use messages::*;
@@ -77,6 +79,13 @@ macro_rules! conformance_tests {
             a_get_never_undoes_a_newer_put
             several_threads_put_and_get_through_one_endpoint
             read_peer_shows_the_peers_bytes_where_memory_is_direct
+            every_atomic_operation_returns_what_was_there_and_leaves_what_it_makes
+            additions_by_all_ranks_and_their_threads_are_all_counted_once
+            exactly_one_claims_a_word_by_compare_and_swap
+            an_atomic_operation_comes_after_what_its_own_rank_has_put_and_flushed
+            who_reads_an_atomic_operation_has_the_puts_before_it
+            operations_on_different_words_have_one_order
+            a_word_that_is_not_aligned_or_not_inside_is_refused
             idle_wakes_up_when_a_message_arrives
             several_threads_wait_on_one_endpoint
             idle_comes_back_when_nothing_happens

@@ -2,7 +2,7 @@
 
 use super::Factory;
 use super::cluster::{cluster, get, put};
-use crate::{Endpoint, Event};
+use crate::{Atomic, Endpoint, Event, Rmw};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -93,6 +93,7 @@ pub fn traffic_counts_what_was_moved(factory: impl Factory) {
             rank.endpoint.send(1, 1, &[b"ab", b"cde"]).unwrap();
             put(&*rank.endpoint, 1, segment, 0, &[1; 1_000]);
             get(&*rank.endpoint, 1, segment, 0, 300);
+            rank.endpoint.atomic(1, segment, 8, Atomic::U64(Rmw::Add(1))).unwrap();
         }
         rank.meet();
         let after = rank.endpoint.traffic();
@@ -100,8 +101,9 @@ pub fn traffic_counts_what_was_moved(factory: impl Factory) {
             after.messages - before.messages,
             after.puts - before.puts,
             after.gets - before.gets,
+            after.atomics - before.atomics,
             after.bytes - before.bytes,
         );
-        assert_eq!(moved, if rank.rank() == 0 { (1, 1, 1, 1_305) } else { (0, 0, 0, 0) });
+        assert_eq!(moved, if rank.rank() == 0 { (1, 1, 1, 1, 1_305) } else { (0, 0, 0, 0, 0) });
     });
 }

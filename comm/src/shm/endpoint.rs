@@ -10,7 +10,8 @@ use super::peers::{self, Peers};
 use super::ring::Producer;
 use super::segments::Segments;
 use crate::{
-    Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, PutRange, Result, SegmentId, Traffic,
+    Atomic, Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, PutRange, Result, SegmentId,
+    Traffic,
 };
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -45,6 +46,7 @@ pub(super) struct Moved {
     messages: AtomicU64,
     puts: AtomicU64,
     gets: AtomicU64,
+    atomics: AtomicU64,
     bytes: AtomicU64,
 }
 
@@ -54,6 +56,7 @@ pub(super) enum What {
     Message,
     Puts(usize),
     Gets(usize),
+    Atomic,
 }
 
 impl ShmEndpoint {
@@ -110,6 +113,7 @@ impl Moved {
             What::Message => (&self.messages, 1),
             What::Puts(ranges) => (&self.puts, ranges),
             What::Gets(ranges) => (&self.gets, ranges),
+            What::Atomic => (&self.atomics, 1),
         };
         counter.fetch_add(count as u64, Ordering::Relaxed);
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -159,6 +163,10 @@ impl Endpoint for ShmEndpoint {
         unsafe { self.copy_in(from, segment, ranges) }
     }
 
+    fn atomic(&self, to: u32, segment: SegmentId, offset: u64, op: Atomic) -> Result<u64> {
+        self.operate(to, segment, offset, op)
+    }
+
     fn read_peer(
         &self,
         from: u32,
@@ -195,10 +203,10 @@ impl Endpoint for ShmEndpoint {
     }
 
     fn traffic(&self) -> Traffic {
-        let [messages, puts, gets, bytes] =
-            [&self.moved.messages, &self.moved.puts, &self.moved.gets, &self.moved.bytes]
-                .map(|counter| counter.load(Ordering::Relaxed));
-        Traffic { messages, puts, gets, bytes }
+        let Moved { messages, puts, gets, atomics, bytes } = &self.moved;
+        let [messages, puts, gets, atomics, bytes] =
+            [messages, puts, gets, atomics, bytes].map(|counter| counter.load(Ordering::Relaxed));
+        Traffic { messages, puts, gets, atomics, bytes }
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Every rank makes an inbox in a memfd and maps everybody's. A **message** is written into the ring that its sender
 //! has in the receiver's inbox. **Put** and **get** are copies to and from the peer's registered memory, which is
-//! mapped here as well; a pair's puts and gets are kept apart by a window. A rank with nothing to do spins, then
+//! mapped here as well; a pair's puts and gets are kept apart by a window. An **atomic operation** is the processor's
+//! own, on that mapping, without a system call. A rank with nothing to do spins, then
 //! sleeps, and its bell says so. What is known of the peers decides whether a call fails with
 //! [`Error::Down`](crate::Error::Down).
 //!
@@ -10,7 +11,7 @@
 //! |---|---|
 //! | `inbox` | the memory of a rank that others write into, and where things are in it |
 //! | `ring`, `outbox`, `intake` | frames; messages into rings and their backlog; messages out of rings |
-//! | `segments`, `one_sided`, `masked`, `copy` | registered memory; put, get and direct reads |
+//! | `segments`, `one_sided`, `masked`, `copy` | registered memory; put, get, atomic operations and direct reads |
 //! | `window` | the word by which puts and gets of a pair exclude each other |
 //! | `bell`, `futex`, `patience`, `waiting` | who sleeps and who wakes; when to spin, yield, sleep |
 //! | `peers` | who is alive, and who says so |

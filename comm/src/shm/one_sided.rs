@@ -1,11 +1,11 @@
 //! Put, get and direct reads: copies to and from memory that is mapped here, under the windows' protocol (see
-//! [`window`](super::window)).
+//! [`window`](super::window)). Atomic operations: the processor's own, in the same mappings.
 
 use super::copy::copy;
 use super::endpoint::{ShmEndpoint, What};
 use super::inbox::Inbox;
 use super::window::{Get, Wait};
-use crate::{GetRange, PutRange, Result, SegmentId};
+use crate::{Atomic, GetRange, PutRange, Result, SegmentId};
 use std::hint::spin_loop;
 
 /// Bytes that a get copies before it lets waiting puts pass.
@@ -83,6 +83,18 @@ impl ShmEndpoint {
         drop(window);
         self.moved.add(What::Gets(1), len);
         Ok(())
+    }
+
+    /// [`atomic`](crate::Endpoint::atomic).
+    pub(super) fn operate(&self, to: u32, segment: SegmentId, offset: u64, op: Atomic) -> Result<u64> {
+        self.peers.alive(to)?;
+        op.check_alignment(offset)?;
+        let word = self.segments.find(to, segment)?.at(offset, op.width())?;
+        // SAFETY: the word is inside a mapping, which begins with a page, at a multiple of its width; no Rust reference to
+        // shared bytes exists (see `copy`).
+        let before = unsafe { op.execute(word) };
+        self.moved.add(What::Atomic, 0);
+        Ok(before)
     }
 
     /// Waits until no get of the peer is under way that may have read this rank's memory before what is put now.

@@ -5,7 +5,7 @@
 //! - One **stream**, both ways, for what is pushed: puts and messages, in order. It is read by the thread
 //!   that polls, which in practice is the thread that waits in a barrier, and which spins: a thread that
 //!   sleeps takes tens of microseconds to wake.
-//! - Two **service connections**, one for each direction of asking, for gets and fences. They are served by a
+//! - Two **service connections**, one for each direction of asking, for gets, atomic operations and fences. They are served by a
 //!   background thread, because the peer's application may compute for minutes. The thread sleeps, and stream
 //!   traffic does not wake it.
 //!
@@ -13,7 +13,7 @@
 //! ```text
 //! put, send ──► outgoing: batch ─ flush ─► stream ─ poll ─► incoming ──► segment (puts), sink (messages)
 //!                 backlog ◄─┘ when full        └─ service thread, for a fence
-//! get, fence ─► requester ─► service connection ─► serving (service thread) ─► segment
+//! get, atomic, fence ─► requester ─► service connection ─► serving (service thread) ─► segment
 //! ```
 //! `wire` has the bytes, `handshake` who may connect, `join` and `reception` how. `peer` holds the pieces of
 //! one peer together, `mail` wakes sleepers for what did not come by a socket, `pace` says how long to spin.
@@ -29,7 +29,7 @@
 //!    the reply is in place. So a put that H issued after the reading lands after the reply, and on top.
 //!    Neither the polling thread nor the service thread waits for the mark: they leave the stream for later.
 //! 3. *No waiting for applications.* Flush and poll never block: what the socket does not take becomes the
-//!    backlog, which the service thread writes when there is room. Get and fence wait for the peer's service
+//!    backlog, which the service thread writes when there is room. Get, atomic and fence wait for the peer's service
 //!    thread, which itself never waits for anything but the kernel. A backlog beyond `MOST_BACKLOG` makes
 //!    flush wait, too, but for the peer's service thread: it takes the stream as for a fence.
 //! 4. *Death.* A stream's end, an error, a goodbye or garbage is the peer's `Fate`, kept once. A lost peer's
@@ -38,7 +38,12 @@
 //! 5. *A rank reads what it wrote*, although gets and puts go by different connections. A get carries the
 //!    position of the last flushed put in the stream; a server that has not come that far, and does not by
 //!    taking what has arrived, says so, and the requester fences and asks again (with the mark of guarantee 2
-//!    off while it waits).
+//!    off while it waits). An atomic operation does likewise, and is not executed before the server has come that far.
+//! 6. *Atomic operations come one after the other.* A word's owner executes all operations on it, its own and, in its service thread,
+//!    its peers', as instructions of its processor on one mapping. A request is sent again only after the answer "not that far yet",
+//!    which means that nothing was done: so each operation is executed once.
+//! 7. *A word announces what was put before it*, because of 5: the puts are in memory when the operation is executed there, and a later operation on the
+//!    word, and a get that is asked for after that, are served in the same memory.
 
 mod fate;
 mod handshake;
@@ -58,7 +63,8 @@ mod sys;
 mod wire;
 
 use crate::{
-    Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, PutRange, Result, SegmentId, Traffic,
+    Atomic, Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, PutRange, Result, SegmentId,
+    Traffic,
 };
 use incoming::Delivery;
 use mail::Mail;
@@ -73,6 +79,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use wire::Operation;
 
 /// Backlog towards one peer beyond which a flush waits until the peer's service thread has taken it. Large
 /// enough never to matter to a job whose peers poll, small enough not to exhaust a host.
@@ -162,6 +169,7 @@ struct Counters {
     messages: AtomicU64,
     puts: AtomicU64,
     gets: AtomicU64,
+    atomics: AtomicU64,
     bytes: AtomicU64,
 }
 
@@ -314,6 +322,19 @@ impl Endpoint for TcpEndpoint {
         Ok(())
     }
 
+    fn atomic(&self, to: u32, segment: SegmentId, offset: u64, op: Atomic) -> Result<u64> {
+        let word = self.shared.segments.word(segment, offset, op)?;
+        let peer = self.peer(to)?;
+        self.traffic.count(&self.traffic.atomics, 1, 0);
+        let Some(peer) = peer else {
+            // SAFETY: an aligned word inside a segment, which is mapped and to which there are no Rust references.
+            return Ok(unsafe { op.execute(word) });
+        };
+        let operation = Operation { offset, op };
+        let done = peer.atomic(self.waits.served, wire_segment(segment), operation);
+        done.map_err(|fate| peer.lost(fate))
+    }
+
     fn read_peer(
         &self,
         _: u32,
@@ -393,6 +414,7 @@ impl Endpoint for TcpEndpoint {
             messages: self.traffic.messages.load(Ordering::Relaxed),
             puts: self.traffic.puts.load(Ordering::Relaxed),
             gets: self.traffic.gets.load(Ordering::Relaxed),
+            atomics: self.traffic.atomics.load(Ordering::Relaxed),
             bytes: self.traffic.bytes.load(Ordering::Relaxed),
         }
     }

@@ -11,7 +11,7 @@ use super::outgoing::Outgoing;
 use super::pace::Pace;
 use super::requester::Requester;
 use super::sys;
-use super::wire::{MAX_RANGES, Reply, Request};
+use super::wire::{MAX_RANGES, Operation, Reply, Request};
 use super::{Shared, lock, log};
 use crate::{Error, GetRange, Result};
 use nix::sys::socket::{Shutdown, setsockopt, shutdown, sockopt};
@@ -163,10 +163,27 @@ impl Peer {
             // The hold is off while this waits: the peer may be waiting for this rank to take its stream.
             requester.fence(self.asks(), pace, position)?;
             if !attempt(&mut requester)? {
-                return Err(Fate::Broke("it takes back what it has confirmed".into()));
+                return Err(takes_back());
             }
         }
         Ok(())
+    }
+
+    /// Has the peer execute an operation, after it has taken what this rank has put and flushed. The stream is not held: the reply stores
+    /// nothing where a put could land.
+    pub(super) fn atomic(
+        &self,
+        pace: Pace,
+        segment: u16,
+        operation: Operation,
+    ) -> std::result::Result<u64, Fate> {
+        let mut requester = lock(&self.requester);
+        let position = self.puts_flushed.load(Ordering::Acquire);
+        if let Some(before) = requester.atomic(self.asks(), pace, segment, operation, position)? {
+            return Ok(before);
+        }
+        requester.fence(self.asks(), pace, position)?;
+        requester.atomic(self.asks(), pace, segment, operation, position)?.ok_or_else(takes_back)
     }
 
     /// Keeps everybody from taking the peer's stream.
@@ -247,6 +264,11 @@ impl Peer {
         self.has_backlog.store(backlog > 0, Ordering::Relaxed);
         backlog
     }
+}
+
+/// A peer is behind a position up to which it has confirmed a fence.
+fn takes_back() -> Fate {
+    Fate::Broke("it takes back what it has confirmed".into())
 }
 
 /// Makes the kernel notice a host that is silent: by probes where nothing is under way, and by a limit for

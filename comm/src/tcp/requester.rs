@@ -1,4 +1,4 @@
-//! The asking end of a service connection: gets and fences of this rank at one peer.
+//! The asking end of a service connection: gets, atomic operations and fences of this rank at one peer.
 //!
 //! One request is under way at a time (a lock around this value sees to it), so replies need no numbers and
 //! what is read from the connection is the reply. It is read straight into the destinations. Nothing is
@@ -7,7 +7,7 @@
 use super::fate::Fate;
 use super::pace::Pace;
 use super::sys::{self, MAX_PIECES, Piece};
-use super::wire::{MAX_RANGES, RANGE, Range, Reply, Request, SERVICE_HEAD};
+use super::wire::{MAX_RANGES, Operation, RANGE, Range, Reply, Request, SERVICE_HEAD};
 use crate::GetRange;
 use std::os::fd::BorrowedFd;
 
@@ -72,20 +72,47 @@ impl Requester {
         }
     }
 
+    /// Has the peer execute an operation on a word of its `segment`, as it is after this rank's puts before `position`, and
+    /// returns what the word was. `None`, with nothing executed, if the peer has not taken this rank's stream that far: a
+    /// [`Self::fence`] is due.
+    pub(super) fn atomic(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        pace: Pace,
+        segment: u16,
+        operation: Operation,
+        position: u64,
+    ) -> Result<Option<u64>, Fate> {
+        self.request.clear();
+        self.request.extend_from_slice(&Request::Atomic { segment, position }.encode());
+        self.request.extend_from_slice(&operation.encode());
+        send_all(socket, &self.request)?;
+        match self.receive_head(socket, pace)? {
+            Reply::Was { before } if operation.op.can_return(before) => Ok(Some(before)),
+            Reply::Behind { position: behind } if behind == position => Ok(None),
+            other => Err(unexpected(other)),
+        }
+    }
+
     /// Returns when the peer has taken this rank's stream up to `position`.
     pub(super) fn fence(&mut self, socket: BorrowedFd<'_>, pace: Pace, position: u64) -> Result<(), Fate> {
         if self.fenced >= position {
             return Ok(());
         }
         self.ask_fence(socket, position)?;
-        self.pieces.clear();
-        self.pieces.push(sys::piece(std::ptr::null(), 0));
-        // SAFETY: there are no destinations.
-        match unsafe { receive_reply(socket, pace, &mut self.pieces) }? {
+        match self.receive_head(socket, pace)? {
             Reply::Fenced { position: fenced } if fenced == position => self.fenced = position,
             other => return Err(unexpected(other)),
         }
         Ok(())
+    }
+
+    /// Waits for a reply that has no body.
+    fn receive_head(&mut self, socket: BorrowedFd<'_>, pace: Pace) -> Result<Reply, Fate> {
+        self.pieces.clear();
+        self.pieces.push(sys::piece(std::ptr::null(), 0));
+        // SAFETY: there are no destinations.
+        unsafe { receive_reply(socket, pace, &mut self.pieces) }
     }
 
     /// Asks the peer to take this rank's stream up to `position`, and does not wait for the answer: for the

@@ -4,12 +4,14 @@
 //! a registered segment, and nothing else may be turned into an address. Reading takes no lock, since fault
 //! handlers read.
 
-use crate::{Error, LocalSegment, Result, SegmentId};
+use crate::{Atomic, Error, LocalSegment, Result, SegmentId};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Segments an endpoint can register. The DSM needs a handful.
 const MAX_SEGMENTS: usize = 256;
+/// What a segment's address is a multiple of at least, so that an aligned offset is an aligned address.
+const ALIGNED: usize = 8;
 
 /// One registered segment.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +40,12 @@ impl Segments {
 
     /// Adds the next segment.
     pub(super) fn add(&self, mem: &LocalSegment) -> Result<SegmentId> {
+        if !mem.base.addr().is_multiple_of(ALIGNED) {
+            return Err(Error::Invalid(format!(
+                "a segment at {:p}, in the middle of a word: register a mapping from its start",
+                mem.base
+            )));
+        }
         let index = self.used.fetch_add(1, Ordering::Relaxed);
         let slot = self.slots.get(index).ok_or_else(|| {
             Error::Invalid(format!(
@@ -68,6 +76,12 @@ impl Segments {
         self.piece(segment.0, offset, len as u64).ok_or_else(|| self.outside(segment, offset, len))
     }
 
+    /// The address of the word at `offset` that `op` is for: inside the segment, and aligned.
+    pub(super) fn word(&self, segment: SegmentId, offset: u64, op: Atomic) -> Result<*mut u8> {
+        op.check_alignment(offset)?;
+        self.check(segment, offset, op.width())
+    }
+
     #[cold]
     fn outside(&self, segment: SegmentId, offset: u64, len: usize) -> Error {
         match self.slots.get(segment.0 as usize).and_then(OnceLock::get) {
@@ -83,11 +97,12 @@ impl Segments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Rmw;
 
     #[test]
     fn only_pieces_inside_a_segment_get_an_address() {
-        let mut memory = vec![0u8; 100];
-        let base = memory.as_mut_ptr();
+        let mut memory = [0u64; 13];
+        let base = memory.as_mut_ptr().cast::<u8>();
         let segments = Segments::new();
         assert!(segments.piece(0, 0, 1).is_none());
         let id = segments.add(&LocalSegment { base, len: 100, fd: -1 }).unwrap();
@@ -100,6 +115,23 @@ mod tests {
         assert!(segments.piece(u32::MAX, 0, 0).is_none());
         let error = segments.check(id, 90, 11).unwrap_err().to_string();
         assert!(error.contains("segment 0 of 100 bytes"), "{error}");
+    }
+
+    #[test]
+    fn a_word_is_aligned_and_inside() {
+        let mut memory = [0u64; 13];
+        let base = memory.as_mut_ptr().cast::<u8>();
+        let segments = Segments::new();
+        let error = segments.add(&LocalSegment { base: base.wrapping_add(4), len: 96, fd: -1 }).unwrap_err();
+        assert!(error.to_string().contains("from its start"), "{error}");
+        let id = segments.add(&LocalSegment { base, len: 100, fd: -1 }).unwrap();
+        let word = |offset, op| segments.word(id, offset, op).ok();
+        let (narrow, wide) = (Atomic::U32(Rmw::Load), Atomic::U64(Rmw::Load));
+        assert_eq!(word(96, narrow), Some(base.wrapping_add(96)));
+        assert_eq!(word(88, wide), Some(base.wrapping_add(88)));
+        for (offset, op) in [(94, narrow), (100, narrow), (84, wide), (96, wide), (u64::MAX - 7, wide)] {
+            assert_eq!(word(offset, op), None);
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The background thread: it serves peers' gets and fences, and writes backlogs, whatever the application
-//! does.
+//! The background thread: it serves peers' gets, atomic operations and fences, and writes backlogs, whatever
+//! the application does.
 //!
 //! It sleeps in epoll on the service connections. Streams are watched only while there is a reason: for room,
 //! while a backlog waits; for data, while a fence does. So the stream traffic of a rank that polls never

@@ -2,16 +2,19 @@
 //!
 //! A get is answered with one vectored write, header and ranges, straight out of the segment. If the
 //! requester is slow to read, the rest waits for room: the state is here, and the thread serves others
-//! meanwhile.
+//! meanwhile. An atomic operation is executed when its request is whole, by the thread that serves it.
 
 use super::fate::Fate;
 use super::segments::Segments;
 use super::sys::{self, MAX_PIECES, Piece};
-use super::wire::{MAX_RANGES, RANGE, Range, Reply, Request, SERVICE_HEAD};
+use super::wire::{MAX_RANGES, OPERATION, Operation, RANGE, Range, Reply, Request, SERVICE_HEAD};
+use crate::SegmentId;
 use std::os::fd::BorrowedFd;
 
 /// Bytes of the longest request.
 const LONGEST: usize = SERVICE_HEAD + MAX_RANGES * RANGE;
+
+const _: () = assert!(OPERATION <= MAX_RANGES * RANGE, "a request for an operation is not the longest");
 
 /// What one requester wants.
 pub(super) struct Serving {
@@ -24,8 +27,8 @@ pub(super) struct Serving {
     next: usize,
     /// Whether a fence waits for its answer.
     fencing: bool,
-    /// A position that the requester's stream is known to have passed: most gets name it again, and need not
-    /// ask.
+    /// A position that the requester's stream is known to have passed: most requests name it again, and need
+    /// not ask.
     taken: u64,
 }
 
@@ -84,12 +87,20 @@ impl Serving {
         self.filled = 0;
         match request {
             Request::Get { segment, count, position } => {
-                if position <= self.taken || has_taken(position)? {
-                    self.taken = self.taken.max(position);
+                if self.has_come(position, has_taken)? {
                     self.prepare(segment, count as usize, segments)?;
                 } else {
                     self.prepare_head(Reply::Behind { position });
                 }
+                self.send(socket)
+            }
+            Request::Atomic { segment, position } => {
+                let reply = if self.has_come(position, has_taken)? {
+                    Reply::Was { before: self.execute(segment, segments)? }
+                } else {
+                    Reply::Behind { position }
+                };
+                self.prepare_head(reply);
                 self.send(socket)
             }
             Request::Fence { position } => {
@@ -113,12 +124,36 @@ impl Serving {
         let Some(request) = Request::decode(said)? else { return Ok(None) };
         let length = match request {
             Request::Get { count, .. } => SERVICE_HEAD + count as usize * RANGE,
+            Request::Atomic { .. } => SERVICE_HEAD + OPERATION,
             Request::Fence { .. } | Request::Goodbye => SERVICE_HEAD,
         };
         if self.filled > length || self.fencing && request != Request::Goodbye {
             return Err(Fate::Broke("it sent a request before the reply to its last one".into()));
         }
         Ok((self.filled == length).then_some(request))
+    }
+
+    /// Whether the requester's stream has come to `position`.
+    fn has_come(
+        &mut self,
+        position: u64,
+        has_taken: impl FnOnce(u64) -> Result<bool, Fate>,
+    ) -> Result<bool, Fate> {
+        let has_come = position <= self.taken || has_taken(position)?;
+        if has_come {
+            self.taken = self.taken.max(position);
+        }
+        Ok(has_come)
+    }
+
+    /// Executes the operation that is asked for. Returns what the word was before.
+    fn execute(&self, segment: u16, segments: &Segments) -> Result<u64, Fate> {
+        let bytes = std::array::from_fn(|i| self.request[SERVICE_HEAD + i]);
+        let Operation { offset, op } = Operation::decode(&bytes)?;
+        let word = segments.word(SegmentId(segment.into()), offset, op);
+        let word = word.map_err(|why| Fate::Broke(format!("it asked for the operation {op:?}: {why}")))?;
+        // SAFETY: an aligned word inside a segment, which stays mapped and to which there are no Rust references.
+        Ok(unsafe { op.execute(word) })
     }
 
     /// Makes a reply that is only a header.

@@ -39,17 +39,29 @@
 //!           +-----------------+-----------------+
 //!           | offset          | length          |
 //!           +-----------------+-----------------+
+//! request 5 atomic   segment as said, count 0; number = the position in the requester's stream that the server must have taken before it
+//!                    executes; then an operation:
+//!           0        1        2                 8                 16                24                32
+//!           +--------+--------+-----------------+-----------------+-----------------+-----------------+
+//!           | code   | width  | 0               | offset          | operand         | new             |
+//!           +--------+--------+-----------------+-----------------+-----------------+-----------------+
+//!                    code: 0 load, 1 add, 2 and, 3 or, 4 xor, 5 swap, 6 compare and swap; width: 4 or 8 bytes;
+//!                    operand: 0 for a load, the expected value for compare and swap; new: 0 but for compare and swap
 //! request 2 fence    number = the position in the requester's stream up to which the server shall take it
 //! reply   1 got      number = bytes that follow: the ranges of the request, one after the other
 //! reply   2 fenced   number = the position of the request
 //! either  3 goodbye  number 0
 //! reply   4 behind   number = the position of the request: the stream has not come that far, fence first
+//! reply   5 was      number = the word before the operation
 //! ```
 
+mod operation;
+
 use super::sys::MAX_PIECES;
+pub(super) use operation::{OPERATION, Operation};
 
 /// Version of everything on the wire, the handshake included. Ranks that differ do not form a job.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 
 /// Longest message. What is longer goes by put.
 pub(super) const MAX_MESSAGE: usize = 1 << 30;
@@ -167,6 +179,8 @@ impl Target {
 pub(super) enum Request {
     /// Send me `count` ranges of `segment`, as they are after the puts before `position`.
     Get { segment: u16, count: u32, position: u64 },
+    /// Execute the operation that follows on a word of `segment`, after the puts before `position`.
+    Atomic { segment: u16, position: u64 },
     /// Tell me when you have taken my stream up to here.
     Fence { position: u64 },
     /// I drop my endpoint.
@@ -178,6 +192,7 @@ impl Request {
     pub(super) fn encode(self) -> [u8; SERVICE_HEAD] {
         match self {
             Request::Get { segment, count, position } => service_head(1, segment, count, position),
+            Request::Atomic { segment, position } => service_head(5, segment, 0, position),
             Request::Fence { position } => service_head(2, 0, 0, position),
             Request::Goodbye => service_head(3, 0, 0, 0),
         }
@@ -191,6 +206,7 @@ impl Request {
             (1, 0, _, count, position) if (1..=MAX_RANGES).contains(&(count as usize)) => {
                 Request::Get { segment, count, position }
             }
+            (5, 0, segment, 0, position) => Request::Atomic { segment, position },
             (2, 0, 0, 0, position) => Request::Fence { position },
             (3, 0, 0, 0, 0) => Request::Goodbye,
             _ => return garbage(format!("a request that starts with {bytes:02x?}")),
@@ -210,6 +226,8 @@ pub(super) enum Reply {
     Goodbye,
     /// Your stream is not taken up to `position`.
     Behind { position: u64 },
+    /// The operation is executed; the word was `before`.
+    Was { before: u64 },
 }
 
 impl Reply {
@@ -220,6 +238,7 @@ impl Reply {
             Reply::Fenced { position } => service_head(2, 0, 0, position),
             Reply::Goodbye => service_head(3, 0, 0, 0),
             Reply::Behind { position } => service_head(4, 0, 0, position),
+            Reply::Was { before } => service_head(5, 0, 0, before),
         }
     }
 
@@ -230,6 +249,7 @@ impl Reply {
             (2, 0, 0, 0, position) => Ok(Reply::Fenced { position }),
             (3, 0, 0, 0, 0) => Ok(Reply::Goodbye),
             (4, 0, 0, 0, position) => Ok(Reply::Behind { position }),
+            (5, 0, 0, 0, before) => Ok(Reply::Was { before }),
             _ => garbage(format!("a reply that starts with {bytes:02x?}")),
         }
     }
