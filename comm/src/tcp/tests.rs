@@ -1,6 +1,7 @@
 //! Whole endpoints, where the conformance suite cannot reach: behind the backs of the connections.
 
 use super::*;
+use crate::Rmw;
 use crate::conformance::SharedMemory;
 use crate::mem_exchange::MemExchange;
 use nix::sys::socket::{Shutdown, shutdown};
@@ -141,7 +142,7 @@ fn a_peer_that_crashes_is_told_from_one_that_leaves() {
 #[test]
 fn a_peer_that_sends_rubbish_is_dropped_and_the_others_go_on() {
     type Send = fn(&Rank);
-    let rubbish: [(&str, Send); 4] = [
+    let rubbish: [(&str, Send); 6] = [
         ("stream", |rank| inject(rank.peer(0).stream(), &[0x77; 50])),
         ("put", |rank| {
             let target = wire::Target { segment: 0, len: 1, offset: SEGMENT as u64 };
@@ -152,6 +153,15 @@ fn a_peer_that_sends_rubbish_is_dropped_and_the_others_go_on() {
         ("get", |rank| {
             let head = wire::Request::Get { segment: 9, count: 1, position: 0 };
             inject(rank.peer(0).asks(), &[head.encode(), [0xff; 16]].concat());
+        }),
+        ("operation that is none", |rank| {
+            let head = wire::Request::Atomic { segment: 0, position: 0 };
+            inject(rank.peer(0).asks(), &[&head.encode()[..], &[0x77; wire::OPERATION]].concat());
+        }),
+        ("operation at a wrong offset", |rank| {
+            let head = wire::Request::Atomic { segment: 0, position: 0 };
+            let operation = Operation { offset: 4, op: Atomic::U64(Rmw::Swap(1)) };
+            inject(rank.peer(0).asks(), &[&head.encode()[..], &operation.encode()].concat());
         }),
     ];
     for (what, send) in rubbish {
@@ -182,7 +192,7 @@ fn a_peer_that_sends_rubbish_is_dropped_and_the_others_go_on() {
 }
 
 #[test]
-fn a_get_from_a_peer_that_dies_meanwhile_is_an_error() {
+fn a_get_and_an_operation_at_a_peer_that_dies_meanwhile_are_errors() {
     cluster(2, |mut rank| {
         if rank.endpoint.rank() == 1 {
             // Nobody serves any more; the get is on its way, or comes later.
@@ -192,7 +202,12 @@ fn a_get_from_a_peer_that_dies_meanwhile_is_an_error() {
             return;
         }
         rank.meet();
-        assert!(matches!(rank.get(1, 100), Err(Error::Down { rank: 1, .. })));
+        let (endpoint, segment) = (&rank.endpoint, rank.segment);
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert!(matches!(rank.get(1, 100), Err(Error::Down { rank: 1, .. }))));
+            let done = endpoint.atomic(1, segment, 0, Atomic::U64(Rmw::Add(1)));
+            assert!(matches!(done, Err(Error::Down { rank: 1, .. })), "{done:?}");
+        });
         assert_eq!(rank.poll().1, [1]);
     });
 }
@@ -269,17 +284,21 @@ fn a_backlog_leaves_while_its_rank_computes() {
 }
 
 #[test]
-fn threads_that_get_put_and_fence_both_ways_do_not_wait_for_each_other_for_ever() {
+fn threads_that_get_put_operate_and_fence_both_ways_do_not_wait_for_each_other_for_ever() {
     cluster(3, |mut rank| {
         std::thread::scope(|scope| {
-            for thread in 0..3 {
+            for thread in 0..4 {
                 let rank = &rank;
                 scope.spawn(move || {
                     for round in 0..150 {
                         let peer = (rank.endpoint.rank() + 1 + (thread + round) % 2) % 3;
-                        match (thread + round) % 3 {
+                        match (thread + round) % 4 {
                             0 => rank.get(peer, 5_000).unwrap(),
                             1 => rank.put(peer, 20_000),
+                            2 => {
+                                let (last, add) = (SEGMENT as u64 - 8, Atomic::U64(Rmw::Add(1)));
+                                rank.endpoint.atomic(peer, rank.segment, last, add).map(drop).unwrap();
+                            }
                             _ => rank.endpoint.fence(peer).unwrap(),
                         }
                         rank.endpoint.flush().unwrap();

@@ -1,6 +1,7 @@
 //! A requester's dealings with servers good and bad.
 
 use super::*;
+use crate::{Atomic, Rmw};
 use proptest::prelude::*;
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -79,6 +80,49 @@ fn replies_that_do_not_fit_the_request_break_the_protocol() {
     }
 }
 
+/// Asks for an addition to a word of 4 bytes a server that answers with `reply` and then hangs up. Returns the outcome
+/// and the request.
+fn add_at(reply: &[u8]) -> (Result<Option<u64>, Fate>, Vec<u8>) {
+    let (here, mut there) = UnixStream::pair().unwrap();
+    there.write_all(reply).unwrap();
+    there.shutdown(Shutdown::Write).unwrap();
+    let done = Requester::new().atomic(here.as_fd(), Pace::BLOCKING, 2, ADD, 9);
+    drop(here);
+    let mut request = Vec::new();
+    let _ = there.read_to_end(&mut request);
+    (done, request)
+}
+
+const ADD: Operation = Operation { offset: 12, op: Atomic::U32(Rmw::Add(5)) };
+
+#[test]
+fn an_operation_is_asked_for_once_and_the_word_before_is_its_answer() {
+    let (done, request) = add_at(&Reply::Was { before: u32::MAX.into() }.encode());
+    assert_eq!(done, Ok(Some(u32::MAX.into())));
+    let expected = [&Request::Atomic { segment: 2, position: 9 }.encode()[..], &ADD.encode()].concat();
+    assert_eq!(request, expected);
+    let (behind, request) = add_at(&Reply::Behind { position: 9 }.encode());
+    assert_eq!((behind, request), (Ok(None), expected));
+}
+
+#[test]
+fn answers_that_do_not_fit_an_operation_are_a_loss() {
+    let reply = Reply::Was { before: 1 }.encode();
+    for cut in 0..reply.len() {
+        assert_eq!(add_at(&reply[..cut]).0, Err(Fate::closed()), "cut at {cut}");
+    }
+    assert_eq!(add_at(&Reply::Goodbye.encode()).0, Err(Fate::Left));
+    for reply in [
+        Reply::Was { before: 1 << 32 },
+        Reply::Behind { position: 8 },
+        Reply::Fenced { position: 9 },
+        Reply::Got { bytes: 0 },
+        Reply::Got { bytes: 4 },
+    ] {
+        assert!(matches!(add_at(&reply.encode()).0, Err(Fate::Broke(_))), "{reply:?}");
+    }
+}
+
 #[test]
 fn a_fence_that_was_confirmed_is_not_asked_for_again() {
     let (here, mut there) = UnixStream::pair().unwrap();
@@ -93,7 +137,7 @@ fn a_fence_that_was_confirmed_is_not_asked_for_again() {
 proptest! {
     #[test]
     fn no_reply_writes_outside_of_the_destinations(
-        mut rubbish in prop::collection::vec(any::<u8>(), 0..60), kind in 0..5u8,
+        mut rubbish in prop::collection::vec(any::<u8>(), 0..60), kind in 0..6u8,
     ) {
         if let Some(first) = rubbish.first_mut() {
             *first = kind;
@@ -101,5 +145,7 @@ proptest! {
         let (got, bytes, _) = get_from(&rubbish);
         prop_assert!(got.is_err() || rubbish.len() >= SERVICE_HEAD);
         prop_assert_eq!((bytes[0], bytes[8]), (7, 7));
+        let done = add_at(&rubbish).0;
+        prop_assert!(done.is_err() || rubbish.len() >= SERVICE_HEAD);
     }
 }

@@ -1,7 +1,7 @@
 //! A server's answers to requests good and bad.
 
 use super::*;
-use crate::LocalSegment;
+use crate::{Atomic, LocalSegment, Rmw};
 use proptest::prelude::*;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -13,19 +13,23 @@ const SEGMENT: usize = 4 << 20;
 struct Server {
     serving: Serving,
     segments: Segments,
-    memory: Vec<u8>,
+    memory: Vec<u64>,
     here: UnixStream,
     there: UnixStream,
 }
 
 impl Server {
     fn new() -> Self {
-        let mut memory: Vec<u8> = (0..SEGMENT).map(|i| u8::try_from(i % 253).unwrap()).collect();
+        let mut memory: Vec<u64> = (0..SEGMENT as u64 / 8).map(|i| i * 0x0101_0101_0001).collect();
         let segments = Segments::new();
-        segments.add(&LocalSegment { base: memory.as_mut_ptr(), len: SEGMENT, fd: -1 }).unwrap();
+        segments.add(&LocalSegment { base: memory.as_mut_ptr().cast(), len: SEGMENT, fd: -1 }).unwrap();
         let (here, there) = UnixStream::pair().unwrap();
         there.set_nonblocking(true).unwrap();
         Self { serving: Serving::new(), segments, memory, here, there }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.memory.iter().flat_map(|word| word.to_ne_bytes()).collect()
     }
 
     fn advance(&mut self) -> Result<Step, Fate> {
@@ -52,12 +56,17 @@ fn get(position: u64, ranges: &[(u64, u64)]) -> Vec<u8> {
     bytes
 }
 
+fn atomic(segment: u16, position: u64, offset: u64, op: Atomic) -> Vec<u8> {
+    let head = Request::Atomic { segment, position }.encode();
+    [&head[..], &Operation { offset, op }.encode()].concat()
+}
+
 #[test]
 fn a_get_is_answered_with_its_ranges_in_a_row() {
     let mut server = Server::new();
     assert_eq!(server.ask(&get(0, &[(1_000, 5), (0, 3)])), Ok(Step::Idle));
-    let expected =
-        [&Reply::Got { bytes: 8 }.encode()[..], &server.memory[1_000..1_005], &server.memory[..3]].concat();
+    let bytes = server.bytes();
+    let expected = [&Reply::Got { bytes: 8 }.encode()[..], &bytes[1_000..1_005], &bytes[..3]].concat();
     assert_eq!(server.answer(), expected);
 }
 
@@ -81,6 +90,58 @@ fn a_request_in_pieces_is_answered_once_it_is_whole() {
 }
 
 #[test]
+fn an_operation_is_executed_once_it_is_whole_and_once() {
+    let mut server = Server::new();
+    server.memory[3] = 40;
+    let request = atomic(0, 100, 24, Atomic::U64(Rmw::Add(2)));
+    for byte in &request[..request.len() - 1] {
+        assert_eq!(server.ask(&[*byte]), Ok(Step::Idle));
+        assert_eq!((server.answer(), server.memory[3]), (Vec::new(), 40));
+    }
+    assert_eq!(server.ask(&request[request.len() - 1..]), Ok(Step::Idle));
+    assert_eq!((server.answer(), server.memory[3]), (Reply::Was { before: 40 }.encode().to_vec(), 42));
+    assert_eq!((server.advance(), server.memory[3]), (Ok(Step::Idle), 42));
+}
+
+#[test]
+fn an_operation_that_runs_ahead_of_its_puts_is_told_so_and_not_executed() {
+    let mut server = Server::new();
+    assert_eq!(server.ask(&atomic(0, 101, 0, Atomic::U64(Rmw::Swap(7)))), Ok(Step::Idle));
+    assert_eq!(server.answer(), Reply::Behind { position: 101 }.encode());
+    assert_eq!(server.memory[0], 0);
+}
+
+#[test]
+fn an_operation_on_what_is_no_word_of_registered_memory_is_refused() {
+    let end = SEGMENT as u64;
+    let (narrow, wide) = (Atomic::U32(Rmw::Swap(7)), Atomic::U64(Rmw::Swap(7)));
+    for (segment, offset, op) in [
+        (0, 1, narrow),
+        (0, 2, narrow),
+        (0, 4, wide),
+        (0, end, wide),
+        (0, end, narrow),
+        (0, end - 4, wide),
+        (0, u64::MAX - 7, wide),
+        (0, u64::MAX - 3, narrow),
+        (0, u64::MAX, narrow),
+        (1, 0, wide),
+        (u16::MAX, 0, narrow),
+    ] {
+        let mut server = Server::new();
+        let before = server.bytes();
+        let Err(Fate::Broke(why)) = server.ask(&atomic(segment, 0, offset, op)) else {
+            panic!("{op:?} at {offset} of {segment}")
+        };
+        assert!(why.contains("it asked for the operation"), "{why}");
+        assert!(server.answer().is_empty() && server.bytes() == before);
+    }
+    let mut unknown = atomic(0, 0, 0, wide);
+    unknown[SERVICE_HEAD] = 7;
+    assert!(matches!(Server::new().ask(&unknown), Err(Fate::Broke(_))));
+}
+
+#[test]
 fn a_requester_that_reads_slowly_gets_all_of_a_large_reply() {
     let mut server = Server::new();
     assert_eq!(server.ask(&get(0, &[(0, SEGMENT as u64)])), Ok(Step::Full));
@@ -90,7 +151,7 @@ fn a_requester_that_reads_slowly_gets_all_of_a_large_reply() {
         reply.extend(server.answer());
     }
     reply.extend(server.answer());
-    assert!(reply[SERVICE_HEAD..] == server.memory);
+    assert!(reply[SERVICE_HEAD..] == server.bytes());
 }
 
 #[test]
@@ -112,8 +173,10 @@ fn what_lies_outside_of_the_registered_memory_is_refused() {
 
 #[test]
 fn a_requester_that_does_not_wait_its_turn_is_refused() {
-    let twice = [get(0, &[(0, 1)]), get(0, &[(0, 1)])].concat();
-    assert!(matches!(Server::new().ask(&twice), Err(Fate::Broke(_))));
+    let load = || atomic(0, 0, 0, Atomic::U64(Rmw::Load));
+    for twice in [[get(0, &[(0, 1)]), load()], [load(), get(0, &[(0, 1)])], [load(), load()]] {
+        assert!(matches!(Server::new().ask(&twice.concat()), Err(Fate::Broke(_))));
+    }
     let mut server = Server::new();
     assert_eq!(server.ask(&Request::Fence { position: 5 }.encode()), Ok(Step::Fence(5)));
     assert!(matches!(server.ask(&get(0, &[(0, 1)])), Err(Fate::Broke(_))));
@@ -142,7 +205,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_a_server_do_worse_than_refuse(
-        mut rubbish in prop::collection::vec(any::<u8>(), 1..600), kind in 0..4u8,
+        mut rubbish in prop::collection::vec(any::<u8>(), 1..600), kind in 0..6u8,
     ) {
         rubbish[0] = kind;
         rubbish[1..].iter_mut().take(1).for_each(|byte| *byte = 0);
