@@ -1,5 +1,6 @@
 //! Carrying out the protocol's orders: the only place where [`Node`], frames, twins, the fault engine and the endpoint meet.
 
+use crate::claims::Claims;
 use crate::error::Result;
 use crate::fault::{self, FaultEngine, PAGE, Region};
 use crate::frames;
@@ -7,7 +8,7 @@ use crate::twins::Twins;
 use scash_comm::{Caps, Endpoint, Event, GetRange, PutRange, SegmentId};
 use scash_proto::diff::{Changes, Diff, MAX_ENCODED, PageBytes};
 use scash_proto::node::{Input, Node, Outcome, Output, Violation};
-use scash_proto::wire::{Control, Kind, PageBatch, Parcel, Token};
+use scash_proto::wire::{Control, Kind, PageBatch, Parcel, SyncMessage, Token};
 use scash_proto::{Access, Pages, Rank, Transfer};
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub(crate) struct House {
     pub(crate) endpoint: Box<dyn Endpoint>,
     pub(crate) segment: SegmentId,
     pub(crate) transfer: Transfer,
+    pub(crate) claims: Claims,
 }
 
 /// Protocol state and what its orders work on. Behind one lock.
@@ -32,6 +34,10 @@ pub(crate) struct Core {
     twins: Twins,
     /// Diffs on their way home, and changes on their way to sharers (transfer by message), by receiver.
     batches: Vec<Batch>,
+    /// Ranks that something was put to which nobody has waited for.
+    unfenced: Vec<Rank>,
+    /// Threads that have got the locks that they wait for, with these.
+    acquired: Vec<(u32, u64)>,
     ranges: Vec<PutRange>,
     page: Box<PageBytes>,
     encoded: Vec<u8>,
@@ -54,10 +60,25 @@ pub(crate) enum Step {
     Get(Rank, Pages),
     /// Wait until another thread has fetched the page.
     Wait(u32),
+    /// Ask whose a page is, without the lock.
+    Claim(Claim),
     /// The fault is the program's own.
     Denied,
     /// The collective call is over.
     Done(Outcome),
+}
+
+/// An [`Output::Claim`].
+#[derive(Clone, Copy)]
+pub(crate) struct Claim {
+    /// The page that faulted.
+    pub(crate) page: u32,
+    /// The number of the claim.
+    pub(crate) key: u32,
+    /// Who keeps it.
+    pub(crate) at: Rank,
+    /// Whether this rank wants to be the home.
+    pub(crate) take: bool,
 }
 
 /// A run of pages as engines take it.
@@ -114,6 +135,8 @@ impl Core {
             node,
             twins,
             batches: Vec::new(),
+            unfenced: Vec::new(),
+            acquired: Vec::new(),
             ranges: Vec::with_capacity(PAGE),
             page: Box::new([0; PAGE]),
             encoded: Vec::with_capacity(MAX_ENCODED),
@@ -141,6 +164,8 @@ impl Core {
             Output::DropTwin(page) => self.twins.drop_twin(page),
             Output::Get { from, pages } => return Ok(Step::Get(from, pages)),
             Output::Wait(page) => return Ok(Step::Wait(page)),
+            Output::Claim { page, key, at, take } => return Ok(Step::Claim(Claim { page, key, at, take })),
+            Output::ForgetClaims(p) => house.claims.forget(p)?,
             Output::Denied(_) => return Ok(Step::Denied),
             Output::Done(outcome) => {
                 if let Outcome::Allocated(p) = &outcome {
@@ -166,6 +191,18 @@ impl Core {
             }
             Output::Token(to, token) => {
                 house.endpoint.send(to.0, Kind::Token.number(), &[&token.encode()])?;
+            }
+            Output::Sync(to, message) => {
+                house.endpoint.send(to.0, Kind::Sync.number(), &[&message.encode()])?;
+            }
+            Output::Acquired { lock, who } => self.acquired.push((lock, who)),
+            Output::Report { page, to } => {
+                self.encoded.clear();
+                self.append(house, to, Kind::Diff, page)?;
+            }
+            Output::Closed => {
+                self.fence(house)?;
+                self.node.handle(Input::Closed)?;
             }
             Output::Flushed => {
                 self.close_batches(house)?;
@@ -323,19 +360,42 @@ impl Core {
         }
     }
 
-    /// Puts what differs from the twin into the home's frame and into the twin. The caller fences.
+    /// Puts what differs from the twin into the home's frame and into the twin. It is there after [`fence`](Self::fence).
     fn put_diff(&mut self, house: &House, page: u32, to: Rank) -> Result<()> {
         frames::load(&house.region, page, &mut self.page);
         let Some(twin) = self.twins.get(page) else { return Ok(()) };
         let changes = Changes::between(twin, &self.page);
-        *twin = *self.page;
-        self.list_changes(house, page, &changes);
-        // SAFETY: the ranges lie in the page's frame, which stays mapped. Should the program write them before the flush, the
-        // home gets the newer bytes, which the next comparison finds as well.
-        unsafe { house.endpoint.put(to.0, house.segment, &self.ranges) }?;
-        self.ranges.clear();
-        house.endpoint.flush()?;
+        let changed = !changes.is_empty();
+        if changed {
+            *twin = *self.page;
+            self.list_changes(house, page, &changes);
+            // SAFETY: the ranges lie in the page's frame, which stays mapped. Should the program write them before the flush, the
+            // home gets the newer bytes, which the next comparison finds as well.
+            unsafe { house.endpoint.put(to.0, house.segment, &self.ranges) }?;
+            self.ranges.clear();
+            house.endpoint.flush()?;
+            if !self.unfenced.contains(&to) {
+                self.unfenced.push(to);
+            }
+        }
+        self.node.handle(Input::PutBack { page, changed })?;
         Ok(())
+    }
+
+    /// Waits until all that was put is in place.
+    fn fence(&mut self, house: &House) -> Result<()> {
+        self.unfenced.drain(..).try_for_each(|to| Ok(house.endpoint.fence(to.0)?))
+    }
+
+    /// The ranks that something was put to which nobody has waited for. The caller does.
+    pub(crate) fn take_unfenced(&mut self) -> Vec<Rank> {
+        std::mem::take(&mut self.unfenced)
+    }
+
+    /// Whether a thread has got the lock that it waits for. Says so once.
+    pub(crate) fn take_acquired(&mut self, lock: u32, who: u64) -> bool {
+        let at = self.acquired.iter().position(|&entry| entry == (lock, who));
+        at.map(|at| self.acquired.swap_remove(at)).is_some()
     }
 
     /// Gets the page from its home; where page and twin agree, takes the home's bytes into both.
@@ -378,6 +438,7 @@ impl Core {
                 let parcel = Parcel::decode(payload)?;
                 self.node.handle(Input::Parcel(from, parcel.meeting, parcel.home))?;
             }
+            Some(Kind::Sync) => self.node.handle(Input::Sync(from, SyncMessage::decode(payload)?))?,
             Some(kind @ (Kind::Diff | Kind::Update)) => self.merge(house, from, kind, payload)?,
             None => return Err(Violation { rank: from, what: "a message of no known kind" }.into()),
         }

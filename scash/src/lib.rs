@@ -21,6 +21,7 @@
 //! # Layers
 //! [`Dsm`], [`SharedSlice`] and [`Partition`] are the typed interface; [`runtime`] is the untyped one that it and the C API stand on.
 
+mod claims;
 mod config;
 mod core;
 mod dsm;

@@ -12,7 +12,7 @@ use crate::live::{Generation, Live};
 use crate::serve;
 use crate::stats::{BarrierTime, Stats};
 use scash_comm::boot::{JobPage, Member, RankState};
-use scash_proto::node::{Collective, Input, Outcome, Output};
+use scash_proto::node::{Collective, Input, Outcome};
 use scash_proto::{Access, AllocOptions, Pages, Protocol, Rank};
 use start::join;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -132,9 +132,7 @@ impl Runtime {
                 "{bytes} bytes of shared memory asked for: {e}; raise SCASH_REGION (now {} MiB)",
                 (u64::from(most) * PAGE as u64) >> 20
             ))),
-            Outcome::Done | Outcome::Mismatch(_) => {
-                Err(Error::Broken("the allocation had no outcome".to_owned()))
-            }
+            _ => Err(Error::Broken("the allocation had no outcome".to_owned())),
         })
     }
 
@@ -215,17 +213,12 @@ impl Runtime {
     pub fn write_back(&self, address: *const u8, len: usize) -> Result<()> {
         let pages = self.pages_of(&lock(&self.core), address, len)?;
         self.guarded(|| {
-            let mut homes = Vec::new();
             let mut core = lock(&self.core);
             core.node.handle(Input::WriteBack(pages))?;
             while let Some(order) = core.node.poll_output() {
-                if let Output::PutDiff { to, .. } = order
-                    && !homes.contains(&to)
-                {
-                    homes.push(to);
-                }
                 core.execute(&self.house, order)?;
             }
+            let homes = core.take_unfenced();
             drop(core);
             homes.into_iter().try_for_each(|to| Ok(self.house.endpoint.fence(to.0)?))
         })

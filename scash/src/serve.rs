@@ -89,6 +89,12 @@ pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access) -> Result<Verdic
                     })?;
                     got?;
                 }
+                Step::Claim(claim) => {
+                    drop(core);
+                    let home = house.claims.ask(house, claim);
+                    core = lock(&runtime.core);
+                    core.node.handle(Input::Claimed { page: claim.page, home: home? })?;
+                }
                 Step::Wait(page) => {
                     while core.node.is_fetching(page) {
                         drop(core);

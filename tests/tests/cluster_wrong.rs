@@ -241,8 +241,7 @@ fn a_rank_that_dies_while_others_fetch_from_it_is_named_and_the_others_are_told(
         let ended = wrong(&kind.job(3), "die while fetched from");
         ended.failed(128 + SIGKILL, &["scash: rank 0 (pid ", "was killed by signal 9 (SIGKILL)"]);
         // In an access, or, if what it fetched was still there, at the next barrier.
-        let told = ended.err.lines().filter(|line| line.contains("rank 0 is gone"));
-        assert_eq!(told.count(), 2, "{ended}");
+        assert_eq!(ended.err.matches("rank 0 is gone").count(), 2, "{ended}");
     }
 }
 

@@ -1,7 +1,8 @@
 //! One rank's half of the protocol.
 //!
 //! The life of a page reads in this order: `fault` (an access needs work), `home` (the directory, and what a home owes its
-//! sharers), `barrier` (everyone meets), `adapt` (what is worth keeping up to date), `collective` (allocation, homes that move).
+//! sharers), `barrier` (everyone meets), `adapt` (what is worth keeping up to date), `collective` (allocation, homes that move). Between barriers:
+//! `locks` (who has which), `intervals` (what must be known with a lock).
 
 mod adapt;
 mod barrier;
@@ -10,17 +11,21 @@ mod collective;
 mod counters;
 mod fault;
 mod home;
+mod intervals;
+mod locks;
 mod watch;
 
 use crate::copyset::Copyset;
 use crate::heap::{Heap, OutOfSpace};
 use crate::page::{Access, MAX_RANKS, PageTable, flag};
-use crate::wire::{Attendance, Control, Token};
+use crate::wire::{Attendance, Control, SyncMessage, Token};
 use crate::{Pages, Placement, Rank};
 use adapt::{Streams, Wheel};
 use barrier::{Meeting, Slot};
 use broadcast::Parcels;
 pub use counters::Counters;
+use intervals::Intervals;
+use locks::Locks;
 use std::collections::{BTreeMap, VecDeque};
 use watch::Watched;
 
@@ -97,6 +102,8 @@ pub enum Collective {
     Alloc(u64, AllocOptions),
     /// Free the allocation that begins at this page.
     Free(u32),
+    /// Make this many locks.
+    Locks(u32),
     /// Bring these pages, which belong to one allocation, to all ranks.
     Broadcast(Pages),
     /// The last meeting of a job.
@@ -157,6 +164,33 @@ pub enum Input {
     WriteBack(Pages),
     /// Cached copies of these pages are to be as their homes have them now, but for what was written here.
     ReadHome(Pages),
+    /// A page of an [`Output::PutDiff`] was compared.
+    PutBack {
+        /// Which page.
+        page: u32,
+        /// Whether anything differed.
+        changed: bool,
+    },
+    /// All puts before [`Output::Closed`] are in the frames that they were for.
+    Closed,
+    /// A thread of this rank wants a lock, which exists. While it waits, the rank does not come to a collective call.
+    Acquire {
+        /// The lock's number.
+        lock: u32,
+        /// Stands for the thread.
+        who: u64,
+    },
+    /// The thread that has a lock gives it back.
+    Release(u32),
+    /// A peer's word about a lock.
+    Sync(Rank, SyncMessage),
+    /// The answer to [`Output::Claim`]: whose the page is.
+    Claimed {
+        /// The page of the order.
+        page: u32,
+        /// Its home, if it has one now.
+        home: Option<Rank>,
+    },
 }
 
 /// What a node orders. Orders are to be carried out one after the other.
@@ -181,7 +215,7 @@ pub enum Output {
     Discard(Pages),
     /// From now on remember which of these pages, which are writable, are written.
     Watch(Pages),
-    /// Tell which of these watched pages were written since the last time: [`Input::Written`], any number of times.
+    /// Tell which of these pages, as far as they are watched, were written since the last time: [`Input::Written`], any number of times.
     Scan(Pages),
     /// Watch these pages no longer; they stay writable.
     Unwatch(Pages),
@@ -225,7 +259,7 @@ pub enum Output {
         /// The new home.
         to: Rank,
     },
-    /// Compare the page with its twin and put what differs into the home's frame and into the twin.
+    /// Compare the page with its twin and put what differs into the home's frame and into the twin; then [`Input::PutBack`].
     PutDiff {
         /// Which page.
         page: u32,
@@ -261,6 +295,37 @@ pub enum Output {
     Token(Rank, Token),
     /// Answer with [`Input::Flushed`].
     Flushed,
+    /// Send the home a diff with nothing in it: what was written is there, by [`Output::PutDiff`].
+    Report {
+        /// Which page.
+        page: u32,
+        /// Its home.
+        to: Rank,
+    },
+    /// Answer with [`Input::Closed`] as soon as all puts are in place that were ordered before.
+    Closed,
+    /// A thread has the lock that it waited for.
+    Acquired {
+        /// Which lock.
+        lock: u32,
+        /// Which thread.
+        who: u64,
+    },
+    /// Send a message about a lock.
+    Sync(Rank, SyncMessage),
+    /// Ask rank `at` whose the pages are whose claim has number `key` there; and, if they are nobody's, take them if `take`: [`Input::Claimed`].
+    Claim {
+        /// The page that faulted.
+        page: u32,
+        /// The first page of its block: the number of the claim.
+        key: u32,
+        /// Who keeps the claim.
+        at: Rank,
+        /// Whether this rank wants to be the home.
+        take: bool,
+    },
+    /// Forget the claims of these pages that are kept here: the pages are free.
+    ForgetClaims(Pages),
     /// The collective call is over.
     Done(Outcome),
 }
@@ -272,6 +337,10 @@ pub enum Outcome {
     Done,
     /// Memory was allocated.
     Allocated(Pages),
+    /// Locks were made; this is the number of the first.
+    Made(u32),
+    /// There are no numbers for that many locks.
+    TooManyLocks,
     /// There was no room for it, at any rank.
     OutOfSpace(OutOfSpace),
     /// Ranks came for different things. Nothing was done, and nothing can be done any more.
@@ -351,6 +420,10 @@ pub struct Node {
     writes: Streams,
     wheel: Wheel,
     parcels: Parcels,
+    locks: Locks,
+    intervals: Intervals,
+    /// Home: pages that are to be brought to sharers when everybody is in the barrier.
+    kept_back: Vec<u32>,
     /// Home: pages with one of the flags `MESSAGED` and `MESSAGED_BEFORE`.
     messaged: Vec<u32>,
     /// Pages that this rank asked to be moved, with their new homes.
@@ -394,6 +467,9 @@ impl Node {
             writes: Streams::new(1, cfg.fetch_most.min(MOST_AHEAD)),
             wheel: Wheel::default(),
             parcels: Parcels::default(),
+            locks: Locks::default(),
+            intervals: Intervals::default(),
+            kept_back: Vec::new(),
             messaged: Vec::new(),
             moves: BTreeMap::new(),
             lost: Vec::new(),
@@ -415,16 +491,22 @@ impl Node {
             Input::Messaged { page } => self.compared(page, true, Transfer::Message),
             Input::Written(pages) => self.written(pages),
             Input::Unwatchable(pages) => self.unwatchable(pages),
-            Input::Flushed => return self.flushed(),
-            Input::Token(from, token) => return self.token(from, token),
-            Input::Control(from, meeting, control) => return self.control(from, meeting, control),
-            Input::Diff(from, meeting, page) => return self.diff(from, meeting, page),
-            Input::Update(from, meeting, page) => return self.update(from, meeting, page),
-            Input::Parcel(from, meeting, home) => return self.parcel(from, meeting, home),
+            Input::Flushed => self.flushed()?,
+            Input::Token(from, token) => self.token(from, token)?,
+            Input::Control(from, meeting, control) => self.control(from, meeting, control)?,
+            Input::Diff(from, meeting, page) => self.diff(from, meeting, page)?,
+            Input::Update(from, meeting, page) => self.update(from, meeting, page)?,
+            Input::Parcel(from, meeting, home) => self.parcel(from, meeting, home)?,
             Input::SetHome(pages, home) => self.set_home(pages, home),
             Input::SetProtocol(page, protocol) => self.set_protocol(page, protocol),
             Input::WriteBack(pages) => self.write_back(pages),
             Input::ReadHome(pages) => self.read_home(pages),
+            Input::PutBack { page, changed } => self.put_back(page, changed),
+            Input::Closed => self.closed()?,
+            Input::Acquire { lock, who } => self.acquire(lock, who),
+            Input::Release(lock) => self.release(lock),
+            Input::Sync(from, message) => self.sync(from, message)?,
+            Input::Claimed { page, home } => self.claimed(page, home),
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
-//! The page table: one word a page, and one list of the pages that the next memory barrier must look at.
+//! The page table: one word a page, and three lists of pages: those that the next memory barrier must look at, those that were written since they were
+//! last brought home, and the copies that their homes do not know of.
 //!
-//! The table is as large as the region but costs only what is touched: both arrays are zero-filled lazily by the
-//! system, 12 bytes a page in use (0.3 %). Nothing here allocates after [`PageTable::new`], because faults are served inside a
+//! The table is as large as the region but costs only what is touched: all arrays are zero-filled lazily by the
+//! system, 20 bytes a page in use (0.5 %). Nothing here allocates after [`PageTable::new`], because faults are served inside a
 //! signal handler.
 //!
 //! # The page word
@@ -13,10 +14,10 @@
 //! bits 40..48  fetched         interval (mod 256) of the last fetch, meaningful with FETCHED
 //! bits 48..52  score           home: barriers in which it was found written; reset when prediction is dropped
 //! bits 52..56  backoff         subscriber: how often it was found read, halves the rate of looking
-//! bits 56..59  more flags
+//! bits 56..63  more flags
 //! ```
 //!
-//! **Invariant:** a page is on the touched list if and only if its `LISTED` flag is set.
+//! **Invariant:** a page is on a list if and only if that list's flag is set.
 
 use crate::Rank;
 
@@ -75,6 +76,14 @@ pub(crate) mod flag {
     pub(crate) const AHEAD: u64 = 1 << 58;
     /// Home: writes are noticed without faults.
     pub(crate) const ASYNC: u64 = 1 << 56;
+    /// On the list of pages that may have been written since they were last brought home, or last noticed at home.
+    pub(crate) const OPEN: u64 = 1 << 59;
+    /// On the list of copies that their homes do not know of.
+    pub(crate) const LEASED: u64 = 1 << 60;
+    /// The home has this rank in its copyset, but the copy here is older than an acquire: to be fetched again.
+    pub(crate) const BEHIND: u64 = 1 << 61;
+    /// Found unchanged when it was last brought home: to be protected if it is again.
+    pub(crate) const QUIET: u64 = 1 << 62;
 }
 
 const HOME_MASK: u64 = (1 << 20) - 1;
@@ -92,7 +101,7 @@ pub(crate) struct Word(pub(crate) u64);
 
 impl std::fmt::Debug for Word {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        const NAMES: [(u64, &str); 20] = [
+        const NAMES: [(u64, &str); 25] = [
             (flag::LISTED, "LISTED"),
             (flag::DIRTY, "DIRTY"),
             (flag::TWIN, "TWIN"),
@@ -113,6 +122,11 @@ impl std::fmt::Debug for Word {
             (flag::MESSAGED_BEFORE, "MESSAGED_BEFORE"),
             (flag::ASYNC, "ASYNC"),
             (flag::FRESH, "FRESH"),
+            (flag::AHEAD, "AHEAD"),
+            (flag::OPEN, "OPEN"),
+            (flag::LEASED, "LEASED"),
+            (flag::BEHIND, "BEHIND"),
+            (flag::QUIET, "QUIET"),
         ];
         write!(f, "access {:?}", self.access())?;
         NAMES.iter().filter(|(bit, _)| self.has(*bit)).try_for_each(|(_, name)| write!(f, " {name}"))?;
@@ -189,19 +203,47 @@ impl Word {
     }
 }
 
-/// The words of all pages of a region, and the touched list threaded through them.
+/// A list of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum List {
+    /// What the next barrier must look at.
+    Touched,
+    /// What may have been written since it was last brought home.
+    Open,
+    /// Copies that their homes do not know of.
+    Leased,
+}
+
+impl List {
+    fn flag(self) -> u64 {
+        match self {
+            List::Touched => flag::LISTED,
+            List::Open => flag::OPEN,
+            List::Leased => flag::LEASED,
+        }
+    }
+}
+
+/// The words of all pages of a region, and the lists threaded through them.
 #[derive(Debug)]
 pub(crate) struct PageTable {
     words: Vec<u64>,
-    /// Next page on the touched list, plus one.
-    links: Vec<u32>,
-    first_touched: u32,
+    lists: [Links; 3],
+}
+
+/// A list, threaded through the table.
+#[derive(Debug)]
+struct Links {
+    /// Next page on the list, plus one.
+    next: Vec<u32>,
+    /// First page, plus one.
+    first: u32,
 }
 
 impl PageTable {
     pub(crate) fn new(pages: u32) -> Self {
         let n = pages as usize;
-        PageTable { words: vec![0; n], links: vec![0; n], first_touched: 0 }
+        PageTable { words: vec![0; n], lists: [(); 3].map(|()| Links { next: vec![0; n], first: 0 }) }
     }
 
     pub(crate) fn len(&self) -> u32 {
@@ -224,22 +266,34 @@ impl PageTable {
 
     /// Puts a page on the touched list, once.
     pub(crate) fn touch(&mut self, page: u32) {
+        self.enlist(page, List::Touched);
+    }
+
+    /// Puts a page on a list, once.
+    pub(crate) fn enlist(&mut self, page: u32, list: List) {
         let word = &mut self.words[page as usize];
-        if *word & flag::LISTED == 0 {
-            *word |= flag::LISTED;
-            self.links[page as usize] = self.first_touched;
-            self.first_touched = page + 1;
+        let links = &mut self.lists[list as usize];
+        if *word & list.flag() == 0 {
+            *word |= list.flag();
+            links.next[page as usize] = links.first;
+            links.first = page + 1;
         }
+    }
+
+    /// Empties a list into `out`, in page order.
+    pub(crate) fn take(&mut self, list: List, out: &mut Vec<u32>) {
+        let links = &mut self.lists[list as usize];
+        while let Some(page) = links.first.checked_sub(1) {
+            links.first = links.next[page as usize];
+            self.words[page as usize] &= !list.flag();
+            out.push(page);
+        }
+        out.sort_unstable();
     }
 
     /// Empties the touched list into `out`, in page order.
     pub(crate) fn take_touched(&mut self, out: &mut Vec<u32>) {
-        while let Some(page) = self.first_touched.checked_sub(1) {
-            self.first_touched = self.links[page as usize];
-            self.words[page as usize] &= !flag::LISTED;
-            out.push(page);
-        }
-        out.sort_unstable();
+        self.take(List::Touched, out);
     }
 }
 

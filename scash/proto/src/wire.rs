@@ -7,10 +7,15 @@
 //! | [`PageBatch`] as diff | writer → home | diffs of pages written away from home | 1 a page |
 //! | [`PageBatch`] as update | home → sharer | changed bytes of pages (transfer by message) | 1 a page |
 //! | [`Parcel`] | down a broadcast's tree | "the pages of this home are in your frames" | by itself |
+//! | [`SyncMessage`] | between ranks that share a lock, outside of meetings | see [`sync`] | – |
 //!
 //! Items are *counted* so that a rank knows when it has all that is meant for it: meeting tokens carry, for each rank, the
 //! number of items that were sent to it, routed towards it along the rounds (after round k all entries whose distance has
 //! bit k set have moved). No rank handles more than its own share: log₂(ranks) tokens, whatever the number of ranks.
+
+pub mod sync;
+
+pub use sync::SyncMessage;
 
 use crate::codec::{Malformed, Reader, Why, Writer};
 use crate::copyset::CopyMode;
@@ -29,6 +34,8 @@ pub enum Kind {
     Update,
     /// A [`Parcel`].
     Parcel,
+    /// A [`SyncMessage`].
+    Sync,
 }
 
 impl Kind {
@@ -40,12 +47,13 @@ impl Kind {
             Kind::Diff => 3,
             Kind::Update => 4,
             Kind::Parcel => 5,
+            Kind::Sync => 6,
         }
     }
 
     /// The kind that a number stands for.
     pub fn from_number(n: u16) -> Option<Kind> {
-        [Kind::Token, Kind::Control, Kind::Diff, Kind::Update, Kind::Parcel]
+        [Kind::Token, Kind::Control, Kind::Diff, Kind::Update, Kind::Parcel, Kind::Sync]
             .into_iter()
             .find(|k| k.number() == n)
     }

@@ -1,6 +1,7 @@
 //! Joining a job: from the launcher's greeting to the fault handler in place.
 
 use super::{RUNTIME, Runtime, died};
+use crate::claims::Claims;
 use crate::config::{Config, REGION_BASE};
 use crate::core::{Core, House};
 use crate::error::{Error, Result};
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Number of the agreement between ranks: what is sent, and what lies in shared memory. Raised whenever either changes.
-const ABI: u32 = 1;
+const ABI: u32 = 2;
 
 /// The providers that `scash run --provider` and `SCASH_PROVIDER` can name.
 pub const PROVIDERS: [&str; 2] = ["shm", "tcp"];
@@ -53,7 +54,8 @@ pub fn init() -> Result<&'static Runtime> {
     let node = Node::new(node_config(&config, rank, size, endpoint.caps()));
     let twins =
         Twins::new(config.pages).map_err(|e| Error::Join(format!("no address space for twins: {e}")))?;
-    let house = House { region, engine, endpoint, segment, transfer: config.transfer };
+    let claims = Claims::new(config.pages, &*endpoint, &mut member)?;
+    let house = House { region, engine, endpoint, segment, transfer: config.transfer, claims };
     let (threads, page) = (member.threads(), member.page().clone());
     let runtime = Box::leak(Box::new(Runtime {
         house,

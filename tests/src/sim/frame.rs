@@ -61,10 +61,10 @@ impl Frames {
         }
     }
 
-    /// The pages that were written since the last scan; `None` if any of them is not watched.
-    pub(super) fn scan(&mut self, pages: Pages) -> Option<Vec<u32>> {
-        let was: Option<Vec<bool>> = pages.iter().map(|p| self.watched[p as usize].replace(false)).collect();
-        Some(pages.iter().zip(was?).filter_map(|(p, written)| written.then_some(p)).collect())
+    /// The watched pages that were written since the last scan.
+    pub(super) fn scan(&mut self, pages: Pages) -> Vec<u32> {
+        let mut written = |page: &u32| self.watched[*page as usize].as_mut().is_some_and(std::mem::take);
+        pages.iter().filter(|page| written(page)).collect()
     }
 
     pub(super) fn bytes(&self, page: u32) -> &PageBytes {

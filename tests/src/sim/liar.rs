@@ -2,7 +2,8 @@
 
 use super::rng::Rng;
 use scash_proto::copyset::CopyMode;
-use scash_proto::wire::{Control, Kind, Notice, PageBatch, Parcel, Token};
+use scash_proto::wire::sync::{Record, SyncBody};
+use scash_proto::wire::{Control, Kind, Notice, PageBatch, Parcel, SyncMessage, Token};
 use scash_proto::{Pages, Rank};
 
 /// What lies may refer to.
@@ -38,6 +39,32 @@ impl Liar<'_> {
         self.rng.below(u32::try_from(len).unwrap_or(u32::MAX).max(1)) as usize
     }
 
+    fn distort_sync(&mut self, bytes: Vec<u8>) -> Vec<u8> {
+        let Ok(mut message) = SyncMessage::decode(&bytes) else { return bytes };
+        match (self.rng.below(4), &mut message.body) {
+            (0, _) => message.epoch = message.epoch.wrapping_add(self.rng.between(0, 2)).wrapping_sub(1),
+            (1, _) => message.lock = self.rng.below(message.lock + 3),
+            (
+                2,
+                SyncBody::Ask { ticket, .. }
+                | SyncBody::Follow { ticket, .. }
+                | SyncBody::Grant { ticket, .. },
+            ) => {
+                *ticket = self.rng.below(*ticket + 2);
+            }
+            (_, SyncBody::Ask { known, .. }) => known.push((self.rank(), self.rng.below(9))),
+            (_, SyncBody::Follow { next, .. }) => next.rank = self.rank(),
+            (_, SyncBody::Grant { records, .. }) => {
+                records.push(Record {
+                    rank: self.rank(),
+                    number: self.rng.below(9),
+                    pages: vec![self.some_pages()],
+                });
+            }
+        }
+        message.encode()
+    }
+
     fn rank(&mut self) -> Rank {
         // At times one that does not exist.
         Rank(self.rng.below(self.size + u32::from(self.rng.clone().chance(10))))
@@ -54,6 +81,7 @@ impl Liar<'_> {
         let bytes = match (kind, Token::decode(&bytes), Control::decode(&bytes)) {
             (Kind::Token, Ok(token), _) => self.distort_token(token).encode(),
             (Kind::Control, _, Ok((meeting, control))) => self.distort_control(control).encode(meeting),
+            (Kind::Sync, ..) => self.distort_sync(bytes),
             (Kind::Parcel, ..) => Parcel { meeting, home: self.rank() }.encode().to_vec(),
             _ => {
                 let mut out = Vec::new();

@@ -16,7 +16,8 @@
 //! 2. A get reads the home's frame piece by piece, at any time between its start and its end, while the home goes on.
 //! 3. Bytes of the home that are newer than what a get or `Refresh` has read do not land before it has stored what it read (guarantee 2 of `scash-comm`). In half of
 //!    the random jobs this promise is broken, for the protocol does not rely on it any more.
-//! 4. A diff or update that arrives is merged in the frame and in the twin, if there is one. A put lands in the frame alone.
+//! 4. A rank's own puts to a home have landed when it reads a page from there, and all its puts when it says that an interval is closed.
+//! 5. A diff or update that arrives is merged in the frame and in the twin, if there is one. A put lands in the frame alone.
 
 mod frame;
 mod liar;

@@ -74,6 +74,11 @@ impl Net {
         self.channels.get(&(from, to))?.puts.front()
     }
 
+    /// Whether all puts of a rank have landed.
+    pub(super) fn have_landed(&self, from: u32) -> bool {
+        self.channels.iter().all(|(&(sender, _), channel)| sender != from || channel.puts.is_empty())
+    }
+
     /// The message that arrives next, if no put is in front of it.
     pub(super) fn next_message(&self, from: u32, to: u32) -> Option<&Message> {
         let channel = self.channels.get(&(from, to))?;

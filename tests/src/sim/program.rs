@@ -1,7 +1,7 @@
 //! What simulated ranks do: intervals of memory accesses, each ended by a collective call.
 //!
 //! A program must be free of data races: in one interval a byte is written by at most one thread, and read only by threads that
-//! may know its value (its writer, or anybody if nobody writes it). Then sequential consistency is promised, and one flat memory is
+//! may know its value (its writer, or anybody if nobody writes it); or it is read and written only by threads that hold one lock. Then sequential consistency is promised, and one flat memory is
 //! the oracle for every read.
 
 use scash_proto::heap::Heap;
@@ -52,6 +52,10 @@ pub enum Op {
     SetHome(Pages, Rank),
     /// `Input::SetProtocol`.
     SetProtocol(u32, Protocol),
+    /// Takes a lock.
+    Lock(u32),
+    /// Gives it back.
+    Unlock(u32),
 }
 
 /// What all ranks do until they meet, and what for.

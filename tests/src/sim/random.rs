@@ -94,6 +94,8 @@ struct Character {
     silent: u32,
     /// How many, in a hundred, are undone before the interval's end.
     flickers: u32,
+    /// How many, in a hundred, of the ranks use the area in an interval, in critical sections; 0: locks are not for this area.
+    locked: u32,
     /// Interval in which it ends.
     until: u32,
 }
@@ -117,6 +119,9 @@ pub struct RandomProgram {
     calls: u32,
     /// How many, in a thousand, end in a broadcast.
     broadcasts: u32,
+    /// Locks that the program will have, and those that it has.
+    locks: u32,
+    made: u32,
 }
 
 impl RandomProgram {
@@ -134,6 +139,8 @@ impl RandomProgram {
             zeroed: None,
             calls: rng.pick(&[0, 50, 400]),
             broadcasts: rng.pick(&[0, 0, 0, 20, 300]),
+            locks: rng.pick(&[0, 0, 1, 3, 40]),
+            made: 0,
             rng,
         }
     }
@@ -168,12 +175,17 @@ impl RandomProgram {
             read: whens(rng),
             silent: rng.pick(&[0, 0, 10, 100]),
             flickers: rng.pick(&[0, 0, 30]),
+            locked: if self.made > 0 { rng.pick(&[0, 20, 60, 100]) } else { 0 },
             until,
         }
     }
 
     /// Decides what ends the interval, and knows how it will end.
     fn end(&mut self) -> (Collective, Outcome) {
+        if self.made == 0 && self.locks > 0 && self.rng.chance(30) {
+            self.made = self.locks;
+            return (Collective::Locks(self.locks), Outcome::Made(0));
+        }
         let wanted = self.areas.is_empty() || self.next < 2 || self.rng.chance(4);
         if wanted && self.next < 8 || self.rng.below(1000) < self.calls / 8 {
             return self.alloc();
@@ -234,11 +246,15 @@ impl RandomProgram {
     }
 
     /// What is done with an area in this interval.
-    fn work(&mut self, area: usize, work: &mut [Vec<Vec<Op>>]) {
+    fn work(&mut self, area: usize, work: &mut [Vec<Vec<Op>>], sections: &mut [Vec<Vec<Vec<Op>>>]) {
         if self.next > self.areas[area].character.until {
             self.areas[area].character = self.character();
         }
         let Area { pages, character: c } = self.areas[area];
+        if c.locked > 0 {
+            self.sections(pages, &c, sections);
+            return;
+        }
         // Large jobs do less with each page.
         let budget = (24 * self.size.min(8)).max(64);
         let cells = pages.count * c.pieces;
@@ -254,6 +270,45 @@ impl RandomProgram {
                 self.write(&c, writer, name, span, work);
             } else if self.is_time(c.read, 0) {
                 self.reads(&c, writer, name, span, work);
+            }
+        }
+    }
+
+    /// Critical sections of an area whose pieces are protected by locks.
+    fn sections(&mut self, pages: Pages, c: &Character, sections: &mut [Vec<Vec<Vec<Op>>>]) {
+        let cells = pages.count * c.pieces;
+        for threads in sections {
+            if !self.rng.chance(c.locked) {
+                continue;
+            }
+            for _ in 0..self.rng.between(1, 4) {
+                let thread = self.rng.below(self.threads) as usize;
+                let lock = self.rng.below(self.made);
+                let mut section = vec![Op::Lock(lock)];
+                // Pieces are dealt out to the locks in turns.
+                let first = self.rng.below(cells);
+                let mine = (first..cells).chain(0..first).filter(|cell| cell % self.made == lock);
+                for cell in mine.take(self.rng.between(1, 5) as usize).collect::<Vec<_>>() {
+                    let name = mix(c.salt ^ u64::from(cell));
+                    let span = piece(pages.first + cell / c.pieces, cell % c.pieces, c.pieces, name);
+                    self.visit(c, span, &mut section);
+                }
+                section.push(Op::Unlock(lock));
+                threads[thread].push(section);
+            }
+        }
+    }
+
+    /// Reads and writes a piece whose lock is held.
+    fn visit(&mut self, c: &Character, span: Span, section: &mut Vec<Op>) {
+        let salt = self.rng.bits().to_le_bytes()[0];
+        for part in self.rng.cut(span) {
+            match self.rng.below(4) {
+                0 => section.push(Op::Read(part)),
+                1 if self.rng.chance(c.silent) => section.push(Op::Rewrite(part)),
+                2 if self.rng.chance(c.flickers) => section.push(Op::Flicker(part, salt)),
+                1 => section.push(Op::Write(part, salt)),
+                _ => section.extend([Op::Read(part), Op::Write(part, salt), Op::Read(part)]),
             }
         }
     }
@@ -375,17 +430,19 @@ impl Program for RandomProgram {
             return Some(self.read_all());
         }
         let mut work = vec![vec![Vec::new(); self.threads as usize]; self.size as usize];
+        let mut sections = vec![vec![Vec::new(); self.threads as usize]; self.size as usize];
         let zeroed = self.zeroed.take();
         // Now and then all rest.
         if !self.rng.chance(5) {
-            (0..self.areas.len()).for_each(|area| self.work(area, &mut work));
+            (0..self.areas.len()).for_each(|area| self.work(area, &mut work, &mut sections));
         }
         let silent = self.rng.chance(10).then(|| self.rng.below(self.size));
-        for (rank, threads) in (0u32..).zip(&mut work) {
-            for list in threads {
-                self.rng.shuffle(list);
-                if Some(rank) == silent {
-                    list.clear();
+        for (rank, (threads, sections)) in (0u32..).zip(work.iter_mut().zip(sections)) {
+            for (list, sections) in threads.iter_mut().zip(sections) {
+                let mut units: Vec<Vec<Op>> = list.drain(..).map(|op| vec![op]).chain(sections).collect();
+                self.rng.shuffle(&mut units);
+                if Some(rank) != silent {
+                    *list = units.concat();
                 }
             }
         }

@@ -17,6 +17,8 @@ pub struct Traffic {
     pub diffs: u64,
     /// Messages with changes for sharers.
     pub updates: u64,
+    /// Messages about locks.
+    pub syncs: u64,
     /// Bytes of all messages.
     pub message_bytes: u64,
     /// Pages of which bytes were put.
@@ -30,7 +32,7 @@ pub struct Traffic {
 impl Traffic {
     /// Messages of all kinds.
     pub fn messages(&self) -> u64 {
-        self.tokens + self.controls + self.parcels + self.diffs + self.updates
+        self.tokens + self.controls + self.parcels + self.diffs + self.updates + self.syncs
     }
 
     pub(super) fn message(&mut self, kind: Kind, bytes: usize) {
@@ -40,6 +42,7 @@ impl Traffic {
             Kind::Parcel => self.parcels += 1,
             Kind::Diff => self.diffs += 1,
             Kind::Update => self.updates += 1,
+            Kind::Sync => self.syncs += 1,
         }
         self.message_bytes += bytes as u64;
     }
@@ -111,6 +114,9 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
         diffs: f(a.diffs, b.diffs),
         updates: f(a.updates, b.updates),
         invalidated: f(a.invalidated, b.invalidated),
+        locks: f(a.locks, b.locks),
+        cached_locks: f(a.cached_locks, b.cached_locks),
+        handed_locks: f(a.handed_locks, b.handed_locks),
         barriers: f(a.barriers, b.barriers),
         second_meetings: f(a.second_meetings, b.second_meetings),
         third_meetings: f(a.third_meetings, b.third_meetings),
@@ -118,7 +124,7 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
 }
 
 /// Names of the kinds of outputs, by number.
-pub const OUTPUTS: [&str; 26] = [
+pub const OUTPUTS: [&str; 32] = [
     "MapZero",
     "Get",
     "Map",
@@ -145,6 +151,12 @@ pub const OUTPUTS: [&str; 26] = [
     "Watch",
     "Scan",
     "Unwatch",
+    "Report",
+    "Closed",
+    "Acquired",
+    "Sync",
+    "Claim",
+    "ForgetClaims",
 ];
 
 /// The number of an output's kind in [`OUTPUTS`].
@@ -176,11 +188,17 @@ pub fn output_number(output: &Output) -> usize {
         Output::Watch(..) => 23,
         Output::Scan(..) => 24,
         Output::Unwatch(..) => 25,
+        Output::Report { .. } => 26,
+        Output::Closed => 27,
+        Output::Acquired { .. } => 28,
+        Output::Sync(..) => 29,
+        Output::Claim { .. } => 30,
+        Output::ForgetClaims(..) => 31,
     }
 }
 
 /// Counters with their names.
-pub fn by_name(c: Counters) -> [(&'static str, u64); 15] {
+pub fn by_name(c: Counters) -> [(&'static str, u64); 18] {
     [
         ("read_faults", c.read_faults),
         ("write_faults", c.write_faults),
@@ -194,6 +212,9 @@ pub fn by_name(c: Counters) -> [(&'static str, u64); 15] {
         ("diffs", c.diffs),
         ("updates", c.updates),
         ("invalidated", c.invalidated),
+        ("locks", c.locks),
+        ("cached_locks", c.cached_locks),
+        ("handed_locks", c.handed_locks),
         ("barriers", c.barriers),
         ("second_meetings", c.second_meetings),
         ("third_meetings", c.third_meetings),

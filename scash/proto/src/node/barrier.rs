@@ -21,6 +21,7 @@
 
 use super::collective::purpose;
 use super::home::join;
+use super::intervals::After;
 use super::{Collective, Node, Outcome, Output, Part, Phase, Transfer, Violation, runs};
 use crate::page::{Access, flag};
 use crate::wire::{Attendance, Control, Notice, Token};
@@ -65,7 +66,8 @@ pub(super) struct Meeting {
     round: u32,
     /// Items that this rank is to get.
     expected: u32,
-    away: bool,
+    /// A second meeting follows.
+    pub(super) away: bool,
     span: [Attendance; 2],
     /// Items sent, by receiver; later only those whose tokens pass here.
     counts: BTreeMap<Rank, u32>,
@@ -87,11 +89,21 @@ impl Meeting {
 }
 
 impl Node {
-    /// All threads of this rank are in the barrier: orders the flush.
+    /// All threads of this rank are in the barrier.
     pub(super) fn arrive(&mut self, collective: Collective) {
         assert_eq!(self.phase, Phase::Running, "one collective call at a time");
         self.phase = Phase::Flushing(Part::Flush);
         self.collective = collective;
+        if self.keeps_back() {
+            self.close(After::Barrier);
+        } else {
+            self.flush();
+        }
+    }
+
+    /// Orders the flush.
+    pub(super) fn flush(&mut self) {
+        let collective = self.collective;
         let mut due = std::mem::take(&mut self.scratch);
         self.table.take_touched(&mut due);
         self.now = Meeting::default();
@@ -111,8 +123,8 @@ impl Node {
         runs(&armed, |p| self.out.push_back(Output::Unmap(p)));
         armed.clear();
         self.scratch = armed;
-        for &page in &self.predicted {
-            self.out.push_back(Output::Push(page));
+        for page in self.predicted.clone() {
+            self.push(page);
         }
         self.scan_watched();
         self.out.push_back(Output::Flushed);
@@ -127,7 +139,14 @@ impl Node {
             return;
         }
         let Some(home) = self.home(page) else { return };
-        if word.has(flag::DIRTY) {
+        if self.keeps_back() {
+            // What was written is at home already.
+            if word.has(flag::REPORTED) {
+                self.now.away = true;
+                self.now.sent(home, 1);
+                self.out.push_back(Output::Report { page, to: home });
+            }
+        } else if word.has(flag::DIRTY) {
             self.out.push_back(Output::Diff { page, to: home, force: word.has(flag::REPORTED) });
         }
         if word.has(flag::FRESH) {
@@ -155,7 +174,7 @@ impl Node {
 
     /// The result of a comparison that the flush ordered.
     pub(super) fn compared(&mut self, page: u32, changed: bool, by: Transfer) {
-        if self.phase == Phase::Flushing(Part::Flush) && self.is_home(page) {
+        if self.is_home(page) {
             self.pushed(page, changed, by);
             return;
         }
@@ -288,6 +307,7 @@ impl Node {
         self.now = Meeting { span: self.now.span, ..Meeting::default() };
         // First: a page that moves has no sharers any more, and nothing of it is to be passed on.
         self.hand_over(&notices);
+        self.push_kept_back(&merged);
         self.pass_on(merged);
         self.bring_again(&fresh);
         for page in std::mem::take(&mut self.lost) {
@@ -335,7 +355,7 @@ impl Node {
                 let mut word = self.table.get(page);
                 if word.home().is_none() {
                     word.set_home(Some(n.origin));
-                } else {
+                } else if word.home() != Some(n.origin) {
                     disputed = true;
                     if n.origin == me {
                         self.lost.push(page);
@@ -372,6 +392,7 @@ impl Node {
         }
         due.clear();
         self.scratch = due;
+        self.end_intervals();
         for (rank, control) in controls {
             self.change_sharers(rank, &control, &mut protect);
         }
@@ -391,6 +412,7 @@ impl Node {
         self.counters.avoided += self.untracked;
         self.phase = Phase::Running;
         let outcome = self.conclude();
+        self.take_early_later();
         self.out.push_back(Output::Done(outcome));
     }
 
@@ -411,13 +433,18 @@ impl Node {
                 unmap.push(page);
                 self.counters.invalidated += u64::from(!home);
             }
-            word.clear(flag::ARMED);
+            word.clear(flag::ARMED | flag::BEHIND);
         } else if word.access() == Access::Write
             && !keeps_twin
             && (!home || word.has(flag::TRACKED) && !word.has(flag::ASYNC))
         {
             word.set_access(Access::Read);
             protect.push(page);
+        }
+        if word.has(flag::BEHIND) {
+            // The frame is up to date again: its home has brought it what was missed.
+            word.clear(flag::BEHIND);
+            word.set(flag::ARMED);
         }
         if word.has(flag::WANTED) && !home {
             watch = true;
@@ -426,6 +453,7 @@ impl Node {
         word.clear(
             flag::DIRTY
                 | flag::AHEAD
+                | flag::QUIET
                 | flag::CLAIMED
                 | flag::LEASE
                 | flag::STALE

@@ -10,7 +10,7 @@
 //! How many parcels a rank is to get is not announced: it is the number of other ranks that are homes of pages of the range, which all ranks know alike.
 
 use super::{Collective, Node, Output, Violation, runs};
-use crate::page::{Access, flag};
+use crate::page::{Access, List, flag};
 use crate::{Pages, Rank};
 use std::collections::BTreeMap;
 
@@ -100,6 +100,9 @@ impl Node {
                 }
                 self.table.put(page, word);
                 self.table.touch(page);
+                if word.has(flag::LEASE) {
+                    self.table.enlist(page, List::Leased);
+                }
                 mapped.push(page);
             }
         }

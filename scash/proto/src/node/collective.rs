@@ -33,6 +33,10 @@ impl Node {
                     Err(e) => Outcome::OutOfSpace(e),
                 }
             }
+            Collective::Locks(count) => match self.locks.add(count) {
+                Some(first) => Outcome::Made(first),
+                None => Outcome::TooManyLocks,
+            },
             Collective::Free(first) => {
                 if let Ok(a) = self.heap.free(first) {
                     self.forget(Pages { first: a.first, count: a.pages });
@@ -67,6 +71,9 @@ impl Node {
         }
         self.predicted.retain(|&p| !(pages.first..pages.end()).contains(&p));
         self.out.push_back(Output::Discard(pages));
+        if self.locks.any() {
+            self.out.push_back(Output::ForgetClaims(pages));
+        }
     }
 
     /// Of several calls about a page the last one counts.
@@ -206,5 +213,6 @@ pub(super) fn purpose(collective: Collective) -> Purpose {
         Collective::Finalize => [3, 0, 0, 0],
         Collective::Broadcast(pages) => [4, u64::from(pages.first), u64::from(pages.count), 0],
         Collective::Publish(first) => [5, u64::from(first), 0, 0],
+        Collective::Locks(count) => [6, u64::from(count), 0, 0],
     })
 }

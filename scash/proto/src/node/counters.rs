@@ -25,8 +25,14 @@ pub struct Counters {
     pub diffs: u64,
     /// Pages brought to sharers, counted once a sharer.
     pub updates: u64,
-    /// Cached pages given up at barriers.
+    /// Cached pages given up, at barriers and when locks came.
     pub invalidated: u64,
+    /// Locks taken.
+    pub locks: u64,
+    /// Of these, those that were here.
+    pub cached_locks: u64,
+    /// Locks handed on to other ranks.
+    pub handed_locks: u64,
     /// Memory barriers passed.
     pub barriers: u64,
     /// Of these, those with a second meeting.

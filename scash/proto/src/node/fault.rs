@@ -4,7 +4,7 @@
 
 use super::{Node, Output};
 use crate::copyset::CopyMode;
-use crate::page::{Access, flag};
+use crate::page::{Access, List, flag};
 use crate::{Pages, Rank};
 
 impl Node {
@@ -32,6 +32,7 @@ impl Node {
             Some(_) if word.access() == Access::Read => self.write_cached(page, id, range),
             Some(_) if word.has(flag::ARMED) => self.disarm(page),
             Some(home) => self.fetch(page, home, id, range, block),
+            None if self.locks.any() => self.ask_for_home(page, range, block, want),
             None if want == Access::Write => self.claim(page, range, block),
             None => self.read_unclaimed(page),
         }
@@ -41,7 +42,7 @@ impl Node {
     fn home_fault(&mut self, page: u32, id: u64, range: Pages, block: u32) {
         let word = self.table.get(page);
         if word.access() == Access::Read {
-            if word.has(flag::TWINNED) {
+            if word.has(flag::TWINNED) && !word.has(flag::TWIN) {
                 self.make_twin(page);
             }
             self.table.update(page, |w| {
@@ -49,6 +50,7 @@ impl Node {
                 w.set_access(Access::Write);
             });
             self.table.touch(page);
+            self.table.enlist(page, List::Open);
             self.out.push_back(Output::Protect(Pages::one(page), Access::Write));
         } else if word.has(flag::TRACKED) {
             self.table.update(page, |w| w.set_access(Access::Read));
@@ -80,9 +82,11 @@ impl Node {
     /// ranks claimed a page, the lowest is its home.
     fn claim(&mut self, page: u32, range: Pages, block: u32) {
         let whole = block_of(page, range, block);
+        // A claim that is kept is one of the whole block.
+        let all = self.locks.any();
         for p in whole.iter() {
             let word = self.table.get(p);
-            if self.home(p).is_some() || (p != page && word.access() != Access::None) {
+            if self.home(p).is_some() || (!all && p != page && word.access() != Access::None) {
                 continue;
             }
             let had = word.access();
@@ -100,6 +104,42 @@ impl Node {
         }
     }
 
+    /// While a job has locks, a first touch must be known to whoever comes next, not only after the barrier: the rank that keeps the claim decides at once.
+    fn ask_for_home(&mut self, page: u32, range: Pages, block: u32, want: Access) {
+        if !self.may_fetch() {
+            self.out.push_back(Output::Wait(page));
+            return;
+        }
+        self.fetch_begins();
+        self.table.update(page, |w| w.set(flag::FETCHING));
+        let key = block_of(page, range, block).first;
+        let (at, take) = (Rank(key % self.cfg.size), want == Access::Write);
+        self.out.push_back(Output::Claim { page, key, at, take });
+    }
+
+    /// It is known now whose the page is.
+    pub(super) fn claimed(&mut self, page: u32, home: Option<Rank>) {
+        let vain = self.fetch_ends();
+        let Some(a) = self.heap.find(page) else { return };
+        let (range, block) = (Pages { first: a.first, count: a.pages }, a.options.block);
+        self.table.update(page, |w| w.clear(flag::FETCHING));
+        match home {
+            Some(home) if home == self.cfg.rank => self.claim(page, range, block),
+            Some(_) => {
+                for p in block_of(page, range, block).iter() {
+                    self.table.update(p, |w| {
+                        if w.home().is_none() {
+                            w.set_home(home);
+                        }
+                    });
+                }
+            }
+            // It may have become somebody's since.
+            None if vain => {}
+            None => self.read_unclaimed(page),
+        }
+    }
+
     /// A page that nobody has touched reads as zeros; whoever writes it will tell at the next barrier.
     fn read_unclaimed(&mut self, page: u32) {
         self.table.update(page, |w| {
@@ -107,6 +147,7 @@ impl Node {
             w.set(flag::LEASE);
         });
         self.table.touch(page);
+        self.table.enlist(page, List::Leased);
         self.out.push_back(Output::MapZero(Pages::one(page), Access::Read));
     }
 
@@ -130,6 +171,7 @@ impl Node {
                 w.set_access(Access::Write);
             });
             self.table.touch(p);
+            self.table.enlist(p, List::Open);
         }
         self.writes.fetched(id, pages);
         self.out.push_back(Output::Protect(pages, Access::Write));
@@ -151,6 +193,11 @@ impl Node {
     }
 
     fn fetch(&mut self, page: u32, home: Rank, id: u64, range: Pages, block: u32) {
+        if !self.may_fetch() {
+            self.out.push_back(Output::Wait(page));
+            return;
+        }
+        self.fetch_begins();
         let pages = self.window(page, id, range, block, |node, p| {
             let w = node.table.get(p);
             w.access() == Access::None && !w.has(flag::FETCHING | flag::ARMED) && node.home(p) == Some(home)
@@ -187,13 +234,18 @@ impl Node {
 
     /// Pages of a fetch are here.
     pub(super) fn fetched(&mut self, pages: Pages) {
+        if self.fetch_ends() {
+            self.fetch_failed_pages(pages);
+            self.out.push_back(Output::Unmap(pages));
+            return;
+        }
         let Some(a) = self.heap.find(pages.first) else { return };
         let protocol = a.options.protocol;
         for page in pages.iter() {
             let wanted = self.worth_keeping(page, protocol);
             let interval = self.interval;
             self.table.update(page, |w| {
-                w.clear(flag::FETCHING);
+                w.clear(flag::FETCHING | flag::BEHIND);
                 w.set_access(Access::Read);
                 if !w.has(flag::SUBSCRIBED) {
                     w.set(flag::LEASE);
@@ -204,6 +256,9 @@ impl Node {
                 w.set_fetched(interval);
             });
             self.table.touch(page);
+            if self.table.get(page).has(flag::LEASE) {
+                self.table.enlist(page, List::Leased);
+            }
             self.copied(page);
         }
     }
@@ -222,6 +277,11 @@ impl Node {
 
     /// Pages of a fetch could not be had.
     pub(super) fn fetch_failed(&mut self, pages: Pages) {
+        self.fetch_ends();
+        self.fetch_failed_pages(pages);
+    }
+
+    fn fetch_failed_pages(&mut self, pages: Pages) {
         for page in pages.iter() {
             self.table.update(page, |w| w.clear(flag::FETCHING));
         }

@@ -4,6 +4,7 @@ use super::{Node, Output, Transfer};
 use crate::copyset::CopyMode;
 use crate::page::{Access, flag};
 use crate::{Pages, Rank};
+use std::collections::BTreeSet;
 
 /// Barriers in which a tracked page was found written, until it is predicted to be.
 const PREDICT_AFTER: u64 = 2;
@@ -39,6 +40,16 @@ impl Node {
         self.table.put(page, word);
         // Pages that were predicted just now are compared with all others that are.
         if !word.has(flag::PREDICTED) {
+            self.push(page);
+        }
+    }
+
+    /// Orders that what changed in a page goes to its sharers: now, or when everybody is in the barrier.
+    pub(super) fn push(&mut self, page: u32) {
+        if self.keeps_back() {
+            self.now.away = true;
+            self.kept_back.push(page);
+        } else {
             self.out.push_back(Output::Push(page));
         }
     }
@@ -127,7 +138,8 @@ impl Node {
         merged.sort_unstable();
         for group in merged.chunk_by(|a, b| a.0 == b.0) {
             let (page, writer) = group[0];
-            let sole = group.iter().all(|&(_, r)| r == writer).then_some(writer);
+            // What the only writer has is the newest, unless others wrote the page after it had brought its changes home.
+            let sole = (!self.keeps_back() && group.iter().all(|&(_, r)| r == writer)).then_some(writer);
             if !self.table.get(page).has(flag::TRACKED) {
                 continue;
             }
@@ -139,6 +151,16 @@ impl Node {
             // What was written back early came to the frame alone. Sharers have it now: it is not a change of ours.
             if self.table.get(page).has(flag::PREDICTED) {
                 self.out.push_back(Output::Twin(page));
+            }
+        }
+    }
+
+    /// Between the meetings: what was kept back goes to sharers now, but for pages that go as wholes.
+    pub(super) fn push_kept_back(&mut self, merged: &[(u32, Rank)]) {
+        let whole: BTreeSet<u32> = merged.iter().map(|&(page, _)| page).collect();
+        for page in std::mem::take(&mut self.kept_back) {
+            if self.table.get(page).has(flag::TWIN) && !whole.contains(&page) {
+                self.out.push_back(Output::Push(page));
             }
         }
     }

@@ -18,7 +18,7 @@ const IDLE: u32 = 8;
 /// A run of watched pages.
 #[derive(Debug)]
 pub(super) struct Watched {
-    pages: Pages,
+    pub(super) pages: Pages,
     /// Barriers in a row at which nobody had copies.
     idle: u32,
 }
@@ -35,8 +35,13 @@ impl Node {
     pub(super) fn written(&mut self, pages: Pages) {
         let len = self.table.len();
         for page in pages.iter().filter(|&page| page < len) {
-            if self.table.get(page).has(flag::ASYNC | flag::TRACKED) {
-                self.counters.noticed += 1;
+            if !self.table.get(page).has(flag::ASYNC | flag::TRACKED) {
+                continue;
+            }
+            self.counters.noticed += 1;
+            if self.keeps_back() {
+                self.written_while_watched(page);
+            } else {
                 self.tell_stale(page, None);
             }
         }

@@ -55,6 +55,10 @@ impl<P: Program> World<P> {
                 let parcel = wire::Parcel::decode(bytes).map_err(|e| self.failure(&broken(e)))?;
                 self.tell(to, Input::Parcel(sender, parcel.meeting, parcel.home))?;
             }
+            Kind::Sync => {
+                let message = wire::SyncMessage::decode(bytes).map_err(|e| self.failure(&broken(e)))?;
+                self.tell(to, Input::Sync(sender, message))?;
+            }
             Kind::Diff | Kind::Update => {
                 let (meeting, pages) = PageBatch::read(bytes).map_err(|e| self.failure(&broken(e)))?;
                 for entry in pages {

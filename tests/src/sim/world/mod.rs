@@ -12,7 +12,7 @@ use super::report::{self, Report};
 use super::rng::{Rng, mix};
 use scash_proto::wire::Kind;
 use scash_proto::{Config, Node, PAGE_SIZE, Pages, Rank, Transfer};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use thread::Thread;
 
@@ -127,6 +127,10 @@ struct RankState {
     puts: VecDeque<(u32, u32, Vec<u8>)>,
     /// Messages being filled, by kind and receiver.
     batches: BTreeMap<(u16, Rank), Vec<u8>>,
+    /// Intervals that are to be closed when all puts have landed.
+    closing: u32,
+    /// Threads that got the lock that they waited for.
+    acquired: BTreeSet<u64>,
     /// Gets and refreshes, by page, that have read and not yet stored.
     copying: Vec<u8>,
     /// Whether the driver is among the tasks.
@@ -142,6 +146,8 @@ pub struct World<P> {
     program: P,
     ranks: Vec<RankState>,
     net: Net,
+    /// Who claimed which pages.
+    claims: BTreeMap<u32, Rank>,
     oracle: Vec<u8>,
     tasks: Vec<Task>,
     rng: Rng,
@@ -171,6 +177,8 @@ impl<P: Program> World<P> {
             running: 0,
             puts: VecDeque::new(),
             batches: BTreeMap::new(),
+            closing: 0,
+            acquired: BTreeSet::new(),
             copying: vec![0; setup.pages as usize],
             scheduled: false,
             interval: 0,
@@ -180,6 +188,7 @@ impl<P: Program> World<P> {
             program,
             ranks: (0..setup.size).map(rank).collect(),
             net: Net::default(),
+            claims: BTreeMap::new(),
             oracle: vec![0; setup.pages as usize * PAGE_SIZE],
             tasks: Vec::new(),
             rng: Rng::part(setup.seed, 1),
@@ -249,7 +258,7 @@ impl<P: Program> World<P> {
             Task::Thread(rank, thread) => self.thread_is_able(rank, thread),
             Task::Driver(rank) => match self.ranks[rank].puts.front() {
                 Some(&(to, page, _)) => self.may_land(to as usize, page),
-                None => true,
+                None => self.ranks[rank].closing == 0 || self.have_landed(rank),
             },
             Task::Channel(from, to) => self.may_land_next(from, to) || self.may_arrive(from, to),
         }
@@ -349,6 +358,11 @@ impl<P: Program> World<P> {
     /// Whether bytes for a page may land in a rank's frame now: not while a get of it is half-way.
     fn may_land(&self, to: usize, page: u32) -> bool {
         !self.setup.exclusion || self.ranks[to].copying.get(page as usize).is_none_or(|&n| n == 0)
+    }
+
+    /// Whether all puts of a rank have landed.
+    fn have_landed(&self, rank: usize) -> bool {
+        self.ranks[rank].puts.is_empty() && self.net.have_landed(number(rank))
     }
 
     fn trace(&self, what: impl FnOnce() -> String) {

@@ -21,10 +21,24 @@ impl<P: Program> World<P> {
             return Ok(Step::Moved);
         }
         let Some(order) = self.ranks[rank].node.poll_output() else {
-            self.ranks[rank].scheduled = false;
-            return Ok(Step::Idle);
+            return self.step_close(rank);
         };
         self.carry_out(rank, order)?;
+        Ok(Step::Moved)
+    }
+
+    /// Closes an interval, if all that was put has landed.
+    fn step_close(&mut self, rank: usize) -> Result<Step> {
+        let me = &mut self.ranks[rank];
+        if me.closing == 0 {
+            me.scheduled = false;
+            return Ok(Step::Idle);
+        }
+        if !self.have_landed(rank) {
+            return Ok(Step::Blocked);
+        }
+        self.ranks[rank].closing -= 1;
+        self.tell(rank, Input::Closed)?;
         Ok(Step::Moved)
     }
 
@@ -93,18 +107,43 @@ impl<P: Program> World<P> {
             }
             Output::Done(outcome) => self.done(rank, &outcome)?,
             Output::Denied(page) => return Err(self.failure_about("an access was denied", rank, page)),
-            Output::Get { .. } | Output::Wait(_) | Output::PutDiff { .. } | Output::Refresh { .. } => {
+            Output::PutDiff { page, to } => self.put_diff(rank, page, to)?,
+            Output::Report { page, to } => self.add_to_batch(rank, Kind::Diff, to, page, &[]),
+            Output::Closed => {
+                me.closing += 1;
+                self.schedule_driver(rank);
+            }
+            Output::Acquired { who, .. } => {
+                me.acquired.insert(who);
+            }
+            Output::Sync(to, message) => self.send(rank, to, Kind::Sync, message.encode()),
+            Output::ForgetClaims(pages) => {
+                let (size, me) = (self.setup.size as usize, rank);
+                self.claims.retain(|key, _| !pages.iter().contains(key) || *key as usize % size != me);
+            }
+            Output::Get { .. } | Output::Wait(_) | Output::Claim { .. } | Output::Refresh { .. } => {
                 return Err(self.failure(&format!("rank {rank} was told to {order:?} in a barrier")));
             }
         }
         Ok(())
     }
 
+    /// Brings what this rank wrote to the home's frame; the twin now says that it is there.
+    fn put_diff(&mut self, rank: usize, page: u32, to: Rank) -> Result<()> {
+        let Some(diff) = self.ranks[rank].frames.diff(page) else {
+            return Err(self.failure_about("a comparison without a twin", rank, page));
+        };
+        let changed = !diff.is_empty();
+        if changed {
+            self.ranks[rank].frames.make_twin(page);
+            self.put(rank, to.0, page, diff);
+        }
+        self.tell(rank, Input::PutBack { page, changed })
+    }
+
     /// Tells which watched pages were written.
     fn scan(&mut self, rank: usize, pages: Pages) -> Result<()> {
-        let Some(written) = self.ranks[rank].frames.scan(pages) else {
-            return Err(self.failure_about("a page is scanned that is not watched", rank, pages.first));
-        };
+        let written = self.ranks[rank].frames.scan(pages);
         written.into_iter().try_for_each(|page| self.tell(rank, Input::Written(Pages::one(page))))
     }
 

@@ -25,8 +25,16 @@ enum State {
     /// Another thread is fetching the page.
     Waiting(u32),
     Copying(Box<Copy>),
-    /// Waits until its puts to that rank have landed.
-    Fencing(u32),
+    /// Waits until all puts of its rank have landed.
+    Fencing,
+    /// Asks whose the pages of a block are.
+    Claiming {
+        page: u32,
+        key: u32,
+        take: bool,
+    },
+    /// Waits for a lock.
+    Acquiring,
     Arrived,
 }
 
@@ -61,13 +69,15 @@ impl<P: Program> World<P> {
     pub(super) fn thread_is_able(&self, rank: usize, thread: usize) -> bool {
         match &self.ranks[rank].threads[thread].state {
             State::Waiting(page) => !self.ranks[rank].node.is_fetching(*page),
-            State::Fencing(to) => self.have_landed(rank, *to),
-            State::Ready | State::Copying(_) | State::Arrived => true,
+            State::Fencing => self.have_landed(rank),
+            State::Acquiring => self.ranks[rank].acquired.contains(&(thread as u64)),
+            // A rank reads what it put.
+            State::Copying(copy) => {
+                let own = self.ranks[rank].puts.iter().any(|&(to, ..)| to == copy.from.0);
+                copy.have > 0 || !own && self.net.next_put(number(rank), copy.from.0).is_none()
+            }
+            State::Ready | State::Claiming { .. } | State::Arrived => true,
         }
-    }
-
-    fn have_landed(&self, rank: usize, to: u32) -> bool {
-        self.ranks[rank].puts.is_empty() && self.net.next_put(number(rank), to).is_none()
     }
 
     pub(super) fn step_thread(&mut self, rank: usize, t: usize) -> Result<Step> {
@@ -80,7 +90,15 @@ impl<P: Program> World<P> {
                 self.step_copy(rank, t, copy)?;
                 return Ok(Step::Moved);
             }
-            State::Ready | State::Waiting(_) | State::Fencing(_) | State::Arrived => {}
+            State::Claiming { page, key, take } => {
+                self.claim(rank, page, key, take)?;
+                self.take_orders(rank, t)?;
+                return Ok(Step::Moved);
+            }
+            State::Acquiring => {
+                self.ranks[rank].acquired.remove(&(t as u64));
+            }
+            State::Ready | State::Waiting(_) | State::Fencing | State::Arrived => {}
         }
         if let Some(order) = self.ranks[rank].threads[t].orders.pop_front() {
             self.thread_order(rank, t, order)?;
@@ -117,7 +135,17 @@ impl<P: Program> World<P> {
         let (want, span) = match op {
             Op::Read(span) => (Access::Read, span),
             Op::Write(span, _) | Op::Rewrite(span) | Op::Flicker(span, _) => (Access::Write, span),
-            Op::WriteBack(pages) => return self.call(rank, t, Input::WriteBack(pages)),
+            Op::WriteBack(pages) => {
+                self.call(rank, t, Input::WriteBack(pages))?;
+                self.ranks[rank].threads[t].state = State::Fencing;
+                return Ok(());
+            }
+            Op::Lock(lock) => {
+                self.call(rank, t, Input::Acquire { lock, who: t as u64 })?;
+                self.ranks[rank].threads[t].state = State::Acquiring;
+                return Ok(());
+            }
+            Op::Unlock(lock) => return self.call(rank, t, Input::Release(lock)),
             Op::ReadHome(pages) => return self.call(rank, t, Input::ReadHome(pages)),
             Op::SetHome(pages, home) => return self.call(rank, t, Input::SetHome(pages, home)),
             Op::SetProtocol(page, p) => return self.call(rank, t, Input::SetProtocol(page, p)),
@@ -177,7 +205,11 @@ impl<P: Program> World<P> {
         let (from, pages, refresh) = match order {
             Output::Get { from, pages } => (from, pages, false),
             Output::Refresh { page, from } => (from, Pages::one(page), true),
-            Output::PutDiff { page, to } => return self.put_diff(rank, t, page, to),
+            Output::Claim { page, key, take, .. } => {
+                self.note(rank, &order);
+                self.ranks[rank].threads[t].state = State::Claiming { page, key, take };
+                return Ok(());
+            }
             Output::Wait(page) => {
                 self.note(rank, &Output::Wait(page));
                 self.ranks[rank].threads[t].state = State::Waiting(page);
@@ -236,19 +268,13 @@ impl<P: Program> World<P> {
         Ok(())
     }
 
-    /// Brings what this rank wrote to the home's frame; the twin now says that it is there.
-    fn put_diff(&mut self, rank: usize, t: usize, page: u32, to: Rank) -> Result<()> {
-        self.note(rank, &Output::PutDiff { page, to });
-        let Some(diff) = self.ranks[rank].frames.diff(page) else {
-            return Err(self.failure_about("a comparison without a twin", rank, page));
-        };
-        if diff.is_empty() {
-            return Ok(());
-        }
-        self.ranks[rank].frames.make_twin(page);
-        self.put(rank, to.0, page, diff);
-        self.ranks[rank].threads[t].state = State::Fencing(to.0);
-        Ok(())
+    /// The keeper of a claim decides whose the pages are.
+    fn claim(&mut self, rank: usize, page: u32, key: u32, take: bool) -> Result<()> {
+        let me = Rank(number(rank));
+        let home =
+            if take { Some(*self.claims.entry(key).or_insert(me)) } else { self.claims.get(&key).copied() };
+        self.trace(|| format!("the claim of page {key} is {home:?}, says its keeper to rank {rank}"));
+        self.tell(rank, Input::Claimed { page, home })
     }
 
     fn write(&mut self, rank: usize, span: Span, salt: u8) {

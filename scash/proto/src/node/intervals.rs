@@ -1,0 +1,409 @@
+//! Lazy release consistency between two memory barriers.
+//!
+//! A rank's time is cut into **intervals** where a lock leaves it for another rank. At the end of an interval its changes of cached pages are put into their
+//! homes' frames, and a **record** (write notice) says which pages it wrote. A lock comes with all records that happened before and that the new
+//! holder does not know: it takes the copies that they name out of view, and fetches them again when they are touched.
+//!
+//! 1. **Close.** Cached pages that are writable are compared with their twins and *put* into the home's frame, byte by byte: the home's processor is not needed. They
+//!    stay writable if they had changed; those that had not, twice in a row, are protected again. Home pages with sharers are protected, so that the next write is noticed.
+//! 2. **Records.** What a rank knows of each other rank's records is its vector time. All ranks know everything after a memory barrier: there the history ends,
+//!    and vectors are empty again. They only name ranks that have handed a lock on since.
+//! 3. **Apply**, when a lock comes. A copy that a record names ends. A home does not know who has leases, and so not which of their pages it has written: a record of rank r ends
+//!    *all* leases of pages whose home is r. A page that was written here, too, goes home first; its own changes are in the home's frame then, and come back with the others'.
+//! 4. **Fetches under way** when records are applied may have read what was there before. They are waited for, and taken for nothing.
+//!
+//! While a job has locks, homes keep back what they bring to sharers until everybody has come to the memory barrier (its second meeting): a put into the frame of a
+//! rank that still computes would look like that rank's own write at the end of its interval, and go home again, over what a later holder of the lock has written there.
+//! For the same reason everything is at home, by puts, before a rank says that it has come: it may have to hand a lock on while it waits.
+
+use super::{Node, Output, Phase, Violation, runs};
+use crate::page::{Access, List, flag};
+use crate::wire::sync::{Known, Place, Record};
+use crate::{Pages, Rank};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Records of one rank that are kept apart; of more, the older half is joined. Who is far behind then hears of more pages than it must.
+const MOST_RECORDS: usize = 64;
+
+/// What has been written since the last memory barrier, as far as it is known here.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    /// By rank, in the order of their numbers.
+    records: BTreeMap<Rank, Vec<Record>>,
+    /// Records whose pages have not been taken out of view.
+    news: Vec<Record>,
+}
+
+impl History {
+    /// The vector time.
+    pub(super) fn known(&self) -> Known {
+        self.records.iter().filter_map(|(&rank, list)| Some((rank, list.last()?.number))).collect()
+    }
+
+    fn number(&self, rank: Rank) -> u32 {
+        self.records.get(&rank).and_then(|list| list.last()).map_or(0, |last| last.number)
+    }
+
+    /// What one that knows that much does not know.
+    pub(super) fn missing(&self, known: &Known) -> Vec<Record> {
+        let known: BTreeMap<Rank, u32> = known.iter().copied().collect();
+        let unknown = |(rank, list): (&Rank, &Vec<Record>)| {
+            let have = known.get(rank).copied().unwrap_or(0);
+            let from = list.partition_point(|record| record.number <= have);
+            list[from..].to_vec()
+        };
+        self.records.iter().flat_map(unknown).collect()
+    }
+
+    fn add(&mut self, record: Record) {
+        let list = self.records.entry(record.rank).or_default();
+        list.push(record);
+        if list.len() > MOST_RECORDS {
+            let newer = list.split_off(MOST_RECORDS / 2);
+            if let Some(joined) = std::mem::replace(list, newer).into_iter().reduce(join) {
+                list.insert(0, joined);
+            }
+        }
+    }
+}
+
+/// Two records of one rank, the second the newer, as one.
+fn join(older: Record, newer: Record) -> Record {
+    let mut pages: Vec<u32> = older.pages.iter().chain(&newer.pages).flat_map(|run| run.iter()).collect();
+    pages.sort_unstable();
+    Record { pages: as_runs(&pages), ..newer }
+}
+
+/// Sorted pages as runs.
+fn as_runs(pages: &[u32]) -> Vec<Pages> {
+    let mut list = Vec::new();
+    runs(pages, |run| list.push(run));
+    list
+}
+
+/// What follows the end of an interval.
+#[derive(Debug)]
+pub(super) enum After {
+    /// The memory barrier goes on.
+    Barrier,
+    /// The orders of the memory barrier's end are carried out: what came early is taken.
+    Left,
+    /// A lock leaves.
+    Grant {
+        /// Which lock.
+        lock: u32,
+        /// To where.
+        to: Place,
+        /// What is known there.
+        known: Known,
+    },
+}
+
+/// Where a node is between two memory barriers.
+#[derive(Debug, Default)]
+pub(super) struct Intervals {
+    pub(super) history: History,
+    /// Pages that are at home and in no record yet.
+    written: Vec<u32>,
+    /// What follows each [`Output::Closed`] that is not answered.
+    closes: VecDeque<After>,
+    /// Fetches under way.
+    fetches: u32,
+    /// All fetches under way are to be taken for nothing.
+    vain: bool,
+    /// Locks that wait for that, with their tickets.
+    entering: Vec<(u32, u32)>,
+}
+
+impl Node {
+    /// Ends an interval: orders that what was written goes home.
+    pub(super) fn close(&mut self, after: After) {
+        for run in &self.watched {
+            self.out.push_back(Output::Scan(run.pages));
+        }
+        let (mut open, mut protect, mut away) = (Vec::new(), Vec::new(), Vec::new());
+        self.table.take(List::Open, &mut open);
+        for page in open {
+            self.close_page(page, &mut protect, &mut away);
+        }
+        // These are writable all the time: nothing tells whether they were written.
+        self.intervals.written.extend(&self.predicted);
+        runs(&protect, |p| self.out.push_back(Output::Protect(p, Access::Read)));
+        for (page, to) in away {
+            self.out.push_back(Output::PutDiff { page, to });
+        }
+        self.intervals.closes.push_back(after);
+        self.out.push_back(Output::Closed);
+    }
+
+    fn close_page(&mut self, page: u32, protect: &mut Vec<u32>, away: &mut Vec<(u32, Rank)>) {
+        let mut word = self.table.get(page);
+        if !word.has(flag::DIRTY) || word.access() != Access::Write {
+            return;
+        }
+        match self.home(page) {
+            Some(home) if home != self.cfg.rank => {
+                away.push((page, home));
+                if word.has(flag::QUIET) {
+                    word.clear(flag::QUIET | flag::DIRTY | flag::AHEAD);
+                    word.set_access(Access::Read);
+                    protect.push(page);
+                    self.table.put(page, word);
+                } else {
+                    self.table.enlist(page, List::Open);
+                }
+            }
+            _ if word.has(flag::PREDICTED) => {}
+            _ => {
+                self.intervals.written.push(page);
+                word.set_access(Access::Read);
+                protect.push(page);
+                self.table.put(page, word);
+            }
+        }
+    }
+
+    /// A page of an [`Output::PutDiff`] was compared.
+    pub(super) fn put_back(&mut self, page: u32, changed: bool) {
+        let mut word = self.table.get(page);
+        if changed {
+            if self.keeps_back() {
+                self.counters.diffs += 1;
+                self.counters.predicted += u64::from(word.has(flag::AHEAD));
+            }
+            word.clear(flag::QUIET | flag::AHEAD);
+            word.set(flag::REPORTED);
+            self.intervals.written.push(page);
+        } else if word.access() == Access::Write {
+            word.set(flag::QUIET);
+        }
+        self.table.put(page, word);
+        self.table.touch(page);
+    }
+
+    /// Watched pages were written in this interval.
+    pub(super) fn written_while_watched(&mut self, page: u32) {
+        self.table.update(page, |w| w.set(flag::DIRTY));
+        self.table.touch(page);
+        self.intervals.written.push(page);
+    }
+
+    /// What an interval wrote is at home: it gets its record, and what waited for that goes on.
+    pub(super) fn closed(&mut self) -> Result<(), Violation> {
+        let Some(after) = self.intervals.closes.pop_front() else { return Ok(()) };
+        match after {
+            Barrier => {
+                self.record();
+                self.flush();
+            }
+            Left => self.take_early()?,
+            Grant { lock, to, known } => {
+                self.record();
+                self.send_grant(lock, to, &known);
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&mut self) {
+        let mut pages = std::mem::take(&mut self.intervals.written);
+        if pages.is_empty() && self.untracked == 0 {
+            return;
+        }
+        pages.sort_unstable();
+        let (rank, history) = (self.cfg.rank, &mut self.intervals.history);
+        history.add(Record { rank, number: history.number(rank) + 1, pages: as_runs(&pages) });
+    }
+
+    /// Takes note of what others wrote.
+    pub(super) fn learn(&mut self, from: Rank, records: Vec<Record>) -> Result<(), Violation> {
+        let (size, pages) = (self.cfg.size, self.table.len());
+        let sound =
+            |r: &Record| r.rank.0 < size && r.pages.iter().all(|run| run.end() <= pages && run.count > 0);
+        if !records.iter().all(sound) {
+            return Err(Violation {
+                rank: from,
+                what: "a record that names ranks or pages that do not exist",
+            });
+        }
+        let history = &mut self.intervals.history;
+        for record in records {
+            if record.rank != self.cfg.rank && record.number > history.number(record.rank) {
+                history.news.push(record.clone());
+                history.add(record);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the copies out of view that what was learnt has ended. Then the lock is the holder's: at once, or when fetches that are under way have come to nothing.
+    pub(super) fn enter(&mut self, lock: u32, ticket: u32) {
+        self.apply();
+        if self.intervals.vain {
+            self.intervals.entering.push((lock, ticket));
+        } else {
+            self.entered(lock, ticket);
+        }
+    }
+
+    fn apply(&mut self) {
+        let news = std::mem::take(&mut self.intervals.history.news);
+        if news.is_empty() {
+            return;
+        }
+        let named = news.iter().flat_map(|r| &r.pages).flat_map(|run| run.iter());
+        let mut stale: Vec<u32> = named.filter(|&page| !self.is_home(page)).collect();
+        let mut leased = Vec::new();
+        self.table.take(List::Leased, &mut leased);
+        for page in leased {
+            let home = self.home(page);
+            if home.is_none_or(|home| news.iter().any(|record| record.rank == home)) {
+                stale.push(page);
+            } else {
+                self.table.enlist(page, List::Leased);
+            }
+        }
+        stale.sort_unstable();
+        stale.dedup();
+        self.end_copies(&stale);
+        self.intervals.vain = self.intervals.fetches > 0;
+    }
+
+    /// Copies are not good any more. What was written in them goes home.
+    fn end_copies(&mut self, pages: &[u32]) {
+        let (mut unmap, mut away, mut drop) = (Vec::new(), Vec::new(), Vec::new());
+        for &page in pages {
+            let mut word = self.table.get(page);
+            // A frame that does not hold the page is none the worse.
+            if word.access() == Access::None && !word.has(flag::ARMED | flag::TWIN) {
+                continue;
+            }
+            if word.has(flag::SUBSCRIBED) {
+                word.set(flag::BEHIND);
+            }
+            if word.access() != Access::None {
+                unmap.push(page);
+                self.counters.invalidated += 1;
+            }
+            if word.has(flag::TWIN) {
+                drop.push(page);
+                away.extend(self.home(page).filter(|_| word.has(flag::DIRTY)).map(|home| (page, home)));
+            }
+            word.set_access(Access::None);
+            word.clear(
+                flag::LEASE
+                    | flag::WANTED
+                    | flag::ARMED
+                    | flag::DIRTY
+                    | flag::AHEAD
+                    | flag::TWIN
+                    | flag::QUIET,
+            );
+            self.table.put(page, word);
+            self.table.touch(page);
+        }
+        runs(&unmap, |p| self.out.push_back(Output::Unmap(p)));
+        for (page, to) in away {
+            self.out.push_back(Output::PutDiff { page, to });
+        }
+        for page in drop {
+            self.out.push_back(Output::DropTwin(page));
+        }
+    }
+
+    /// Whether a fetch may begin. Not while others are waited for that are in vain.
+    pub(super) fn may_fetch(&self) -> bool {
+        !self.intervals.vain
+    }
+
+    /// A fetch begins.
+    pub(super) fn fetch_begins(&mut self) {
+        self.intervals.fetches += 1;
+    }
+
+    /// A fetch is over. Returns whether it was in vain.
+    pub(super) fn fetch_ends(&mut self) -> bool {
+        let now = &mut self.intervals;
+        now.fetches = now.fetches.saturating_sub(1);
+        let vain = now.vain;
+        if vain && now.fetches == 0 {
+            now.vain = false;
+            for (lock, ticket) in std::mem::take(&mut now.entering) {
+                self.entered(lock, ticket);
+            }
+        }
+        vain
+    }
+
+    /// The memory barrier ends: everybody knows everything.
+    pub(super) fn end_intervals(&mut self) {
+        let mut done = Vec::new();
+        self.table.take(List::Open, &mut done);
+        self.table.take(List::Leased, &mut done);
+        self.intervals.history = History::default();
+        self.intervals.written.clear();
+    }
+
+    /// Orders that what came early be taken as soon as all is carried out that was ordered before.
+    pub(super) fn take_early_later(&mut self) {
+        if self.has_early() {
+            self.intervals.closes.push_back(Left);
+            self.out.push_back(Output::Closed);
+        }
+    }
+
+    /// Whether changes that others get must wait until all ranks are in the barrier.
+    pub(super) fn keeps_back(&self) -> bool {
+        self.locks.any()
+    }
+
+    /// What a message of another epoch means for when it is taken.
+    pub(super) fn epoch_of(&self, from: Rank, epoch: u32) -> Result<bool, Violation> {
+        match epoch.wrapping_sub(self.interval) {
+            0 => Ok(true),
+            1 if self.phase != Phase::Running => Ok(false),
+            _ => Err(Violation { rank: from, what: "a message of an epoch that is over or far away" }),
+        }
+    }
+}
+
+use After::{Barrier, Grant, Left};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(rank: u32, number: u32, page: u32) -> Record {
+        Record { rank: Rank(rank), number, pages: vec![Pages::one(page)] }
+    }
+
+    #[test]
+    fn who_knows_something_hears_the_rest() {
+        let mut history = History::default();
+        for number in 1..=3 {
+            history.add(record(1, number, number));
+            history.add(record(5, number, 10 + number));
+        }
+        assert_eq!(history.known(), [(Rank(1), 3), (Rank(5), 3)]);
+        let missing = history.missing(&vec![(Rank(5), 2), (Rank(7), 9)]);
+        let numbers: Vec<_> = missing.iter().map(|r| (r.rank.0, r.number)).collect();
+        assert_eq!(numbers, [(1, 1), (1, 2), (1, 3), (5, 3)]);
+        assert!(history.missing(&history.known()).is_empty());
+    }
+
+    #[test]
+    fn a_long_history_is_joined_and_nobody_misses_a_page_for_it() {
+        let mut history = History::default();
+        for number in 1..=10_000 {
+            history.add(record(1, number, number % 100));
+        }
+        assert!(history.records[&Rank(1)].len() <= MOST_RECORDS);
+        let missing = history.missing(&Known::new());
+        let mut pages: Vec<u32> = missing.iter().flat_map(|r| &r.pages).flat_map(|run| run.iter()).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        assert_eq!(pages, (0..100).collect::<Vec<_>>());
+        let last = history.missing(&vec![(Rank(1), 9_999)]);
+        assert_eq!(last, [record(1, 10_000, 0)]);
+    }
+}

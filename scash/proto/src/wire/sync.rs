@@ -1,0 +1,189 @@
+//! Messages between two memory barriers: locks, and what must be known with them.
+//!
+//! | message | from → to | carries |
+//! |---|---|---|
+//! | [`Ask`](SyncBody::Ask) | who wants a lock → the lock's manager | its place in the queue, what it knows |
+//! | [`Follow`](SyncBody::Follow) | manager → who was last in the queue | who comes next, what that one knows |
+//! | [`Grant`](SyncBody::Grant) | releaser → next in the queue | the lock, and all that happened before and is not known there |
+//!
+//! Each carries the sender's epoch: a rank that has left a memory barrier may send to one that is about to leave it, which keeps the message until it has.
+
+use super::{Malformed, Reader, Why, Writer, list, pages, put_pages, put_rank, rank};
+use crate::{Pages, Rank};
+
+/// A place in a lock's queue: the number that the waiting rank gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// Who waits there.
+    pub rank: Rank,
+    /// Which of its places.
+    pub ticket: u32,
+}
+
+/// How much of each rank's writing is known: a vector time, without its zeros. It begins anew at each memory barrier.
+pub type Known = Vec<(Rank, u32)>;
+
+/// What a rank wrote in one interval (or in a few that were joined): a write notice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Who wrote.
+    pub rank: Rank,
+    /// The number of the interval, the last one if several were joined. The first after a memory barrier has number 1.
+    pub number: u32,
+    /// Which pages were written, as far as the rank knows. Its own home pages of whose copies it does not know may have been, too.
+    pub pages: Vec<Pages>,
+}
+
+/// A message about a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyncMessage {
+    /// Memory barriers that the sender has passed.
+    pub epoch: u32,
+    /// The lock's number.
+    pub lock: u32,
+    /// What about it.
+    pub body: SyncBody,
+}
+
+/// See [the table](self).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SyncBody {
+    /// The sender joins the queue.
+    Ask {
+        /// The number of its place.
+        ticket: u32,
+        /// What it knows.
+        known: Known,
+    },
+    /// Behind one of the receiver's places comes this one.
+    Follow {
+        /// The receiver's place.
+        ticket: u32,
+        /// Who comes next.
+        next: Place,
+        /// What that one knows.
+        known: Known,
+    },
+    /// The lock is the receiver's.
+    Grant {
+        /// The receiver's place.
+        ticket: u32,
+        /// What happened before.
+        records: Vec<Record>,
+    },
+}
+
+fn put_known(w: &mut Writer<'_>, known: &Known) {
+    w.varint(known.len() as u64);
+    for &(rank, number) in known {
+        put_rank(w, rank);
+        w.varint(u64::from(number));
+    }
+}
+
+fn known(r: &mut Reader<'_>) -> Result<Known, Malformed> {
+    list(r, 2, |r| Ok((rank(r)?, r.varint_u32()?)))
+}
+
+fn put_record(w: &mut Writer<'_>, record: &Record) {
+    put_rank(w, record.rank);
+    w.varint(u64::from(record.number));
+    w.varint(record.pages.len() as u64);
+    record.pages.iter().for_each(|&run| put_pages(w, run));
+}
+
+fn record(r: &mut Reader<'_>) -> Result<Record, Malformed> {
+    Ok(Record { rank: rank(r)?, number: r.varint_u32()?, pages: list(r, 2, pages)? })
+}
+
+impl SyncMessage {
+    /// The message's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(32);
+        let mut w = Writer::new(&mut out);
+        w.u32(self.epoch);
+        w.varint(u64::from(self.lock));
+        match &self.body {
+            SyncBody::Ask { ticket, known } => {
+                w.u8(0);
+                w.varint(u64::from(*ticket));
+                put_known(&mut w, known);
+            }
+            SyncBody::Follow { ticket, next, known } => {
+                w.u8(1);
+                w.varint(u64::from(*ticket));
+                put_rank(&mut w, next.rank);
+                w.varint(u64::from(next.ticket));
+                put_known(&mut w, known);
+            }
+            SyncBody::Grant { ticket, records } => {
+                w.u8(2);
+                w.varint(u64::from(*ticket));
+                w.varint(records.len() as u64);
+                records.iter().for_each(|r| put_record(&mut w, r));
+            }
+        }
+        out
+    }
+
+    /// Reads a message.
+    pub fn decode(bytes: &[u8]) -> Result<SyncMessage, Malformed> {
+        let mut r = Reader::new(bytes);
+        let epoch = r.u32()?;
+        let lock = r.varint_u32()?;
+        let at = r.position();
+        let kind = r.u8()?;
+        let ticket = r.varint_u32()?;
+        let body = match kind {
+            0 => SyncBody::Ask { ticket, known: known(&mut r)? },
+            1 => {
+                let next = Place { rank: rank(&mut r)?, ticket: r.varint_u32()? };
+                SyncBody::Follow { ticket, next, known: known(&mut r)? }
+            }
+            2 => SyncBody::Grant { ticket, records: list(&mut r, 3, record)? },
+            _ => return Err(Malformed { at, why: Why::TooLarge { value: u64::from(kind), limit: 2 } }),
+        };
+        r.finish()?;
+        Ok(SyncMessage { epoch, lock, body })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages() -> Vec<SyncMessage> {
+        let known = vec![(Rank(0), 3), (Rank(900), 1 << 30)];
+        let record = |rank, number| Record {
+            rank: Rank(rank),
+            number,
+            pages: vec![Pages { first: 7, count: 2 }, Pages::one(1 << 24)],
+        };
+        let bodies = [
+            SyncBody::Ask { ticket: 5, known: known.clone() },
+            SyncBody::Follow { ticket: 0, next: Place { rank: Rank(8), ticket: 300 }, known },
+            SyncBody::Grant { ticket: 1, records: vec![record(2, 1), record(70_000, 9)] },
+            SyncBody::Grant { ticket: 1, records: vec![] },
+        ];
+        bodies.into_iter().map(|body| SyncMessage { epoch: 12, lock: 3, body }).collect()
+    }
+
+    #[test]
+    fn messages_come_back_as_they_were_sent() {
+        for message in messages() {
+            assert_eq!(SyncMessage::decode(&message.encode()), Ok(message));
+        }
+    }
+
+    #[test]
+    fn every_prefix_of_a_message_is_refused_and_so_is_an_unknown_kind() {
+        for message in messages() {
+            let mut bytes = message.encode();
+            for n in 0..bytes.len() {
+                assert!(SyncMessage::decode(&bytes[..n]).is_err(), "{n} bytes of {message:?}");
+            }
+            bytes[5] = 3;
+            assert!(SyncMessage::decode(&bytes).is_err());
+        }
+    }
+}
