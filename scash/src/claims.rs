@@ -14,6 +14,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bytes of a claim.
 const WORD: usize = size_of::<u32>();
+/// Claims in a page.
+const A_PAGE: u32 = 1024;
+const _: () = assert!(A_PAGE as usize * WORD == PAGE);
 
 /// This rank's part of the claims, and the door to the others'.
 pub(crate) struct Claims {
@@ -24,7 +27,7 @@ pub(crate) struct Claims {
 impl Claims {
     /// For a region of so many pages. Collective.
     pub(crate) fn new(pages: u32, endpoint: &dyn Endpoint, exchange: &mut dyn Exchange) -> Result<Claims> {
-        let words = Region::anywhere(pages.div_ceil((PAGE / WORD) as u32))?;
+        let words = Region::anywhere(pages.div_ceil(A_PAGE))?;
         let local = LocalSegment {
             base: words.runtime_base(),
             len: words.pages() as usize * PAGE,
@@ -48,13 +51,12 @@ impl Claims {
 
     /// The pages are free. Nobody claims one of them before this rank has left the memory barrier that freed them.
     pub(crate) fn forget(&self, pages: Pages) -> Result<()> {
-        let a_page = (PAGE / WORD) as u32;
-        let (first, end) = (pages.first.div_ceil(a_page), pages.end() / a_page);
+        let (first, end) = (pages.first.div_ceil(A_PAGE), pages.end() / A_PAGE);
         if first >= end {
             pages.iter().for_each(|page| self.clear(page));
             return Ok(());
         }
-        (pages.first..first * a_page).chain(end * a_page..pages.end()).for_each(|page| self.clear(page));
+        (pages.first..first * A_PAGE).chain(end * A_PAGE..pages.end()).for_each(|page| self.clear(page));
         Ok(self.words.punch(&(first..end))?)
     }
 

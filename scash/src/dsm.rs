@@ -1,6 +1,7 @@
 //! The typed interface: a job seen from one of its ranks.
 
 use crate::error::Result;
+use crate::mutex::{DsmMutex, Lock};
 use crate::partition::Partition;
 use crate::runtime::{self, Runtime};
 use crate::shared::{Plain, SharedSlice};
@@ -95,6 +96,39 @@ impl Dsm {
         let bytes = len.saturating_mul(size_of::<T>());
         let (address, generation) = self.runtime.alloc_live(bytes, options)?;
         Ok(SharedSlice::new(address.cast(), len, generation))
+    }
+
+    /// Makes `count` locks. Collective.
+    pub fn locks(&mut self, count: usize) -> Result<Vec<Lock>> {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let first = self.runtime.make_locks(count)?;
+        Ok((first..first + count).map(Lock::new).collect())
+    }
+
+    /// A value that all ranks share and one at a time uses. Collective, with the same value at all ranks.
+    pub fn mutex<T: Plain>(&mut self, value: T) -> Result<DsmMutex<T>> {
+        Ok(self.mutexes(1, |_| value)?[0])
+    }
+
+    /// `count` values, each with a lock of its own. Collective. Each rank says what some of them are in the beginning, and is the home of these.
+    pub fn mutexes<T: Plain>(
+        &mut self,
+        count: usize,
+        value: impl Fn(usize) -> T,
+    ) -> Result<Vec<DsmMutex<T>>> {
+        let first = self.runtime.make_locks(u32::try_from(count).unwrap_or(u32::MAX))?;
+        let values = self.alloc::<T>(count)?;
+        let part = |rank: usize| count * rank / self.size();
+        for index in part(self.rank())..part(self.rank() + 1) {
+            values.set(self, index, value(index));
+        }
+        self.barrier()?;
+        Ok(DsmMutex::all(first, values))
+    }
+
+    /// The untyped interface, for calls that change no bytes that references lead to.
+    pub(crate) fn untyped(&self) -> &'static Runtime {
+        self.runtime
     }
 
     /// Frees what `alloc` returned. Collective. No copy of the handle can be used any more.

@@ -71,6 +71,7 @@ fn call(purpose: [u64; 4]) -> String {
         [1, bytes, ..] => format!("dsm_alloc of {bytes} bytes (or with other options)"),
         [2, page, ..] => format!("dsm_free of the allocation at page {page}"),
         [4, page, pages, _] => format!("dsm_broadcast of {pages} pages from page {page}"),
+        [6, count, ..] => format!("a call that makes {count} locks"),
         [5, page, ..] => format!("Partition::publish of the partition at page {page}"),
         _ => "dsm_finalize".to_owned(),
     }

@@ -29,6 +29,7 @@ mod error;
 pub mod fault;
 mod frames;
 mod live;
+mod mutex;
 mod partition;
 pub mod runtime;
 mod serve;
@@ -38,6 +39,7 @@ mod twins;
 
 pub use dsm::Dsm;
 pub use error::{Error, Result};
+pub use mutex::{DsmMutex, Held, Lock, MutexGuard};
 pub use partition::{Partition, Parts};
 pub use scash_proto::{AllocOptions, Placement, Protocol};
 pub use shared::{Plain, SharedSlice};

@@ -1,5 +1,6 @@
 //! The rank's runtime: one a process, from `init` to `finalize`. The untyped interface that the Rust and C APIs stand on.
 
+mod locks;
 mod meeting;
 mod start;
 
@@ -15,10 +16,12 @@ use scash_comm::boot::{JobPage, Member, RankState};
 use scash_proto::node::{Collective, Input, Outcome};
 use scash_proto::{Access, AllocOptions, Pages, Protocol, Rank};
 use start::join;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Longest sleep of a thread that waits for peers, so that it notices what no message tells.
+const NAP: Duration = Duration::from_millis(10);
 /// How long the launcher may take to notice that a rank has died: its connections end before its process does.
 const NOTICE: Duration = Duration::from_secs(1);
 
@@ -28,6 +31,8 @@ pub struct Runtime {
     pub(crate) core: Mutex<Core>,
     /// Signals taken for faults in shared memory.
     pub(crate) faults: AtomicU64,
+    /// Threads that wait for peers.
+    waiters: AtomicU32,
     /// Held by the thread that is in a collective call.
     meeting: Mutex<()>,
     /// The allocations that handles can be to.

@@ -158,7 +158,7 @@ impl<T: Plain> SharedSlice<T> {
     }
 
     /// The address of an element that is there.
-    fn element(self, index: usize) -> *mut T {
+    pub(crate) fn element(self, index: usize) -> *mut T {
         assert!(index < self.len, "element {index} of {}", self.len);
         self.check_live();
         self.ptr.wrapping_add(index)

@@ -330,6 +330,13 @@ pub enum Output {
     Done(Outcome),
 }
 
+impl Output {
+    /// Whether it sends something that leaves with the transport's next flush.
+    pub fn is_message(&self) -> bool {
+        matches!(self, Output::Control(..) | Output::Token(..) | Output::Sync(..) | Output::Parcel { .. })
+    }
+}
+
 /// How a collective call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {

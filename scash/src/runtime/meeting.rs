@@ -1,6 +1,6 @@
 //! Collective calls: the protocol's meetings, seen from the thread that waits in one.
 
-use super::{Runtime, died, lock};
+use super::{NAP, Runtime, died, lock};
 use crate::core::{Core, Step};
 use crate::error::{Error, Result, mismatch};
 use crate::stats::BarrierTime;
@@ -10,8 +10,6 @@ use scash_proto::node::{Collective, Input, Outcome, Output};
 use std::sync::{MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-/// Longest sleep of a thread that waits in a meeting, so that it notices what no message tells.
-const NAP: Duration = Duration::from_millis(10);
 /// How long a meeting goes on in which a rank was found to be gone.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -129,6 +127,7 @@ struct Meeting<'a> {
 impl Meeting<'_> {
     /// Carries out orders and takes what arrives until the call is over.
     fn hold(&mut self) -> Result<Outcome> {
+        let _waiting = self.runtime.waiting();
         let mut core = lock(&self.runtime.core);
         core.node.handle(Input::Arrive(self.call))?;
         let mut turn = 0;
@@ -160,22 +159,24 @@ impl Meeting<'_> {
     /// Carries out what the protocol orders now. `news`: since the last time, something has arrived.
     fn carry_out(&mut self, core: &mut Core, news: bool) -> Result<Option<Outcome>> {
         let house = &self.runtime.house;
+        let mut outcome = None;
         while let Some(order) = core.node.poll_output() {
             if let Some(part) = part_of(&order) {
                 self.laps.enter(part);
             }
             let step = core.execute(house, order);
-            if let Some(Step::Done(outcome)) = self.or_lost(step)? {
-                // Tokens of the last round may still wait to leave.
-                self.or_lost(house.endpoint.flush().map_err(Error::from))?;
-                return Ok(Some(outcome));
+            if let Some(Step::Done(done)) = self.or_lost(step)? {
+                outcome = Some(done);
             }
         }
-        if news {
+        if outcome.is_some() {
+            // Tokens of the last round may still wait to leave.
+            self.or_lost(house.endpoint.flush().map_err(Error::from))?;
+        } else if news {
             self.or_lost(house.endpoint.flush().map_err(Error::from))?;
             self.laps.enter(if core.node.in_second_meeting() { Part::Update } else { Part::Sync });
         }
-        Ok(None)
+        Ok(outcome)
     }
 
     /// Takes what has arrived, and returns how much it was.

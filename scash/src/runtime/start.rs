@@ -16,7 +16,7 @@ use scash_comm::{Caps, Endpoint, Exchange, LocalSegment};
 use scash_proto::Rank;
 use scash_proto::node::Node;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Number of the agreement between ranks: what is sent, and what lies in shared memory. Raised whenever either changes.
@@ -61,6 +61,7 @@ pub fn init() -> Result<&'static Runtime> {
         house,
         core: Mutex::new(Core::new(node, twins)),
         faults: AtomicU64::new(0),
+        waiters: AtomicU32::new(0),
         meeting: Mutex::new(()),
         live: Mutex::default(),
         member: Mutex::new(member),

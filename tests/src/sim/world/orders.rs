@@ -65,13 +65,7 @@ impl<P: Program> World<P> {
                 }
             }
             Output::Scan(pages) => self.scan(rank, pages)?,
-            Output::Twin(page) => {
-                // Only in a barrier can nothing be lost with the old one.
-                if me.running > 0 && me.frames.has_twin(page) {
-                    return Err(self.failure_about("a written page's twin is overwritten", rank, page));
-                }
-                me.frames.make_twin(page);
-            }
+            Output::Twin(page) => self.make_twin(rank, page)?,
             Output::DropTwin(page) => {
                 if !me.frames.drop_twin(page) {
                     return Err(self.failure_about("a twin is dropped that does not exist", rank, page));
@@ -117,10 +111,7 @@ impl<P: Program> World<P> {
                 me.acquired.insert(who);
             }
             Output::Sync(to, message) => self.send(rank, to, Kind::Sync, message.encode()),
-            Output::ForgetClaims(pages) => {
-                let (size, me) = (self.setup.size as usize, rank);
-                self.claims.retain(|key, _| !pages.iter().contains(key) || *key as usize % size != me);
-            }
+            Output::ForgetClaims(pages) => self.forget_claims(rank, pages),
             Output::Get { .. } | Output::Wait(_) | Output::Claim { .. } | Output::Refresh { .. } => {
                 return Err(self.failure(&format!("rank {rank} was told to {order:?} in a barrier")));
             }
@@ -139,6 +130,22 @@ impl<P: Program> World<P> {
             self.put(rank, to.0, page, diff);
         }
         self.tell(rank, Input::PutBack { page, changed })
+    }
+
+    fn make_twin(&mut self, rank: usize, page: u32) -> Result<()> {
+        let me = &mut self.ranks[rank];
+        // Only in a barrier can nothing be lost with the old one.
+        if me.running > 0 && me.frames.has_twin(page) {
+            return Err(self.failure_about("a written page's twin is overwritten", rank, page));
+        }
+        me.frames.make_twin(page);
+        Ok(())
+    }
+
+    /// The claims of these pages that the rank keeps are void.
+    fn forget_claims(&mut self, rank: usize, pages: Pages) {
+        let size = self.setup.size as usize;
+        self.claims.retain(|key, _| !pages.iter().contains(key) || *key as usize % size != rank);
     }
 
     /// Tells which watched pages were written.

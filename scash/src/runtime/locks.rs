@@ -1,0 +1,205 @@
+//! Locks: the calls, and the thread that answers peers while nobody here waits for anything.
+
+use super::{NAP, Runtime, current, lock};
+use crate::core::{Core, Step};
+use crate::error::{Error, Result};
+use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
+use scash_proto::node::{Collective, Input, Outcome};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// A number that no other thread of the process has.
+fn this_thread() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local!(static MINE: Cell<u64> = const { Cell::new(0) });
+    MINE.with(|mine| {
+        if mine.get() == 0 {
+            mine.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        mine.get()
+    })
+}
+
+/// See [`Runtime::waiting`].
+pub(super) struct Waiting<'a>(&'a AtomicU32);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Runtime {
+    /// Makes `count` locks, and returns the number of the first; the others have those that follow. Collective, and includes a memory barrier.
+    pub fn make_locks(&self, count: u32) -> Result<u32> {
+        if count == 0 {
+            return Err(Error::Argument("0 locks asked for: ask for at least one".to_owned()));
+        }
+        self.collective_then(Collective::Locks(count), |outcome| match outcome {
+            Outcome::Made(first) => {
+                self.attend()?;
+                Ok(first)
+            }
+            Outcome::TooManyLocks => {
+                Err(Error::Argument(format!("{count} more locks: there are numbers for 4294967295 in all")))
+            }
+            _ => Err(Error::Broken("the making of locks had no outcome".to_owned())),
+        })
+    }
+
+    /// Takes a lock: returns when the calling thread has it, and sees all that was written before it was last given back, by whichever rank.
+    ///
+    /// # Errors
+    /// There is no such lock; the calling thread has it already; a rank is gone.
+    pub fn lock(&self, number: u32) -> Result<()> {
+        self.guarded(|| {
+            let who = this_thread();
+            let mut waiting = None;
+            let mut core = lock(&self.core);
+            self.known_lock(&core, number)?;
+            if core.node.holder(number) == Some(who) {
+                return Err(Error::Argument(format!(
+                    "lock {number} is taken by the thread that has it: give it back first (locks are not recursive)"
+                )));
+            }
+            core.node.handle(Input::Acquire { lock: number, who })?;
+            let mut turn = 0;
+            loop {
+                self.settle(&mut core)?;
+                if core.take_acquired(number, who) {
+                    return Ok(());
+                }
+                waiting.get_or_insert_with(|| self.waiting());
+                if self.take_events(&mut core)? > 0 {
+                    turn = 0;
+                    continue;
+                }
+                drop(core);
+                self.house.endpoint.idle(turn, NAP);
+                turn = turn.saturating_add(1);
+                core = lock(&self.core);
+            }
+        })
+    }
+
+    /// Gives a lock back.
+    ///
+    /// # Errors
+    /// There is no such lock; the calling thread does not have it; a rank is gone.
+    pub fn unlock(&self, number: u32) -> Result<()> {
+        self.guarded(|| {
+            let mut core = lock(&self.core);
+            self.known_lock(&core, number)?;
+            match core.node.holder(number) {
+                Some(who) if who == this_thread() => {}
+                Some(_) => {
+                    return Err(Error::Argument(format!(
+                        "lock {number} is given back by a thread that does not have it: another thread of this rank has"
+                    )));
+                }
+                None => {
+                    return Err(Error::Argument(format!(
+                        "lock {number} is given back by a thread that does not have it"
+                    )));
+                }
+            }
+            core.node.handle(Input::Release(number))?;
+            self.settle(&mut core)
+        })
+    }
+
+    fn known_lock(&self, core: &Core, number: u32) -> Result<()> {
+        match core.node.locks() {
+            count if number < count => Ok(()),
+            0 => Err(Error::Argument(format!("there is no lock {number}: no locks were made"))),
+            count => {
+                Err(Error::Argument(format!("there is no lock {number}: locks 0 to {} were made", count - 1)))
+            }
+        }
+    }
+
+    /// Carries out what the protocol orders.
+    fn settle(&self, core: &mut Core) -> Result<()> {
+        let mut said = false;
+        while let Some(order) = core.node.poll_output() {
+            said |= order.is_message();
+            match core.execute(&self.house, order)? {
+                Step::Next => {}
+                // Orders of faults are carried out by the threads that took them, before they let the lock go.
+                _ => {
+                    return Err(Error::Broken("an order that belongs to no fault and no meeting".to_owned()));
+                }
+            }
+        }
+        if said {
+            self.house.endpoint.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Takes what has arrived, and returns how much it was.
+    fn take_events(&self, core: &mut Core) -> Result<usize> {
+        let mut taken = Ok(());
+        let events = self.house.endpoint.poll(&mut |event| {
+            if taken.is_ok() {
+                taken = core.take(&self.house, event);
+            }
+        })?;
+        taken?;
+        Ok(events)
+    }
+
+    /// Notes that a thread waits for peers, and takes what they say, until the value is dropped.
+    pub(super) fn waiting(&self) -> Waiting<'_> {
+        self.waiters.fetch_add(1, Ordering::SeqCst);
+        Waiting(&self.waiters)
+    }
+
+    /// Starts the thread that answers peers, once: a lock that is here and that nobody has must not wait until this rank calls the library again.
+    fn attend(&self) -> Result<()> {
+        static STARTED: std::sync::Once = std::sync::Once::new();
+        let mut done = Ok(());
+        STARTED.call_once(|| {
+            // Signals are for the program's threads.
+            let mut before = SigSet::empty();
+            let blocked = pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before));
+            let thread = std::thread::Builder::new().name("scash-locks".into()).stack_size(256 << 10);
+            let started = thread.spawn(|| {
+                if let Some(runtime) = current() {
+                    runtime.answer();
+                }
+            });
+            if blocked.is_ok() {
+                let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None);
+            }
+            done = started.map(drop).map_err(|e| {
+                Error::Broken(format!("cannot start the thread that answers peers (see `ulimit -u`): {e}"))
+            });
+        });
+        done
+    }
+
+    fn answer_once(&self, core: &mut Core) -> Result<usize> {
+        let news = self.take_events(core)?;
+        self.settle(core)?;
+        Ok(news)
+    }
+
+    /// What that thread does until the job ends. An error is left for the program's next call, which meets it, too.
+    fn answer(&self) {
+        while !self.is_finalized() {
+            let mut core = lock(&self.core);
+            let others = self.waiters.load(Ordering::SeqCst) > 0;
+            let news = if others { Ok(0) } else { self.answer_once(&mut core) };
+            drop(core);
+            match news {
+                Ok(0) => self.house.endpoint.idle(u32::MAX, NAP),
+                Ok(_) => {}
+                Err(e) => {
+                    lock(&self.broken).get_or_insert(e);
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Rank program: small programs whose results tell whether locks and memory barriers order memory as they must.
+//!
+//! Each is named by the first argument, is run for many rounds, and exits with words about the first wrong value.
+
+#![expect(clippy::print_stdout, reason = "a rank's answer to its test")]
+
+mod barriers;
+mod locks;
+
+use scash::{Dsm, Result};
+use std::process::ExitCode;
+
+type Litmus = fn(&mut Dsm, usize) -> Result<()>;
+
+const ALL: [(&str, Litmus); 10] = [
+    ("counter", locks::counter),
+    ("many counters", locks::many_counters),
+    ("message passing", locks::message_passing),
+    ("store buffering", locks::store_buffering),
+    ("independent reads", locks::independent_reads),
+    ("false sharing", locks::false_sharing),
+    ("first touch", locks::first_touch),
+    ("pages that travel", locks::pages_that_travel),
+    ("threads", locks::threads),
+    ("barriers and locks", barriers::and_locks),
+];
+
+fn run(name: &str, rounds: usize) -> Result<()> {
+    let (_, litmus) = ALL.iter().find(|(n, _)| *n == name).expect("a litmus program that exists");
+    let mut dsm = Dsm::init()?;
+    litmus(&mut dsm, rounds)?;
+    println!("rank {} saw nothing wrong", dsm.rank());
+    dsm.finalize()
+}
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let name = arguments.next().expect("the name of a litmus program");
+    let rounds = arguments.next().and_then(|n| n.parse().ok()).expect("a number of rounds");
+    match run(&name, rounds) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("litmus: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Locks order memory in every kind of job: small programs whose results only the right order gives.
+
+use scash_tests::cluster::kinds;
+use std::path::Path;
+
+const LITMUS: &str = env!("CARGO_BIN_EXE_litmus");
+
+/// Runs a litmus program in every kind of job, on each of these numbers of ranks.
+fn litmus(name: &str, rounds: &str, sizes: &[u32]) {
+    for kind in kinds() {
+        for &ranks in sizes {
+            let ended = kind.job(ranks).env("SCASH_REGION", "16M").run(Path::new(LITMUS), &[name, rounds]);
+            ended.succeeded();
+            assert!(ended.lines(ranks).iter().all(|line| line.ends_with("saw nothing wrong")), "{ended}");
+        }
+    }
+}
+
+#[test]
+fn a_counter_under_a_lock_misses_no_increment() {
+    litmus("counter", "300", &[1, 2, 4]);
+}
+
+#[test]
+fn many_counters_under_many_locks_miss_no_increment() {
+    litmus("many counters", "300", &[2, 5]);
+}
+
+#[test]
+fn what_was_written_before_a_flag_is_seen_with_it() {
+    litmus("message passing", "40", &[2, 3]);
+}
+
+#[test]
+fn of_two_that_write_and_then_read_one_sees_the_other() {
+    litmus("store buffering", "40", &[2, 3]);
+}
+
+#[test]
+fn all_readers_agree_on_the_order_of_two_writes() {
+    litmus("independent reads", "40", &[4]);
+}
+
+#[test]
+fn bytes_side_by_side_do_not_disturb_each_other() {
+    litmus("false sharing", "300", &[2, 3]);
+}
+
+#[test]
+fn pages_that_are_first_touched_in_critical_sections_are_whole() {
+    litmus("first touch", "2", &[2, 3]);
+}
+
+#[test]
+fn pages_that_are_rewritten_in_turns_are_right() {
+    litmus("pages that travel", "30", &[2, 3]);
+}
+
+#[test]
+fn threads_of_all_ranks_take_turns() {
+    litmus("threads", "60", &[1, 2, 3]);
+}
+
+#[test]
+fn locks_and_memory_barriers_mix() {
+    litmus("barriers and locks", "30", &[2, 4]);
+}
