@@ -2,9 +2,9 @@
 
 use super::Factory;
 use super::cluster::{Rank, WAIT, cluster, get, pattern, put};
-use crate::{Atomic, Error, Rmw, SegmentId};
-use std::collections::BTreeSet;
-use std::sync::Mutex;
+use crate::{Atomic, Caps, Error, Rmw, SegmentId};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Instant;
 
@@ -80,68 +80,82 @@ pub fn every_atomic_operation_returns_what_was_there_and_leaves_what_it_makes(fa
     });
 }
 
-/// Every rank, the owner among them, adds 1 to one word with several threads. So each number is seen once.
+/// How often the threads of a test operate: where that takes nanoseconds, so much more often that they meet.
+fn times(rank: &Rank, few: usize) -> usize {
+    if rank.endpoint.caps().contains(Caps::DIRECT) { few * DIRECT } else { few }
+}
+
+/// So many times more often.
+const DIRECT: usize = 200;
+
+/// Every rank, the owner among them, adds 1 to the same words with several threads: each number is seen by one of them.
 pub fn additions_by_all_ranks_and_their_threads_are_all_counted_once(factory: impl Factory) {
     const RANKS: u32 = 3;
-    const THREADS: usize = 3;
-    const TIMES: usize = 400;
-    const ALL: u64 = RANKS as u64 * (THREADS * TIMES) as u64;
-    let seen = [Mutex::new(BTreeSet::new()), Mutex::new(BTreeSet::new())];
+    const THREADS: usize = 3 * RANKS as usize;
+    const TIMES: usize = 500;
+    let start = Barrier::new(2 * THREADS);
+    let marks = || -> Vec<_> { (0..THREADS * TIMES * DIRECT).map(|_| AtomicBool::new(false)).collect() };
+    let seen = [marks(), marks()];
     cluster(RANKS, factory, move |rank| {
         let (segment, memory) = rank.register(4_096);
-        let endpoint = &*rank.endpoint;
+        let (endpoint, times) = (&*rank.endpoint, times(rank, TIMES));
         let add = |owner: u32| {
             let op = [Atomic::U64(Rmw::Add(1)), Atomic::U32(Rmw::Add(1))][owner as usize];
-            let before: Vec<_> =
-                (0..TIMES).map(|_| endpoint.atomic(owner, segment, 8, op).unwrap()).collect();
-            assert!(before.is_sorted(), "a thread's own operations changed places");
-            seen[owner as usize].lock().unwrap().extend(before);
+            start.wait();
+            let mut last = None;
+            for _ in 0..times {
+                let number = usize::try_from(endpoint.atomic(owner, segment, 8, op).unwrap()).unwrap();
+                assert!(last < Some(number), "a thread's own operations changed places");
+                last = Some(number);
+                let twice = seen[owner as usize][number].swap(true, Ordering::Relaxed);
+                assert!(!twice, "two additions saw {number}");
+            }
         };
         thread::scope(|scope| {
-            for owner in [0, 1].repeat(THREADS) {
+            for owner in [0, 1].repeat(THREADS / RANKS as usize) {
                 scope.spawn(move || add(owner));
             }
         });
         rank.meet();
-        if let Some(seen) = seen.get(rank.rank() as usize) {
-            assert!(seen.lock().unwrap().iter().copied().eq(0..ALL), "two additions saw the same number");
-            assert_eq!(memory.read(8, 8), ALL.to_ne_bytes());
+        if rank.rank() < 2 {
+            let all = (THREADS * times) as u64;
+            assert_eq!(memory.read(8, 8), all.to_ne_bytes(), "additions were lost");
         }
     });
 }
 
-/// All threads of all ranks try to claim the same words. Each word goes to one of them, and all agree to which.
-pub fn exactly_one_claims_a_word_by_compare_and_swap(factory: impl Factory) {
-    const CLAIMS: usize = 200;
-    const THREADS: u64 = 2;
-    let claimed = Mutex::new(vec![Vec::new(); CLAIMS]);
-    cluster(3, factory, move |rank| {
-        let (segment, memory) = rank.register(8 * CLAIMS);
-        let (endpoint, me) = (&*rank.endpoint, u64::from(rank.rank()));
-        let claim = |name: u64| {
-            for word in 0..CLAIMS {
-                let (offset, op) =
-                    (8 * word as u64, Atomic::U64(Rmw::CompareSwap { expected: 0, new: name }));
-                let before = endpoint.atomic(1, segment, offset, op).unwrap();
-                let owner = if before == 0 { name } else { before };
-                let now = endpoint.atomic(1, segment, offset, Atomic::U64(Rmw::Load)).unwrap();
-                assert_eq!(now, owner, "a claim was lost");
-                if before == 0 {
-                    claimed.lock().unwrap()[word].push(name);
-                }
+/// All threads of all ranks claim the numbers of one word, by replacing a number by the next. Each number goes to one of them.
+pub fn exactly_one_claims_a_number_by_compare_and_swap(factory: impl Factory) {
+    const RANKS: u32 = 3;
+    const THREADS: usize = 2 * RANKS as usize;
+    const TIMES: usize = 1_000;
+    let start = Barrier::new(THREADS);
+    let claimed = Mutex::new(Vec::new());
+    cluster(RANKS, factory, move |rank| {
+        let (segment, memory) = rank.register(4_096);
+        let (endpoint, times) = (&*rank.endpoint, times(rank, TIMES));
+        let claim = || {
+            let mut claims = Vec::new();
+            start.wait();
+            while claims.len() < times {
+                let number = endpoint.atomic(1, segment, 64, Atomic::U64(Rmw::Load)).unwrap();
+                let op = Atomic::U64(Rmw::CompareSwap { expected: number, new: number + 1 });
+                let before = endpoint.atomic(1, segment, 64, op).unwrap();
+                claims.extend((before == number).then_some(number));
             }
+            claimed.lock().unwrap().extend(claims);
         };
         thread::scope(|scope| {
-            for thread in 0..THREADS {
-                scope.spawn(move || claim(1 + me * THREADS + thread));
+            for _ in 0..THREADS / RANKS as usize {
+                scope.spawn(claim);
             }
         });
         rank.meet();
         if rank.rank() == 1 {
-            for (word, claims) in claimed.lock().unwrap().iter().enumerate() {
-                let [name] = claims[..] else { panic!("word {word} was claimed by {claims:?}") };
-                assert_eq!(memory.read(8 * word, 8), name.to_ne_bytes());
-            }
+            let (mut claimed, numbers) = (claimed.lock().unwrap(), (THREADS * times) as u64);
+            claimed.sort_unstable();
+            assert!(claimed.iter().copied().eq(0..numbers), "a number was claimed twice or never");
+            assert_eq!(memory.read(64, 8), numbers.to_ne_bytes());
         }
     });
 }
@@ -183,7 +197,7 @@ pub fn who_reads_an_atomic_operation_has_the_puts_before_it(factory: impl Factor
                 put(&*rank.endpoint, 1, segment, 0, &bytes);
                 rank.endpoint.atomic(1, segment, WORD as u64, Atomic::U64(Rmw::Swap(round))).unwrap();
             } else {
-                wait_for(rank, 1, segment, WORD as u64, round);
+                wait_for(rank, 1, segment, WORD as u64, |word| word == round);
                 let seen = match rank.rank() {
                     1 => memory.read(0, len),
                     _ => get(&*rank.endpoint, 1, segment, 0, len),
@@ -195,11 +209,11 @@ pub fn who_reads_an_atomic_operation_has_the_puts_before_it(factory: impl Factor
     });
 }
 
-/// Reads a word over and over until it is `value`.
-fn wait_for(rank: &Rank, owner: u32, segment: SegmentId, offset: u64, value: u64) {
+/// Reads a word over and over until it is what is wanted.
+fn wait_for(rank: &Rank, owner: u32, segment: SegmentId, offset: u64, wanted: impl Fn(u64) -> bool) {
     let start = Instant::now();
-    while rank.endpoint.atomic(owner, segment, offset, Atomic::U64(Rmw::Load)).unwrap() != value {
-        assert!(start.elapsed() < WAIT, "rank {} waited too long for word {value}", rank.rank());
+    while !wanted(rank.endpoint.atomic(owner, segment, offset, Atomic::U64(Rmw::Load)).unwrap()) {
+        assert!(start.elapsed() < WAIT, "rank {} waited too long for a word", rank.rank());
         thread::yield_now();
     }
 }
@@ -221,7 +235,10 @@ pub fn operations_on_different_words_have_one_order(factory: impl Factory) {
                 let bit = Atomic::U64(Rmw::Or(1 << case));
                 rank.endpoint.atomic(mine, segment, offset, bit).unwrap();
                 let word = rank.endpoint.atomic(others, segment, offset, Atomic::U64(Rmw::Load)).unwrap();
-                saw.push(word >> case & 1 == 1);
+                let announced = |word: u64| word >> case & 1 == 1;
+                saw.push(announced(word));
+                // Into the next round side by side.
+                wait_for(rank, others, segment, offset, announced);
             }
             looks.lock().unwrap().push(saw);
             rank.meet();

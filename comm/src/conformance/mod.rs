@@ -81,7 +81,7 @@ macro_rules! conformance_tests {
             read_peer_shows_the_peers_bytes_where_memory_is_direct
             every_atomic_operation_returns_what_was_there_and_leaves_what_it_makes
             additions_by_all_ranks_and_their_threads_are_all_counted_once
-            exactly_one_claims_a_word_by_compare_and_swap
+            exactly_one_claims_a_number_by_compare_and_swap
             an_atomic_operation_comes_after_what_its_own_rank_has_put_and_flushed
             who_reads_an_atomic_operation_has_the_puts_before_it
             operations_on_different_words_have_one_order
