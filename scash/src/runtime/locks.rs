@@ -7,6 +7,11 @@ use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use scash_proto::node::{Collective, Input, Outcome};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long the thread that answers peers stays away while others take what comes: how long first, and at most.
+const LEAST_AWAY: Duration = Duration::from_micros(50);
+const MOST_AWAY: Duration = Duration::from_millis(1);
 
 /// A number that no other thread of the process has.
 fn this_thread() -> u64 {
@@ -186,15 +191,27 @@ impl Runtime {
     }
 
     /// What that thread does until the job ends. An error is left for the program's next call, which meets it, too.
+    ///
+    /// While other threads wait for peers, they take what comes, and to wake this one as well would only disturb them. So it stays away, and longer each time that
+    /// it finds them waiting.
     fn answer(&self) {
+        let mut away = LEAST_AWAY;
         while !self.is_finalized() {
+            if self.waiters.load(Ordering::SeqCst) > 0 {
+                std::thread::sleep(away);
+                away = (2 * away).min(MOST_AWAY);
+                continue;
+            }
             let mut core = lock(&self.core);
-            let others = self.waiters.load(Ordering::SeqCst) > 0;
-            let news = if others { Ok(0) } else { self.answer_once(&mut core) };
+            // Again: who waits has said so before it took the lock. What concerns the end of the job is for it alone.
+            if self.waiters.load(Ordering::SeqCst) > 0 {
+                continue;
+            }
+            let news = self.answer_once(&mut core);
             drop(core);
             match news {
                 Ok(0) => self.house.endpoint.idle(u32::MAX, NAP),
-                Ok(_) => {}
+                Ok(_) => away = LEAST_AWAY,
                 Err(e) => {
                     lock(&self.broken).get_or_insert(e);
                     return;
