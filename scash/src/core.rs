@@ -38,6 +38,8 @@ pub(crate) struct Core {
     unfenced: Vec<Rank>,
     /// Threads that have got the locks that they wait for, with these.
     acquired: Vec<(u32, u64)>,
+    /// Times that a lock was given back.
+    pub(crate) released: u32,
     ranges: Vec<PutRange>,
     page: Box<PageBytes>,
     encoded: Vec<u8>,
@@ -137,6 +139,7 @@ impl Core {
             batches: Vec::new(),
             unfenced: Vec::new(),
             acquired: Vec::new(),
+            released: 0,
             ranges: Vec::with_capacity(PAGE),
             page: Box::new([0; PAGE]),
             encoded: Vec::with_capacity(MAX_ENCODED),

@@ -1,7 +1,7 @@
 //! `scash-micro`: measures one thing that shared memory does, on the ranks of a job.
 //!
 //! `scash run -n N [--provider P] scash-micro WHAT [--json]` prints one line, or one for each rank where they differ. What
-//! is measured is said where each is: [`barrier`], [`update`], [`read`], [`rewrite`], [`fault`], [`diff`], [`memory`].
+//! is measured is said where each is: [`barrier`], [`update`], [`read`], [`rewrite`], [`fault`], [`diff`], [`memory`], [`lock`].
 //! [`engine`] alone needs no job.
 //!
 //! **All ranks do the same calls in the same order**, whatever they find. So the work of a measurement is fixed by its
@@ -12,6 +12,7 @@ mod barrier;
 mod diff;
 mod engine;
 mod fault;
+mod lock;
 mod memory;
 mod outcome;
 mod read;
@@ -53,6 +54,7 @@ enum OfAJob {
     Fault(fault::Options),
     Diff(diff::Options),
     Memory(memory::Options),
+    Lock(lock::Options),
 }
 
 /// Why there is nothing to print.
@@ -107,6 +109,7 @@ fn run_in_job(what: &OfAJob, json: bool) -> Result<bool> {
         OfAJob::Fault(options) => ("fault", fault::measure(&mut dsm, options)?),
         OfAJob::Diff(options) => ("diff", diff::measure(&mut dsm, options)?),
         OfAJob::Memory(options) => ("memory", memory::measure(&mut dsm, options)?),
+        OfAJob::Lock(options) => ("lock", lock::measure(&mut dsm, options)?),
     };
     let right = match outcome {
         Some(outcome) => {

@@ -20,6 +20,8 @@ pub(crate) enum Unit {
     MebibytesPerSecond,
     Bytes,
     Pages,
+    /// Of a hundred.
+    Percent,
 }
 
 impl Unit {
@@ -31,6 +33,7 @@ impl Unit {
             Unit::MebibytesPerSecond => ("MiB/s", "mib_s"),
             Unit::Bytes => ("bytes", "bytes"),
             Unit::Pages => ("pages", "pages"),
+            Unit::Percent => ("%", "percent"),
         }
     }
 }

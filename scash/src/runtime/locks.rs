@@ -13,6 +13,9 @@ use std::time::Duration;
 const LEAST_AWAY: Duration = Duration::from_micros(50);
 const MOST_AWAY: Duration = Duration::from_millis(1);
 
+/// Every so many times that a lock is given back, this rank looks for what peers want.
+const LOOK_AROUND: u32 = 8;
+
 /// A number that no other thread of the process has.
 fn this_thread() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -109,6 +112,11 @@ impl Runtime {
                 }
             }
             core.node.handle(Input::Release(number))?;
+            // Whoever takes a lock again and again that is here would keep it from those that ask for it.
+            core.released = core.released.wrapping_add(1);
+            if core.released.is_multiple_of(LOOK_AROUND) && self.waiters.load(Ordering::Relaxed) == 0 {
+                self.take_events(&mut core)?;
+            }
             self.settle(&mut core)
         })
     }
