@@ -19,6 +19,8 @@ pub(crate) struct Config {
     pub(crate) fault: Option<String>,
     pub(crate) transfer: Transfer,
     pub(crate) predict: bool,
+    /// Whether acquires renew copies that are used again and again.
+    pub(crate) renew: bool,
     pub(crate) fetch_most: u32,
     /// Address or name of the interface that a TCP endpoint listens on.
     pub(crate) interface: String,
@@ -58,6 +60,7 @@ impl Config {
             fault: var("SCASH_FAULT")?,
             transfer,
             predict: switch("SCASH_PREDICT", var("SCASH_PREDICT")?, true)?,
+            renew: switch("SCASH_RENEW", var("SCASH_RENEW")?, true)?,
             watch: switch("SCASH_WATCH", var("SCASH_WATCH")?, true)?,
             stats: switch("SCASH_STATS", var("SCASH_STATS")?, false)?,
             fetch_most: u32::try_from(fetch_most).unwrap_or(1),

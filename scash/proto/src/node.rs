@@ -87,6 +87,9 @@ pub struct Config {
     pub fetch_most: u32,
     /// Whether pages that are written in barrier after barrier stay writable.
     pub predict: bool,
+    /// Times (at most 15) that a copy which is used again and again in critical sections is renewed by acquires, and a home page left writable by
+    /// releases, until it is looked at whether it still is. 0: never.
+    pub renewals: u64,
     /// Shortest run of home pages whose writes are noticed without faults; 0 where the system cannot.
     pub watch_from: u32,
 }

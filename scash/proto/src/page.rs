@@ -13,8 +13,10 @@
 //! bits 22..40  flags           see `flag`
 //! bits 40..48  fetched         interval (mod 256) of the last fetch, meaningful with FETCHED
 //! bits 48..52  score           home: barriers in which it was found written; reset when prediction is dropped
+//!                              copy: times that it is still to be renewed by acquires rather than ended
 //! bits 52..56  backoff         subscriber: how often it was found read, halves the rate of looking
-//! bits 56..63  more flags
+//!                              home: times that it is still to stay writable at the end of an interval
+//! bits 56..64  more flags
 //! ```
 //!
 //! **Invariant:** a page is on a list if and only if that list's flag is set.
@@ -84,6 +86,8 @@ pub(crate) mod flag {
     pub(crate) const BEHIND: u64 = 1 << 61;
     /// Found unchanged when it was last brought home: to be protected if it is again.
     pub(crate) const QUIET: u64 = 1 << 62;
+    /// An acquire has ended this copy, and it was not fetched since.
+    pub(crate) const ENDED: u64 = 1 << 63;
 }
 
 const HOME_MASK: u64 = (1 << 20) - 1;
@@ -101,7 +105,7 @@ pub(crate) struct Word(pub(crate) u64);
 
 impl std::fmt::Debug for Word {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        const NAMES: [(u64, &str); 25] = [
+        const NAMES: [(u64, &str); 26] = [
             (flag::LISTED, "LISTED"),
             (flag::DIRTY, "DIRTY"),
             (flag::TWIN, "TWIN"),
@@ -127,6 +131,7 @@ impl std::fmt::Debug for Word {
             (flag::LEASED, "LEASED"),
             (flag::BEHIND, "BEHIND"),
             (flag::QUIET, "QUIET"),
+            (flag::ENDED, "ENDED"),
         ];
         write!(f, "access {:?}", self.access())?;
         NAMES.iter().filter(|(bit, _)| self.has(*bit)).try_for_each(|(_, name)| write!(f, " {name}"))?;

@@ -98,6 +98,14 @@ fn node_config(config: &Config, rank: u32, size: u32, caps: Caps) -> scash_proto
         fetch_first: if direct { 1 } else { 8.min(config.fetch_most) },
         fetch_most: config.fetch_most,
         predict: config.predict,
+        // Where to renew a copy is a round trip, one in vain costs more.
+        renewals: if !config.renew {
+            0
+        } else if direct {
+            15
+        } else {
+            3
+        },
         // A run is a mapping of its own while it is watched, so short ones are not worth it.
         watch_from: if config.watch { 64 } else { 0 },
     }

@@ -114,6 +114,7 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
         diffs: f(a.diffs, b.diffs),
         updates: f(a.updates, b.updates),
         invalidated: f(a.invalidated, b.invalidated),
+        renewed: f(a.renewed, b.renewed),
         locks: f(a.locks, b.locks),
         cached_locks: f(a.cached_locks, b.cached_locks),
         handed_locks: f(a.handed_locks, b.handed_locks),
@@ -198,7 +199,7 @@ pub fn output_number(output: &Output) -> usize {
 }
 
 /// Counters with their names.
-pub fn by_name(c: Counters) -> [(&'static str, u64); 18] {
+pub fn by_name(c: Counters) -> [(&'static str, u64); 19] {
     [
         ("read_faults", c.read_faults),
         ("write_faults", c.write_faults),
@@ -212,6 +213,7 @@ pub fn by_name(c: Counters) -> [(&'static str, u64); 18] {
         ("diffs", c.diffs),
         ("updates", c.updates),
         ("invalidated", c.invalidated),
+        ("renewed", c.renewed),
         ("locks", c.locks),
         ("cached_locks", c.cached_locks),
         ("handed_locks", c.handed_locks),

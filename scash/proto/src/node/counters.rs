@@ -27,6 +27,8 @@ pub struct Counters {
     pub updates: u64,
     /// Cached pages given up, at barriers and when locks came.
     pub invalidated: u64,
+    /// Copies brought up to date when locks came, instead of being given up.
+    pub renewed: u64,
     /// Locks taken.
     pub locks: u64,
     /// Of these, those that were here.

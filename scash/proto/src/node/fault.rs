@@ -45,7 +45,12 @@ impl Node {
             if word.has(flag::TWINNED) && !word.has(flag::TWIN) {
                 self.make_twin(page);
             }
+            let renewals = self.cfg.renewals;
             self.table.update(page, |w| {
+                // Written again since the last barrier, so an interval has ended in between.
+                if w.has(flag::DIRTY) {
+                    w.set_backoff(renewals);
+                }
                 w.set(flag::DIRTY);
                 w.set_access(Access::Write);
             });
@@ -256,6 +261,7 @@ impl Node {
                 w.set_fetched(interval);
             });
             self.table.touch(page);
+            self.expect_use(page);
             if self.table.get(page).has(flag::LEASE) {
                 self.table.enlist(page, List::Leased);
             }

@@ -10,6 +10,8 @@
 //!    and vectors are empty again. They only name ranks that have handed a lock on since.
 //! 3. **Apply**, when a lock comes. A copy that a record names ends. A home does not know who has leases, and so not which of their pages it has written: a record of rank r ends
 //!    *all* leases of pages whose home is r. A page that was written here, too, goes home first; its own changes are in the home's frame then, and come back with the others'.
+//!    A copy that was fetched again after an acquire had ended it is likely to be used again: it is renewed where it stands, without a fault, some times until it is ended
+//!    to see whether it still is.
 //! 4. **Fetches under way** when records are applied may have read what was there before. They are waited for, and taken for nothing.
 //!
 //! While a job has locks, homes keep back what they bring to sharers until everybody has come to the memory barrier (its second meeting): a put into the frame of a
@@ -156,9 +158,16 @@ impl Node {
             _ if word.has(flag::PREDICTED) => {}
             _ => {
                 self.intervals.written.push(page);
-                word.set_access(Access::Read);
-                protect.push(page);
-                self.table.put(page, word);
+                // Who writes it in every interval does better without the faults; others hear of it once in vain at worst.
+                if let Some(left) = word.backoff().checked_sub(1) {
+                    word.set_backoff(left);
+                    self.table.put(page, word);
+                    self.table.enlist(page, List::Open);
+                } else {
+                    word.set_access(Access::Read);
+                    protect.push(page);
+                    self.table.put(page, word);
+                }
             }
         }
     }
@@ -273,6 +282,9 @@ impl Node {
     fn end_copies(&mut self, pages: &[u32]) {
         let (mut unmap, mut away, mut drop) = (Vec::new(), Vec::new(), Vec::new());
         for &page in pages {
+            if self.renew(page) {
+                continue;
+            }
             let mut word = self.table.get(page);
             // A frame that does not hold the page is none the worse.
             if word.access() == Access::None && !word.has(flag::ARMED | flag::TWIN) {
@@ -299,6 +311,7 @@ impl Node {
                     | flag::TWIN
                     | flag::QUIET,
             );
+            word.set(flag::ENDED);
             self.table.put(page, word);
             self.table.touch(page);
         }
@@ -309,6 +322,35 @@ impl Node {
         for page in drop {
             self.out.push_back(Output::DropTwin(page));
         }
+    }
+
+    /// Orders that a copy that is used again and again be brought up to what its home has, where it stands. What was written here stays. Returns whether it is such a copy.
+    fn renew(&mut self, page: u32) -> bool {
+        let mut word = self.table.get(page);
+        let (Some(left), Some(from)) = (word.score().checked_sub(1), self.home(page)) else { return false };
+        if word.access() == Access::None {
+            return false;
+        }
+        word.set_score(left);
+        self.table.put(page, word);
+        if word.has(flag::LEASE) {
+            self.table.enlist(page, List::Leased);
+        }
+        self.counters.renewed += 1;
+        self.copied(page);
+        self.out.push_back(Output::Refresh { page, from });
+        true
+    }
+
+    /// A copy was fetched: if an acquire had ended it, those that follow renew it.
+    pub(super) fn expect_use(&mut self, page: u32) {
+        let renewals = self.cfg.renewals;
+        self.table.update(page, |w| {
+            if w.has(flag::ENDED) {
+                w.clear(flag::ENDED);
+                w.set_score(renewals);
+            }
+        });
     }
 
     /// Whether a fetch may begin. Not while others are waited for that are in vain.

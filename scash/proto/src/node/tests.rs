@@ -31,6 +31,7 @@ impl Job {
             fetch_first: 1,
             fetch_most: 16,
             predict: true,
+            renewals: 15,
             watch_from: 0,
         };
         let nodes = (0..size).map(|r| Node::new(config(r))).collect();

@@ -40,6 +40,8 @@ pub struct Setup {
     pub messaged: u32,
     /// See [`Config::predict`].
     pub predict: bool,
+    /// See [`Config::renewals`].
+    pub renewals: u64,
     /// See [`Config::watch_from`].
     pub watch_from: u32,
     /// Whether a put waits for a get of the same page by the rank it goes to, as it does with the providers of `scash-comm`. The protocol can do without.
@@ -69,6 +71,7 @@ impl Setup {
             fetch_first: 1,
             fetch_most: 64,
             predict: true,
+            renewals: 0,
             watch_from: 0,
             exclusion: true,
             burst: 0,
@@ -127,6 +130,8 @@ struct RankState {
     puts: VecDeque<(u32, u32, Vec<u8>)>,
     /// Messages being filled, by kind and receiver.
     batches: BTreeMap<(u16, Rank), Vec<u8>>,
+    /// A page that is to be renewed from its home when the rank's puts have landed there.
+    renewing: Option<(u32, Rank)>,
     /// Intervals that are to be closed when all puts have landed.
     closing: u32,
     /// Threads that got the lock that they waited for.
@@ -170,6 +175,7 @@ impl<P: Program> World<P> {
                 fetch_first: setup.fetch_first,
                 fetch_most: setup.fetch_most,
                 predict: setup.predict,
+                renewals: setup.renewals,
                 watch_from: setup.watch_from,
             }),
             frames: Frames::new(setup.pages),
@@ -177,6 +183,7 @@ impl<P: Program> World<P> {
             running: 0,
             puts: VecDeque::new(),
             batches: BTreeMap::new(),
+            renewing: None,
             closing: 0,
             acquired: BTreeSet::new(),
             copying: vec![0; setup.pages as usize],
@@ -258,7 +265,11 @@ impl<P: Program> World<P> {
             Task::Thread(rank, thread) => self.thread_is_able(rank, thread),
             Task::Driver(rank) => match self.ranks[rank].puts.front() {
                 Some(&(to, page, _)) => self.may_land(to as usize, page),
-                None => self.ranks[rank].closing == 0 || self.have_landed(rank),
+                None => match (self.ranks[rank].renewing, self.ranks[rank].closing) {
+                    (Some((_, from)), _) => self.have_landed_at(rank, from),
+                    (None, 0) => true,
+                    _ => self.have_landed(rank),
+                },
             },
             Task::Channel(from, to) => self.may_land_next(from, to) || self.may_arrive(from, to),
         }
@@ -358,6 +369,12 @@ impl<P: Program> World<P> {
     /// Whether bytes for a page may land in a rank's frame now: not while a get of it is half-way.
     fn may_land(&self, to: usize, page: u32) -> bool {
         !self.setup.exclusion || self.ranks[to].copying.get(page as usize).is_none_or(|&n| n == 0)
+    }
+
+    /// Whether all puts of a rank to another have landed.
+    fn have_landed_at(&self, rank: usize, at: Rank) -> bool {
+        let own = self.ranks[rank].puts.iter().any(|&(to, ..)| to == at.0);
+        !own && self.net.next_put(number(rank), at.0).is_none()
     }
 
     /// Whether all puts of a rank have landed.

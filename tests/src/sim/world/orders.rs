@@ -20,6 +20,14 @@ impl<P: Program> World<P> {
             }
             return Ok(Step::Moved);
         }
+        if let Some((page, from)) = self.ranks[rank].renewing {
+            if !self.have_landed_at(rank, from) {
+                return Ok(Step::Blocked);
+            }
+            self.ranks[rank].renewing = None;
+            self.renew(rank, page, from);
+            return Ok(Step::Moved);
+        }
         let Some(order) = self.ranks[rank].node.poll_output() else {
             return self.step_close(rank);
         };
@@ -112,7 +120,8 @@ impl<P: Program> World<P> {
             }
             Output::Sync(to, message) => self.send(rank, to, Kind::Sync, message.encode()),
             Output::ForgetClaims(pages) => self.forget_claims(rank, pages),
-            Output::Get { .. } | Output::Wait(_) | Output::Claim { .. } | Output::Refresh { .. } => {
+            Output::Refresh { page, from } => me.renewing = Some((page, from)),
+            Output::Get { .. } | Output::Wait(_) | Output::Claim { .. } => {
                 return Err(self.failure(&format!("rank {rank} was told to {order:?} in a barrier")));
             }
         }
@@ -130,6 +139,12 @@ impl<P: Program> World<P> {
             self.put(rank, to.0, page, diff);
         }
         self.tell(rank, Input::PutBack { page, changed })
+    }
+
+    /// Takes what the home has, but for what was written here.
+    pub(super) fn renew(&mut self, rank: usize, page: u32, from: Rank) {
+        let bytes = *self.ranks[from.0 as usize].frames.bytes(page);
+        self.ranks[rank].frames.refresh(page, &bytes);
     }
 
     fn make_twin(&mut self, rank: usize, page: u32) -> Result<()> {

@@ -17,6 +17,17 @@ pub(super) struct Thread {
     /// Orders of its fault or call that are not carried out yet.
     orders: VecDeque<Output>,
     state: State,
+    /// What it waits for when these are.
+    then: Option<Then>,
+}
+
+/// What the end of a call waits for.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    /// That all puts of the rank have landed.
+    Fence,
+    /// A lock.
+    Lock,
 }
 
 #[derive(Debug)]
@@ -25,16 +36,17 @@ enum State {
     /// Another thread is fetching the page.
     Waiting(u32),
     Copying(Box<Copy>),
-    /// Waits until all puts of its rank have landed.
-    Fencing,
     /// Asks whose the pages of a block are.
     Claiming {
         page: u32,
         key: u32,
         take: bool,
     },
-    /// Waits for a lock.
-    Acquiring,
+    /// Takes a page's bytes from its home.
+    Renewing {
+        page: u32,
+        from: Rank,
+    },
     Arrived,
 }
 
@@ -53,7 +65,7 @@ struct Copy {
 
 impl Thread {
     pub(super) fn new(ops: Vec<Op>) -> Self {
-        Thread { ops, at: 0, before: None, orders: VecDeque::new(), state: State::Ready }
+        Thread { ops, at: 0, before: None, orders: VecDeque::new(), state: State::Ready, then: None }
     }
 
     pub(super) fn describe(&self) -> String {
@@ -67,15 +79,17 @@ impl Thread {
 
 impl<P: Program> World<P> {
     pub(super) fn thread_is_able(&self, rank: usize, thread: usize) -> bool {
-        match &self.ranks[rank].threads[thread].state {
+        let me = &self.ranks[rank].threads[thread];
+        match &me.state {
+            State::Ready if me.orders.is_empty() => match me.then {
+                Some(Then::Fence) => self.have_landed(rank),
+                Some(Then::Lock) => self.ranks[rank].acquired.contains(&(thread as u64)),
+                None => true,
+            },
             State::Waiting(page) => !self.ranks[rank].node.is_fetching(*page),
-            State::Fencing => self.have_landed(rank),
-            State::Acquiring => self.ranks[rank].acquired.contains(&(thread as u64)),
             // A rank reads what it put.
-            State::Copying(copy) => {
-                let own = self.ranks[rank].puts.iter().any(|&(to, ..)| to == copy.from.0);
-                copy.have > 0 || !own && self.net.next_put(number(rank), copy.from.0).is_none()
-            }
+            State::Copying(copy) => copy.have > 0 || self.have_landed_at(rank, copy.from),
+            State::Renewing { from, .. } => self.have_landed_at(rank, *from),
             State::Ready | State::Claiming { .. } | State::Arrived => true,
         }
     }
@@ -95,14 +109,15 @@ impl<P: Program> World<P> {
                 self.take_orders(rank, t)?;
                 return Ok(Step::Moved);
             }
-            State::Acquiring => {
-                self.ranks[rank].acquired.remove(&(t as u64));
-            }
-            State::Ready | State::Waiting(_) | State::Fencing | State::Arrived => {}
+            State::Renewing { page, from } => self.renew(rank, page, from),
+            State::Ready | State::Waiting(_) | State::Arrived => {}
         }
         if let Some(order) = self.ranks[rank].threads[t].orders.pop_front() {
             self.thread_order(rank, t, order)?;
             return Ok(Step::Moved);
+        }
+        if self.ranks[rank].threads[t].then.take().is_some() {
+            self.ranks[rank].acquired.remove(&(t as u64));
         }
         let thread = &self.ranks[rank].threads[t];
         if let Some(&op) = thread.ops.get(thread.at) {
@@ -126,6 +141,12 @@ impl<P: Program> World<P> {
         Ok(())
     }
 
+    fn reads_home(&self, rank: usize, t: usize) -> bool {
+        let thread = &self.ranks[rank].threads[t];
+        let last = thread.at.checked_sub(1).and_then(|at| thread.ops.get(at));
+        matches!(last, Some(Op::ReadHome(_)))
+    }
+
     /// Gives something to a node that cannot be anybody's fault.
     pub(super) fn tell(&mut self, rank: usize, input: Input) -> Result<()> {
         self.ranks[rank].node.handle(input).map_err(|v| self.failure(&format!("rank {rank}: {v}")))
@@ -136,14 +157,12 @@ impl<P: Program> World<P> {
             Op::Read(span) => (Access::Read, span),
             Op::Write(span, _) | Op::Rewrite(span) | Op::Flicker(span, _) => (Access::Write, span),
             Op::WriteBack(pages) => {
-                self.call(rank, t, Input::WriteBack(pages))?;
-                self.ranks[rank].threads[t].state = State::Fencing;
-                return Ok(());
+                self.ranks[rank].threads[t].then = Some(Then::Fence);
+                return self.call(rank, t, Input::WriteBack(pages));
             }
             Op::Lock(lock) => {
-                self.call(rank, t, Input::Acquire { lock, who: t as u64 })?;
-                self.ranks[rank].threads[t].state = State::Acquiring;
-                return Ok(());
+                self.ranks[rank].threads[t].then = Some(Then::Lock);
+                return self.call(rank, t, Input::Acquire { lock, who: t as u64 });
             }
             Op::Unlock(lock) => return self.call(rank, t, Input::Release(lock)),
             Op::ReadHome(pages) => return self.call(rank, t, Input::ReadHome(pages)),
@@ -204,7 +223,13 @@ impl<P: Program> World<P> {
     fn thread_order(&mut self, rank: usize, t: usize, order: Output) -> Result<()> {
         let (from, pages, refresh) = match order {
             Output::Get { from, pages } => (from, pages, false),
-            Output::Refresh { page, from } => (from, Pages::one(page), true),
+            // Other refreshes are those of acquires, of which nobody can see the middle.
+            Output::Refresh { page, from } if self.reads_home(rank, t) => (from, Pages::one(page), true),
+            Output::Refresh { page, from } => {
+                self.note(rank, &order);
+                self.ranks[rank].threads[t].state = State::Renewing { page, from };
+                return Ok(());
+            }
             Output::Claim { page, key, take, .. } => {
                 self.note(rank, &order);
                 self.ranks[rank].threads[t].state = State::Claiming { page, key, take };
