@@ -73,6 +73,15 @@ impl Copyset {
         }
     }
 
+    /// Bytes that the set takes, on the heap too.
+    pub fn bytes(&self) -> usize {
+        let heap = match &self.0 {
+            Repr::Inline(_) => 0,
+            Repr::Chunks(set) => set.bytes(),
+        };
+        size_of::<Self>() + heap
+    }
+
     /// True if nobody holds a copy.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -569,9 +569,14 @@ impl Node {
         self.table.get(page).has(flag::FETCHING)
     }
 
-    /// Bytes that the node itself takes for what it remembers (not counting the page table's untouched parts).
+    /// Pages of this home that somebody has subscribed to.
     pub fn directory_entries(&self) -> usize {
         self.directory.len()
+    }
+
+    /// Bytes of the directory: page numbers and copysets, without the links of the tree that holds them.
+    pub fn directory_bytes(&self) -> usize {
+        self.directory.values().map(|set| size_of::<u32>() + set.bytes()).sum()
     }
 
     /// What this node believes of a page, for people who look for a fault.

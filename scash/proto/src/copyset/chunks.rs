@@ -38,6 +38,11 @@ impl Chunks {
         self.len
     }
 
+    /// Bytes on the heap.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.chunks.len() * size_of::<Chunk>()
+    }
+
     /// Where the chunk with `rank` is or would be, and `rank`'s bit in it.
     fn find(&self, rank: u32) -> (Result<usize, usize>, u32) {
         let (base, bit) = (rank / SPAN * SPAN, 1 << (rank % SPAN));

@@ -66,6 +66,13 @@ fn a_thousand_ranks_fit() {
 }
 
 #[test]
+fn a_large_set_takes_twelve_bytes_for_32_neighbouring_ranks() {
+    let set = |ranks: u32| (0..ranks).map(|rank| (rank, Update)).collect::<Copyset>();
+    assert_eq!(set(5).bytes(), 24);
+    assert_eq!(set(1024).bytes() - set(512).bytes(), 512 / 32 * 12);
+}
+
+#[test]
 fn equality_does_not_depend_on_the_form() {
     let small: Copyset = [(1, Update), (2, Update), (3, Invalidate)].into_iter().collect();
     let mut large: Copyset = (1..7).map(|rank| (rank, Update)).collect();

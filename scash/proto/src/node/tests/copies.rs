@@ -22,6 +22,7 @@ fn a_copy_that_is_fetched_again_is_subscribed_to_and_its_home_writes_with_a_twin
         job.barrier();
     }
     assert_eq!(job.nodes[1].update_sharers(0).collect::<Vec<_>>(), [Rank(0)]);
+    assert_eq!(job.nodes[1].directory_bytes(), 4 + 24, "a page number and a small copyset");
     assert!(job.orders(1).contains(&Output::Protect(one(0), Access::Read)));
     job.touch(0, 0, Access::Read);
     assert_eq!(job.fault(1, 0, Access::Write), [Output::Twin(0), Output::Protect(one(0), Access::Write)]);
