@@ -10,4 +10,5 @@
 
 pub mod figures;
 pub mod record;
+pub mod scale;
 pub mod size;
