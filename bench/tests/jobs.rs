@@ -117,6 +117,25 @@ fn every_engine_that_works_is_measured_alone_without_a_job() {
 }
 
 #[test]
+fn every_provider_is_measured_alone_without_a_job() {
+    for provider in ["shm", "tcp"] {
+        let mut command = Command::new("timeout");
+        command.args(["--kill-after=5", LIMIT, env!("CARGO_BIN_EXE_scash-micro"), "network"]);
+        let output =
+            command.args(["--provider", provider, "--rounds", "2", "--length", "5", "--json"]).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let records = parse(&String::from_utf8(output.stdout).unwrap()).unwrap();
+        let [record] = &records[..] else { panic!("one line: {records:?}") };
+        assert_eq!((record.provider.as_deref(), record.engine.as_deref()), (Some(provider), None));
+        assert_eq!(record.parameters["direct"], provider == "shm");
+        for name in ["round_trip_us", "send_us", "in_burst_us", "put_us", "large_put_us", "get_us"] {
+            assert!(record.figures.get(name).is_some_and(|figure| *figure > 0.0), "{name}: {record:?}");
+        }
+    }
+}
+
+#[test]
 fn an_engine_that_there_is_not_is_refused_with_those_that_there_are() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_scash-micro"));
     let output = command.arg("engine").env("SCASH_FAULT", "magic").output().unwrap();

@@ -2,10 +2,10 @@
 //!
 //! `scash run -n N [--provider P] scash-micro WHAT [--json]` prints one line, or one for each rank where they differ. What
 //! is measured is said where each is: [`barrier`], [`update`], [`read`], [`rewrite`], [`fault`], [`diff`], [`memory`], [`lock`].
-//! [`engine`] alone needs no job.
+//! [`engine`] and [`network`] need no job.
 //!
 //! **All ranks do the same calls in the same order**, whatever they find. So the work of a measurement is fixed by its
-//! options, and only one rank, which took the time, has an [`Outcome`](outcome::Outcome) to print.
+//! options, and only one rank, which took the time, has an [`Outcome`] to print.
 
 mod area;
 mod barrier;
@@ -14,6 +14,7 @@ mod engine;
 mod fault;
 mod lock;
 mod memory;
+mod network;
 mod outcome;
 mod read;
 mod rewrite;
@@ -22,7 +23,7 @@ mod update;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use outcome::Place;
+use outcome::{Outcome, Place};
 use scash::Dsm;
 
 /// Measure one thing that shared memory does, on the ranks of a job: `scash run -n 2 scash-micro read`.
@@ -40,6 +41,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum What {
     Engine(engine::Options),
+    Network(network::Options),
     #[command(flatten)]
     OfAJob(OfAJob),
 }
@@ -62,6 +64,8 @@ enum OfAJob {
 enum Error {
     #[error("{0}")]
     Dsm(#[from] scash::Error),
+    #[error("{0}")]
+    Endpoint(#[from] scash_comm::Error),
     #[error("{0}")]
     Engine(#[from] scash::fault::EngineError),
     #[error("this is measured between two ranks, and there is one: start it with `scash run -n 2`")]
@@ -90,13 +94,15 @@ fn main() -> ExitCode {
 /// Whether what was read was right.
 fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.what {
-        What::Engine(options) => {
-            let (place, outcome) = engine::measure(options)?;
-            outcome.print(&place, "engine", arguments.json)?;
-            Ok(outcome.is_right())
-        }
+        What::Engine(options) => print("engine", engine::measure(options)?, arguments.json),
+        What::Network(options) => print("network", network::measure(options)?, arguments.json),
         What::OfAJob(what) => run_in_job(what, arguments.json),
     }
+}
+
+fn print(name: &str, (place, outcome): (Place, Outcome), json: bool) -> Result<bool> {
+    outcome.print(&place, name, json)?;
+    Ok(outcome.is_right())
 }
 
 fn run_in_job(what: &OfAJob, json: bool) -> Result<bool> {

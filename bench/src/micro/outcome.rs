@@ -43,19 +43,24 @@ impl Unit {
 pub(crate) struct Place {
     ranks: usize,
     provider: Option<String>,
-    engine: String,
+    engine: Option<String>,
 }
 
 impl Place {
     /// On the ranks of a job.
     pub(crate) fn of(dsm: &Dsm) -> Self {
         let provider = Some(dsm.provider().to_owned());
-        Self { ranks: dsm.size(), provider, engine: dsm.engine().to_owned() }
+        Self { ranks: dsm.size(), provider, engine: Some(dsm.engine().to_owned()) }
     }
 
     /// In a process that belongs to no job.
     pub(crate) fn without_job(engine: Kind) -> Self {
-        Self { ranks: 1, provider: None, engine: engine.name().to_owned() }
+        Self { ranks: 1, provider: None, engine: Some(engine.name().to_owned()) }
+    }
+
+    /// Between two endpoints that belong to no job: nothing faults.
+    pub(crate) fn of_provider(name: &str) -> Self {
+        Self { ranks: 2, provider: Some(name.to_owned()), engine: None }
     }
 }
 
@@ -139,7 +144,7 @@ impl Outcome {
             ranks: place.ranks,
             threads: 1,
             provider: place.provider.clone(),
-            engine: Some(place.engine.clone()),
+            engine: place.engine.clone(),
             seconds,
             check: self.right.map(|right| if right { "equal" } else { "different" }.to_owned()),
             barrier,
