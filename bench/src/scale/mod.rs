@@ -3,6 +3,7 @@
 //! A [`Machine`] says what things take, a [`Trace`] what a program does, and a [`World`] runs the one on the other. What comes out are times, and
 //! counts of messages, bytes and memory, in [`Totals`].
 
+pub mod growth;
 mod machine;
 pub mod presets;
 mod queue;

@@ -4,11 +4,12 @@ use super::RankState;
 use crate::scale::queue::Freight;
 use crate::scale::time::Time;
 use scash_proto::node::{Counters, Node};
-use scash_proto::wire::{Control, Notice, Token};
+use scash_proto::wire::{Control, Token};
 use scash_proto::{Pages, Rank};
+use serde::Serialize;
 
 /// What goes through a port, in one direction. Where memory is accessed directly, what would.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Traffic {
     /// Messages, puts, gets and answers to gets.
     pub messages: u64,
@@ -31,9 +32,9 @@ impl Traffic {
 pub(super) struct Tally {
     pub(super) sent: Traffic,
     pub(super) received: Traffic,
-    /// Bytes that the node holds of what peers said in this barrier.
-    held: u64,
-    /// Most of them, in any barrier.
+    /// Meetings, by the parity of their numbers, and the bytes of what peers said in them: they may be one ahead.
+    held: [(u32, u64); 2],
+    /// Most of these bytes, in any meeting.
     most_held: u64,
     /// Most bytes of the directory, after any barrier.
     most_directory: u64,
@@ -44,24 +45,30 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// A message is held from when it is taken to the end of the barrier.
+    /// What a message says is held until its meeting is over.
     pub(super) fn take(&mut self, freight: &Freight) {
-        let bytes = match freight {
+        let (meeting, bytes) = match freight {
             Freight::Token(token) => {
-                size_of::<Token>()
-                    + size_of_val(&token.counts[..])
-                    + size_of::<Notice>() * token.notices.len()
+                let lists = size_of_val(&token.counts[..]) + size_of_val(&token.notices[..]);
+                (token.meeting, size_of::<Token>() + lists)
             }
-            Freight::Control(_, control) => size_of::<Control>() + size_of::<Pages>() * runs(control),
-            Freight::Batch { pages, .. } => (size_of::<u32>() + size_of::<Rank>()) * pages.len(),
-            Freight::Put | Freight::Get(_) | Freight::Answer(_) => 0,
+            Freight::Control(meeting, control) => {
+                (*meeting, size_of::<Control>() + size_of::<Pages>() * runs(control))
+            }
+            Freight::Batch { meeting, pages, .. } => {
+                (*meeting, (size_of::<u32>() + size_of::<Rank>()) * pages.len())
+            }
+            Freight::Put | Freight::Get(_) | Freight::Answer(_) => return,
         };
-        self.held += bytes as u64;
+        let slot = &mut self.held[(meeting % 2) as usize];
+        if slot.0 != meeting {
+            *slot = (meeting, 0);
+        }
+        slot.1 += bytes as u64;
+        self.most_held = self.most_held.max(slot.1);
     }
 
     pub(super) fn left_barrier(&mut self, node: &Node) {
-        self.most_held = self.most_held.max(self.held);
-        self.held = 0;
         self.most_directory = self.most_directory.max(node.directory_bytes() as u64);
     }
 
@@ -84,7 +91,7 @@ fn runs(control: &Control) -> usize {
 }
 
 /// What a run came to, in its timed part.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Totals {
     /// From the first rank that began to the last that ended.
     pub time: Time,
@@ -94,9 +101,9 @@ pub struct Totals {
     pub most: Traffic,
     /// Bytes of the largest directory.
     pub directory: u64,
-    /// Most bytes that a rank held of what others said in one barrier.
+    /// Most bytes that a rank held of what others said in one meeting.
     pub notices: u64,
-    /// What all nodes counted.
+    /// Memory barriers.
     pub barriers: u64,
     /// Meetings of all barriers, which are the same at all ranks.
     pub meetings: u64,
