@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 
 use scash::fault::{Kind, choose};
 use scash_bench::record::{Record, parse};
+use scash_bench::scale::trace::Laplace;
+use scash_bench::scale::{World, presets};
 
 /// Seconds after which a command is taken to hang.
 const LIMIT: &str = "120";
@@ -212,6 +214,51 @@ fn the_tables_have_all_their_lines() {
             assert!(line.is_some_and(complete), "{words}:\n{text}");
         }
     }
+}
+
+/// Which accesses fault depends on the program and the protocol, and not on time. Rows of 510 elements and two of the frame are pages.
+#[test]
+fn the_simulator_counts_the_faults_that_real_ranks_take() {
+    for (ranks, provider) in [(2, "shm"), (2, "tcp"), (4, "shm"), (4, "tcp")] {
+        let program = scash().with_file_name("laplace");
+        let job = format!("run -n {ranks} --provider {provider} {}", program.display());
+        let records = parse(&text(&format!("{job} --size 510 --iterations 20 --json"), &[])).unwrap();
+        let mut machine = presets::ethernet_10g();
+        machine.network.direct = provider == "shm";
+        let totals = World::new(&machine, &Laplace::square(510, 20, ranks), ranks).run();
+        assert_eq!(totals.faults, records[0].faults, "{ranks} ranks, {provider}");
+    }
+}
+
+#[test]
+fn the_simulation_of_large_machines_has_tables_and_a_picture() {
+    let directory = tempfile::tempdir().unwrap();
+    let picture = directory.path().join("scale.svg");
+    let small = "--ranks 1,2,4 --grid 62 --iterations 4 --matrix 128 --block 16";
+    let networks = "--network measured,scash-1999";
+    let arguments = format!("bench scale --quick {networks} {small} --plot {}", picture.display());
+    let text = text(&arguments, &[]);
+    for words in [
+        "measured here, shm",
+        "measured here, tcp",
+        "scash-1999",
+        "LAPLACE, 62×62",
+        "LU, 128×128",
+        "empty barrier: messages",
+    ] {
+        assert!(text.lines().any(|line| line.starts_with(words)), "{words}:\n{text}");
+    }
+    assert!(std::fs::read_to_string(&picture).unwrap().contains("measured here, tcp"));
+    let json = self::text(
+        "bench scale --quick --json --network ethernet-10g --ranks 1,4 --grid 62 --matrix 128",
+        &[],
+    );
+    let objects: Vec<serde_json::Value> =
+        json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let points: Vec<_> = objects.iter().filter(|object| object["program"].is_string()).collect();
+    assert_eq!(points.len(), 2 * 2, "{json}");
+    assert_eq!(points[0]["speed_up"], 1.0);
+    assert!(objects.iter().any(|object| object["law"] == "logarithm"), "{json}");
 }
 
 #[test]

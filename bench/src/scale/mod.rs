@@ -5,6 +5,7 @@
 
 pub mod growth;
 mod machine;
+pub mod plot;
 pub mod presets;
 mod queue;
 mod time;

@@ -3,18 +3,20 @@
 //! Every figure comes from a program of its own, which is started ([`runner`]) as any user would start it, and prints
 //! records ([`scash_bench::record`]): `laplace` and `lu` ([`apps`]), and `scash-micro` ([`paper`], [`micro`]). What is
 //! to be compared is measured in turns, round after round, so that a machine that drifts or is disturbed does that to all
-//! of it ([`scash_bench::figures`]).
+//! of it ([`scash_bench::figures`]). What [`scale`] shows is not measured but simulated.
 
 mod apps;
 mod micro;
 mod paper;
 mod runner;
+mod scale;
 mod table;
 
 use clap::Subcommand;
 use std::io::Write;
 
-/// Measure scash on this machine: programs against one thread and two, the tables of the SCASH paper, single operations.
+/// Measure scash on this machine: programs against one thread and two, the tables of the SCASH paper, single operations. And, by
+/// simulation, what the protocol makes of machines of thousands of ranks.
 ///
 /// Needs the programs of the workspace beside this command (`cargo build --release --workspace`). The exit status is 1 if
 /// something could not be measured, or a result was wrong.
@@ -58,6 +60,7 @@ enum What {
     Figure2(paper::Figure2),
     /// Single operations: barrier, reads, rewrites, faults, diffs, memory
     Micro,
+    Scale(scale::Options),
     /// All of these, one after the other
     All,
 }
@@ -76,11 +79,13 @@ pub(crate) fn run(args: &Args) -> u8 {
         What::Table3 => paper::table3(&session),
         What::Figure2(options) => paper::figure2(&session, options),
         What::Micro => micro::run(&session),
+        What::Scale(options) => scale::run(&session, options),
         What::All => [
             apps::run(&session, &apps::Options::default()),
             paper::table3(&session),
             paper::figure2(&session, &paper::Figure2::default()),
             micro::run(&session),
+            scale::run(&session, &scale::Options::standard()),
         ]
         .iter()
         .all(|complete| *complete),
