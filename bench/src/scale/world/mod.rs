@@ -114,6 +114,7 @@ impl<'a> World<'a> {
                 fetch_first: FETCH_FIRST[usize::from(direct)],
                 fetch_most: FETCH_MOST,
                 predict: true,
+                renewals: 0,
                 watch_from: WATCH_FROM,
             }),
             clock: Time::ZERO,

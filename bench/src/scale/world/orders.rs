@@ -56,8 +56,16 @@ impl World<'_> {
             | Output::Hand { .. }
             | Output::PutDiff { .. }
             | Output::Refresh { .. }
-            | Output::Parcel { .. } => {
-                panic!("rank {rank}: {order:?}, but traces free nothing, move nothing, and run on one thread")
+            | Output::Parcel { .. }
+            | Output::Report { .. }
+            | Output::Closed
+            | Output::Acquired { .. }
+            | Output::Sync(..)
+            | Output::Claim { .. }
+            | Output::ForgetClaims(_) => {
+                panic!(
+                    "rank {rank}: {order:?}, but traces free nothing, move nothing, lock nothing, and run on one thread"
+                )
             }
         }
     }
@@ -66,7 +74,7 @@ impl World<'_> {
         match outcome {
             Outcome::Done => {}
             Outcome::Allocated(pages) => self.ranks[rank].arrays.push(pages.first),
-            Outcome::OutOfSpace(_) | Outcome::Mismatch(_) => {
+            Outcome::OutOfSpace(_) | Outcome::Mismatch(_) | Outcome::Made(_) | Outcome::TooManyLocks => {
                 panic!("rank {rank}: all ranks make the same calls, and there is room for them: {outcome:?}")
             }
         }
