@@ -3,12 +3,15 @@
 use crate::error::{Error, Result};
 use crate::fault::PAGE;
 use scash_proto::Transfer;
+use scash_proto::node::Eviction;
 use std::ffi::OsString;
 
 /// Where the region lies in every rank: far from what the kernel and the loader place by themselves.
 pub(crate) const REGION_BASE: usize = 0x1000_0000_0000;
 /// Bytes of address space that are set aside for shared memory, if `SCASH_REGION` says nothing else. Costs nothing until it is used.
 const DEFAULT_REGION: u64 = 64 << 30;
+/// Fewest pages that cached memory can be limited to: an instruction must find all that it touches, and other threads theirs.
+const LEAST_CACHE: u32 = 64;
 /// Most bytes that page numbers of 32 bits, and the address space above [`REGION_BASE`], allow.
 const MOST_REGION: u64 = 8 << 40;
 
@@ -22,6 +25,10 @@ pub(crate) struct Config {
     /// Whether acquires renew copies that are used again and again.
     pub(crate) renew: bool,
     pub(crate) fetch_most: u32,
+    /// Most cached pages; 0: no limit.
+    pub(crate) cache: u32,
+    /// Which go first.
+    pub(crate) eviction: Eviction,
     /// Address or name of the interface that a TCP endpoint listens on.
     pub(crate) interface: String,
     /// Port that rank 0 listens on, 0 for any; see [`port_of`](Self::port_of).
@@ -54,6 +61,17 @@ impl Config {
                 )));
             }
         };
+        let cache = match var("SCASH_CACHE")? {
+            Some(text) => cache_pages(&text)?,
+            None => 0,
+        };
+        let eviction = match var("SCASH_EVICTION")?.as_deref() {
+            None | Some("fifo") => Eviction::Fifo,
+            Some("sieve") => Eviction::Sieve,
+            Some(other) => {
+                return Err(Error::Setting(format!("SCASH_EVICTION={other}: there are fifo and sieve")));
+            }
+        };
         let fetch_most = number("SCASH_PREFETCH", var("SCASH_PREFETCH")?, 32)?.clamp(1, 1024);
         Ok(Config {
             pages,
@@ -63,6 +81,8 @@ impl Config {
             renew: switch("SCASH_RENEW", var("SCASH_RENEW")?, true)?,
             watch: switch("SCASH_WATCH", var("SCASH_WATCH")?, true)?,
             stats: switch("SCASH_STATS", var("SCASH_STATS")?, false)?,
+            cache,
+            eviction,
             fetch_most: u32::try_from(fetch_most).unwrap_or(1),
             interface: var("SCASH_INTERFACE")?.unwrap_or_else(|| "127.0.0.1".to_owned()),
             port: u16::try_from(number("SCASH_PORT", var("SCASH_PORT")?, 0)?)
@@ -98,6 +118,19 @@ fn text(name: &str, value: Option<OsString>) -> Result<Option<String>> {
 fn number(name: &str, text: Option<String>, default: u64) -> Result<u64> {
     let Some(text) = text else { return Ok(default) };
     text.trim().parse().map_err(|_| Error::Setting(format!("{name}={text}: a number is expected")))
+}
+
+/// Pages of the limit of cached memory.
+fn cache_pages(text: &str) -> Result<u32> {
+    let bytes = size("SCASH_CACHE", text)?;
+    let pages = u32::try_from(bytes / PAGE as u64).unwrap_or(u32::MAX);
+    if pages < LEAST_CACHE {
+        let least = LEAST_CACHE as usize * PAGE >> 10;
+        return Err(Error::Setting(format!(
+            "SCASH_CACHE={text}: a rank needs {least}K for the pages that it works on; unset it for no limit"
+        )));
+    }
+    Ok(pages)
 }
 
 fn switch(name: &str, text: Option<String>, default: bool) -> Result<bool> {

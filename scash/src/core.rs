@@ -132,12 +132,13 @@ impl House {
 }
 
 impl Core {
-    pub(crate) fn new(node: Node, twins: Twins) -> Core {
+    pub(crate) fn new(node: Node, twins: Twins, ranks: u32) -> Core {
         Core {
             node,
             twins,
             batches: Vec::new(),
-            unfenced: Vec::new(),
+            // Pages may be given up in a fault, where nothing allocates.
+            unfenced: Vec::with_capacity(ranks as usize),
             acquired: Vec::new(),
             released: 0,
             ranges: Vec::with_capacity(PAGE),

@@ -41,11 +41,14 @@ fn random_programs_read_what_was_written() {
 
 #[test]
 fn random_programs_read_what_was_written_with_every_setting() {
-    let settings: [&[(&str, &str)]; 5] = [
+    let settings: [&[(&str, &str)]; 8] = [
         &[("SCASH_TRANSFER", "message")],
         &[("SCASH_PREDICT", "off")],
         &[("SCASH_PREFETCH", "1")],
         &[("SCASH_WATCH", "off")],
+        &[("SCASH_RENEW", "off")],
+        &[("SCASH_CACHE", "256K")],
+        &[("SCASH_CACHE", "256K"), ("SCASH_EVICTION", "sieve"), ("SCASH_TRANSFER", "message")],
         &[("SCASH_REGION", "64M"), ("SCASH_TRANSFER", "message"), ("SCASH_PREDICT", "off")],
     ];
     for kind in kinds() {

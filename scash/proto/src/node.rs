@@ -7,6 +7,7 @@
 mod adapt;
 mod barrier;
 mod broadcast;
+mod cache;
 mod collective;
 mod counters;
 mod fault;
@@ -23,6 +24,8 @@ use crate::{Pages, Placement, Rank};
 use adapt::{Streams, Wheel};
 use barrier::{Meeting, Slot};
 use broadcast::Parcels;
+use cache::Cache;
+pub use cache::Eviction;
 pub use counters::Counters;
 use intervals::Intervals;
 use locks::Locks;
@@ -87,6 +90,10 @@ pub struct Config {
     pub fetch_most: u32,
     /// Whether pages that are written in barrier after barrier stay writable.
     pub predict: bool,
+    /// Most cached pages; 0: no limit. The same at all ranks.
+    pub cache: u32,
+    /// Which go first.
+    pub eviction: Eviction,
     /// Times (at most 15) that a copy which is used again and again in critical sections is renewed by acquires, and a home page left writable by
     /// releases, until it is looked at whether it still is. 0: never.
     pub renewals: u64,
@@ -430,6 +437,7 @@ pub struct Node {
     writes: Streams,
     wheel: Wheel,
     parcels: Parcels,
+    cache: Cache,
     locks: Locks,
     intervals: Intervals,
     /// Home: pages that are to be brought to sharers when everybody is in the barrier.
@@ -457,11 +465,14 @@ impl Node {
     pub fn new(cfg: Config) -> Node {
         assert!(cfg.rank.0 < cfg.size && cfg.size <= MAX_RANKS, "{} of {} ranks", cfg.rank, cfg.size);
         assert!(cfg.fetch_first >= 1 && cfg.fetch_most >= cfg.fetch_first, "a fetch has at least one page");
+        let widest = if cfg.cache > 0 { (cfg.cache / 4).max(1) } else { u32::MAX };
         Node {
             table: PageTable::new(cfg.pages),
             heap: Heap::new(cfg.pages),
             // A fault orders a few things beside the twins of a run at most: no allocation then.
-            out: VecDeque::with_capacity(2 * MOST_AHEAD as usize),
+            out: VecDeque::with_capacity(
+                if cfg.cache > 0 { 8 * cfg.fetch_most as usize } else { 0 } + 2 * MOST_AHEAD as usize,
+            ),
             phase: Phase::Running,
             interval: 0,
             meeting: 0,
@@ -473,10 +484,11 @@ impl Node {
             predicted: Vec::new(),
             untracked: 0,
             watched: Vec::new(),
-            streams: Streams::new(cfg.fetch_first, cfg.fetch_most),
+            streams: Streams::new(cfg.fetch_first.min(widest), cfg.fetch_most.min(widest)),
             writes: Streams::new(1, cfg.fetch_most.min(MOST_AHEAD)),
             wheel: Wheel::default(),
             parcels: Parcels::default(),
+            cache: Cache::new(cfg.cache, cfg.pages, cfg.eviction),
             locks: Locks::default(),
             intervals: Intervals::default(),
             kept_back: Vec::new(),

@@ -54,12 +54,13 @@ pub fn init() -> Result<&'static Runtime> {
     let node = Node::new(node_config(&config, rank, size, endpoint.caps()));
     let twins =
         Twins::new(config.pages).map_err(|e| Error::Join(format!("no address space for twins: {e}")))?;
+    agree(&mut member, config.cache)?;
     let claims = Claims::new(config.pages, &*endpoint, &mut member)?;
     let house = House { region, engine, endpoint, segment, transfer: config.transfer, claims };
     let (threads, page) = (member.threads(), member.page().clone());
     let runtime = Box::leak(Box::new(Runtime {
         house,
-        core: Mutex::new(Core::new(node, twins)),
+        core: Mutex::new(Core::new(node, twins, size)),
         faults: AtomicU64::new(0),
         waiters: AtomicU32::new(0),
         meeting: Mutex::new(()),
@@ -86,6 +87,18 @@ pub(super) fn join(e: scash_comm::Error) -> Error {
     Error::Join(e.to_string())
 }
 
+/// Where one rank may give pages up that were written, all must mind it.
+fn agree(exchange: &mut dyn Exchange, cache: u32) -> Result<()> {
+    let all = exchange.all_gather(&cache.to_le_bytes(), &[]).map_err(join)?;
+    match all.iter().position(|(theirs, _)| *theirs != cache.to_le_bytes()) {
+        None => Ok(()),
+        Some(rank) => Err(Error::Setting(format!(
+            "SCASH_CACHE is not the same at rank {} and rank {rank}: set it for the whole job",
+            exchange.rank()
+        ))),
+    }
+}
+
 fn node_config(config: &Config, rank: u32, size: u32, caps: Caps) -> scash_proto::Config {
     let direct = caps.contains(Caps::DIRECT);
     scash_proto::Config {
@@ -98,6 +111,8 @@ fn node_config(config: &Config, rank: u32, size: u32, caps: Caps) -> scash_proto
         fetch_first: if direct { 1 } else { 8.min(config.fetch_most) },
         fetch_most: config.fetch_most,
         predict: config.predict,
+        cache: config.cache,
+        eviction: config.eviction,
         // Where to renew a copy is a round trip, one in vain costs more.
         renewals: if !config.renew {
             0

@@ -75,6 +75,11 @@ impl Frames {
         self.frames[page as usize].bytes.get_or_insert_with(|| Box::new(ZEROS))
     }
 
+    /// Whether the frame takes memory.
+    pub(super) fn is_there(&self, page: u32) -> bool {
+        self.frames[page as usize].bytes.is_some()
+    }
+
     pub(super) fn has_twin(&self, page: u32) -> bool {
         self.frames[page as usize].twin.is_some()
     }

@@ -10,7 +10,7 @@ use super::program::{Interval, Op, Program, Span};
 use super::rng::{Rng, mix};
 use super::world::Setup;
 use scash_proto::heap::Heap;
-use scash_proto::node::{Collective, Outcome};
+use scash_proto::node::{Collective, Eviction, Outcome};
 use scash_proto::{AllocOptions, PAGE_SIZE, Pages, Placement, Protocol, Rank, Transfer};
 use std::num::NonZeroU32;
 
@@ -38,6 +38,8 @@ pub fn setup(seed: u64) -> Setup {
         burst: rng.pick(&[0, 50, 90]),
         slow: rng.pick(&[0, 10, 40]),
         slowness: rng.pick(&[5, 25, 200]),
+        cache: if rng.chance(30) { rng.between(1, 12) } else { 0 },
+        eviction: rng.pick(&[Eviction::Fifo, Eviction::Sieve]),
         ..Setup::new(size, rng.between(4, 48))
     }
 }

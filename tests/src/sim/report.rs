@@ -114,6 +114,8 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
         diffs: f(a.diffs, b.diffs),
         updates: f(a.updates, b.updates),
         invalidated: f(a.invalidated, b.invalidated),
+        evicted: f(a.evicted, b.evicted),
+        evicted_written: f(a.evicted_written, b.evicted_written),
         renewed: f(a.renewed, b.renewed),
         locks: f(a.locks, b.locks),
         cached_locks: f(a.cached_locks, b.cached_locks),
@@ -199,7 +201,7 @@ pub fn output_number(output: &Output) -> usize {
 }
 
 /// Counters with their names.
-pub fn by_name(c: Counters) -> [(&'static str, u64); 19] {
+pub fn by_name(c: Counters) -> [(&'static str, u64); 21] {
     [
         ("read_faults", c.read_faults),
         ("write_faults", c.write_faults),
@@ -213,6 +215,8 @@ pub fn by_name(c: Counters) -> [(&'static str, u64); 19] {
         ("diffs", c.diffs),
         ("updates", c.updates),
         ("invalidated", c.invalidated),
+        ("evicted", c.evicted),
+        ("evicted_written", c.evicted_written),
         ("renewed", c.renewed),
         ("locks", c.locks),
         ("cached_locks", c.cached_locks),

@@ -21,7 +21,7 @@ use super::queue::{Packet, Queue, Stage};
 use super::time::Time;
 use super::trace::{Op, Trace};
 use super::written::Written;
-use scash_proto::node::{Collective, Input, Node};
+use scash_proto::node::{Collective, Eviction, Input, Node};
 use scash_proto::wire::Kind;
 use scash_proto::{AllocOptions, Config, PAGE_SIZE, Rank, Transfer};
 use std::collections::{HashMap, VecDeque};
@@ -114,6 +114,8 @@ impl<'a> World<'a> {
                 fetch_first: FETCH_FIRST[usize::from(direct)],
                 fetch_most: FETCH_MOST,
                 predict: true,
+                cache: 0,
+                eviction: Eviction::default(),
                 renewals: 0,
                 watch_from: WATCH_FROM,
             }),

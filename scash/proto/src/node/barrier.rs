@@ -149,6 +149,11 @@ impl Node {
         } else if word.has(flag::DIRTY) {
             self.out.push_back(Output::Diff { page, to: home, force: word.has(flag::REPORTED) });
         }
+        if self.gave_up(page) {
+            self.table.update(page, |w| w.clear(flag::SUBSCRIBED | flag::WATCHED | flag::WANTED));
+            self.now.say(home, |c| join(&mut c.leave, page));
+            return;
+        }
         if word.has(flag::FRESH) {
             // Its home brings it again, which takes a second meeting.
             self.now.away = true;
@@ -400,7 +405,7 @@ impl Node {
         self.review_watched(&mut protect);
         self.watch_runs(&mut protect);
         unmap.sort_unstable();
-        runs(&unmap, |p| self.out.push_back(Output::Unmap(p)));
+        self.dismiss(&unmap);
         // The last sharer of a page may have left after the page was put on the list.
         protect.retain(|&page| self.table.get(page).access() == Access::Read);
         protect.sort_unstable();
@@ -432,6 +437,9 @@ impl Node {
                 word.set_access(Access::None);
                 unmap.push(page);
                 self.counters.invalidated += u64::from(!home);
+            } else if !home && self.cache.is_limited() {
+                // Its home may have brought something to a frame that had been given back.
+                unmap.push(page);
             }
             word.clear(flag::ARMED | flag::BEHIND);
         } else if word.access() == Access::Write
@@ -440,6 +448,9 @@ impl Node {
         {
             word.set_access(Access::Read);
             protect.push(page);
+            if !home {
+                self.hold(page, false);
+            }
         }
         if word.has(flag::BEHIND) {
             // The frame is up to date again: its home has brought it what was missed.

@@ -87,7 +87,8 @@ impl Node {
     pub(super) fn end_broadcast(&mut self) {
         let parcels = std::mem::take(&mut self.parcels);
         let mut mapped = Vec::new();
-        for (_, list) in parcels.by_home.iter().filter(|&(&home, _)| home != self.cfg.rank) {
+        let me = self.cfg.rank;
+        for (_, list) in parcels.by_home.iter().filter(|&(&home, _)| home != me) {
             for page in list.iter().flat_map(|run| run.iter()) {
                 let mut word = self.table.get(page);
                 if word.access() != Access::None {
@@ -100,6 +101,7 @@ impl Node {
                 }
                 self.table.put(page, word);
                 self.table.touch(page);
+                self.hold(page, false);
                 if word.has(flag::LEASE) {
                     self.table.enlist(page, List::Leased);
                 }

@@ -64,6 +64,7 @@ impl Node {
                 self.untracked = self.untracked.saturating_sub(1);
             }
             self.table.put(page, Word(0));
+            self.let_go(page);
         }
         let gone: Vec<u32> = self.directory.range(pages.iter()).map(|(&p, _)| p).collect();
         for page in gone {
@@ -142,6 +143,9 @@ impl Node {
             return;
         }
         self.unwatch_before_move(page, from);
+        if to == me {
+            self.let_go(page);
+        }
         let mut word = self.table.get(page);
         if from == Some(me) {
             self.untrack(page);

@@ -27,6 +27,10 @@ pub struct Counters {
     pub updates: u64,
     /// Cached pages given up, at barriers and when locks came.
     pub invalidated: u64,
+    /// Cached pages given up because there was a limit.
+    pub evicted: u64,
+    /// Of these, those that were written.
+    pub evicted_written: u64,
     /// Copies brought up to date when locks came, instead of being given up.
     pub renewed: u64,
     /// Locks taken.

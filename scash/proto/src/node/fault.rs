@@ -77,6 +77,7 @@ impl Node {
     fn own(&mut self, page: u32) {
         let rank = self.cfg.rank;
         self.untracked += 1;
+        self.let_go(page);
         self.table.update(page, |w| {
             w.set_home(Some(rank));
             w.set_access(Access::Write);
@@ -147,6 +148,8 @@ impl Node {
 
     /// A page that nobody has touched reads as zeros; whoever writes it will tell at the next barrier.
     fn read_unclaimed(&mut self, page: u32) {
+        self.make_room(1);
+        self.hold(page, false);
         self.table.update(page, |w| {
             w.set_access(Access::Read);
             w.set(flag::LEASE);
@@ -177,6 +180,7 @@ impl Node {
             });
             self.table.touch(p);
             self.table.enlist(p, List::Open);
+            self.hold(p, true);
         }
         self.writes.fetched(id, pages);
         self.out.push_back(Output::Protect(pages, Access::Write));
@@ -190,6 +194,7 @@ impl Node {
 
     /// The page was out of view only to see whether it is read. It is.
     fn disarm(&mut self, page: u32) {
+        self.found_used(page);
         self.table.update(page, |w| {
             w.clear(flag::ARMED);
             w.set_access(Access::Read);
@@ -207,8 +212,10 @@ impl Node {
             let w = node.table.get(p);
             w.access() == Access::None && !w.has(flag::FETCHING | flag::ARMED) && node.home(p) == Some(home)
         });
+        self.make_room(pages.count);
         for p in pages.iter() {
             self.table.update(p, |w| w.set(flag::FETCHING));
+            self.hold(p, false);
         }
         self.counters.fetched += u64::from(pages.count);
         self.counters.prefetched += u64::from(pages.count - 1);
@@ -241,7 +248,7 @@ impl Node {
     pub(super) fn fetched(&mut self, pages: Pages) {
         if self.fetch_ends() {
             self.fetch_failed_pages(pages);
-            self.out.push_back(Output::Unmap(pages));
+            self.dismiss_fetched(pages);
             return;
         }
         let Some(a) = self.heap.find(pages.first) else { return };
@@ -285,6 +292,7 @@ impl Node {
     pub(super) fn fetch_failed(&mut self, pages: Pages) {
         self.fetch_ends();
         self.fetch_failed_pages(pages);
+        pages.iter().for_each(|page| self.let_go(page));
     }
 
     fn fetch_failed_pages(&mut self, pages: Pages) {

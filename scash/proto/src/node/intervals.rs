@@ -140,6 +140,10 @@ impl Node {
 
     fn close_page(&mut self, page: u32, protect: &mut Vec<u32>, away: &mut Vec<(u32, Rank)>) {
         let mut word = self.table.get(page);
+        if self.is_unrecorded(page) {
+            self.table.enlist(page, List::Open);
+            word = self.table.get(page);
+        }
         if !word.has(flag::DIRTY) || word.access() != Access::Write {
             return;
         }
@@ -182,18 +186,28 @@ impl Node {
             }
             word.clear(flag::QUIET | flag::AHEAD);
             word.set(flag::REPORTED);
-            self.intervals.written.push(page);
+            if word.access() != Access::None {
+                self.brought_home(page);
+            }
         } else if word.access() == Access::Write {
             word.set(flag::QUIET);
         }
         self.table.put(page, word);
         self.table.touch(page);
+        if changed && word.access() == Access::None {
+            self.record_later(page);
+        }
     }
 
     /// Watched pages were written in this interval.
     pub(super) fn written_while_watched(&mut self, page: u32) {
         self.table.update(page, |w| w.set(flag::DIRTY));
         self.table.touch(page);
+        self.intervals.written.push(page);
+    }
+
+    /// Notes that what was written in a page is at home.
+    pub(super) fn brought_home(&mut self, page: u32) {
         self.intervals.written.push(page);
     }
 
@@ -215,6 +229,7 @@ impl Node {
     }
 
     fn record(&mut self) {
+        self.take_unrecorded();
         let mut pages = std::mem::take(&mut self.intervals.written);
         if pages.is_empty() && self.untracked == 0 {
             return;
@@ -322,6 +337,7 @@ impl Node {
         for page in drop {
             self.out.push_back(Output::DropTwin(page));
         }
+        self.release_ended(&unmap);
     }
 
     /// Orders that a copy that is used again and again be brought up to what its home has, where it stands. What was written here stays. Returns whether it is such a copy.
@@ -396,7 +412,7 @@ impl Node {
 
     /// Whether changes that others get must wait until all ranks are in the barrier.
     pub(super) fn keeps_back(&self) -> bool {
-        self.locks.any()
+        self.locks.any() || self.cfg.cache > 0
     }
 
     /// What a message of another epoch means for when it is taken.

@@ -31,6 +31,8 @@ impl Job {
             fetch_first: 1,
             fetch_most: 16,
             predict: true,
+            cache: 0,
+            eviction: Eviction::Fifo,
             renewals: 15,
             watch_from: 0,
         };

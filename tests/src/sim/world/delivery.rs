@@ -23,6 +23,10 @@ impl<P: Program> World<P> {
 
     /// Delivers the next put or message of a pair.
     pub(super) fn step_channel(&mut self, from: usize, to: usize) -> Result<Step> {
+        // A renewal may have taken all that was on its way.
+        if self.net.is_empty(number(from), number(to)) {
+            return Ok(Step::Idle);
+        }
         let put = self.may_land_next(from, to);
         let message = self.may_arrive(from, to);
         if !put && !message {

@@ -10,6 +10,7 @@ use super::net::{Net, Put};
 use super::program::{Interval, Program};
 use super::report::{self, Report};
 use super::rng::{Rng, mix};
+use scash_proto::node::Eviction;
 use scash_proto::wire::Kind;
 use scash_proto::{Config, Node, PAGE_SIZE, Pages, Rank, Transfer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -40,6 +41,10 @@ pub struct Setup {
     pub messaged: u32,
     /// See [`Config::predict`].
     pub predict: bool,
+    /// See [`Config::cache`].
+    pub cache: u32,
+    /// See [`Config::eviction`].
+    pub eviction: Eviction,
     /// See [`Config::renewals`].
     pub renewals: u64,
     /// See [`Config::watch_from`].
@@ -71,6 +76,8 @@ impl Setup {
             fetch_first: 1,
             fetch_most: 64,
             predict: true,
+            cache: 0,
+            eviction: Eviction::Fifo,
             renewals: 0,
             watch_from: 0,
             exclusion: true,
@@ -130,8 +137,6 @@ struct RankState {
     puts: VecDeque<(u32, u32, Vec<u8>)>,
     /// Messages being filled, by kind and receiver.
     batches: BTreeMap<(u16, Rank), Vec<u8>>,
-    /// A page that is to be renewed from its home when the rank's puts have landed there.
-    renewing: Option<(u32, Rank)>,
     /// Intervals that are to be closed when all puts have landed.
     closing: u32,
     /// Threads that got the lock that they waited for.
@@ -175,6 +180,8 @@ impl<P: Program> World<P> {
                 fetch_first: setup.fetch_first,
                 fetch_most: setup.fetch_most,
                 predict: setup.predict,
+                cache: setup.cache,
+                eviction: setup.eviction,
                 renewals: setup.renewals,
                 watch_from: setup.watch_from,
             }),
@@ -183,7 +190,6 @@ impl<P: Program> World<P> {
             running: 0,
             puts: VecDeque::new(),
             batches: BTreeMap::new(),
-            renewing: None,
             closing: 0,
             acquired: BTreeSet::new(),
             copying: vec![0; setup.pages as usize],
@@ -265,13 +271,13 @@ impl<P: Program> World<P> {
             Task::Thread(rank, thread) => self.thread_is_able(rank, thread),
             Task::Driver(rank) => match self.ranks[rank].puts.front() {
                 Some(&(to, page, _)) => self.may_land(to as usize, page),
-                None => match (self.ranks[rank].renewing, self.ranks[rank].closing) {
-                    (Some((_, from)), _) => self.have_landed_at(rank, from),
-                    (None, 0) => true,
-                    _ => self.have_landed(rank),
-                },
+                None => self.ranks[rank].closing == 0 || self.have_landed(rank),
             },
-            Task::Channel(from, to) => self.may_land_next(from, to) || self.may_arrive(from, to),
+            Task::Channel(from, to) => {
+                self.net.is_empty(number(from), number(to))
+                    || self.may_land_next(from, to)
+                    || self.may_arrive(from, to)
+            }
         }
     }
 

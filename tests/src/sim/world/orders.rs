@@ -1,9 +1,10 @@
 //! A rank's driver: carries out what its node orders.
 
-use super::{Result, Step, World};
+use super::{Result, Step, World, number};
 use crate::sim::program::Program;
 use scash_proto::wire::{Kind, PageBatch, Parcel};
 use scash_proto::{Access, Input, Output, Pages, Rank, Transfer};
+use std::collections::VecDeque;
 
 /// Bytes after which a batch of diffs is sent.
 const FULL: usize = 6000;
@@ -18,14 +19,6 @@ impl<P: Program> World<P> {
             if let Some((to, page, diff)) = self.ranks[rank].puts.pop_front() {
                 self.land(rank, to as usize, page, &diff)?;
             }
-            return Ok(Step::Moved);
-        }
-        if let Some((page, from)) = self.ranks[rank].renewing {
-            if !self.have_landed_at(rank, from) {
-                return Ok(Step::Blocked);
-            }
-            self.ranks[rank].renewing = None;
-            self.renew(rank, page, from);
             return Ok(Step::Moved);
         }
         let Some(order) = self.ranks[rank].node.poll_output() else {
@@ -120,7 +113,8 @@ impl<P: Program> World<P> {
             }
             Output::Sync(to, message) => self.send(rank, to, Kind::Sync, message.encode()),
             Output::ForgetClaims(pages) => self.forget_claims(rank, pages),
-            Output::Refresh { page, from } => me.renewing = Some((page, from)),
+            // Of an acquire: nobody can see its middle, for the rank does nothing else meanwhile.
+            Output::Refresh { page, from } => self.renew(rank, page, from)?,
             Output::Get { .. } | Output::Wait(_) | Output::Claim { .. } => {
                 return Err(self.failure(&format!("rank {rank} was told to {order:?} in a barrier")));
             }
@@ -141,10 +135,23 @@ impl<P: Program> World<P> {
         self.tell(rank, Input::PutBack { page, changed })
     }
 
-    /// Takes what the home has, but for what was written here.
-    pub(super) fn renew(&mut self, rank: usize, page: u32, from: Rank) {
+    /// Takes what the home has, but for what was written here. The rank reads what it put, so its puts land first.
+    fn renew(&mut self, rank: usize, page: u32, from: Rank) -> Result<()> {
+        let (home, mut later) = (from.0 as usize, VecDeque::new());
+        while let Some((to, page, diff)) = self.ranks[rank].puts.pop_front() {
+            if to == from.0 {
+                self.land(rank, home, page, &diff)?;
+            } else {
+                later.push_back((to, page, diff));
+            }
+        }
+        self.ranks[rank].puts = later;
+        while let Some(put) = self.net.take_put(number(rank), from.0) {
+            self.land(rank, home, put.page, &put.diff)?;
+        }
         let bytes = *self.ranks[from.0 as usize].frames.bytes(page);
         self.ranks[rank].frames.refresh(page, &bytes);
+        Ok(())
     }
 
     fn make_twin(&mut self, rank: usize, page: u32) -> Result<()> {
@@ -256,6 +263,26 @@ impl<P: Program> World<P> {
         }
     }
 
+    /// A rank with a limit holds no more pages of other homes than it says, and a broadcast's at most beyond the limit.
+    fn check_cache(&self, rank: usize) -> Result<()> {
+        let me = &self.ranks[rank];
+        if self.setup.cache == 0 {
+            return Ok(());
+        }
+        let others = |&page: &u32| me.frames.is_there(page) && me.node.home(page) != Some(Rank(number(rank)));
+        let held: Vec<u32> = (0..self.setup.pages).filter(others).collect();
+        if held.len() <= me.node.cached() as usize {
+            return Ok(());
+        }
+        let words: Vec<String> =
+            held.iter().map(|&p| format!("  page {p}: {}\n", me.node.describe(p))).collect();
+        let said = me.node.cached();
+        Err(self.failure(&format!(
+            "rank {rank} holds cached pages {held:?}, and says {said}\n{}",
+            words.concat()
+        )))
+    }
+
     /// A rank leaves the barrier.
     fn done(&mut self, rank: usize, outcome: &scash_proto::node::Outcome) -> Result<()> {
         let left = self.ranks[rank].interval;
@@ -264,6 +291,7 @@ impl<P: Program> World<P> {
             return Err(self.failure(&format!("rank {rank} was told {outcome:?} instead of {expected:?}")));
         }
         self.check_rights(rank, scash_proto::Pages { first: 0, count: self.setup.pages })?;
+        self.check_cache(rank)?;
         self.count(rank, left);
         self.ranks[rank].interval += 1;
         self.forget_intervals();

@@ -42,11 +42,6 @@ enum State {
         key: u32,
         take: bool,
     },
-    /// Takes a page's bytes from its home.
-    Renewing {
-        page: u32,
-        from: Rank,
-    },
     Arrived,
 }
 
@@ -89,7 +84,6 @@ impl<P: Program> World<P> {
             State::Waiting(page) => !self.ranks[rank].node.is_fetching(*page),
             // A rank reads what it put.
             State::Copying(copy) => copy.have > 0 || self.have_landed_at(rank, copy.from),
-            State::Renewing { from, .. } => self.have_landed_at(rank, *from),
             State::Ready | State::Claiming { .. } | State::Arrived => true,
         }
     }
@@ -109,7 +103,6 @@ impl<P: Program> World<P> {
                 self.take_orders(rank, t)?;
                 return Ok(Step::Moved);
             }
-            State::Renewing { page, from } => self.renew(rank, page, from),
             State::Ready | State::Waiting(_) | State::Arrived => {}
         }
         if let Some(order) = self.ranks[rank].threads[t].orders.pop_front() {
@@ -223,13 +216,7 @@ impl<P: Program> World<P> {
     fn thread_order(&mut self, rank: usize, t: usize, order: Output) -> Result<()> {
         let (from, pages, refresh) = match order {
             Output::Get { from, pages } => (from, pages, false),
-            // Other refreshes are those of acquires, of which nobody can see the middle.
             Output::Refresh { page, from } if self.reads_home(rank, t) => (from, Pages::one(page), true),
-            Output::Refresh { page, from } => {
-                self.note(rank, &order);
-                self.ranks[rank].threads[t].state = State::Renewing { page, from };
-                return Ok(());
-            }
             Output::Claim { page, key, take, .. } => {
                 self.note(rank, &order);
                 self.ranks[rank].threads[t].state = State::Claiming { page, key, take };

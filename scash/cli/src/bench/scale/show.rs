@@ -83,7 +83,7 @@ fn cells(point: &Point) -> [String; 12] {
 
 /// What is linear by construction, where no simulation is needed to see it.
 const BESIDES: &str = "\
-Beside the protocol's messages, linear by construction: a rank's page table, in the pages of all shared memory in use (8 to 12 bytes each, 0.3 %), since it
+Beside the protocol's messages, linear by construction: a rank's page table, in the pages of all shared memory in use (8 to 20 bytes each, 0.5 %), since it
 knows their homes; over tcp its connections, three with every other rank; within a host its rings, one of at least 16 KiB from every other rank there.";
 
 /// What grows with the number of ranks; reasons are numbered, and told below the table.
