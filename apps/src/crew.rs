@@ -4,6 +4,7 @@
 //! others. The workers are threads of one process, which meet at a [`SpinBarrier`]; and that process may be one rank of
 //! a [`Job`], whose ranks meet each time their threads have.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -29,6 +30,14 @@ impl Who {
     /// All `count` workers.
     pub fn all(count: usize) -> impl Iterator<Item = Self> {
         (0..count).map(move |index| Self { index, count })
+    }
+
+    /// This worker's part when all take neighbouring ones of `len` things, as equal as can be.
+    pub fn part(self, len: usize) -> Range<usize> {
+        // Every worker gets the same number, and the first ones one more each: no product that could overflow.
+        let (each, more) = (len / self.count, len % self.count);
+        let start = |worker: usize| each * worker + worker.min(more);
+        start(self.index)..start(self.index + 1)
     }
 }
 

@@ -6,7 +6,7 @@ use scash::Dsm;
 use scash::runtime::Runtime;
 
 use crate::crew::{Job, Who, run_crew};
-use crate::memory::Shared;
+use crate::memory::{Element, Memory, Shared};
 use crate::options::Options;
 use crate::program::{Program, Reference, work};
 use crate::report::{Cost, RECORD, Report, Setting, Timing};
@@ -46,8 +46,8 @@ impl Job for Rank {
 pub(crate) fn run<P: Program>(program: &P, options: &Options) -> Result<Option<Report>> {
     let mut dsm = Dsm::init().map_err(Error::Join)?;
     let reference = if options.check { Some(Reference::compute(program)?) } else { None };
-    let arrays =
-        program.arrays()?.into_iter().map(|len| allocate(&mut dsm, len)).collect::<Result<Vec<_>>>()?;
+    let workers = dsm.size() * dsm.threads();
+    let arrays = program.allocate(workers, &mut dsm)?;
     // SAFETY: what workers see of the arrays between barriers is `work`'s concern; nothing here holds a reference into them.
     let (rank, threads) = (Rank(unsafe { dsm.runtime() }), dsm.threads());
     let timings = run_crew(&rank, threads, false, |worker| {
@@ -58,13 +58,15 @@ pub(crate) fn run<P: Program>(program: &P, options: &Options) -> Result<Option<R
     if let (Some(reference), Some(last)) = (&reference, timings.last_mut()) {
         // Each worker has compared what it owns. The last result is also compared as a whole by every rank, which
         // would disturb the next repetition if there were one.
-        let everything: Vec<_> =
-            Who::all(rank.ranks() * threads).flat_map(|who| program.owned(who)).collect();
+        let result = program.result(&arrays);
+        let everything: Vec<_> = Who::all(workers).flat_map(|who| program.owned(who, result.len())).collect();
         // SAFETY: nobody writes to the result after the barrier that ended the last computation.
-        let equal = unsafe { reference.equals(arrays[program.result()], &everything) };
+        let equal = unsafe { reference.equals(result, &everything) };
         last.equal = last.equal.map(|owned| owned && equal);
     }
     let report = gather(&mut dsm, &timings)?.map(|ranks| {
+        // SAFETY: nobody writes to the arrays after the last computation.
+        let verified = unsafe { program.verify(&arrays) };
         let (provider, engine) = (dsm.provider(), dsm.engine());
         let setting = Setting {
             program: P::NAME,
@@ -73,18 +75,19 @@ pub(crate) fn run<P: Program>(program: &P, options: &Options) -> Result<Option<R
             provider: Some(provider),
             engine: Some(engine),
         };
-        Report::new(setting, &ranks)
+        Report::new(setting, &ranks, verified)
     });
     dsm.finalize()?;
     Ok(report)
 }
 
-/// A plain shared array.
-fn allocate(dsm: &mut Dsm, len: usize) -> Result<Shared> {
-    let array = dsm.alloc::<f64>(len)?;
-    let start = NonNull::new(array.as_ptr()).expect("shared memory is not at address 0");
-    // SAFETY: it holds `len` numbers, and is freed at the end of the process.
-    Ok(unsafe { Shared::new(start, len) })
+impl Memory for Dsm {
+    fn array<T: Element>(&mut self, len: usize) -> Result<Shared<T>> {
+        let array = self.alloc::<T>(len)?;
+        let start = NonNull::new(array.as_ptr()).expect("shared memory is not at address 0");
+        // SAFETY: it holds `len` plain values, and is freed at the end of the process.
+        Ok(unsafe { Shared::new(start, len) })
+    }
 }
 
 /// Brings the timings of all ranks to rank 0, through shared memory.

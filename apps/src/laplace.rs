@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::crew::{Who, Worker};
 use crate::kernels::stencil::relax;
-use crate::memory::Shared;
+use crate::memory::{Memory, Shared, product};
 use crate::program::{Program, Run};
 use crate::{Error, Result};
 
@@ -35,7 +35,7 @@ impl Laplace {
     /// If the grid is empty.
     pub fn new(size: usize, iterations: usize) -> Result<Self> {
         if size == 0 {
-            return Err(Error::Empty);
+            return Err(Error::Empty("--size"));
         }
         Ok(Self { size, iterations })
     }
@@ -62,26 +62,28 @@ impl Laplace {
 impl Program for Laplace {
     const NAME: &'static str = "laplace";
 
-    fn arrays(&self) -> Result<Vec<usize>> {
+    type Arrays = [Shared<f64>; 2];
+    type Element = f64;
+
+    fn allocate(&self, _workers: usize, memory: &mut impl Memory) -> Result<[Shared<f64>; 2]> {
         let width = self.size.checked_add(2).ok_or(Error::TooLarge)?;
-        let grid = width.checked_mul(width).ok_or(Error::TooLarge)?;
-        Ok(vec![grid, grid])
+        let grid = product(&[width, width])?;
+        Ok([memory.array(grid)?, memory.array(grid)?])
     }
 
-    fn result(&self) -> usize {
-        self.iterations % 2
+    fn result(&self, grids: &[Shared<f64>; 2]) -> Shared<f64> {
+        grids[self.iterations % 2]
     }
 
-    fn owned(&self, who: Who) -> Vec<Run> {
-        let range = self.elements(self.rows(who));
-        vec![Run { reference: range.start, range }]
+    fn owned(&self, who: Who, _len: usize) -> Vec<Run> {
+        vec![Run::in_place(self.elements(self.rows(who)))]
     }
 
-    unsafe fn initialise(&self, who: Who, arrays: &[Shared]) {
+    unsafe fn initialise(&self, who: Who, grids: &[Shared<f64>; 2]) {
         let phase = |i: usize| PI * i as f64 / self.width() as f64;
         let columns: Vec<f64> = (1..=self.size).map(|j| phase(j).cos()).collect();
         let rows = self.rows(who);
-        for grid in arrays {
+        for grid in grids {
             // SAFETY: until the next barrier, the worker has its rows to itself.
             let own = unsafe { grid.get_mut(self.elements(rows.clone())) };
             for (i, row) in rows.clone().zip(own.chunks_exact_mut(self.width())) {
@@ -96,10 +98,10 @@ impl Program for Laplace {
         }
     }
 
-    unsafe fn compute(&self, worker: &Worker<'_>, arrays: &[Shared]) -> Result<()> {
+    unsafe fn compute(&self, worker: &Worker<'_>, grids: &[Shared<f64>; 2]) -> Result<()> {
         let rows = self.rows(worker.who());
         let inner = rows.start.max(1)..rows.end.min(self.size + 1);
-        let (mut old, mut new) = (arrays[0], arrays[1]);
+        let [mut old, mut new] = *grids;
         for _ in 0..self.iterations {
             if !inner.is_empty() {
                 // SAFETY: until the next barrier, everybody only reads the old grid.

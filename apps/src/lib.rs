@@ -10,7 +10,7 @@
 //! | under `scash run` | ranks, times threads of each | the DSM's region |
 //!
 //! Reading order: [`laplace`] and [`lu`] (what is computed, and who owns what), [`program`] (how it is run, timed and
-//! checked), [`crew`] (workers and barriers), [`kernels`] (the arithmetic). The C twins are in `c/`.
+//! checked), [`memory`] (shared arrays), [`crew`] (workers and barriers), [`kernels`] (the arithmetic). The C twins are in `c/`.
 
 use nix::errno::Errno;
 
@@ -22,6 +22,7 @@ pub mod lu;
 pub mod memory;
 pub mod options;
 pub mod program;
+pub mod random;
 pub mod report;
 
 /// What may go wrong in a program.
@@ -48,8 +49,11 @@ pub enum Error {
     #[error("another worker gave up")]
     Deserted,
     /// There is nothing to compute.
-    #[error("--size 0 leaves nothing to compute; choose at least 1")]
-    Empty,
+    #[error("{0} 0 leaves nothing to compute; choose at least 1")]
+    Empty(
+        /// The option that says so.
+        &'static str,
+    ),
     /// Block and matrix do not fit together.
     #[error("--size {size} is not a multiple of --block {block}")]
     NotAMultiple {

@@ -26,8 +26,9 @@ use serde::Serialize;
 
 use crate::crew::{Who, Worker};
 use crate::kernels::block::{LANES, Line, bdiv, bmod, bmodd, lines, locate, lu0};
-use crate::memory::{Private, Shared};
+use crate::memory::{Memory, Private, Shared, product};
 use crate::program::{Program, Run};
+use crate::random::unit;
 use crate::{Error, Result};
 use layout::Layout;
 
@@ -45,7 +46,7 @@ impl Lu {
     /// If the matrix is empty, or `size` not a multiple of `block`.
     pub fn new(size: usize, block: usize) -> Result<Self> {
         if size == 0 {
-            return Err(Error::Empty);
+            return Err(Error::Empty("--size"));
         }
         if block == 0 || !size.is_multiple_of(block) {
             return Err(Error::NotAMultiple { size, block });
@@ -58,30 +59,21 @@ impl Lu {
         self.size / self.block
     }
 
-    fn matrix(&self, who: Who, elements: Shared) -> Matrix {
+    fn matrix(&self, who: Who, elements: Shared<f64>) -> Matrix {
         Matrix { elements, layout: Layout::new(self.blocks(), lines(self.block) * LANES, who.count) }
     }
 
     /// Element (i, j) of the matrix to factor: between 0 and 1, but larger on the diagonal than its row's sum, so that
     /// no pivot comes near zero.
-    #[expect(clippy::cast_precision_loss, reason = "53 bits are left")]
     fn element(&self, i: usize, j: usize) -> f64 {
-        let random = (mix((i * self.size + j) as u64) >> 11) as f64 / (1u64 << 53) as f64;
+        let random = unit(i * self.size + j);
         if i == j { random + self.size as f64 } else { random }
     }
 }
 
-/// Makes neighbouring numbers unlike each other (the finaliser of SplitMix64).
-fn mix(x: u64) -> u64 {
-    let x = x.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
-}
-
 /// The blocks of the shared matrix.
 struct Matrix {
-    elements: Shared,
+    elements: Shared<f64>,
     layout: Layout,
 }
 
@@ -122,30 +114,27 @@ impl Matrix {
 impl Program for Lu {
     const NAME: &'static str = "lu";
 
-    fn arrays(&self) -> Result<Vec<usize>> {
-        let block =
-            self.block.checked_next_multiple_of(LANES).and_then(|width| width.checked_mul(self.block));
-        let blocks = self.blocks().checked_mul(self.blocks());
-        block
-            .zip(blocks)
-            .and_then(|(block, blocks)| block.checked_mul(blocks))
-            .map(|all| vec![all])
-            .ok_or(Error::TooLarge)
+    type Arrays = Shared<f64>;
+    type Element = f64;
+
+    fn allocate(&self, _workers: usize, memory: &mut impl Memory) -> Result<Shared<f64>> {
+        let width = self.block.checked_next_multiple_of(LANES).ok_or(Error::TooLarge)?;
+        memory.array(product(&[width, self.block, self.blocks(), self.blocks()])?)
     }
 
-    fn result(&self) -> usize {
-        0
+    fn result(&self, elements: &Shared<f64>) -> Shared<f64> {
+        *elements
     }
 
-    fn owned(&self, who: Who) -> Vec<Run> {
+    fn owned(&self, who: Who, _len: usize) -> Vec<Run> {
         let here = Layout::new(self.blocks(), lines(self.block) * LANES, who.count);
         let alone = Layout::new(self.blocks(), lines(self.block) * LANES, 1);
         let runs = here.owned(who.index);
         runs.map(|(i, j)| Run { range: here.block(i, j), reference: alone.block(i, j).start }).collect()
     }
 
-    unsafe fn initialise(&self, who: Who, arrays: &[Shared]) {
-        let matrix = self.matrix(who, arrays[0]);
+    unsafe fn initialise(&self, who: Who, elements: &Shared<f64>) {
+        let matrix = self.matrix(who, *elements);
         let b = self.block;
         for (i, j) in matrix.layout.owned(who.index) {
             // SAFETY: it is an own block, and nobody reads it before the next barrier.
@@ -159,11 +148,11 @@ impl Program for Lu {
         }
     }
 
-    unsafe fn compute(&self, worker: &Worker<'_>, arrays: &[Shared]) -> Result<()> {
+    unsafe fn compute(&self, worker: &Worker<'_>, elements: &Shared<f64>) -> Result<()> {
         let who = worker.who();
         let mut diagonal = Private::zeroed(lines(self.block) * LANES)?;
         let mut task = Task {
-            matrix: self.matrix(who, arrays[0]),
+            matrix: self.matrix(who, *elements),
             worker: who.index,
             blocks: self.blocks(),
             b: self.block,

@@ -113,6 +113,7 @@ pub struct Setting {
 pub struct Report {
     setting: Setting,
     repetitions: Vec<Repetition>,
+    verified: Option<bool>,
 }
 
 #[derive(Clone, Debug)]
@@ -132,6 +133,9 @@ struct Line<'a, P> {
     repetition: usize,
     seconds: f64,
     check: Option<&'static str>,
+    /// Only programs whose results are published have it, with their last repetition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verification: Option<&'static str>,
     barrier: Barrier,
     faults: u64,
     messages: u64,
@@ -148,17 +152,25 @@ struct Barrier {
 }
 
 impl Report {
-    /// The report of a run, from what each rank saw of each repetition.
-    pub fn new(setting: Setting, ranks: &[Vec<Timing>]) -> Self {
+    /// The report of a run, from what each rank saw of each repetition, and how the last result compares with published
+    /// values, if there are any.
+    pub fn new(setting: Setting, ranks: &[Vec<Timing>], verified: Option<bool>) -> Self {
         let costs = |r: usize| ranks.iter().map(|timings| timings[r].cost).collect();
         let repetitions = Timing::merge(ranks).into_iter().enumerate();
         let repetitions = repetitions.map(|(r, all)| Repetition { all, ranks: costs(r) }).collect();
-        Self { setting, repetitions }
+        Self { setting, repetitions, verified }
     }
 
-    /// Whether a result was checked and is not the sequential one.
+    /// Whether a result was checked and is not the sequential one, or not the published one.
     pub fn differs(&self) -> bool {
-        self.repetitions.iter().any(|repetition| repetition.all.equal == Some(false))
+        self.verified == Some(false)
+            || self.repetitions.iter().any(|repetition| repetition.all.equal == Some(false))
+    }
+
+    /// Of a repetition, how its result compares with the published one.
+    fn verification(&self, repetition: usize) -> Option<&'static str> {
+        let verified = self.verified.filter(|_| repetition + 1 == self.repetitions.len());
+        verified.map(|verified| if verified { "successful" } else { "FAILED" })
     }
 
     /// One line per repetition, for people, and with a DSM one more for each rank.
@@ -167,7 +179,7 @@ impl Report {
     /// If `out` takes no more.
     pub fn write_text(&self, out: &mut impl Write) -> io::Result<()> {
         let Setting { program, mode, threads, provider, engine } = self.setting;
-        for Repetition { all, ranks } in &self.repetitions {
+        for (repetition, Repetition { all, ranks }) in self.repetitions.iter().enumerate() {
             write!(out, "{program}, {mode}, ")?;
             if let (Some(provider), Some(engine)) = (provider, engine) {
                 write!(out, "{provider}, {engine}, {} of ", count(ranks.len(), "rank"))?;
@@ -177,7 +189,11 @@ impl Report {
                 Some(true) => ", equal to the sequential result",
                 Some(false) => ", DIFFERENT from the sequential result",
             };
-            writeln!(out, "{}: {:.3} ms{check}", count(threads, "thread"), all.seconds * 1e3)?;
+            write!(out, "{}: {:.3} ms{check}", count(threads, "thread"), all.seconds * 1e3)?;
+            if let Some(verification) = self.verification(repetition) {
+                write!(out, ", verification {verification}")?;
+            }
+            writeln!(out)?;
             if provider.is_some() {
                 ranks.iter().enumerate().try_for_each(|(rank, cost)| write_cost(out, rank, cost))?;
             }
@@ -200,6 +216,7 @@ impl Report {
                 repetition,
                 seconds: all.seconds,
                 check: all.equal.map(|equal| if equal { "equal" } else { "different" }),
+                verification: self.verification(repetition),
                 barrier: Barrier { sync: mean(sync), diff: mean(diff), update: mean(update) },
                 faults,
                 messages,
@@ -247,7 +264,7 @@ mod tests {
             Setting { program: "p", mode: "dsm", threads: 1, provider: Some("shm"), engine: Some("uffd") };
         let right = [vec![timing(1.0, Some(true))], vec![timing(2.0, Some(true))]];
         let mut json = Vec::new();
-        Report::new(setting.clone(), &right).write_json(&mut json, &()).unwrap();
+        Report::new(setting.clone(), &right, None).write_json(&mut json, &()).unwrap();
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
         assert_eq!(
             (&json["seconds"], &json["check"], &json["ranks"]),
@@ -257,7 +274,7 @@ mod tests {
         assert_eq!(json["per_rank"][1]["messages"], 2);
 
         let wrong = [vec![timing(1.0, Some(true))], vec![timing(1.0, Some(false))]];
-        let report = Report::new(setting, &wrong);
+        let report = Report::new(setting.clone(), &wrong, None);
         let mut text = Vec::new();
         report.write_text(&mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
@@ -265,5 +282,17 @@ mod tests {
             report.differs() && text.starts_with("p, dsm, shm, uffd, 2 ranks of 1 thread: 1000.000 ms, DIFF")
         );
         assert_eq!(text.lines().count(), 3);
+
+        let (mut json, mut text) = (Vec::new(), Vec::new());
+        let report = Report::new(setting, &[vec![timing(1.0, None); 2]], Some(false));
+        report.write_json(&mut json, &()).unwrap();
+        report.write_text(&mut text).unwrap();
+        let (json, text) = (String::from_utf8(json).unwrap(), String::from_utf8(text).unwrap());
+        let failed = |text: &str| text.lines().map(|line| line.contains("FAILED")).collect::<Vec<_>>();
+        assert!(
+            report.differs() && failed(&json) == [false, true],
+            "only the last result is verified: {json}"
+        );
+        assert_eq!(failed(&text), [false, false, true, false], "{text}");
     }
 }

@@ -18,6 +18,19 @@ pub(crate) fn within_a_minute(test: impl FnOnce() + Send + 'static) {
 }
 
 #[test]
+fn parts_follow_one_another_and_differ_by_one_at_most() {
+    for (len, count) in [(0, 1), (0, 3), (2, 5), (7, 3), (9, 3), (usize::MAX, 7)] {
+        let mut end = 0;
+        for who in Who::all(count) {
+            let part = who.part(len);
+            assert!(part.start == end && part.len().abs_diff(len / count) <= 1, "{len}, {who:?}: {part:?}");
+            end = part.end;
+        }
+        assert_eq!(end, len);
+    }
+}
+
+#[test]
 fn no_thread_leaves_a_barrier_before_all_have_arrived() {
     within_a_minute(|| {
         for count in [1, 2, 5] {

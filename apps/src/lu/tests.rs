@@ -1,4 +1,5 @@
 use super::*;
+use crate::memory::Heap;
 use crate::program::tests::{agrees_on_any_number_of_threads, result_of};
 
 #[test]
@@ -42,10 +43,10 @@ fn the_matrix_is_diagonally_dominant() {
 
 #[test]
 fn blocks_that_do_not_divide_the_matrix_are_refused() {
-    assert!(matches!(Lu::new(0, 64), Err(Error::Empty)));
+    assert!(matches!(Lu::new(0, 64), Err(Error::Empty("--size"))));
     for (size, block) in [(100, 64), (32, 64), (64, 0)] {
         assert!(matches!(Lu::new(size, block), Err(Error::NotAMultiple { .. })), "{size}, {block}");
     }
     let huge = Lu::new(1 << 62, 1 << 61).unwrap();
-    assert!(matches!(huge.arrays(), Err(Error::TooLarge)));
+    assert!(matches!(huge.allocate(1, &mut Heap::default()), Err(Error::TooLarge)));
 }
