@@ -24,6 +24,7 @@ pub mod options;
 pub mod program;
 pub mod random;
 pub mod report;
+pub mod sor;
 
 /// What may go wrong in a program.
 #[derive(Debug, thiserror::Error)]

@@ -5,8 +5,36 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-const LAPLACE: [&str; 2] = [env!("CARGO_BIN_EXE_laplace"), env!("CARGO_BIN_EXE_laplace-c")];
-const LU: [&str; 2] = [env!("CARGO_BIN_EXE_lu"), env!("CARGO_BIN_EXE_lu-c")];
+/// A program, and parameters that leave some workers without work, or give some more than others.
+struct Program {
+    name: &'static str,
+    path: &'static str,
+    parameters: &'static [&'static str],
+}
+
+macro_rules! program {
+    ($name:literal, $($parameters:literal),+) => {
+        Program {
+            name: $name,
+            path: env!(concat!("CARGO_BIN_EXE_", $name)),
+            parameters: &[$($parameters),+],
+        }
+    };
+}
+
+#[rustfmt::skip]
+const PROGRAMS: [Program; 5] = [
+    program!("laplace", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
+    program!("laplace-c", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
+    program!("lu", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"),
+    program!("lu-c", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"),
+    program!("sor", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
+];
+
+/// The paths of some programs.
+fn paths<const N: usize>(names: [&str; N]) -> [&'static str; N] {
+    names.map(|name| PROGRAMS.iter().find(|program| program.name == name).unwrap().path)
+}
 
 fn run(program: &str, arguments: &str) -> Output {
     Command::new(program).args(arguments.split_whitespace()).output().unwrap()
@@ -30,21 +58,13 @@ fn refusal(program: &str, arguments: &str) -> String {
 
 #[test]
 fn every_mode_has_the_sequential_result() {
-    for (programs, sizes) in [
-        (
-            LAPLACE,
-            ["--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"],
-        ),
-        (LU, ["--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"]),
-    ] {
-        for program in programs {
-            for size in sizes {
-                for mode in ["--sequential", "--threads 1", "--threads 2 --pin", "--threads 5"] {
-                    let arguments = format!("{size} {mode} --check --repeat 2 --json");
-                    let lines = objects(program, &arguments);
-                    assert_eq!(lines.len(), 2, "{program} {arguments}");
-                    assert!(lines.iter().all(|line| line["check"] == "equal"), "{program} {arguments}");
-                }
+    for Program { path, parameters, .. } in PROGRAMS {
+        for parameters in parameters {
+            for mode in ["--sequential", "--threads 1", "--threads 2 --pin", "--threads 5"] {
+                let arguments = format!("{parameters} {mode} --check --repeat 2 --json");
+                let lines = objects(path, &arguments);
+                assert_eq!(lines.len(), 2, "{path} {arguments}");
+                assert!(lines.iter().all(|line| line["check"] == "equal"), "{path} {arguments}");
             }
         }
     }
@@ -52,10 +72,9 @@ fn every_mode_has_the_sequential_result() {
 
 #[test]
 fn a_json_line_has_all_that_comparisons_need() {
-    for (program, name) in
-        [(LAPLACE[0], "laplace"), (LAPLACE[1], "laplace-c"), (LU[0], "lu"), (LU[1], "lu-c")]
-    {
-        let line = objects(program, "--size 64 --threads 2 --json").remove(0);
+    for Program { name, path, parameters } in PROGRAMS {
+        let parameters = parameters.last().unwrap();
+        let line = objects(path, &format!("{parameters} --threads 2 --json")).remove(0);
         assert_eq!(line["program"], name);
         assert_eq!(line["mode"], "threads");
         assert_eq!(line["ranks"], 1);
@@ -70,14 +89,18 @@ fn a_json_line_has_all_that_comparisons_need() {
         for count in ["faults", "messages", "bytes", "repetition"] {
             assert_eq!(line[count], 0, "{count}");
         }
-        assert_eq!(line["size"], 64);
+        let words: Vec<&str> = parameters.split_whitespace().collect();
+        for [option, value] in words.as_chunks().0 {
+            let parameter = &line[option.trim_start_matches("--")];
+            assert_eq!(parameter.to_string().trim_matches('"'), *value, "{name} {option}");
+        }
     }
 }
 
 #[test]
 fn people_get_a_line_per_repetition() {
-    for program in [LAPLACE, LU].concat() {
-        let output = run(program, "--size 64 --sequential --repeat 3 --check");
+    for Program { path, parameters, .. } in PROGRAMS {
+        let output = run(path, &format!("{} --sequential --repeat 3 --check", parameters[0]));
         let text = String::from_utf8(output.stdout).unwrap();
         assert_eq!(text.lines().count(), 3);
         let line = text.lines().next().unwrap();
@@ -87,10 +110,11 @@ fn people_get_a_line_per_repetition() {
 
 #[test]
 fn wrong_options_are_named() {
-    for program in [LAPLACE, LU].concat() {
+    for Program { path, parameters, .. } in PROGRAMS {
+        let option = parameters[0].split(' ').next().unwrap();
         for (arguments, hint) in [
-            ("--size x --sequential", "--size"),
-            ("--size -1 --sequential", "--size"),
+            (&*format!("{option} x --sequential"), option),
+            (&*format!("{option} -1 --sequential"), option),
             ("--threads 0", "--threads"),
             ("--repeat 0 --sequential", "--repeat"),
             ("--sequential --threads 2", "--threads"),
@@ -98,15 +122,15 @@ fn wrong_options_are_named() {
             ("--sequential 7", "7"),
             ("--colour --sequential", "--colour"),
         ] {
-            let text = refusal(program, arguments);
-            assert!(text.contains(hint), "{program} {arguments}: {text}");
+            let text = refusal(path, arguments);
+            assert!(text.contains(hint), "{path} {arguments}: {text}");
         }
     }
 }
 
 #[test]
 fn sizes_that_make_no_sense_are_refused() {
-    for program in [LAPLACE, LU].concat() {
+    for program in paths(["laplace", "laplace-c", "lu", "lu-c", "sor"]) {
         assert!(refusal(program, "--size 0 --sequential").contains("--size"));
         let huge = refusal(program, &format!("--sequential --size {}", usize::MAX - 63));
         assert!(huge.contains("smaller --size"), "{huge}");
@@ -114,7 +138,7 @@ fn sizes_that_make_no_sense_are_refused() {
         let large = refusal(program, &format!("--sequential --size {}", 1usize << 28));
         assert!(large.contains("no memory"), "{large}");
     }
-    for program in LU {
+    for program in paths(["lu", "lu-c"]) {
         let text = refusal(program, "--size 100 --block 64 --sequential");
         assert!(text.contains("100") && text.contains("multiple of --block 64"), "{text}");
         refusal(program, "--block 0 --sequential");
@@ -123,18 +147,21 @@ fn sizes_that_make_no_sense_are_refused() {
 
 #[test]
 fn without_a_mode_and_without_a_launcher_a_program_says_how_to_start_it() {
-    for program in [LAPLACE, LU].concat() {
-        let text = refusal(program, "--size 64");
+    for Program { path, parameters, .. } in PROGRAMS {
+        let text = refusal(path, parameters[0]);
         assert!(text.contains("scash run") && text.contains("--sequential"), "{text}");
     }
 }
 
 #[test]
 fn help_names_every_option() {
-    for program in [LAPLACE, LU].concat() {
-        let text = String::from_utf8(run(program, "--help").stdout).unwrap();
-        for option in ["--size", "--sequential", "--threads", "--pin", "--repeat", "--check", "--json"] {
-            assert!(text.contains(option), "{program}: {option}");
+    for Program { path, parameters, .. } in PROGRAMS {
+        let text = String::from_utf8(run(path, "--help").stdout).unwrap();
+        let own = parameters.last().unwrap().split(' ').step_by(2);
+        for option in
+            ["--sequential", "--threads", "--pin", "--repeat", "--check", "--json"].into_iter().chain(own)
+        {
+            assert!(text.contains(option), "{path}: {option}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The applications, in Rust and in C, give the sequential result in every kind of job.
+//! LAPLACE and LU, in Rust and in C, give the sequential result in every kind of job.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, Job, kinds, run};
+use scash_tests::cluster::{Job, kinds, run};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -16,19 +16,11 @@ const APPLICATIONS: [(&str, &[&str]); 4] = [
     ("lu-c", &["--size", "256", "--block", "16", "--check", "--json"]),
 ];
 
-/// Checks that rank 0 reported one right result of that many ranks.
-fn is_equal(ended: &Ended, ranks: u32) {
-    ended.succeeded();
-    let report: serde_json::Value =
-        serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended}"));
-    assert_eq!((&report["check"], &report["ranks"]), (&"equal".into(), &ranks.into()), "{ended}");
-}
-
 /// Runs every application in jobs of that many ranks, as `change` changes them.
 fn all_are_equal(ranks: u32, change: impl Fn(Job) -> Job) {
     for kind in kinds() {
         for (name, arguments) in APPLICATIONS {
-            is_equal(&change(kind.job(ranks)).run(&built(name), arguments), ranks);
+            change(kind.job(ranks)).run(&built(name), arguments).is_equal(ranks);
         }
     }
 }
@@ -103,7 +95,7 @@ fn a_user_without_privileges_can_run_a_job() {
     for kind in kinds() {
         for (program, arguments) in &programs {
             let job = kind.job(2).command_from(&scash, program, arguments);
-            is_equal(&run(as_nobody(&job, directory.path())), 2);
+            run(as_nobody(&job, directory.path())).is_equal(2);
         }
     }
 }

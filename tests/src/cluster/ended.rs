@@ -39,6 +39,15 @@ impl Ended {
         assert!(missing.is_empty(), "no {missing:?} in: {self}");
     }
 
+    /// Checks that an application that was run with `--check --json` reported one right result of that many ranks, and returns the report.
+    pub fn is_equal(&self, ranks: u32) -> serde_json::Value {
+        self.succeeded();
+        let report: serde_json::Value =
+            serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self}"));
+        assert_eq!((&report["check"], &report["ranks"]), (&"equal".into(), &ranks.into()), "{self}");
+        report
+    }
+
     /// Checks that each of `ranks` ranks has written one line to stdout, and returns them.
     pub fn lines(&self, ranks: u32) -> Vec<&str> {
         let lines: Vec<_> = self.out.lines().collect();

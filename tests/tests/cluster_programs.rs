@@ -1,0 +1,22 @@
+//! The programs that are in Rust alone give the sequential result on every kind of job. What jobs may differ in besides is tried with LAPLACE
+//! and LU (`cluster_apps.rs`).
+
+use scash_tests::cluster::built::built;
+use scash_tests::cluster::kinds;
+
+/// Runs the program on 2 and on 4 ranks, and on 2 ranks of 2 threads, with parameters that do not give all the same work.
+fn is_equal(program: &str, parameters: &[&str]) {
+    let arguments = [parameters, &["--check", "--json"]].concat();
+    for kind in kinds() {
+        for (ranks, threads) in [(2, "1"), (4, "1"), (2, "2")] {
+            let report =
+                kind.job(ranks).option("--threads", threads).run(&built(program), &arguments).is_equal(ranks);
+            assert_eq!(report["threads"].to_string(), threads);
+        }
+    }
+}
+
+#[test]
+fn sor_has_the_sequential_result() {
+    is_equal("sor", &["--size", "125", "--iterations", "20"]);
+}
