@@ -19,6 +19,7 @@ mod dsm;
 pub mod kernels;
 pub mod laplace;
 pub mod lu;
+pub mod matmul;
 pub mod memory;
 pub mod options;
 pub mod program;

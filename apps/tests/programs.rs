@@ -23,12 +23,13 @@ macro_rules! program {
 }
 
 #[rustfmt::skip]
-const PROGRAMS: [Program; 5] = [
+const PROGRAMS: [Program; 6] = [
     program!("laplace", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("laplace-c", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("lu", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"),
     program!("lu-c", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"),
     program!("sor", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
+    program!("matmul", "--size 1", "--size 7", "--size 70"),
 ];
 
 /// The paths of some programs.
@@ -130,7 +131,7 @@ fn wrong_options_are_named() {
 
 #[test]
 fn sizes_that_make_no_sense_are_refused() {
-    for program in paths(["laplace", "laplace-c", "lu", "lu-c", "sor"]) {
+    for program in paths(["laplace", "laplace-c", "lu", "lu-c", "sor", "matmul"]) {
         assert!(refusal(program, "--size 0 --sequential").contains("--size"));
         let huge = refusal(program, &format!("--sequential --size {}", usize::MAX - 63));
         assert!(huge.contains("smaller --size"), "{huge}");

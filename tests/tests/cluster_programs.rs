@@ -20,3 +20,8 @@ fn is_equal(program: &str, parameters: &[&str]) {
 fn sor_has_the_sequential_result() {
     is_equal("sor", &["--size", "125", "--iterations", "20"]);
 }
+
+#[test]
+fn matmul_has_the_sequential_result() {
+    is_equal("matmul", &["--size", "90"]);
+}

@@ -1,0 +1,137 @@
+//! Matrix multiplication: `C = A·B`, for dense square matrices in plain rows.
+//!
+//! **Who owns what:** each worker owns neighbouring rows of all three matrices. It computes its rows of C, from its rows
+//! of A and all of B: so every rank fetches what others own of B, once, and nobody is told anything.
+//!
+//! **One barrier**, at the end. Every element adds up its products in the same order, whoever computes it.
+
+use serde::Serialize;
+
+use crate::crew::{Who, Worker};
+use crate::memory::{Memory, Shared, product};
+use crate::program::{Program, Run};
+use crate::random::unit;
+use crate::{Error, Result};
+
+/// The program, with its parameters.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Matmul {
+    size: usize,
+}
+
+/// What the workers share.
+pub struct Matrices {
+    a: Shared<f64>,
+    b: Shared<f64>,
+    c: Shared<f64>,
+}
+
+/// Rows of B that are used for all rows of C before the next ones are: few enough to stay in the cache meanwhile.
+const ROWS: usize = 32;
+
+impl Matmul {
+    /// Multiplies matrices of `size × size` elements.
+    ///
+    /// # Errors
+    /// If they are empty.
+    pub fn new(size: usize) -> Result<Self> {
+        if size == 0 {
+            return Err(Error::Empty("--size"));
+        }
+        Ok(Self { size })
+    }
+
+    /// The worker's rows, as elements of a matrix.
+    fn rows(&self, who: Who) -> std::ops::Range<usize> {
+        let rows = who.part(self.size);
+        rows.start * self.size..rows.end * self.size
+    }
+}
+
+impl Program for Matmul {
+    const NAME: &'static str = "matmul";
+    type Arrays = Matrices;
+    type Element = f64;
+
+    fn allocate(&self, _workers: usize, memory: &mut impl Memory) -> Result<Matrices> {
+        let len = product(&[self.size, self.size])?;
+        Ok(Matrices { a: memory.array(len)?, b: memory.array(len)?, c: memory.array(len)? })
+    }
+
+    fn result(&self, matrices: &Matrices) -> Shared<f64> {
+        matrices.c
+    }
+
+    fn owned(&self, who: Who, _len: usize) -> Vec<Run> {
+        vec![Run::in_place(self.rows(who))]
+    }
+
+    unsafe fn initialise(&self, who: Who, matrices: &Matrices) {
+        let rows = self.rows(who);
+        for (matrix, first) in [(matrices.a, 0), (matrices.b, self.size * self.size)] {
+            // SAFETY: until the next barrier, the worker has its rows to itself.
+            let own = unsafe { matrix.get_mut(rows.clone()) };
+            for (at, x) in rows.clone().zip(own) {
+                *x = unit(first + at) - 0.5;
+            }
+        }
+        // SAFETY: as above.
+        unsafe { matrices.c.get_mut(rows) }.fill(0.0);
+    }
+
+    unsafe fn compute(&self, worker: &Worker<'_>, matrices: &Matrices) -> Result<()> {
+        let (n, rows) = (self.size, self.rows(worker.who()));
+        // SAFETY: nobody writes to A or B before they are initialised again.
+        let a = unsafe { matrices.a.get(rows.clone()) };
+        // SAFETY: as for A.
+        let b = unsafe { matrices.b.get(0..n * n) };
+        // SAFETY: until the next barrier, the worker has its rows to itself.
+        let c = unsafe { matrices.c.get_mut(rows) };
+        for (block, b) in b.chunks(ROWS * n).enumerate() {
+            for (a, c) in a.chunks_exact(n).zip(c.chunks_exact_mut(n)) {
+                for (factor, b) in a[block * ROWS..].iter().zip(b.chunks_exact(n)) {
+                    for (c, b) in c.iter_mut().zip(b) {
+                        *c += factor * b;
+                    }
+                }
+            }
+        }
+        worker.barrier()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Heap;
+    use crate::program::tests::{agrees_on_any_number_of_threads, result_of};
+
+    #[test]
+    fn threads_compute_what_one_worker_does_whatever_the_sizes() {
+        for size in [1, 2, 5, 31, 70] {
+            agrees_on_any_number_of_threads(Matmul::new(size).unwrap());
+        }
+    }
+
+    #[test]
+    fn each_element_is_the_product_of_a_row_and_a_column() {
+        for n in [1, 3, 32, 65] {
+            let product = result_of(&Matmul::new(n).unwrap());
+            let a = |i: usize, j: usize| unit(i * n + j) - 0.5;
+            let b = |i: usize, j: usize| unit(n * n + i * n + j) - 0.5;
+            for i in 0..n {
+                for j in 0..n {
+                    let expected = (0..n).fold(0.0, |sum, k| sum + a(i, k) * b(k, j));
+                    assert_eq!(product[i * n + j], expected, "({i}, {j}) of {n}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn matrices_that_no_address_space_holds_are_refused() {
+        assert!(matches!(Matmul::new(0), Err(Error::Empty("--size"))));
+        let huge = Matmul::new(usize::MAX).unwrap();
+        assert!(matches!(huge.allocate(1, &mut Heap::default()), Err(Error::TooLarge)));
+    }
+}
