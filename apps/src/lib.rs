@@ -16,6 +16,7 @@ use nix::errno::Errno;
 
 pub mod crew;
 mod dsm;
+pub mod fft;
 pub mod kernels;
 pub mod laplace;
 pub mod lu;
@@ -64,6 +65,9 @@ pub enum Error {
         /// Rows of a block.
         block: usize,
     },
+    /// Rows and columns of a matrix of that many points are not a power of two.
+    #[error("--size {0} is not a power of 4, such as 16, 1024, 65536 or 1048576")]
+    NotAPowerOf4(usize),
     /// This process is not a rank of a job.
     #[error("{0}\n(--sequential and --threads T run the program without ranks)")]
     Join(scash::Error),

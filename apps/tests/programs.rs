@@ -23,13 +23,14 @@ macro_rules! program {
 }
 
 #[rustfmt::skip]
-const PROGRAMS: [Program; 6] = [
+const PROGRAMS: [Program; 7] = [
     program!("laplace", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("laplace-c", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("lu", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"),
     program!("lu-c", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"),
     program!("sor", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("matmul", "--size 1", "--size 7", "--size 70"),
+    program!("fft", "--size 1", "--size 16", "--size 1024"),
 ];
 
 /// The paths of some programs.
@@ -143,6 +144,17 @@ fn sizes_that_make_no_sense_are_refused() {
         let text = refusal(program, "--size 100 --block 64 --sequential");
         assert!(text.contains("100") && text.contains("multiple of --block 64"), "{text}");
         refusal(program, "--block 0 --sequential");
+    }
+    for (program, arguments, hint) in [
+        ("fft", "--size 0", "--size 0"),
+        ("fft", "--size 1000", "--size 1000 is not a power of 4"),
+        ("fft", "--size 2048", "1024"),
+        ("fft", "--size 1152921504606846976", "smaller --size"),
+        ("fft", "--size 4398046511104", "no memory"),
+    ] {
+        let [path] = paths([program]);
+        let text = refusal(path, &format!("{arguments} --sequential"));
+        assert!(text.contains(hint), "{program} {arguments}: {text}");
     }
 }
 

@@ -25,3 +25,8 @@ fn sor_has_the_sequential_result() {
 fn matmul_has_the_sequential_result() {
     is_equal("matmul", &["--size", "90"]);
 }
+
+#[test]
+fn fft_has_the_sequential_result() {
+    is_equal("fft", &["--size", "4096"]);
+}
