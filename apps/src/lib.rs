@@ -24,6 +24,7 @@ pub mod matmul;
 pub mod memory;
 pub mod options;
 pub mod program;
+pub mod radix;
 pub mod random;
 pub mod report;
 pub mod sor;

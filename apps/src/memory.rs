@@ -33,7 +33,7 @@ impl Element for u32 {
     }
 }
 
-impl Element for u64 {
+impl Element for usize {
     fn same_bits(&self, other: &Self) -> bool {
         self == other
     }

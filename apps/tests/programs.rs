@@ -23,7 +23,7 @@ macro_rules! program {
 }
 
 #[rustfmt::skip]
-const PROGRAMS: [Program; 7] = [
+const PROGRAMS: [Program; 8] = [
     program!("laplace", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("laplace-c", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("lu", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"),
@@ -31,6 +31,7 @@ const PROGRAMS: [Program; 7] = [
     program!("sor", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("matmul", "--size 1", "--size 7", "--size 70"),
     program!("fft", "--size 1", "--size 16", "--size 1024"),
+    program!("radix", "--size 1", "--size 7", "--size 3000"),
 ];
 
 /// The paths of some programs.
@@ -151,6 +152,9 @@ fn sizes_that_make_no_sense_are_refused() {
         ("fft", "--size 2048", "1024"),
         ("fft", "--size 1152921504606846976", "smaller --size"),
         ("fft", "--size 4398046511104", "no memory"),
+        ("radix", "--size 0", "--size 0"),
+        ("radix", "--size 18446744073709551615", "smaller --size"),
+        ("radix", "--size 1152921504606846976", "no memory"),
     ] {
         let [path] = paths([program]);
         let text = refusal(path, &format!("{arguments} --sequential"));

@@ -30,3 +30,8 @@ fn matmul_has_the_sequential_result() {
 fn fft_has_the_sequential_result() {
     is_equal("fft", &["--size", "4096"]);
 }
+
+#[test]
+fn radix_has_the_sequential_result() {
+    is_equal("radix", &["--size", "20000"]);
+}
