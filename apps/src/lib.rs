@@ -18,6 +18,7 @@ pub mod crew;
 mod dsm;
 pub mod fft;
 pub mod kernels;
+pub mod kmeans;
 pub mod laplace;
 pub mod lu;
 pub mod matmul;
@@ -69,6 +70,14 @@ pub enum Error {
     /// Rows and columns of a matrix of that many points are not a power of two.
     #[error("--size {0} is not a power of 4, such as 16, 1024, 65536 or 1048576")]
     NotAPowerOf4(usize),
+    /// Some clusters would begin without a point.
+    #[error("--clusters {clusters} are more than --size {size} points; choose fewer clusters or more points")]
+    TooManyClusters {
+        /// How many clusters.
+        clusters: usize,
+        /// How many points.
+        size: usize,
+    },
     /// This process is not a rank of a job.
     #[error("{0}\n(--sequential and --threads T run the program without ranks)")]
     Join(scash::Error),

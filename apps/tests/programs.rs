@@ -23,7 +23,7 @@ macro_rules! program {
 }
 
 #[rustfmt::skip]
-const PROGRAMS: [Program; 8] = [
+const PROGRAMS: [Program; 9] = [
     program!("laplace", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("laplace-c", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("lu", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"),
@@ -32,6 +32,7 @@ const PROGRAMS: [Program; 8] = [
     program!("matmul", "--size 1", "--size 7", "--size 70"),
     program!("fft", "--size 1", "--size 16", "--size 1024"),
     program!("radix", "--size 1", "--size 7", "--size 3000"),
+    program!("kmeans", "--size 1 --clusters 1", "--size 2000 --iterations 0", "--size 3000 --clusters 7 --dimensions 3 --iterations 4"),
 ];
 
 /// The paths of some programs.
@@ -152,6 +153,10 @@ fn sizes_that_make_no_sense_are_refused() {
         ("fft", "--size 2048", "1024"),
         ("fft", "--size 1152921504606846976", "smaller --size"),
         ("fft", "--size 4398046511104", "no memory"),
+        ("kmeans", "--dimensions 0", "--dimensions 0"),
+        ("kmeans", "--size 10 --clusters 11", "--clusters 11 are more than --size 10"),
+        ("kmeans", "--size 18446744073709551615", "smaller --size"),
+        ("kmeans", "--size 72057594037927936", "no memory"),
         ("radix", "--size 0", "--size 0"),
         ("radix", "--size 18446744073709551615", "smaller --size"),
         ("radix", "--size 1152921504606846976", "no memory"),

@@ -35,3 +35,8 @@ fn fft_has_the_sequential_result() {
 fn radix_has_the_sequential_result() {
     is_equal("radix", &["--size", "20000"]);
 }
+
+#[test]
+fn kmeans_has_the_sequential_result() {
+    is_equal("kmeans", &["--size", "20000", "--iterations", "4"]);
+}
