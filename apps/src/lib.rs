@@ -16,6 +16,7 @@ use nix::errno::Errno;
 
 pub mod crew;
 mod dsm;
+pub mod ep;
 pub mod fft;
 pub mod kernels;
 pub mod kmeans;
@@ -23,6 +24,7 @@ pub mod laplace;
 pub mod lu;
 pub mod matmul;
 pub mod memory;
+pub mod npb;
 pub mod options;
 pub mod program;
 pub mod radix;

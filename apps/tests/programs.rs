@@ -23,7 +23,7 @@ macro_rules! program {
 }
 
 #[rustfmt::skip]
-const PROGRAMS: [Program; 9] = [
+const PROGRAMS: [Program; 10] = [
     program!("laplace", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("laplace-c", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("lu", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"),
@@ -33,6 +33,7 @@ const PROGRAMS: [Program; 9] = [
     program!("fft", "--size 1", "--size 16", "--size 1024"),
     program!("radix", "--size 1", "--size 7", "--size 3000"),
     program!("kmeans", "--size 1 --clusters 1", "--size 2000 --iterations 0", "--size 3000 --clusters 7 --dimensions 3 --iterations 4"),
+    program!("ep", "--batches 1", "--batches 7"),
 ];
 
 /// The paths of some programs.
@@ -157,6 +158,8 @@ fn sizes_that_make_no_sense_are_refused() {
         ("kmeans", "--size 10 --clusters 11", "--clusters 11 are more than --size 10"),
         ("kmeans", "--size 18446744073709551615", "smaller --size"),
         ("kmeans", "--size 72057594037927936", "no memory"),
+        ("ep", "--class D", "--class"),
+        ("ep", "--batches 0", "--batches 0"),
         ("radix", "--size 0", "--size 0"),
         ("radix", "--size 18446744073709551615", "smaller --size"),
         ("radix", "--size 1152921504606846976", "no memory"),
@@ -164,6 +167,16 @@ fn sizes_that_make_no_sense_are_refused() {
         let [path] = paths([program]);
         let text = refusal(path, &format!("{arguments} --sequential"));
         assert!(text.contains(hint), "{program} {arguments}: {text}");
+    }
+}
+
+#[test]
+fn the_nas_programs_say_that_their_results_are_the_published_ones() {
+    for path in paths(["ep"]) {
+        let arguments = "--class S --threads 2";
+        assert_eq!(objects(path, &format!("{arguments} --json"))[0]["verification"], "successful");
+        let text = String::from_utf8(run(path, arguments).stdout).unwrap();
+        assert!(text.ends_with(", verification successful\n"), "{text}");
     }
 }
 

@@ -1,8 +1,10 @@
 //! The programs that are in Rust alone give the sequential result on every kind of job. What jobs may differ in besides is tried with LAPLACE
 //! and LU (`cluster_apps.rs`).
 
+#![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
+
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::kinds;
+use scash_tests::cluster::{Job, kinds};
 
 /// Runs the program on 2 and on 4 ranks, and on 2 ranks of 2 threads, with parameters that do not give all the same work.
 fn is_equal(program: &str, parameters: &[&str]) {
@@ -14,6 +16,14 @@ fn is_equal(program: &str, parameters: &[&str]) {
             assert_eq!(report["threads"].to_string(), threads);
         }
     }
+}
+
+/// Runs the program on 3 ranks, and holds the result to what is published.
+fn is_verified(program: &str) {
+    let ended = Job::plain(3).run(&built(program), &["--class", "S", "--json"]);
+    ended.succeeded();
+    let report: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(report["verification"], "successful", "{ended}");
 }
 
 #[test]
@@ -39,4 +49,14 @@ fn radix_has_the_sequential_result() {
 #[test]
 fn kmeans_has_the_sequential_result() {
     is_equal("kmeans", &["--size", "20000", "--iterations", "4"]);
+}
+
+#[test]
+fn ep_has_the_sequential_result() {
+    is_equal("ep", &["--batches", "6"]);
+}
+
+#[test]
+fn ep_has_the_published_result() {
+    is_verified("ep");
 }

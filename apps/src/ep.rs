@@ -1,0 +1,196 @@
+//! EP, the embarrassingly parallel program of the NAS Parallel Benchmarks: pairs of random numbers with Gaussian
+//! deviates, added up and counted.
+//!
+//! Two uniform numbers become a point in a square around the origin. If it lies in the unit circle, it gives two
+//! independent Gaussian deviates (Marsaglia's polar method). Their sums are asked for, and how many pairs lie in each of
+//! ten square annuli.
+//!
+//! **Who owns what:** the pairs are cut into batches of 2¹⁶. Each worker owns neighbouring batches, and their sums. One
+//! adds these up in the order of the batches: so all bits are the same on any number of workers.
+//!
+//! **Two barriers**: one before the sums are added up, one at the end.
+
+use serde::Serialize;
+
+use crate::crew::{Who, Worker};
+use crate::memory::{Memory, Shared};
+use crate::npb::{Class, Random};
+use crate::program::Program;
+use crate::{Error, Result};
+
+/// The program, with its parameters.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Ep {
+    class: Class,
+    batches: usize,
+}
+
+/// What the workers share.
+pub struct Arrays {
+    batches: Shared<Sums>,
+    /// One element: all batches added up.
+    total: Shared<Sums>,
+}
+
+/// The sums of both deviates, and the numbers of pairs in annuli.
+type Sums = [f64; 2 + ANNULI];
+
+const ANNULI: usize = 10;
+/// Pairs of a batch: NPB's number, on which the last bits of the sums depend.
+const BATCH: u64 = 1 << 16;
+const SEED: u64 = 271_828_183;
+/// How far the sums may be from the published ones, relative to them.
+const TOLERANCE: f64 = 1e-8;
+
+impl Ep {
+    /// The program for problems of that class, or for another number of batches.
+    ///
+    /// # Errors
+    /// If there are no batches.
+    pub fn new(class: Class, batches: Option<usize>) -> Result<Self> {
+        match batches.unwrap_or_else(|| batches_of(class)) {
+            0 => Err(Error::Empty("--batches")),
+            batches => Ok(Self { class, batches }),
+        }
+    }
+
+    /// The sums of the deviates that NPB publishes.
+    fn published(self) -> [f64; 2] {
+        match self.class {
+            Class::S => [-3.247_834_652_034_74e3, -6.958_407_078_382_297e3],
+            Class::W => [-2.863_319_731_645_753e3, -6.320_053_679_109_499e3],
+            Class::A => [-4.295_875_165_629_892e3, -1.580_732_573_678_431e4],
+        }
+    }
+}
+
+/// How many batches problems of that class have.
+fn batches_of(class: Class) -> usize {
+    match class {
+        Class::S => 1 << 8,
+        Class::W => 1 << 9,
+        Class::A => 1 << 12,
+    }
+}
+
+/// The sums of one batch.
+#[expect(clippy::cast_possible_truncation, reason = "the annulus is the whole part")]
+fn sums(batch: usize) -> Sums {
+    let mut random = Random::after(SEED, 2 * BATCH * batch as u64);
+    let mut sums = [0.0; 2 + ANNULI];
+    for _ in 0..BATCH {
+        let [x, y] = [random.number(), random.number()].map(|number| 2.0 * number - 1.0);
+        let square = x * x + y * y;
+        if square <= 1.0 {
+            let stretch = (-2.0 * square.ln() / square).sqrt();
+            let [x, y] = [x * stretch, y * stretch];
+            sums[0] += x;
+            sums[1] += y;
+            // The sequence is the same in every run, and no deviate in it reaches 10.
+            sums[2 + x.abs().max(y.abs()) as usize] += 1.0;
+        }
+    }
+    sums
+}
+
+impl Program for Ep {
+    const NAME: &'static str = "ep";
+    type Arrays = Arrays;
+    type Element = Sums;
+
+    fn allocate(&self, _workers: usize, memory: &mut impl Memory) -> Result<Arrays> {
+        Ok(Arrays { batches: memory.array(self.batches)?, total: memory.array(1)? })
+    }
+
+    fn result(&self, arrays: &Arrays) -> Shared<Sums> {
+        arrays.total
+    }
+
+    unsafe fn initialise(&self, who: Who, arrays: &Arrays) {
+        for array in [arrays.batches, arrays.total] {
+            // SAFETY: until the next barrier, the worker has its part to itself.
+            unsafe { array.get_mut(who.part(array.len())) }.fill([0.0; 2 + ANNULI]);
+        }
+    }
+
+    unsafe fn compute(&self, worker: &Worker<'_>, arrays: &Arrays) -> Result<()> {
+        let part = worker.who().part(self.batches);
+        // SAFETY: until the next barrier, the worker has its batches to itself.
+        let own = unsafe { arrays.batches.get_mut(part.clone()) };
+        for (batch, own) in part.zip(own) {
+            *own = sums(batch);
+        }
+        worker.barrier()?;
+        // SAFETY: until the next barrier, everybody only reads the batches.
+        let batches = unsafe { arrays.batches.get(0..self.batches) };
+        // SAFETY: until the next barrier, the only worker whose part is not empty has the total to itself.
+        for total in unsafe { arrays.total.get_mut(worker.who().part(1)) } {
+            for (place, total) in total.iter_mut().enumerate() {
+                *total = batches.iter().fold(0.0, |total, sums| total + sums[place]);
+            }
+        }
+        worker.barrier()
+    }
+
+    unsafe fn verify(&self, arrays: &Arrays) -> Option<bool> {
+        if self.batches != batches_of(self.class) {
+            return None;
+        }
+        // SAFETY: the caller's promise.
+        let total = unsafe { arrays.total.get(0..1) }[0];
+        let close = |(sum, published): (&f64, f64)| ((sum - published) / published).abs() <= TOLERANCE;
+        Some(total.iter().zip(self.published()).all(close))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Heap;
+    use crate::program::tests::{agrees_on_any_number_of_threads, result_of};
+
+    #[test]
+    fn threads_compute_what_one_worker_does_whatever_the_number_of_batches() {
+        for batches in [1, 2, 11] {
+            agrees_on_any_number_of_threads(Ep::new(Class::A, Some(batches)).unwrap());
+        }
+    }
+
+    #[test]
+    fn only_what_is_published_is_verified() {
+        for (batches, sums, outcome) in [
+            (None, Ep::new(Class::W, None).unwrap().published(), Some(true)),
+            (None, [1.0, 2.0], Some(false)),
+            (Some(3), [1.0, 2.0], None),
+        ] {
+            let ep = Ep::new(Class::W, batches).unwrap();
+            let mut heap = Heap::default();
+            let arrays = ep.allocate(1, &mut heap).unwrap();
+            // SAFETY: nobody else uses the arrays.
+            let total = unsafe { arrays.total.get_mut(0..1) };
+            total[0][..2].copy_from_slice(&sums);
+            // SAFETY: nobody writes to the arrays.
+            assert_eq!(unsafe { ep.verify(&arrays) }, outcome);
+        }
+    }
+
+    #[test]
+    fn batches_that_make_no_sense_are_refused() {
+        assert!(matches!(Ep::new(Class::S, Some(0)), Err(Error::Empty("--batches"))));
+        let huge = Ep::new(Class::S, Some(usize::MAX)).unwrap();
+        assert!(matches!(huge.allocate(1, &mut Heap::default()), Err(Error::TooLarge)));
+    }
+
+    #[test]
+    fn class_s_has_the_published_sums_and_counts() {
+        let ep = Ep::new(Class::S, None).unwrap();
+        let [total] = result_of(&ep)[..] else { panic!("there is one total") };
+        for (sum, published) in total.iter().zip(ep.published()) {
+            assert!(((sum - published) / published).abs() < 1e-12, "{sum} for {published}");
+        }
+        assert_eq!(
+            total[2..],
+            [6_140_517.0, 5_865_300.0, 1_100_361.0, 68_546.0, 1648.0, 17.0, 0.0, 0.0, 0.0, 0.0]
+        );
+    }
+}
