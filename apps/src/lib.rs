@@ -11,6 +11,10 @@
 //!
 //! Reading order: [`laplace`] and [`lu`] (what is computed, and who owns what), [`program`] (how it is run, timed and
 //! checked), [`memory`] (shared arrays), [`crew`] (workers and barriers), [`kernels`] (the arithmetic). The C twins are in `c/`.
+//!
+//! The others each show a pattern of sharing: [`matmul`] (data that all read), [`sor`] (what is written and what is read
+//! in one array), [`fft`] (everybody exchanges with everybody), [`radix`] (writes all over an array), [`kmeans`] (sums
+//! with the same bits on any number of workers), [`is`] (counts that all add up), [`ep`] (nothing but a sum).
 
 use nix::errno::Errno;
 
@@ -18,6 +22,7 @@ pub mod crew;
 mod dsm;
 pub mod ep;
 pub mod fft;
+pub mod is;
 pub mod kernels;
 pub mod kmeans;
 pub mod laplace;

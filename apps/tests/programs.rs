@@ -23,7 +23,7 @@ macro_rules! program {
 }
 
 #[rustfmt::skip]
-const PROGRAMS: [Program; 10] = [
+const PROGRAMS: [Program; 11] = [
     program!("laplace", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("laplace-c", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("lu", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"),
@@ -34,6 +34,7 @@ const PROGRAMS: [Program; 10] = [
     program!("radix", "--size 1", "--size 7", "--size 3000"),
     program!("kmeans", "--size 1 --clusters 1", "--size 2000 --iterations 0", "--size 3000 --clusters 7 --dimensions 3 --iterations 4"),
     program!("ep", "--batches 1", "--batches 7"),
+    program!("is", "--class S"),
 ];
 
 /// The paths of some programs.
@@ -158,6 +159,7 @@ fn sizes_that_make_no_sense_are_refused() {
         ("kmeans", "--size 10 --clusters 11", "--clusters 11 are more than --size 10"),
         ("kmeans", "--size 18446744073709551615", "smaller --size"),
         ("kmeans", "--size 72057594037927936", "no memory"),
+        ("is", "--class D", "--class"),
         ("ep", "--class D", "--class"),
         ("ep", "--batches 0", "--batches 0"),
         ("radix", "--size 0", "--size 0"),
@@ -172,7 +174,7 @@ fn sizes_that_make_no_sense_are_refused() {
 
 #[test]
 fn the_nas_programs_say_that_their_results_are_the_published_ones() {
-    for path in paths(["ep"]) {
+    for path in paths(["is", "ep"]) {
         let arguments = "--class S --threads 2";
         assert_eq!(objects(path, &format!("{arguments} --json"))[0]["verification"], "successful");
         let text = String::from_utf8(run(path, arguments).stdout).unwrap();

@@ -60,3 +60,13 @@ fn ep_has_the_sequential_result() {
 fn ep_has_the_published_result() {
     is_verified("ep");
 }
+
+#[test]
+fn is_has_the_sequential_result() {
+    is_equal("is", &["--class", "S"]);
+}
+
+#[test]
+fn is_has_the_published_result() {
+    is_verified("is");
+}
