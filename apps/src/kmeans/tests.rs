@@ -49,14 +49,14 @@ fn every_iteration_moves_the_centroids_to_the_means_of_their_points() {
 
 #[test]
 fn a_cluster_without_points_stays_where_it_is() {
-    let kmeans = KMeans::new(2, 2, 1, 1).unwrap();
-    let (mut sums, mut centroid) = ([9.0; 4], [7.0]);
-    kmeans.add_up(&[1.0, 2.0], &[1.5, 7.0], &mut sums);
-    assert_eq!(sums, [2.0, 3.0, 0.0, 0.0]);
-    kmeans.move_centroid(1, &sums, &mut centroid);
-    assert_eq!(centroid, [7.0]);
-    kmeans.move_centroid(0, &sums, &mut centroid);
-    assert_eq!(centroid, [1.5]);
+    let kmeans = KMeans::new(3, 3, 1, 1).unwrap();
+    let (mut sums, mut centroids) = ([9.0; 6], [1.5, 7.0, 99.0]);
+    kmeans.add_up(&[1.0, 2.5, 8.0], &centroids, &mut sums);
+    assert_eq!(sums, [2.0, 3.5, 1.0, 8.0, 0.0, 0.0]);
+    for (cluster, centroid) in centroids.iter_mut().enumerate() {
+        kmeans.move_centroid(cluster, &sums, std::slice::from_mut(centroid));
+    }
+    assert_eq!(centroids, [1.75, 8.0, 99.0]);
 }
 
 #[test]
