@@ -125,7 +125,7 @@ fn cache_pages(text: &str) -> Result<u32> {
     let bytes = size("SCASH_CACHE", text)?;
     let pages = u32::try_from(bytes / PAGE as u64).unwrap_or(u32::MAX);
     if pages < LEAST_CACHE {
-        let least = LEAST_CACHE as usize * PAGE >> 10;
+        let least = (LEAST_CACHE as usize * PAGE) >> 10;
         return Err(Error::Setting(format!(
             "SCASH_CACHE={text}: a rank needs {least}K for the pages that it works on; unset it for no limit"
         )));
