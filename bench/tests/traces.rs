@@ -4,6 +4,7 @@
 use scash_apps::crew::Who;
 use scash_apps::laplace::Laplace;
 use scash_apps::lu::Lu;
+use scash_apps::memory::{Element, Heap, Memory, Shared};
 use scash_apps::program::Program;
 use scash_bench::scale::trace::{self, Op, Trace};
 use std::ops::Range;
@@ -35,11 +36,32 @@ fn written(trace: &dyn Trace, rank: u32, intervals: Range<u32>, array: usize) ->
 fn owned(program: &impl Program, index: u32, count: u32) -> Vec<Range<u64>> {
     let who = Who { index: index as usize, count: count as usize };
     let bytes = |at: usize| at as u64 * 8;
-    union(program.owned(who).into_iter().map(|run| bytes(run.range.start)..bytes(run.range.end)).collect())
+    let mut lengths = Lengths::default();
+    let arrays = program.allocate(who.count, &mut lengths).unwrap();
+    let len = program.result(&arrays).len();
+    union(
+        program.owned(who, len).into_iter().map(|run| bytes(run.range.start)..bytes(run.range.end)).collect(),
+    )
 }
 
-fn arrays(program: &impl Program) -> Vec<u64> {
-    program.arrays().unwrap().into_iter().map(|elements| elements as u64 * 8).collect()
+/// Memory that notes what is asked for, in bytes.
+#[derive(Default)]
+struct Lengths {
+    heap: Heap,
+    bytes: Vec<u64>,
+}
+
+impl Memory for Lengths {
+    fn array<T: Element>(&mut self, len: usize) -> scash_apps::Result<Shared<T>> {
+        self.bytes.push((len * size_of::<T>()) as u64);
+        self.heap.array(len)
+    }
+}
+
+fn arrays(program: &impl Program, ranks: u32) -> Vec<u64> {
+    let mut lengths = Lengths::default();
+    program.allocate(ranks as usize, &mut lengths).unwrap();
+    lengths.bytes
 }
 
 #[test]
@@ -47,7 +69,7 @@ fn laplace_initialises_the_rows_of_the_program() {
     for (size, ranks) in [(30, 1), (30, 4), (1022, 64), (5, 8)] {
         let program = Laplace::new(size, 2).unwrap();
         let trace = trace::Laplace::square(size as u64, 2, ranks);
-        assert_eq!(trace.arrays(), arrays(&program));
+        assert_eq!(trace.arrays(), arrays(&program, ranks));
         for rank in 0..ranks {
             let own = owned(&program, rank, ranks);
             assert_eq!(written(&trace, rank, 0..1, 0), own, "{size}, rank {rank} of {ranks}");
@@ -61,7 +83,7 @@ fn lu_initialises_and_writes_the_blocks_of_the_program() {
     for (size, block, ranks) in [(64, 16, 1), (96, 16, 4), (60, 12, 6), (2048, 64, 64), (32, 16, 9)] {
         let program = Lu::new(size, block).unwrap();
         let trace = trace::Lu::new(size as u64, block as u64, ranks);
-        assert_eq!(trace.arrays(), arrays(&program));
+        assert_eq!(trace.arrays(), arrays(&program, ranks));
         for rank in 0..ranks {
             let own = owned(&program, rank, ranks);
             assert_eq!(written(&trace, rank, 0..1, 0), own, "{size}, rank {rank} of {ranks}");
