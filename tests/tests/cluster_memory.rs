@@ -26,6 +26,20 @@ fn half_of_the_default_region_can_be_allocated_and_costs_what_is_touched() {
     at_most("sparse", 64 * MIB, |_| 0);
 }
 
+/// A tenth of what the rank works on. The limit may be passed by what one fetch brings.
+#[test]
+fn cached_pages_beyond_the_limit_go_back_to_the_system_and_the_results_are_right() {
+    for kind in kinds() {
+        for eviction in ["fifo", "sieve"] {
+            let job = kind.job(2).env("SCASH_CACHE", "3M").env("SCASH_EVICTION", eviction);
+            let ended = job.run(Path::new(env!("CARGO_BIN_EXE_footprint")), &["cached"]);
+            ended.succeeded();
+            let most: u64 = ended.lines(2).iter().map(|line| line.parse().unwrap()).max().unwrap();
+            assert!((1 << 10..=3 * MIB + 256).contains(&most), "{kind:?}, {eviction}: {ended}");
+        }
+    }
+}
+
 /// Looked at between intervals, when there are no twins. TCP buffers what a peer is slow to take: up to 64 MiB a peer, some of which
 /// the allocator may still hold.
 #[test]

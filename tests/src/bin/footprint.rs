@@ -1,10 +1,12 @@
-//! What shared memory costs a rank: `footprint sparse` touches little of much, `footprint own` much of as much.
+//! What shared memory costs a rank: `footprint sparse` touches little of much, `footprint own` much of as much, `footprint cached` more of another rank's than it may keep.
 //!
-//! Each rank prints a number of KiB: with `sparse` all its memory that is there, with `own` what it has besides shared memory.
+//! Each rank prints a number of KiB: with `sparse` all its memory that is there, with `own` what it has besides shared memory, with `cached` the frames of other
+//! ranks' pages.
 
 #![allow(clippy::print_stdout, reason = "a rank tells its size")]
 
-use scash::{Dsm, Result};
+use scash::{AllocOptions, Dsm, Placement, Result};
+use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
 
 const GIB: usize = 1 << 30;
@@ -59,9 +61,51 @@ fn own(dsm: &mut Dsm) -> Result<u64> {
     Ok(most.saturating_sub(before))
 }
 
+/// KiB of frames that this process has, as the kernel counts them: the largest of its files in memory is the region.
+fn frames() -> u64 {
+    let files = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let in_memory = files.filter(|file| {
+        std::fs::read_link(file.path()).is_ok_and(|name| name.to_string_lossy().starts_with("/memfd:scash"))
+    });
+    let sizes = in_memory.filter_map(|file| std::fs::metadata(file.path()).ok());
+    sizes.max_by_key(MetadataExt::size).map_or(0, |region| region.blocks() / 2)
+}
+
+/// 30 MiB of rank 0, all of which rank 1 reads and writes a little in, in intervals and in critical sections.
+fn cached(dsm: &mut Dsm) -> Result<u64> {
+    const PAGES: usize = 30 << 8;
+    const WORDS: usize = 512;
+    let options = AllocOptions { placement: Placement::Rank(0), ..AllocOptions::default() };
+    let words = dsm.alloc_with::<u64>(PAGES * WORDS, options)?;
+    let lock = dsm.locks(1)?[0];
+    let mut most = 0;
+    for round in 1..=3u64 {
+        let held = (round > 1).then(|| lock.hold(dsm)).transpose()?;
+        let writer = dsm.rank() == 1;
+        for page in (0..PAGES).filter(|_| writer) {
+            let at = page * WORDS + page % WORDS;
+            assert_eq!(words.get(dsm, at), (round - 1) * page as u64, "page {page} in round {round}");
+            words.set(dsm, at, round * page as u64);
+            if page % 512 == 0 {
+                most = most.max(frames());
+            }
+        }
+        drop(held);
+        dsm.barrier()?;
+        assert!((0..PAGES).all(|page| words.get(dsm, page * WORDS + page % WORDS) == round * page as u64));
+        most = most.max(if writer { frames() } else { 0 });
+        dsm.barrier()?;
+    }
+    Ok(most)
+}
+
 fn run(what: &str) -> Result<()> {
     let mut dsm = Dsm::init()?;
-    let size = if what == "sparse" { sparse(&mut dsm)? } else { own(&mut dsm)? };
+    let size = match what {
+        "sparse" => sparse(&mut dsm)?,
+        "cached" => cached(&mut dsm)?,
+        _ => own(&mut dsm)?,
+    };
     dsm.finalize()?;
     println!("{size}");
     Ok(())
