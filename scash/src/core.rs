@@ -36,8 +36,8 @@ pub(crate) struct Core {
     batches: Vec<Batch>,
     /// Ranks that something was put to which nobody has waited for.
     unfenced: Vec<Rank>,
-    /// Threads that have got the locks that they wait for, with these.
-    acquired: Vec<(u32, u64)>,
+    /// Threads that have got the locks that they wait for, or have not, with these.
+    answers: Vec<(u32, u64, bool)>,
     /// Times that a lock was given back.
     pub(crate) released: u32,
     ranges: Vec<PutRange>,
@@ -139,7 +139,7 @@ impl Core {
             batches: Vec::new(),
             // Pages may be given up in a fault, where nothing allocates.
             unfenced: Vec::with_capacity(ranks as usize),
-            acquired: Vec::new(),
+            answers: Vec::new(),
             released: 0,
             ranges: Vec::with_capacity(PAGE),
             page: Box::new([0; PAGE]),
@@ -199,7 +199,8 @@ impl Core {
             Output::Sync(to, message) => {
                 house.endpoint.send(to.0, Kind::Sync.number(), &[&message.encode()])?;
             }
-            Output::Acquired { lock, who } => self.acquired.push((lock, who)),
+            Output::Acquired { lock, who } => self.answers.push((lock, who, true)),
+            Output::Refused { lock, who } => self.answers.push((lock, who, false)),
             Output::Report { page, to } => {
                 self.encoded.clear();
                 self.append(house, to, Kind::Diff, page)?;
@@ -396,10 +397,10 @@ impl Core {
         std::mem::take(&mut self.unfenced)
     }
 
-    /// Whether a thread has got the lock that it waits for. Says so once.
-    pub(crate) fn take_acquired(&mut self, lock: u32, who: u64) -> bool {
-        let at = self.acquired.iter().position(|&entry| entry == (lock, who));
-        at.map(|at| self.acquired.swap_remove(at)).is_some()
+    /// Whether a thread has got the lock that it waits for, once that is decided. Says so once.
+    pub(crate) fn take_answer(&mut self, lock: u32, who: u64) -> Option<bool> {
+        let at = self.answers.iter().position(|&(l, w, _)| (l, w) == (lock, who))?;
+        Some(self.answers.swap_remove(at).2)
     }
 
     /// Gets the page from its home; where page and twin agree, takes the home's bytes into both.

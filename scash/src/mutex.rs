@@ -25,6 +25,14 @@ impl Lock {
         dsm.untyped().lock(self.0)?;
         Ok(Held { dsm, number: self.0 })
     }
+
+    /// Takes the lock if no thread of any rank has it.
+    ///
+    /// # Errors
+    /// The thread has it already; a rank is gone.
+    pub fn try_hold<'a>(&self, dsm: &'a Dsm) -> Result<Option<Held<'a>>> {
+        Ok(dsm.untyped().try_lock(self.0)?.then(|| Held { dsm, number: self.0 }))
+    }
 }
 
 /// A lock that this thread has, until the value is dropped. No memory barrier comes in between.
@@ -86,7 +94,19 @@ impl<T: Plain> DsmMutex<T> {
     /// The thread has it already; a rank is gone.
     pub fn lock<'a>(&self, dsm: &'a Dsm) -> Result<MutexGuard<'a, T>> {
         let held = self.lock.hold(dsm)?;
-        Ok(MutexGuard { value: self.values.element(self.index), _held: held })
+        Ok(self.guard(held))
+    }
+
+    /// Gives access to the value if no thread of any rank has it.
+    ///
+    /// # Errors
+    /// The thread has it already; a rank is gone.
+    pub fn try_lock<'a>(&self, dsm: &'a Dsm) -> Result<Option<MutexGuard<'a, T>>> {
+        Ok(self.lock.try_hold(dsm)?.map(|held| self.guard(held)))
+    }
+
+    fn guard<'a>(&self, held: Held<'a>) -> MutexGuard<'a, T> {
+        MutexGuard { value: self.values.element(self.index), _held: held }
     }
 }
 

@@ -22,6 +22,16 @@ fn a_counter_under_a_lock_misses_no_increment() {
 }
 
 #[test]
+fn a_counter_misses_no_increment_whose_lock_is_only_tried() {
+    litmus("tries", "60", &[1, 2, 4]);
+}
+
+#[test]
+fn a_lock_is_refused_while_it_is_held_and_not_when_it_is_free() {
+    litmus("tries in vain", "20", &[1, 3]);
+}
+
+#[test]
 fn many_counters_under_many_locks_miss_no_increment() {
     litmus("many counters", "300", &[2, 5]);
 }

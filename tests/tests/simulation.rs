@@ -39,7 +39,7 @@ fn one_seed() {
 struct Sum {
     seeds: u64,
     largest: u32,
-    outputs: u32,
+    outputs: u64,
     checked: u64,
     steps: u64,
     counters: scash_proto::node::Counters,

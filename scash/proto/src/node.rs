@@ -190,6 +190,13 @@ pub enum Input {
         /// Stands for the thread.
         who: u64,
     },
+    /// A thread of this rank wants a lock, which exists, if it is free: [`Output::Acquired`] or [`Output::Refused`] follows.
+    TryAcquire {
+        /// The lock's number.
+        lock: u32,
+        /// Stands for the thread.
+        who: u64,
+    },
     /// The thread that has a lock gives it back.
     Release(u32),
     /// A peer's word about a lock.
@@ -316,6 +323,13 @@ pub enum Output {
     Closed,
     /// A thread has the lock that it waited for.
     Acquired {
+        /// Which lock.
+        lock: u32,
+        /// Which thread.
+        who: u64,
+    },
+    /// A thread tried to get a lock that was not free.
+    Refused {
         /// Which lock.
         lock: u32,
         /// Which thread.
@@ -525,7 +539,8 @@ impl Node {
             Input::ReadHome(pages) => self.read_home(pages),
             Input::PutBack { page, changed } => self.put_back(page, changed),
             Input::Closed => self.closed()?,
-            Input::Acquire { lock, who } => self.acquire(lock, who),
+            Input::Acquire { lock, who } => self.acquire(lock, who, true)?,
+            Input::TryAcquire { lock, who } => self.acquire(lock, who, false)?,
             Input::Release(lock) => self.release(lock),
             Input::Sync(from, message) => self.sync(from, message)?,
             Input::Claimed { page, home } => self.claimed(page, home),

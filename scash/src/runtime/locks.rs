@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use scash_proto::node::{Collective, Input, Outcome};
 use std::cell::Cell;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -60,34 +61,48 @@ impl Runtime {
     /// # Errors
     /// There is no such lock; the calling thread has it already; a rank is gone.
     pub fn lock(&self, number: u32) -> Result<()> {
-        self.guarded(|| {
-            let who = this_thread();
-            let mut waiting = None;
-            let mut core = lock(&self.core);
-            self.known_lock(&core, number)?;
-            if core.node.holder(number) == Some(who) {
-                return Err(Error::Argument(format!(
-                    "lock {number} is taken by the thread that has it: give it back first (locks are not recursive)"
-                )));
+        self.guarded(|| self.acquire(number, Input::Acquire { lock: number, who: this_thread() }).map(drop))
+    }
+
+    /// Takes a lock if nobody has it, and returns whether. Does not wait for whoever has it: only for answers of peers, if the lock is not here.
+    ///
+    /// # Errors
+    /// As those of [`lock`](Self::lock).
+    pub fn try_lock(&self, number: u32) -> Result<bool> {
+        self.guarded(|| self.acquire(number, Input::TryAcquire { lock: number, who: this_thread() }))
+    }
+
+    fn acquire(&self, number: u32, wish: Input) -> Result<bool> {
+        let mut core = lock(&self.core);
+        self.known_lock(&core, number)?;
+        if core.node.holder(number) == Some(this_thread()) {
+            return Err(Error::Argument(format!(
+                "lock {number} is taken by the thread that has it: give it back first (locks are not recursive)"
+            )));
+        }
+        core.node.handle(wish)?;
+        self.answer_to(core, number)
+    }
+
+    /// Waits for the answer to what the calling thread has asked for.
+    fn answer_to<'a>(&'a self, mut core: MutexGuard<'a, Core>, number: u32) -> Result<bool> {
+        let mut waiting = None;
+        let mut turn = 0;
+        loop {
+            self.settle(&mut core)?;
+            if let Some(got) = core.take_answer(number, this_thread()) {
+                return Ok(got);
             }
-            core.node.handle(Input::Acquire { lock: number, who })?;
-            let mut turn = 0;
-            loop {
-                self.settle(&mut core)?;
-                if core.take_acquired(number, who) {
-                    return Ok(());
-                }
-                waiting.get_or_insert_with(|| self.waiting());
-                if self.take_events(&mut core)? > 0 {
-                    turn = 0;
-                    continue;
-                }
-                drop(core);
-                self.house.endpoint.idle(turn, NAP);
-                turn = turn.saturating_add(1);
-                core = lock(&self.core);
+            waiting.get_or_insert_with(|| self.waiting());
+            if self.take_events(&mut core)? > 0 {
+                turn = 0;
+                continue;
             }
-        })
+            drop(core);
+            self.house.endpoint.idle(turn, NAP);
+            turn = turn.saturating_add(1);
+            core = lock(&self.core);
+        }
     }
 
     /// Gives a lock back.

@@ -48,12 +48,14 @@ impl Liar<'_> {
                 2,
                 SyncBody::Ask { ticket, .. }
                 | SyncBody::Follow { ticket, .. }
+                | SyncBody::Refused { ticket, .. }
                 | SyncBody::Grant { ticket, .. },
             ) => {
                 *ticket = self.rng.below(*ticket + 2);
             }
             (_, SyncBody::Ask { known, .. }) => known.push((self.rank(), self.rng.below(9))),
-            (_, SyncBody::Follow { next, .. }) => next.rank = self.rank(),
+            (_, SyncBody::Follow { next, .. }) => next.place.rank = self.rank(),
+            (_, SyncBody::Refused { before, .. }) => before.rank = self.rank(),
             (_, SyncBody::Grant { records, .. }) => {
                 records.push(Record {
                     rank: self.rank(),

@@ -54,6 +54,8 @@ pub enum Op {
     SetProtocol(u32, Protocol),
     /// Takes a lock.
     Lock(u32),
+    /// Takes a lock if it is free; if not, goes on behind the operation that would have given it back.
+    TryLock(u32),
     /// Gives it back.
     Unlock(u32),
 }

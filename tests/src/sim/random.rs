@@ -99,6 +99,8 @@ struct Character {
     flickers: u32,
     /// How many, in a hundred, of the ranks use the area in an interval, in critical sections; 0: locks are not for this area.
     locked: u32,
+    /// How many, in a hundred, of the critical sections are left out if their lock is not free.
+    tried: u32,
     /// Interval in which it ends.
     until: u32,
 }
@@ -179,6 +181,7 @@ impl RandomProgram {
             silent: rng.pick(&[0, 0, 10, 100]),
             flickers: rng.pick(&[0, 0, 30]),
             locked: if self.made > 0 { rng.pick(&[0, 20, 60, 100]) } else { 0 },
+            tried: rng.pick(&[0, 0, 30, 100]),
             until,
         }
     }
@@ -287,7 +290,8 @@ impl RandomProgram {
             for _ in 0..self.rng.between(1, 4) {
                 let thread = self.rng.below(self.threads) as usize;
                 let lock = self.rng.below(self.made);
-                let mut section = vec![Op::Lock(lock)];
+                let tries = self.rng.chance(c.tried);
+                let mut section = vec![if tries { Op::TryLock(lock) } else { Op::Lock(lock) }];
                 // Pieces are dealt out to the locks in turns.
                 let first = self.rng.below(cells);
                 let mine = (first..cells).chain(0..first).filter(|cell| cell % self.made == lock);

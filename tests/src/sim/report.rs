@@ -65,7 +65,7 @@ pub struct Report {
     /// One entry an interval.
     pub periods: Vec<Period>,
     /// Bit i: the kind of output with number i (see [`output_number`]) occurred.
-    pub outputs: u32,
+    pub outputs: u64,
     /// Bytes of memory that were compared with the oracle.
     pub checked: u64,
     /// Steps of the scheduler.
@@ -118,6 +118,7 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
         evicted_written: f(a.evicted_written, b.evicted_written),
         renewed: f(a.renewed, b.renewed),
         locks: f(a.locks, b.locks),
+        refused_locks: f(a.refused_locks, b.refused_locks),
         cached_locks: f(a.cached_locks, b.cached_locks),
         handed_locks: f(a.handed_locks, b.handed_locks),
         barriers: f(a.barriers, b.barriers),
@@ -127,7 +128,7 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
 }
 
 /// Names of the kinds of outputs, by number.
-pub const OUTPUTS: [&str; 32] = [
+pub const OUTPUTS: [&str; 33] = [
     "MapZero",
     "Get",
     "Map",
@@ -160,6 +161,7 @@ pub const OUTPUTS: [&str; 32] = [
     "Sync",
     "Claim",
     "ForgetClaims",
+    "Refused",
 ];
 
 /// The number of an output's kind in [`OUTPUTS`].
@@ -197,11 +199,12 @@ pub fn output_number(output: &Output) -> usize {
         Output::Sync(..) => 29,
         Output::Claim { .. } => 30,
         Output::ForgetClaims(..) => 31,
+        Output::Refused { .. } => 32,
     }
 }
 
 /// Counters with their names.
-pub fn by_name(c: Counters) -> [(&'static str, u64); 21] {
+pub fn by_name(c: Counters) -> [(&'static str, u64); 22] {
     [
         ("read_faults", c.read_faults),
         ("write_faults", c.write_faults),
@@ -219,6 +222,7 @@ pub fn by_name(c: Counters) -> [(&'static str, u64); 21] {
         ("evicted_written", c.evicted_written),
         ("renewed", c.renewed),
         ("locks", c.locks),
+        ("refused_locks", c.refused_locks),
         ("cached_locks", c.cached_locks),
         ("handed_locks", c.handed_locks),
         ("barriers", c.barriers),

@@ -60,6 +60,7 @@ impl World<'_> {
             | Output::Report { .. }
             | Output::Closed
             | Output::Acquired { .. }
+            | Output::Refused { .. }
             | Output::Sync(..)
             | Output::Claim { .. }
             | Output::ForgetClaims(_) => {

@@ -33,9 +33,11 @@ pub struct Counters {
     pub evicted_written: u64,
     /// Copies brought up to date when locks came, instead of being given up.
     pub renewed: u64,
-    /// Locks taken.
+    /// Locks asked for.
     pub locks: u64,
-    /// Of these, those that were here.
+    /// Of these, those that were only tried, and were not free.
+    pub refused_locks: u64,
+    /// Those that were here.
     pub cached_locks: u64,
     /// Locks handed on to other ranks.
     pub handed_locks: u64,

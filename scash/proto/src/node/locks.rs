@@ -6,11 +6,15 @@
 //! first release, and stands at the end of the queue if it wants it again.
 //!
 //! Each thread that has to wait has a place of its own in the queue, so that threads of one rank take turns with those of others.
+//!
+//! A thread that only **tries** takes a place, too, but follows *impatiently*: whoever has the lock, or waits for it, refuses. The place is gone then, although the
+//! manager may take it for the last one. So its rank keeps a **signpost** for it: the one follower that the manager can still send there is sent on, to the place
+//! before, whose follower it now is. The next one to ask for the lock, whoever it is, so takes the signpost away, and there is at most one at rest for a lock.
 
 use super::intervals::After;
 use super::{Node, Output, Violation};
 use crate::Rank;
-use crate::wire::sync::{Known, Place, SyncBody, SyncMessage};
+use crate::wire::sync::{Follower, Known, Place, SyncBody, SyncMessage};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A place in a queue, at the rank whose place it is.
@@ -18,14 +22,15 @@ use std::collections::{BTreeMap, VecDeque};
 struct Spot {
     ticket: u32,
     state: State,
-    /// Who follows, and what that one knows.
-    next: Option<(Place, Known)>,
+    next: Option<Follower>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// This thread waits.
     Waiting(u64),
+    /// This thread tries, and has not heard yet.
+    Trying(u64),
     /// The lock is here for this thread; its copies are being taken out of view.
     Entering(u64),
     /// This thread has the lock.
@@ -43,6 +48,8 @@ struct Lock {
     tickets: u32,
     /// This rank's places. Only the first one can have the lock.
     spots: VecDeque<Spot>,
+    /// Places of this rank that were given up before anybody followed, and where their followers belong.
+    signposts: BTreeMap<u32, Place>,
 }
 
 impl Lock {
@@ -50,7 +57,7 @@ impl Lock {
     fn new(manager: Rank, me: Rank) -> Lock {
         let first = Spot { ticket: 0, state: State::Idle, next: None };
         let spots = if manager == me { VecDeque::from([first]) } else { VecDeque::new() };
-        Lock { last: Place { rank: manager, ticket: 0 }, tickets: 1, spots }
+        Lock { last: Place { rank: manager, ticket: 0 }, tickets: 1, spots, signposts: BTreeMap::new() }
     }
 }
 
@@ -100,29 +107,48 @@ impl Node {
         }
     }
 
-    /// A thread wants a lock: [`Output::Acquired`] follows.
-    pub(super) fn acquire(&mut self, lock: u32, who: u64) {
+    /// A thread wants a lock: [`Output::Acquired`] follows, or, if the thread is not patient and the lock is not free, [`Output::Refused`].
+    pub(super) fn acquire(&mut self, lock: u32, who: u64, patient: bool) -> Result<(), Violation> {
         self.counters.locks += 1;
-        let known = self.intervals.history.known();
-        let entry = self.lock(lock);
-        if let Some(first) = entry.spots.front_mut().filter(|s| s.state == State::Idle) {
-            first.state = State::Held(who);
-            self.counters.cached_locks += 1;
-            self.out.push_back(Output::Acquired { lock, who });
-            return;
+        match self.lock(lock).spots.front_mut() {
+            Some(first) if first.state == State::Idle => {
+                first.state = State::Held(who);
+                self.counters.cached_locks += 1;
+                self.out.push_back(Output::Acquired { lock, who });
+            }
+            Some(first) if !patient && matches!(first.state, State::Held(_) | State::Entering(_)) => {
+                self.refused(lock, who);
+            }
+            _ => {
+                let place = self.ask(lock, who, patient);
+                place.ok_or(Violation { rank: self.cfg.rank, what: "the end of a lock's queue is lost" })?;
+            }
         }
-        let ticket = entry.tickets;
-        entry.tickets = ticket.wrapping_add(1);
-        entry.spots.push_back(Spot { ticket, state: State::Waiting(who), next: None });
-        let (manager, me) = (self.manager(lock), self.cfg.rank);
-        if manager == me {
-            self.line_up(lock, Place { rank: me, ticket }, known);
-        } else {
-            self.tell(manager, lock, SyncBody::Ask { ticket, known });
-        }
+        Ok(())
     }
 
-    /// Its holder gives a lock back. Returns whether there was one.
+    fn refused(&mut self, lock: u32, who: u64) {
+        self.counters.refused_locks += 1;
+        self.out.push_back(Output::Refused { lock, who });
+    }
+
+    /// Asks the manager for a place at the end of the queue. `None` if that is this rank, and the end is a place that does not exist.
+    fn ask(&mut self, lock: u32, who: u64, patient: bool) -> Option<()> {
+        let known = self.intervals.history.known();
+        let (manager, me) = (self.manager(lock), self.cfg.rank);
+        let entry = self.lock(lock);
+        let ticket = entry.tickets;
+        entry.tickets = ticket.wrapping_add(1);
+        let state = if patient { State::Waiting(who) } else { State::Trying(who) };
+        entry.spots.push_back(Spot { ticket, state, next: None });
+        if manager == me {
+            return self.line_up(lock, Follower { place: Place { rank: me, ticket }, known, patient });
+        }
+        self.tell(manager, lock, SyncBody::Ask { ticket, known, patient });
+        Some(())
+    }
+
+    /// Its holder gives a lock back.
     pub(super) fn release(&mut self, lock: u32) {
         let Some(first) = self.lock(lock).spots.front_mut() else { return };
         if matches!(first.state, State::Held(_)) {
@@ -136,41 +162,82 @@ impl Node {
     }
 
     /// Manager: somebody wants the lock.
-    fn line_up(&mut self, lock: u32, place: Place, known: Known) {
-        let last = std::mem::replace(&mut self.lock(lock).last, place);
-        if last.rank != self.cfg.rank {
-            self.tell(last.rank, lock, SyncBody::Follow { ticket: last.ticket, next: place, known });
-        } else if self.follow(lock, last.ticket, place, known).is_none() {
-            debug_assert!(false, "the manager's own place {last:?} is gone");
+    fn line_up(&mut self, lock: u32, next: Follower) -> Option<()> {
+        let last = std::mem::replace(&mut self.lock(lock).last, next.place);
+        self.send_behind(lock, last, next)
+    }
+
+    /// Tells a place, of whichever rank, who follows. `None` if it should be here and is not.
+    fn send_behind(&mut self, lock: u32, place: Place, next: Follower) -> Option<()> {
+        if place.rank == self.cfg.rank {
+            return self.follow(lock, place.ticket, next);
         }
+        self.tell(place.rank, lock, SyncBody::Follow { ticket: place.ticket, next });
+        Some(())
     }
 
     /// One of this rank's places has a follower. `None` if there is no such place, or if it has one already.
-    fn follow(&mut self, lock: u32, ticket: u32, next: Place, known: Known) -> Option<()> {
+    fn follow(&mut self, lock: u32, ticket: u32, next: Follower) -> Option<()> {
+        if let Some(before) = self.lock(lock).signposts.remove(&ticket) {
+            return self.send_behind(lock, before, next);
+        }
         let spot = self.lock(lock).spots.iter_mut().find(|s| s.ticket == ticket)?;
         if spot.next.is_some() {
             return None;
         }
-        spot.next = Some((next, known));
-        self.hand_on(lock);
+        spot.next = Some(next);
+        self.refuse(lock, ticket)?;
+        self.hand_on(lock)
+    }
+
+    /// Refuses the follower of a place if it does not want to wait and has to. (A place that may be given up itself does not know yet.)
+    fn refuse(&mut self, lock: u32, ticket: u32) -> Option<()> {
+        let me = self.cfg.rank;
+        let spot = self.lock(lock).spots.iter_mut().find(|s| s.ticket == ticket)?;
+        if matches!(spot.state, State::Idle | State::Trying(_)) {
+            return Some(());
+        }
+        let Some(next) = spot.next.take_if(|next| !next.patient) else { return Some(()) };
+        let before = Place { rank: me, ticket };
+        if next.place.rank == me {
+            return self.give_up(lock, next.place.ticket, before);
+        }
+        self.tell(next.place.rank, lock, SyncBody::Refused { ticket: next.place.ticket, before });
         Some(())
     }
 
-    /// Lets a lock go that nobody has here and somebody wants.
-    fn hand_on(&mut self, lock: u32) {
+    /// A place of this rank is refused: its thread does not wait, and whoever follows belongs behind the place before. `None` if no thread tries there,
+    /// or the place before should be here and is not.
+    fn give_up(&mut self, lock: u32, ticket: u32, before: Place) -> Option<()> {
+        let entry = self.lock(lock);
+        let at = entry.spots.iter().position(|s| s.ticket == ticket)?;
+        let State::Trying(who) = entry.spots[at].state else { return None };
+        let next = entry.spots.remove(at)?.next;
+        self.refused(lock, who);
+        match next {
+            Some(next) => self.send_behind(lock, before, next),
+            None => {
+                self.lock(lock).signposts.insert(ticket, before);
+                Some(())
+            }
+        }
+    }
+
+    /// Lets a lock go that nobody has here and somebody wants. `None` if that is a place of this rank that does not exist.
+    fn hand_on(&mut self, lock: u32) -> Option<()> {
         let spots = &mut self.lock(lock).spots;
-        let Some((to, known)) =
+        let Some(Follower { place: to, known, .. }) =
             spots.front_mut().filter(|s| s.state == State::Idle).and_then(|s| s.next.take())
         else {
-            return;
+            return Some(());
         };
         spots.pop_front();
         if to.rank == self.cfg.rank {
-            self.entered(lock, to.ticket);
-        } else {
-            self.counters.handed_locks += 1;
-            self.close(After::Grant { lock, to, known });
+            return self.entered(lock, to.ticket);
         }
+        self.counters.handed_locks += 1;
+        self.close(After::Grant { lock, to, known });
+        Some(())
     }
 
     /// An interval was closed for this: the lock leaves, with all that its next holder does not know.
@@ -179,13 +246,14 @@ impl Node {
         self.tell(to.rank, lock, SyncBody::Grant { ticket: to.ticket, records });
     }
 
-    /// The lock is the thread's that waits at that place.
-    pub(super) fn entered(&mut self, lock: u32, ticket: u32) {
-        let Some(spot) = self.lock(lock).spots.iter_mut().find(|s| s.ticket == ticket) else { return };
-        if let State::Waiting(who) | State::Entering(who) = spot.state {
+    /// The lock is the thread's that waits at that place. `None` if there is no such place, or if a follower of it that is refused should be here and is not.
+    pub(super) fn entered(&mut self, lock: u32, ticket: u32) -> Option<()> {
+        let spot = self.lock(lock).spots.iter_mut().find(|s| s.ticket == ticket)?;
+        if let State::Waiting(who) | State::Trying(who) | State::Entering(who) = spot.state {
             spot.state = State::Held(who);
             self.out.push_back(Output::Acquired { lock, who });
         }
+        self.refuse(lock, ticket)
     }
 
     /// Takes a peer's message, or keeps it until the memory barrier is over.
@@ -216,20 +284,29 @@ impl Node {
             return lie("a message about a lock that does not exist");
         }
         match body {
-            SyncBody::Ask { ticket, known } if self.manager(lock) == self.cfg.rank => {
-                self.line_up(lock, Place { rank: from, ticket }, known);
+            SyncBody::Ask { ticket, known, patient } => {
+                if self.manager(lock) != self.cfg.rank {
+                    return lie("a wish for a lock that another rank manages");
+                }
+                let next = Follower { place: Place { rank: from, ticket }, known, patient };
+                if self.line_up(lock, next).is_none() {
+                    return lie("a wish for a lock whose queue has lost its end");
+                }
             }
-            SyncBody::Follow { ticket, next, known }
-                if self.manager(lock) == from && next.rank.0 < self.cfg.size =>
-            {
-                if self.follow(lock, ticket, next, known).is_none() {
+            SyncBody::Follow { ticket, next } => {
+                if next.place.rank.0 >= self.cfg.size || self.follow(lock, ticket, next).is_none() {
                     return lie("a follower of a place in a queue that this rank does not have");
+                }
+            }
+            SyncBody::Refused { ticket, before } => {
+                if before.rank.0 >= self.cfg.size || self.give_up(lock, ticket, before).is_none() {
+                    return lie("the refusal of a lock that this rank does not try to get");
                 }
             }
             SyncBody::Grant { ticket, records } => {
                 let first = self.lock(lock).spots.front_mut();
                 let Some((spot, who)) = first.filter(|s| s.ticket == ticket).and_then(|s| match s.state {
-                    State::Waiting(who) => Some((s, who)),
+                    State::Waiting(who) | State::Trying(who) => Some((s, who)),
                     _ => None,
                 }) else {
                     return lie("a lock that this rank does not wait for");
@@ -237,9 +314,6 @@ impl Node {
                 spot.state = State::Entering(who);
                 self.learn(from, records)?;
                 self.enter(lock, ticket);
-            }
-            SyncBody::Ask { .. } | SyncBody::Follow { .. } => {
-                return lie("a message about a lock that another rank manages");
             }
         }
         Ok(())

@@ -5,6 +5,7 @@
 //! | [`Ask`](SyncBody::Ask) | who wants a lock → the lock's manager | its place in the queue, what it knows |
 //! | [`Follow`](SyncBody::Follow) | manager → who was last in the queue | who comes next, what that one knows |
 //! | [`Grant`](SyncBody::Grant) | releaser → next in the queue | the lock, and all that happened before and is not known there |
+//! | [`Refused`](SyncBody::Refused) | who has a lock, or waits for it → who does not want to wait | whose place that is |
 //!
 //! Each carries the sender's epoch: a rank that has left a memory barrier may send to one that is about to leave it, which keeps the message until it has.
 
@@ -18,6 +19,17 @@ pub struct Place {
     pub rank: Rank,
     /// Which of its places.
     pub ticket: u32,
+}
+
+/// Who comes next in a lock's queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Follower {
+    /// The place.
+    pub place: Place,
+    /// What its rank knows.
+    pub known: Known,
+    /// Waits for the lock. If not, it wants the lock now or never.
+    pub patient: bool,
 }
 
 /// How much of each rank's writing is known: a vector time, without its zeros. It begins anew at each memory barrier.
@@ -54,15 +66,15 @@ pub enum SyncBody {
         ticket: u32,
         /// What it knows.
         known: Known,
+        /// Waits for the lock. If not, it wants the lock now or never.
+        patient: bool,
     },
     /// Behind one of the receiver's places comes this one.
     Follow {
         /// The receiver's place.
         ticket: u32,
         /// Who comes next.
-        next: Place,
-        /// What that one knows.
-        known: Known,
+        next: Follower,
     },
     /// The lock is the receiver's.
     Grant {
@@ -71,6 +83,22 @@ pub enum SyncBody {
         /// What happened before.
         records: Vec<Record>,
     },
+    /// The receiver did not want to wait, and would have to.
+    Refused {
+        /// The receiver's place.
+        ticket: u32,
+        /// The place before it.
+        before: Place,
+    },
+}
+
+fn put_place(w: &mut Writer<'_>, place: Place) {
+    put_rank(w, place.rank);
+    w.varint(u64::from(place.ticket));
+}
+
+fn place(r: &mut Reader<'_>) -> Result<Place, Malformed> {
+    Ok(Place { rank: rank(r)?, ticket: r.varint_u32()? })
 }
 
 fn put_known(w: &mut Writer<'_>, known: &Known) {
@@ -96,6 +124,10 @@ fn record(r: &mut Reader<'_>) -> Result<Record, Malformed> {
     Ok(Record { rank: rank(r)?, number: r.varint_u32()?, pages: list(r, 2, pages)? })
 }
 
+/// Tags of the kinds for those who do not wait.
+const ASK_NOW: u8 = 4;
+const FOLLOW_NOW: u8 = 5;
+
 impl SyncMessage {
     /// The message's bytes.
     pub fn encode(&self) -> Vec<u8> {
@@ -104,23 +136,27 @@ impl SyncMessage {
         w.u32(self.epoch);
         w.varint(u64::from(self.lock));
         match &self.body {
-            SyncBody::Ask { ticket, known } => {
-                w.u8(0);
+            SyncBody::Ask { ticket, known, patient } => {
+                w.u8(if *patient { 0 } else { ASK_NOW });
                 w.varint(u64::from(*ticket));
                 put_known(&mut w, known);
             }
-            SyncBody::Follow { ticket, next, known } => {
-                w.u8(1);
+            SyncBody::Follow { ticket, next } => {
+                w.u8(if next.patient { 1 } else { FOLLOW_NOW });
                 w.varint(u64::from(*ticket));
-                put_rank(&mut w, next.rank);
-                w.varint(u64::from(next.ticket));
-                put_known(&mut w, known);
+                put_place(&mut w, next.place);
+                put_known(&mut w, &next.known);
             }
             SyncBody::Grant { ticket, records } => {
                 w.u8(2);
                 w.varint(u64::from(*ticket));
                 w.varint(records.len() as u64);
                 records.iter().for_each(|r| put_record(&mut w, r));
+            }
+            SyncBody::Refused { ticket, before } => {
+                w.u8(3);
+                w.varint(u64::from(*ticket));
+                put_place(&mut w, *before);
             }
         }
         out
@@ -135,13 +171,14 @@ impl SyncMessage {
         let kind = r.u8()?;
         let ticket = r.varint_u32()?;
         let body = match kind {
-            0 => SyncBody::Ask { ticket, known: known(&mut r)? },
-            1 => {
-                let next = Place { rank: rank(&mut r)?, ticket: r.varint_u32()? };
-                SyncBody::Follow { ticket, next, known: known(&mut r)? }
+            0 | ASK_NOW => SyncBody::Ask { ticket, known: known(&mut r)?, patient: kind == 0 },
+            1 | FOLLOW_NOW => {
+                let (place, known) = (place(&mut r)?, known(&mut r)?);
+                SyncBody::Follow { ticket, next: Follower { place, known, patient: kind == 1 } }
             }
             2 => SyncBody::Grant { ticket, records: list(&mut r, 3, record)? },
-            _ => return Err(Malformed { at, why: Why::TooLarge { value: u64::from(kind), limit: 2 } }),
+            3 => SyncBody::Refused { ticket, before: place(&mut r)? },
+            tag => return Err(Malformed { at, why: Why::UnknownTag { tag } }),
         };
         r.finish()?;
         Ok(SyncMessage { epoch, lock, body })
@@ -154,14 +191,19 @@ mod tests {
 
     fn messages() -> Vec<SyncMessage> {
         let known = vec![(Rank(0), 3), (Rank(900), 1 << 30)];
+        let next =
+            |patient| Follower { place: Place { rank: Rank(8), ticket: 300 }, known: known.clone(), patient };
         let record = |rank, number| Record {
             rank: Rank(rank),
             number,
             pages: vec![Pages { first: 7, count: 2 }, Pages::one(1 << 24)],
         };
         let bodies = [
-            SyncBody::Ask { ticket: 5, known: known.clone() },
-            SyncBody::Follow { ticket: 0, next: Place { rank: Rank(8), ticket: 300 }, known },
+            SyncBody::Ask { ticket: 5, known: known.clone(), patient: true },
+            SyncBody::Ask { ticket: 5, known: vec![], patient: false },
+            SyncBody::Follow { ticket: 0, next: next(true) },
+            SyncBody::Follow { ticket: 9, next: next(false) },
+            SyncBody::Refused { ticket: 70, before: Place { rank: Rank(2), ticket: 0 } },
             SyncBody::Grant { ticket: 1, records: vec![record(2, 1), record(70_000, 9)] },
             SyncBody::Grant { ticket: 1, records: vec![] },
         ];
@@ -182,7 +224,7 @@ mod tests {
             for n in 0..bytes.len() {
                 assert!(SyncMessage::decode(&bytes[..n]).is_err(), "{n} bytes of {message:?}");
             }
-            bytes[5] = 3;
+            bytes[5] = 77;
             assert!(SyncMessage::decode(&bytes).is_err());
         }
     }

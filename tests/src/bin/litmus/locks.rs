@@ -16,6 +16,52 @@ pub(crate) fn counter(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     Ok(())
 }
 
+/// As [`counter`], but most of the time without waiting for the lock.
+pub(crate) fn tries(dsm: &mut Dsm, rounds: usize) -> Result<()> {
+    let count = dsm.mutex([0u64; 2])?;
+    let mut done = 0;
+    while done < rounds {
+        let Some(mut values) = count.try_lock(dsm)? else {
+            if done.is_multiple_of(3) {
+                count.lock(dsm)?[0] += 1;
+                done += 1;
+            }
+            continue;
+        };
+        values[0] += 1;
+        values[1] += 1;
+        done += 1;
+    }
+    dsm.barrier()?;
+    let [all, tried] = *count.lock(dsm)?;
+    assert_eq!(all, (rounds * dsm.size()) as u64);
+    assert!(tried <= all);
+    Ok(())
+}
+
+/// Rank 0 has a lock while all others try to get it in vain.
+pub(crate) fn tries_in_vain(dsm: &mut Dsm, rounds: usize) -> Result<()> {
+    let (lock, refused) = (dsm.locks(1)?[0], dsm.mutex(0usize)?);
+    for round in 1..=rounds {
+        if dsm.rank() == 0 {
+            let held = lock.hold(dsm)?;
+            *refused.lock(dsm)? += 1;
+            while *refused.lock(dsm)? < round * dsm.size() {}
+            drop(held);
+        } else {
+            while *refused.lock(dsm)? <= (round - 1) * dsm.size() {}
+            assert!(lock.try_hold(dsm)?.is_none(), "a lock that rank 0 has, in round {round}");
+            *refused.lock(dsm)? += 1;
+        }
+        dsm.barrier()?;
+        if dsm.rank() == round % dsm.size() {
+            assert!(lock.try_hold(dsm)?.is_some(), "a lock that nobody has, after round {round}");
+        }
+        dsm.barrier()?;
+    }
+    Ok(())
+}
+
 /// Many values on a few pages, each with its own lock, in an order that differs from rank to rank.
 pub(crate) fn many_counters(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     const COUNTERS: usize = 97;

@@ -12,8 +12,10 @@ use std::process::ExitCode;
 
 type Litmus = fn(&mut Dsm, usize) -> Result<()>;
 
-const ALL: [(&str, Litmus); 10] = [
+const ALL: [(&str, Litmus); 12] = [
     ("counter", locks::counter),
+    ("tries", locks::tries),
+    ("tries in vain", locks::tries_in_vain),
     ("many counters", locks::many_counters),
     ("message passing", locks::message_passing),
     ("store buffering", locks::store_buffering),

@@ -13,7 +13,7 @@ use super::rng::{Rng, mix};
 use scash_proto::node::Eviction;
 use scash_proto::wire::Kind;
 use scash_proto::{Config, Node, PAGE_SIZE, Pages, Rank, Transfer};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use thread::Thread;
 
@@ -139,8 +139,8 @@ struct RankState {
     batches: BTreeMap<(u16, Rank), Vec<u8>>,
     /// Intervals that are to be closed when all puts have landed.
     closing: u32,
-    /// Threads that got the lock that they waited for.
-    acquired: BTreeSet<u64>,
+    /// Threads that got the lock that they waited for, or did not.
+    answers: BTreeMap<u64, bool>,
     /// Gets and refreshes, by page, that have read and not yet stored.
     copying: Vec<u8>,
     /// Whether the driver is among the tasks.
@@ -191,7 +191,7 @@ impl<P: Program> World<P> {
             puts: VecDeque::new(),
             batches: BTreeMap::new(),
             closing: 0,
-            acquired: BTreeSet::new(),
+            answers: BTreeMap::new(),
             copying: vec![0; setup.pages as usize],
             scheduled: false,
             interval: 0,

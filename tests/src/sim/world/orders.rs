@@ -108,9 +108,8 @@ impl<P: Program> World<P> {
                 me.closing += 1;
                 self.schedule_driver(rank);
             }
-            Output::Acquired { who, .. } => {
-                me.acquired.insert(who);
-            }
+            Output::Acquired { who, .. } => drop(me.answers.insert(who, true)),
+            Output::Refused { who, .. } => drop(me.answers.insert(who, false)),
             Output::Sync(to, message) => self.send(rank, to, Kind::Sync, message.encode()),
             Output::ForgetClaims(pages) => self.forget_claims(rank, pages),
             // Of an acquire: nobody can see its middle, for the rank does nothing else meanwhile.

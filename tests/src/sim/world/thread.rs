@@ -26,8 +26,8 @@ pub(super) struct Thread {
 enum Then {
     /// That all puts of the rank have landed.
     Fence,
-    /// A lock.
-    Lock,
+    /// This lock.
+    Lock(u32),
 }
 
 #[derive(Debug)]
@@ -63,6 +63,12 @@ impl Thread {
         Thread { ops, at: 0, before: None, orders: VecDeque::new(), state: State::Ready, then: None }
     }
 
+    /// Goes on behind the end of a critical section.
+    fn leave_out(&mut self, lock: u32) {
+        let section = self.ops[self.at..].iter().position(|&op| op == Op::Unlock(lock));
+        self.at += section.map_or(0, |end| end + 1);
+    }
+
     pub(super) fn describe(&self) -> String {
         let state = match &self.state {
             State::Copying(copy) => format!("copying {:?} from {}", copy.pages, copy.from),
@@ -78,7 +84,7 @@ impl<P: Program> World<P> {
         match &me.state {
             State::Ready if me.orders.is_empty() => match me.then {
                 Some(Then::Fence) => self.have_landed(rank),
-                Some(Then::Lock) => self.ranks[rank].acquired.contains(&(thread as u64)),
+                Some(Then::Lock(_)) => self.ranks[rank].answers.contains_key(&(thread as u64)),
                 None => true,
             },
             State::Waiting(page) => !self.ranks[rank].node.is_fetching(*page),
@@ -109,8 +115,10 @@ impl<P: Program> World<P> {
             self.thread_order(rank, t, order)?;
             return Ok(Step::Moved);
         }
-        if self.ranks[rank].threads[t].then.take().is_some() {
-            self.ranks[rank].acquired.remove(&(t as u64));
+        if let Some(Then::Lock(lock)) = self.ranks[rank].threads[t].then.take()
+            && self.ranks[rank].answers.remove(&(t as u64)) == Some(false)
+        {
+            self.ranks[rank].threads[t].leave_out(lock);
         }
         let thread = &self.ranks[rank].threads[t];
         if let Some(&op) = thread.ops.get(thread.at) {
@@ -154,8 +162,12 @@ impl<P: Program> World<P> {
                 return self.call(rank, t, Input::WriteBack(pages));
             }
             Op::Lock(lock) => {
-                self.ranks[rank].threads[t].then = Some(Then::Lock);
+                self.ranks[rank].threads[t].then = Some(Then::Lock(lock));
                 return self.call(rank, t, Input::Acquire { lock, who: t as u64 });
+            }
+            Op::TryLock(lock) => {
+                self.ranks[rank].threads[t].then = Some(Then::Lock(lock));
+                return self.call(rank, t, Input::TryAcquire { lock, who: t as u64 });
             }
             Op::Unlock(lock) => return self.call(rank, t, Input::Release(lock)),
             Op::ReadHome(pages) => return self.call(rank, t, Input::ReadHome(pages)),
