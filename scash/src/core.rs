@@ -36,9 +36,9 @@ pub(crate) struct Core {
     batches: Vec<Batch>,
     /// Ranks that something was put to which nobody has waited for.
     unfenced: Vec<Rank>,
-    /// Threads that have got the locks that they wait for, or have not, with these.
+    /// Threads that have got what they wait for, or have not, with the object's number.
     answers: Vec<(u32, u64, bool)>,
-    /// Times that a lock was given back.
+    /// Times that a lock was given back, or others were let go on.
     pub(crate) released: u32,
     ranges: Vec<PutRange>,
     page: Box<PageBytes>,
@@ -199,8 +199,8 @@ impl Core {
             Output::Sync(to, message) => {
                 house.endpoint.send(to.0, Kind::Sync.number(), &[&message.encode()])?;
             }
-            Output::Acquired { lock, who } => self.answers.push((lock, who, true)),
-            Output::Refused { lock, who } => self.answers.push((lock, who, false)),
+            Output::Acquired { object, who } => self.answers.push((object, who, true)),
+            Output::Refused { object, who } => self.answers.push((object, who, false)),
             Output::Report { page, to } => {
                 self.encoded.clear();
                 self.append(house, to, Kind::Diff, page)?;
@@ -397,9 +397,9 @@ impl Core {
         std::mem::take(&mut self.unfenced)
     }
 
-    /// Whether a thread has got the lock that it waits for, once that is decided. Says so once.
-    pub(crate) fn take_answer(&mut self, lock: u32, who: u64) -> Option<bool> {
-        let at = self.answers.iter().position(|&(l, w, _)| (l, w) == (lock, who))?;
+    /// Whether a thread has got what it waits for, once that is decided. Says so once.
+    pub(crate) fn take_answer(&mut self, object: u32, who: u64) -> Option<bool> {
+        let at = self.answers.iter().position(|&(o, w, _)| (o, w) == (object, who))?;
         Some(self.answers.swap_remove(at).2)
     }
 

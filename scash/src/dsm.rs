@@ -3,8 +3,10 @@
 use crate::error::Result;
 use crate::mutex::{DsmMutex, Lock};
 use crate::partition::Partition;
-use crate::runtime::{self, Runtime};
+use crate::runtime::{self, ObjectKind, Runtime};
+use crate::rwlock::DsmRwLock;
 use crate::shared::{Plain, SharedSlice};
+use crate::signals::{Condvar, Flag, Semaphore};
 use crate::stats::Stats;
 use scash_proto::{AllocOptions, Protocol};
 use std::marker::PhantomData;
@@ -100,9 +102,8 @@ impl Dsm {
 
     /// Makes `count` locks. Collective.
     pub fn locks(&mut self, count: usize) -> Result<Vec<Lock>> {
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        let first = self.runtime.make_locks(count)?;
-        Ok((first..first + count).map(Lock::new).collect())
+        let first = self.make(ObjectKind::Lock, count)?;
+        Ok((first..).take(count).map(Lock::new).collect())
     }
 
     /// A value that all ranks share and one at a time uses. Collective, with the same value at all ranks.
@@ -116,14 +117,60 @@ impl Dsm {
         count: usize,
         value: impl Fn(usize) -> T,
     ) -> Result<Vec<DsmMutex<T>>> {
-        let first = self.runtime.make_locks(u32::try_from(count).unwrap_or(u32::MAX))?;
+        let first = self.make(ObjectKind::Lock, count)?;
+        Ok(DsmMutex::all(first, self.values(count, value)?))
+    }
+
+    /// A value that all ranks share, and read together or write one at a time. Collective, with the same value at all ranks.
+    pub fn rwlock<T: Plain>(&mut self, value: T) -> Result<DsmRwLock<T>> {
+        Ok(self.rwlocks(1, |_| value)?[0])
+    }
+
+    /// `count` values, each with a reader–writer lock of its own. Collective. As [`mutexes`](Self::mutexes).
+    pub fn rwlocks<T: Plain>(
+        &mut self,
+        count: usize,
+        value: impl Fn(usize) -> T,
+    ) -> Result<Vec<DsmRwLock<T>>> {
+        let first = self.make(ObjectKind::RwLock, count)?;
+        Ok(DsmRwLock::all(first, self.values(count, value)?))
+    }
+
+    /// A semaphore whose count is `initial`. Collective, with the same number at all ranks.
+    pub fn semaphore(&mut self, initial: u32) -> Result<Semaphore> {
+        Ok(self.semaphores(1, initial)?[0])
+    }
+
+    /// `count` semaphores, each with a count of `initial`. Collective.
+    pub fn semaphores(&mut self, count: usize, initial: u32) -> Result<Vec<Semaphore>> {
+        let first = self.make(ObjectKind::Semaphore(initial), count)?;
+        Ok((first..).take(count).map(Semaphore).collect())
+    }
+
+    /// A condition variable. Collective.
+    pub fn condvar(&mut self) -> Result<Condvar> {
+        Ok(Condvar(self.make(ObjectKind::Condition, 1)?))
+    }
+
+    /// `count` flags, all 0. Collective.
+    pub fn flags(&mut self, count: usize) -> Result<Vec<Flag>> {
+        let first = self.make(ObjectKind::Flag, count)?;
+        Ok((first..).take(count).map(Flag).collect())
+    }
+
+    fn make(&mut self, kind: ObjectKind, count: usize) -> Result<u32> {
+        self.runtime.make_objects(kind, u32::try_from(count).unwrap_or(u32::MAX))
+    }
+
+    /// Allocates values, of which each rank sets some.
+    fn values<T: Plain>(&mut self, count: usize, value: impl Fn(usize) -> T) -> Result<SharedSlice<T>> {
         let values = self.alloc::<T>(count)?;
         let part = |rank: usize| count * rank / self.size();
         for index in part(self.rank())..part(self.rank() + 1) {
             values.set(self, index, value(index));
         }
         self.barrier()?;
-        Ok(DsmMutex::all(first, values))
+        Ok(values)
     }
 
     /// The untyped interface, for calls that change no bytes that references lead to.

@@ -65,13 +65,24 @@ pub(crate) fn mismatch(span: [Attendance; 2]) -> Error {
     ))
 }
 
+fn made(count: u64, kind: u64, initial: u64) -> String {
+    let what = match kind {
+        0 => "locks",
+        1 => "reader-writer locks",
+        2 => return format!("a call that makes {count} semaphores of {initial}"),
+        3 => "conditions",
+        _ => "flags",
+    };
+    format!("a call that makes {count} {what}")
+}
+
 fn call(purpose: [u64; 4]) -> String {
     match purpose {
         [0, ..] => "dsm_barrier".to_owned(),
         [1, bytes, ..] => format!("dsm_alloc of {bytes} bytes (or with other options)"),
         [2, page, ..] => format!("dsm_free of the allocation at page {page}"),
         [4, page, pages, _] => format!("dsm_broadcast of {pages} pages from page {page}"),
-        [6, count, ..] => format!("a call that makes {count} locks"),
+        [6, count, kind, initial] => made(count, kind, initial),
         [5, page, ..] => format!("Partition::publish of the partition at page {page}"),
         _ => "dsm_finalize".to_owned(),
     }

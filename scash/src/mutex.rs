@@ -43,6 +43,13 @@ pub struct Held<'a> {
     number: u32,
 }
 
+impl Held<'_> {
+    /// Gives the lock back until a condition is signalled.
+    pub(crate) fn wait(&self, condition: u32) -> Result<()> {
+        self.dsm.untyped().condition_wait(condition, self.number)
+    }
+}
+
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         // If a rank is gone, the next call says so.
@@ -106,7 +113,7 @@ impl<T: Plain> DsmMutex<T> {
     }
 
     fn guard<'a>(&self, held: Held<'a>) -> MutexGuard<'a, T> {
-        MutexGuard { value: self.values.element(self.index), _held: held }
+        MutexGuard { value: self.values.element(self.index), held }
     }
 }
 
@@ -115,7 +122,13 @@ impl<T: Plain> DsmMutex<T> {
 #[must_use = "the value is given back when this is dropped"]
 pub struct MutexGuard<'a, T> {
     value: *mut T,
-    _held: Held<'a>,
+    held: Held<'a>,
+}
+
+impl<'a, T> MutexGuard<'a, T> {
+    pub(crate) fn held(&self) -> &Held<'a> {
+        &self.held
+    }
 }
 
 impl<T> Deref for MutexGuard<'_, T> {

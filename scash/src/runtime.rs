@@ -2,8 +2,10 @@
 
 mod locks;
 mod meeting;
+mod objects;
 mod start;
 
+pub use scash_proto::node::ObjectKind;
 pub use start::{PROVIDERS, init};
 
 use crate::core::{Core, House};

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use scash_proto::node::{Collective, Outcome};
+use scash_proto::node::{Collective, ObjectKind, Outcome};
 use scash_tests::sim::program::{Interval, Op, Script};
 use scash_tests::sim::report::Report;
 use scash_tests::sim::{Setup, World};
@@ -12,7 +12,7 @@ fn run(ranks: u32, intervals: &[&[(u32, Op)]], check: impl Fn(Report)) {
     for puts_at_once in [true, false] {
         let mut script = Script::new(ranks, 4);
         script.interval(|i| {
-            i.end = Collective::Locks(1);
+            i.end = Collective::Make(ObjectKind::Lock, 1);
             i.outcome = Outcome::Made(0);
         });
         for work in intervals {

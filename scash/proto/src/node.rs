@@ -2,33 +2,41 @@
 //!
 //! The life of a page reads in this order: `fault` (an access needs work), `home` (the directory, and what a home owes its
 //! sharers), `barrier` (everyone meets), `adapt` (what is worth keeping up to date), `collective` (allocation, homes that move). Between barriers:
-//! `locks` (who has which), `intervals` (what must be known with a lock).
+//! `objects` (which there are, and who manages them), `locks` (who has which), `served` and `conditions` (the other objects), `intervals` (what must be known with all these).
 
 mod adapt;
 mod barrier;
 mod broadcast;
 mod cache;
 mod collective;
+mod conditions;
 mod counters;
 mod fault;
 mod home;
 mod intervals;
 mod locks;
+mod objects;
+mod served;
 mod watch;
 
 use crate::copyset::Copyset;
 use crate::heap::{Heap, OutOfSpace};
 use crate::page::{Access, MAX_RANKS, PageTable, flag};
-use crate::wire::{Attendance, Control, SyncMessage, Token};
+use crate::wire::sync::{Deed, SyncMessage, Wish};
+use crate::wire::{Attendance, Control, Token};
 use crate::{Pages, Placement, Rank};
 use adapt::{Streams, Wheel};
 use barrier::{Meeting, Slot};
 use broadcast::Parcels;
 use cache::Cache;
 pub use cache::Eviction;
+use conditions::Wait;
 pub use counters::Counters;
 use intervals::Intervals;
 use locks::Locks;
+pub use objects::ObjectKind;
+use objects::Objects;
+use served::Served;
 use std::collections::{BTreeMap, VecDeque};
 use watch::Watched;
 
@@ -112,8 +120,8 @@ pub enum Collective {
     Alloc(u64, AllocOptions),
     /// Free the allocation that begins at this page.
     Free(u32),
-    /// Make this many locks.
-    Locks(u32),
+    /// Make this many objects of synchronisation.
+    Make(ObjectKind, u32),
     /// Bring these pages, which belong to one allocation, to all ranks.
     Broadcast(Pages),
     /// The last meeting of a job.
@@ -199,7 +207,34 @@ pub enum Input {
     },
     /// The thread that has a lock gives it back.
     Release(u32),
-    /// A peer's word about a lock.
+    /// A thread of this rank waits for something. The object exists and can grant it. While it waits, the rank does not come to a collective call.
+    Wish {
+        /// The object's number.
+        object: u32,
+        /// Stands for the thread.
+        who: u64,
+        /// What for.
+        wish: Wish,
+    },
+    /// A thread of this rank lets others go on. It may do so to this object.
+    Deed {
+        /// The object's number.
+        object: u32,
+        /// Stands for the thread.
+        who: u64,
+        /// How.
+        deed: Deed,
+    },
+    /// A thread of this rank, which has a lock, gives it back, waits for a condition, and takes the lock again.
+    Wait {
+        /// The condition's number.
+        condition: u32,
+        /// The lock's number.
+        lock: u32,
+        /// Stands for the thread.
+        who: u64,
+    },
+    /// A peer's word about an object of synchronisation.
     Sync(Rank, SyncMessage),
     /// The answer to [`Output::Claim`]: whose the page is.
     Claimed {
@@ -321,21 +356,21 @@ pub enum Output {
     },
     /// Answer with [`Input::Closed`] as soon as all puts are in place that were ordered before.
     Closed,
-    /// A thread has the lock that it waited for.
+    /// A thread has what it waited for.
     Acquired {
-        /// Which lock.
-        lock: u32,
+        /// Which object. For a condition: the lock.
+        object: u32,
         /// Which thread.
         who: u64,
     },
     /// A thread tried to get a lock that was not free.
     Refused {
         /// Which lock.
-        lock: u32,
+        object: u32,
         /// Which thread.
         who: u64,
     },
-    /// Send a message about a lock.
+    /// Send a message about an object of synchronisation.
     Sync(Rank, SyncMessage),
     /// Ask rank `at` whose the pages are whose claim has number `key` there; and, if they are nobody's, take them if `take`: [`Input::Claimed`].
     Claim {
@@ -368,10 +403,10 @@ pub enum Outcome {
     Done,
     /// Memory was allocated.
     Allocated(Pages),
-    /// Locks were made; this is the number of the first.
+    /// Objects of synchronisation were made; this is the number of the first.
     Made(u32),
-    /// There are no numbers for that many locks.
-    TooManyLocks,
+    /// There are no numbers for that many.
+    TooManyObjects,
     /// There was no room for it, at any rank.
     OutOfSpace(OutOfSpace),
     /// Ranks came for different things. Nothing was done, and nothing can be done any more.
@@ -452,7 +487,11 @@ pub struct Node {
     wheel: Wheel,
     parcels: Parcels,
     cache: Cache,
+    objects: Objects,
     locks: Locks,
+    served: Served,
+    /// Threads of this rank that wait for conditions.
+    waits: Vec<Wait>,
     intervals: Intervals,
     /// Home: pages that are to be brought to sharers when everybody is in the barrier.
     kept_back: Vec<u32>,
@@ -503,7 +542,10 @@ impl Node {
             wheel: Wheel::default(),
             parcels: Parcels::default(),
             cache: Cache::new(cfg.cache, cfg.pages, cfg.eviction),
+            objects: Objects::default(),
             locks: Locks::default(),
+            served: Served::default(),
+            waits: Vec::new(),
             intervals: Intervals::default(),
             kept_back: Vec::new(),
             messaged: Vec::new(),
@@ -542,6 +584,9 @@ impl Node {
             Input::Acquire { lock, who } => self.acquire(lock, who, true)?,
             Input::TryAcquire { lock, who } => self.acquire(lock, who, false)?,
             Input::Release(lock) => self.release(lock),
+            Input::Wish { object, who, wish } => self.wish(object, who, wish)?,
+            Input::Deed { object, who, deed } => self.deed(object, who, deed)?,
+            Input::Wait { condition, lock, who } => self.wait(condition, lock, who)?,
             Input::Sync(from, message) => self.sync(from, message)?,
             Input::Claimed { page, home } => self.claimed(page, home),
         }

@@ -7,7 +7,7 @@
 //! | [`PageBatch`] as diff | writer → home | diffs of pages written away from home | 1 a page |
 //! | [`PageBatch`] as update | home → sharer | changed bytes of pages (transfer by message) | 1 a page |
 //! | [`Parcel`] | down a broadcast's tree | "the pages of this home are in your frames" | by itself |
-//! | [`SyncMessage`] | between ranks that share a lock, outside of meetings | see [`sync`] | – |
+//! | [`SyncMessage`] | between ranks that share a lock or another object, outside of meetings | see [`sync`] | deeds: 1 |
 //!
 //! Items are *counted* so that a rank knows when it has all that is meant for it: meeting tokens carry, for each rank, the
 //! number of items that were sent to it, routed towards it along the rounds (after round k all entries whose distance has

@@ -1,10 +1,11 @@
 //! Locks: the calls, and the thread that answers peers while nobody here waits for anything.
 
+use super::objects::must_be;
 use super::{NAP, Runtime, current, lock};
 use crate::core::{Core, Step};
 use crate::error::{Error, Result};
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
-use scash_proto::node::{Collective, Input, Outcome};
+use scash_proto::node::{Input, ObjectKind};
 use std::cell::Cell;
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -14,11 +15,11 @@ use std::time::Duration;
 const LEAST_AWAY: Duration = Duration::from_micros(50);
 const MOST_AWAY: Duration = Duration::from_millis(1);
 
-/// Every so many times that a lock is given back, this rank looks for what peers want.
+/// Every so many times that a lock is given back, or others are let go on, this rank looks for what peers want.
 const LOOK_AROUND: u32 = 8;
 
 /// A number that no other thread of the process has.
-fn this_thread() -> u64 {
+pub(super) fn this_thread() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     thread_local!(static MINE: Cell<u64> = const { Cell::new(0) });
     MINE.with(|mine| {
@@ -41,19 +42,7 @@ impl Drop for Waiting<'_> {
 impl Runtime {
     /// Makes `count` locks, and returns the number of the first; the others have those that follow. Collective, and includes a memory barrier.
     pub fn make_locks(&self, count: u32) -> Result<u32> {
-        if count == 0 {
-            return Err(Error::Argument("0 locks asked for: ask for at least one".to_owned()));
-        }
-        self.collective_then(Collective::Locks(count), |outcome| match outcome {
-            Outcome::Made(first) => {
-                self.attend()?;
-                Ok(first)
-            }
-            Outcome::TooManyLocks => {
-                Err(Error::Argument(format!("{count} more locks: there are numbers for 4294967295 in all")))
-            }
-            _ => Err(Error::Broken("the making of locks had no outcome".to_owned())),
-        })
+        self.make_objects(ObjectKind::Lock, count)
     }
 
     /// Takes a lock: returns when the calling thread has it, and sees all that was written before it was last given back, by whichever rank.
@@ -74,7 +63,7 @@ impl Runtime {
 
     fn acquire(&self, number: u32, wish: Input) -> Result<bool> {
         let mut core = lock(&self.core);
-        self.known_lock(&core, number)?;
+        must_be(&core, number, ObjectKind::Lock)?;
         if core.node.holder(number) == Some(this_thread()) {
             return Err(Error::Argument(format!(
                 "lock {number} is taken by the thread that has it: give it back first (locks are not recursive)"
@@ -85,7 +74,7 @@ impl Runtime {
     }
 
     /// Waits for the answer to what the calling thread has asked for.
-    fn answer_to<'a>(&'a self, mut core: MutexGuard<'a, Core>, number: u32) -> Result<bool> {
+    pub(super) fn answer_to<'a>(&'a self, mut core: MutexGuard<'a, Core>, number: u32) -> Result<bool> {
         let mut waiting = None;
         let mut turn = 0;
         loop {
@@ -112,42 +101,31 @@ impl Runtime {
     pub fn unlock(&self, number: u32) -> Result<()> {
         self.guarded(|| {
             let mut core = lock(&self.core);
-            self.known_lock(&core, number)?;
-            match core.node.holder(number) {
-                Some(who) if who == this_thread() => {}
-                Some(_) => {
-                    return Err(Error::Argument(format!(
-                        "lock {number} is given back by a thread that does not have it: another thread of this rank has"
-                    )));
-                }
-                None => {
-                    return Err(Error::Argument(format!(
-                        "lock {number} is given back by a thread that does not have it"
-                    )));
-                }
+            must_be(&core, number, ObjectKind::Lock)?;
+            let holder = core.node.holder(number);
+            if holder != Some(this_thread()) {
+                let whose = if holder.is_some() { ": another thread of this rank has" } else { "" };
+                return Err(Error::Argument(format!(
+                    "lock {number} is given back by a thread that does not have it{whose}"
+                )));
             }
             core.node.handle(Input::Release(number))?;
-            // Whoever takes a lock again and again that is here would keep it from those that ask for it.
-            core.released = core.released.wrapping_add(1);
-            if core.released.is_multiple_of(LOOK_AROUND) && self.waiters.load(Ordering::Relaxed) == 0 {
-                self.take_events(&mut core)?;
-            }
+            self.look_around(&mut core)?;
             self.settle(&mut core)
         })
     }
 
-    fn known_lock(&self, core: &Core, number: u32) -> Result<()> {
-        match core.node.locks() {
-            count if number < count => Ok(()),
-            0 => Err(Error::Argument(format!("there is no lock {number}: no locks were made"))),
-            count => {
-                Err(Error::Argument(format!("there is no lock {number}: locks 0 to {} were made", count - 1)))
-            }
+    /// Takes, now and then, what has arrived: whoever uses again and again what is here would keep it from those that ask for it.
+    pub(super) fn look_around(&self, core: &mut Core) -> Result<()> {
+        core.released = core.released.wrapping_add(1);
+        if core.released.is_multiple_of(LOOK_AROUND) && self.waiters.load(Ordering::Relaxed) == 0 {
+            self.take_events(core)?;
         }
+        Ok(())
     }
 
     /// Carries out what the protocol orders.
-    fn settle(&self, core: &mut Core) -> Result<()> {
+    pub(super) fn settle(&self, core: &mut Core) -> Result<()> {
         let mut said = false;
         while let Some(order) = core.node.poll_output() {
             said |= order.is_message();
@@ -184,7 +162,7 @@ impl Runtime {
     }
 
     /// Starts the thread that answers peers, once: a lock that is here and that nobody has must not wait until this rank calls the library again.
-    fn attend(&self) -> Result<()> {
+    pub(super) fn attend(&self) -> Result<()> {
         static STARTED: std::sync::Once = std::sync::Once::new();
         let mut done = Ok(());
         STARTED.call_once(|| {

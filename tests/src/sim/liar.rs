@@ -2,7 +2,7 @@
 
 use super::rng::Rng;
 use scash_proto::copyset::CopyMode;
-use scash_proto::wire::sync::{Record, SyncBody};
+use scash_proto::wire::sync::{Deed, Record, SyncBody, Wish};
 use scash_proto::wire::{Control, Kind, Notice, PageBatch, Parcel, SyncMessage, Token};
 use scash_proto::{Pages, Rank};
 
@@ -43,20 +43,33 @@ impl Liar<'_> {
         let Ok(mut message) = SyncMessage::decode(&bytes) else { return bytes };
         match (self.rng.below(4), &mut message.body) {
             (0, _) => message.epoch = message.epoch.wrapping_add(self.rng.between(0, 2)).wrapping_sub(1),
-            (1, _) => message.lock = self.rng.below(message.lock + 3),
+            (1, _) => message.object = self.rng.below(message.object + 3),
             (
                 2,
                 SyncBody::Ask { ticket, .. }
                 | SyncBody::Follow { ticket, .. }
                 | SyncBody::Refused { ticket, .. }
+                | SyncBody::Wish { ticket, .. }
+                | SyncBody::Queued { ticket }
                 | SyncBody::Grant { ticket, .. },
             ) => {
                 *ticket = self.rng.below(*ticket + 2);
             }
-            (_, SyncBody::Ask { known, .. }) => known.push((self.rank(), self.rng.below(9))),
+            (3, SyncBody::Wish { wish, .. }) => {
+                *wish = self.rng.pick(&[Wish::Read, Wish::Take, Wish::Signal])
+            }
+            (3, SyncBody::Deed { deed, .. }) => {
+                *deed = self.rng.pick(&[Deed::HasRead, Deed::HasWritten, Deed::Post(9), Deed::Broadcast]);
+            }
+            (_, SyncBody::Queued { ticket }) => {
+                message.body = SyncBody::Grant { ticket: *ticket, records: Vec::new() };
+            }
+            (_, SyncBody::Ask { known, .. } | SyncBody::Wish { known, .. }) => {
+                known.push((self.rank(), self.rng.below(9)))
+            }
             (_, SyncBody::Follow { next, .. }) => next.place.rank = self.rank(),
             (_, SyncBody::Refused { before, .. }) => before.rank = self.rank(),
-            (_, SyncBody::Grant { records, .. }) => {
+            (_, SyncBody::Grant { records, .. } | SyncBody::Deed { records, .. }) => {
                 records.push(Record {
                     rank: self.rank(),
                     number: self.rng.below(9),

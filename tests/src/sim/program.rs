@@ -1,11 +1,12 @@
 //! What simulated ranks do: intervals of memory accesses, each ended by a collective call.
 //!
 //! A program must be free of data races: in one interval a byte is written by at most one thread, and read only by threads that
-//! may know its value (its writer, or anybody if nobody writes it); or it is read and written only by threads that hold one lock. Then sequential consistency is promised, and one flat memory is
+//! may know its value (its writer, or anybody if nobody writes it); or locks and the like bring all accesses to it in an order. Then sequential consistency is promised, and one flat memory is
 //! the oracle for every read.
 
 use scash_proto::heap::Heap;
 use scash_proto::node::{Collective, Outcome};
+use scash_proto::wire::sync::{Deed, Wish};
 use scash_proto::{AllocOptions, PAGE_SIZE, Pages, Protocol, Rank};
 use std::num::NonZeroU32;
 
@@ -58,6 +59,21 @@ pub enum Op {
     TryLock(u32),
     /// Gives it back.
     Unlock(u32),
+    /// Waits for something of an object.
+    Wish(u32, Wish),
+    /// Lets others go on with an object.
+    Deed(u32, Deed),
+    /// From now on this event has happened. The lock that it is told with is held.
+    Announce(u32),
+    /// Waits until an event has happened: as long as it has not, for the signal of a condition. The lock is held.
+    WaitFor {
+        /// The condition.
+        condition: u32,
+        /// The lock.
+        lock: u32,
+        /// The event.
+        event: u32,
+    },
 }
 
 /// What all ranks do until they meet, and what for.

@@ -6,6 +6,8 @@
 //!
 //! In each interval a piece has at most one writing thread, and is read by others only if nobody writes it: so there is no data race.
 
+mod sync;
+
 use super::program::{Interval, Op, Program, Span};
 use super::rng::{Rng, mix};
 use super::world::Setup;
@@ -13,6 +15,7 @@ use scash_proto::heap::Heap;
 use scash_proto::node::{Collective, Eviction, Outcome};
 use scash_proto::{AllocOptions, PAGE_SIZE, Pages, Placement, Protocol, Rank, Transfer};
 use std::num::NonZeroU32;
+use sync::{Free, Objects, Units};
 
 /// Draws what a job is like: mostly a few ranks, at times up to 64.
 pub fn setup(seed: u64) -> Setup {
@@ -99,6 +102,8 @@ struct Character {
     flickers: u32,
     /// How many, in a hundred, of the ranks use the area in an interval, in critical sections; 0: locks are not for this area.
     locked: u32,
+    /// How many, in a hundred, of the intervals use the area for batons, and not at all else.
+    batons: u32,
     /// How many, in a hundred, of the critical sections are left out if their lock is not free.
     tried: u32,
     /// Interval in which it ends.
@@ -124,9 +129,7 @@ pub struct RandomProgram {
     calls: u32,
     /// How many, in a thousand, end in a broadcast.
     broadcasts: u32,
-    /// Locks that the program will have, and those that it has.
-    locks: u32,
-    made: u32,
+    objects: Objects,
 }
 
 impl RandomProgram {
@@ -144,8 +147,7 @@ impl RandomProgram {
             zeroed: None,
             calls: rng.pick(&[0, 50, 400]),
             broadcasts: rng.pick(&[0, 0, 0, 20, 300]),
-            locks: rng.pick(&[0, 0, 1, 3, 40]),
-            made: 0,
+            objects: Objects::new(&mut rng),
             rng,
         }
     }
@@ -180,7 +182,8 @@ impl RandomProgram {
             read: whens(rng),
             silent: rng.pick(&[0, 0, 10, 100]),
             flickers: rng.pick(&[0, 0, 30]),
-            locked: if self.made > 0 { rng.pick(&[0, 20, 60, 100]) } else { 0 },
+            locked: if self.objects.guards() > 0 { rng.pick(&[0, 20, 60, 100]) } else { 0 },
+            batons: if self.objects.has_batons() { rng.pick(&[0, 0, 50, 100]) } else { 0 },
             tried: rng.pick(&[0, 0, 30, 100]),
             until,
         }
@@ -188,9 +191,10 @@ impl RandomProgram {
 
     /// Decides what ends the interval, and knows how it will end.
     fn end(&mut self) -> (Collective, Outcome) {
-        if self.made == 0 && self.locks > 0 && self.rng.chance(30) {
-            self.made = self.locks;
-            return (Collective::Locks(self.locks), Outcome::Made(0));
+        if self.rng.chance(30)
+            && let Some(call) = self.objects.make()
+        {
+            return call;
         }
         let wanted = self.areas.is_empty() || self.next < 2 || self.rng.chance(4);
         if wanted && self.next < 8 || self.rng.below(1000) < self.calls / 8 {
@@ -252,11 +256,20 @@ impl RandomProgram {
     }
 
     /// What is done with an area in this interval.
-    fn work(&mut self, area: usize, work: &mut [Vec<Vec<Op>>], sections: &mut [Vec<Vec<Vec<Op>>>]) {
+    fn work(
+        &mut self,
+        area: usize,
+        work: &mut [Vec<Vec<Op>>],
+        sections: &mut Units,
+        batons: &mut (Free, Units),
+    ) {
         if self.next > self.areas[area].character.until {
             self.areas[area].character = self.character();
         }
         let Area { pages, character: c } = self.areas[area];
+        if self.rng.chance(c.batons) {
+            return self.batons(pages, &c, &mut batons.0, &mut batons.1);
+        }
         if c.locked > 0 {
             self.sections(pages, &c, sections);
             return;
@@ -276,46 +289,6 @@ impl RandomProgram {
                 self.write(&c, writer, name, span, work);
             } else if self.is_time(c.read, 0) {
                 self.reads(&c, writer, name, span, work);
-            }
-        }
-    }
-
-    /// Critical sections of an area whose pieces are protected by locks.
-    fn sections(&mut self, pages: Pages, c: &Character, sections: &mut [Vec<Vec<Vec<Op>>>]) {
-        let cells = pages.count * c.pieces;
-        for threads in sections {
-            if !self.rng.chance(c.locked) {
-                continue;
-            }
-            for _ in 0..self.rng.between(1, 4) {
-                let thread = self.rng.below(self.threads) as usize;
-                let lock = self.rng.below(self.made);
-                let tries = self.rng.chance(c.tried);
-                let mut section = vec![if tries { Op::TryLock(lock) } else { Op::Lock(lock) }];
-                // Pieces are dealt out to the locks in turns.
-                let first = self.rng.below(cells);
-                let mine = (first..cells).chain(0..first).filter(|cell| cell % self.made == lock);
-                for cell in mine.take(self.rng.between(1, 5) as usize).collect::<Vec<_>>() {
-                    let name = mix(c.salt ^ u64::from(cell));
-                    let span = piece(pages.first + cell / c.pieces, cell % c.pieces, c.pieces, name);
-                    self.visit(c, span, &mut section);
-                }
-                section.push(Op::Unlock(lock));
-                threads[thread].push(section);
-            }
-        }
-    }
-
-    /// Reads and writes a piece whose lock is held.
-    fn visit(&mut self, c: &Character, span: Span, section: &mut Vec<Op>) {
-        let salt = self.rng.bits().to_le_bytes()[0];
-        for part in self.rng.cut(span) {
-            match self.rng.below(4) {
-                0 => section.push(Op::Read(part)),
-                1 if self.rng.chance(c.silent) => section.push(Op::Rewrite(part)),
-                2 if self.rng.chance(c.flickers) => section.push(Op::Flicker(part, salt)),
-                1 => section.push(Op::Write(part, salt)),
-                _ => section.extend([Op::Read(part), Op::Write(part, salt), Op::Read(part)]),
             }
         }
     }
@@ -437,20 +410,23 @@ impl Program for RandomProgram {
             return Some(self.read_all());
         }
         let mut work = vec![vec![Vec::new(); self.threads as usize]; self.size as usize];
-        let mut sections = vec![vec![Vec::new(); self.threads as usize]; self.size as usize];
+        let mut sections: Units = vec![vec![Vec::new(); self.threads as usize]; self.size as usize];
+        let mut batons = (self.objects.free(), sections.clone());
         let zeroed = self.zeroed.take();
         // Now and then all rest.
         if !self.rng.chance(5) {
-            (0..self.areas.len()).for_each(|area| self.work(area, &mut work, &mut sections));
+            (0..self.areas.len()).for_each(|area| self.work(area, &mut work, &mut sections, &mut batons));
         }
         let silent = self.rng.chance(10).then(|| self.rng.below(self.size));
-        for (rank, (threads, sections)) in (0u32..).zip(work.iter_mut().zip(sections)) {
-            for (list, sections) in threads.iter_mut().zip(sections) {
+        for (rank, ((threads, sections), batons)) in (0u32..).zip(work.iter_mut().zip(sections).zip(batons.1))
+        {
+            for ((list, sections), batons) in threads.iter_mut().zip(sections).zip(batons) {
                 let mut units: Vec<Vec<Op>> = list.drain(..).map(|op| vec![op]).chain(sections).collect();
                 self.rng.shuffle(&mut units);
-                if Some(rank) != silent {
-                    *list = units.concat();
+                if Some(rank) == silent {
+                    units.clear();
                 }
+                *list = self.rng.merge(units, batons).concat();
             }
         }
         self.calls(&mut work);

@@ -121,6 +121,8 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
         refused_locks: f(a.refused_locks, b.refused_locks),
         cached_locks: f(a.cached_locks, b.cached_locks),
         handed_locks: f(a.handed_locks, b.handed_locks),
+        wishes: f(a.wishes, b.wishes),
+        deeds: f(a.deeds, b.deeds),
         barriers: f(a.barriers, b.barriers),
         second_meetings: f(a.second_meetings, b.second_meetings),
         third_meetings: f(a.third_meetings, b.third_meetings),
@@ -204,7 +206,7 @@ pub fn output_number(output: &Output) -> usize {
 }
 
 /// Counters with their names.
-pub fn by_name(c: Counters) -> [(&'static str, u64); 22] {
+pub fn by_name(c: Counters) -> [(&'static str, u64); 24] {
     [
         ("read_faults", c.read_faults),
         ("write_faults", c.write_faults),
@@ -225,6 +227,8 @@ pub fn by_name(c: Counters) -> [(&'static str, u64); 22] {
         ("refused_locks", c.refused_locks),
         ("cached_locks", c.cached_locks),
         ("handed_locks", c.handed_locks),
+        ("wishes", c.wishes),
+        ("deeds", c.deeds),
         ("barriers", c.barriers),
         ("second_meetings", c.second_meetings),
         ("third_meetings", c.third_meetings),

@@ -75,7 +75,7 @@ impl World<'_> {
         match outcome {
             Outcome::Done => {}
             Outcome::Allocated(pages) => self.ranks[rank].arrays.push(pages.first),
-            Outcome::OutOfSpace(_) | Outcome::Mismatch(_) | Outcome::Made(_) | Outcome::TooManyLocks => {
+            Outcome::OutOfSpace(_) | Outcome::Mismatch(_) | Outcome::Made(_) | Outcome::TooManyObjects => {
                 panic!("rank {rank}: all ranks make the same calls, and there is room for them: {outcome:?}")
             }
         }

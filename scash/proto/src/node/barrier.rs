@@ -107,6 +107,7 @@ impl Node {
         let mut due = std::mem::take(&mut self.scratch);
         self.table.take_touched(&mut due);
         self.now = Meeting::default();
+        self.announce_deeds();
         let me = Attendance { purpose: purpose(collective), rank: self.cfg.rank };
         self.now.span = [me; 2];
         self.now.notices = self.take_moves();
@@ -236,6 +237,11 @@ impl Node {
 
     fn slot(&mut self) -> &mut Slot {
         &mut self.slots[(self.meeting % 2) as usize]
+    }
+
+    /// Something has arrived that was counted.
+    pub(super) fn item_arrives(&mut self) {
+        self.slot().items += 1;
     }
 
     /// Goes as far as what has arrived allows.

@@ -33,9 +33,9 @@ impl Node {
                     Err(e) => Outcome::OutOfSpace(e),
                 }
             }
-            Collective::Locks(count) => match self.locks.add(count) {
+            Collective::Make(kind, count) => match self.objects.add(kind, count) {
                 Some(first) => Outcome::Made(first),
-                None => Outcome::TooManyLocks,
+                None => Outcome::TooManyObjects,
             },
             Collective::Free(first) => {
                 if let Ok(a) = self.heap.free(first) {
@@ -72,7 +72,7 @@ impl Node {
         }
         self.predicted.retain(|&p| !(pages.first..pages.end()).contains(&p));
         self.out.push_back(Output::Discard(pages));
-        if self.locks.any() {
+        if self.objects.any() {
             self.out.push_back(Output::ForgetClaims(pages));
         }
     }
@@ -217,6 +217,9 @@ pub(super) fn purpose(collective: Collective) -> Purpose {
         Collective::Finalize => [3, 0, 0, 0],
         Collective::Broadcast(pages) => [4, u64::from(pages.first), u64::from(pages.count), 0],
         Collective::Publish(first) => [5, u64::from(first), 0, 0],
-        Collective::Locks(count) => [6, u64::from(count), 0, 0],
+        Collective::Make(kind, count) => {
+            let [kind, parameter] = kind.numbers();
+            [6, u64::from(count), kind, parameter]
+        }
     })
 }

@@ -41,6 +41,10 @@ pub struct Counters {
     pub cached_locks: u64,
     /// Locks handed on to other ranks.
     pub handed_locks: u64,
+    /// Times that a thread asked for a reader–writer lock, a semaphore, a condition's signal or a flag.
+    pub wishes: u64,
+    /// Times that a thread let others go on with these.
+    pub deeds: u64,
     /// Memory barriers passed.
     pub barriers: u64,
     /// Of these, those with a second meeting.

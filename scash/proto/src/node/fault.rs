@@ -32,7 +32,7 @@ impl Node {
             Some(_) if word.access() == Access::Read => self.write_cached(page, id, range),
             Some(_) if word.has(flag::ARMED) => self.disarm(page),
             Some(home) => self.fetch(page, home, id, range, block),
-            None if self.locks.any() => self.ask_for_home(page, range, block, want),
+            None if self.objects.any() => self.ask_for_home(page, range, block, want),
             None if want == Access::Write => self.claim(page, range, block),
             None => self.read_unclaimed(page),
         }
@@ -89,7 +89,7 @@ impl Node {
     fn claim(&mut self, page: u32, range: Pages, block: u32) {
         let whole = block_of(page, range, block);
         // A claim that is kept is one of the whole block.
-        let all = self.locks.any();
+        let all = self.objects.any();
         for p in whole.iter() {
             let word = self.table.get(p);
             if self.home(p).is_some() || (!all && p != page && word.access() != Access::None) {

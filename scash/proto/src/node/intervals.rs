@@ -1,6 +1,6 @@
 //! Lazy release consistency between two memory barriers.
 //!
-//! A rank's time is cut into **intervals** where a lock leaves it for another rank. At the end of an interval its changes of cached pages are put into their
+//! A rank's time is cut into **intervals** where a lock leaves it for another rank, or where it does a deed that lets others go on. At the end of an interval its changes of cached pages are put into their
 //! homes' frames, and a **record** (write notice) says which pages it wrote. A lock comes with all records that happened before and that the new
 //! holder does not know: it takes the copies that they name out of view, and fetches them again when they are touched.
 //!
@@ -12,6 +12,7 @@
 //!    *all* leases of pages whose home is r. A page that was written here, too, goes home first; its own changes are in the home's frame then, and come back with the others'.
 //!    A copy that was fetched again after an acquire had ended it is likely to be used again: it is renewed where it stands, without a fault, some times until it is ended
 //!    to see whether it still is.
+//!    A manager learns records with deeds long before it applies them: only what its own threads go on with concerns its own copies.
 //! 4. **Fetches under way** when records are applied may have read what was there before. They are waited for, and taken for nothing.
 //!
 //! While a job has locks, homes keep back what they bring to sharers until everybody has come to the memory barrier (its second meeting): a put into the frame of a
@@ -20,7 +21,7 @@
 
 use super::{Node, Output, Phase, Violation, runs};
 use crate::page::{Access, List, flag};
-use crate::wire::sync::{Known, Place, Record};
+use crate::wire::sync::{self, Known, Place, Record};
 use crate::{Pages, Rank};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -34,6 +35,8 @@ pub(super) struct History {
     records: BTreeMap<Rank, Vec<Record>>,
     /// Records whose pages have not been taken out of view.
     news: Vec<Record>,
+    /// What each rank has told or was told: at least that much is known there.
+    told: BTreeMap<Rank, BTreeMap<Rank, u32>>,
 }
 
 impl History {
@@ -55,6 +58,19 @@ impl History {
             list[from..].to_vec()
         };
         self.records.iter().flat_map(unknown).collect()
+    }
+
+    /// What a rank was not told yet and did not tell. It is told now.
+    pub(super) fn news_for(&mut self, to: Rank) -> Vec<Record> {
+        let known = self.told.get(&to).into_iter().flatten().map(|(&rank, &number)| (rank, number)).collect();
+        let news = self.missing(&known);
+        news.iter().for_each(|record| self.has_heard(to, record));
+        news
+    }
+
+    fn has_heard(&mut self, who: Rank, record: &Record) {
+        let number = self.told.entry(who).or_default().entry(record.rank).or_default();
+        *number = record.number.max(*number);
     }
 
     fn add(&mut self, record: Record) {
@@ -99,6 +115,13 @@ pub(super) enum After {
         /// What is known there.
         known: Known,
     },
+    /// Others go on.
+    Deed {
+        /// Which object.
+        object: u32,
+        /// How.
+        deed: sync::Deed,
+    },
 }
 
 /// Where a node is between two memory barriers.
@@ -113,7 +136,7 @@ pub(super) struct Intervals {
     fetches: u32,
     /// All fetches under way are to be taken for nothing.
     vain: bool,
-    /// Locks that wait for that, with their tickets.
+    /// Locks and other objects that wait for that, with their tickets.
     entering: Vec<(u32, u32)>,
 }
 
@@ -224,6 +247,10 @@ impl Node {
                 self.record();
                 self.send_grant(lock, to, &known);
             }
+            Deed { object, deed } => {
+                self.record();
+                self.do_deed(object, deed)?;
+            }
         }
         Ok(())
     }
@@ -252,6 +279,7 @@ impl Node {
         }
         let history = &mut self.intervals.history;
         for record in records {
+            history.has_heard(from, &record);
             if record.rank != self.cfg.rank && record.number > history.number(record.rank) {
                 history.news.push(record.clone());
                 history.add(record);
@@ -260,13 +288,13 @@ impl Node {
         Ok(())
     }
 
-    /// Takes the copies out of view that what was learnt has ended. Then the lock is the holder's: at once, or when fetches that are under way have come to nothing.
-    pub(super) fn enter(&mut self, lock: u32, ticket: u32) {
+    /// Takes the copies out of view that what was learnt has ended. Then the thread goes on: at once, or when fetches that are under way have come to nothing.
+    pub(super) fn enter(&mut self, object: u32, ticket: u32) {
         self.apply();
         if self.intervals.vain {
-            self.intervals.entering.push((lock, ticket));
+            self.intervals.entering.push((object, ticket));
         } else {
-            self.entered(lock, ticket);
+            self.entered_object(object, ticket);
         }
     }
 
@@ -386,8 +414,8 @@ impl Node {
         let vain = now.vain;
         if vain && now.fetches == 0 {
             now.vain = false;
-            for (lock, ticket) in std::mem::take(&mut now.entering) {
-                self.entered(lock, ticket);
+            for (object, ticket) in std::mem::take(&mut now.entering) {
+                self.entered_object(object, ticket);
             }
         }
         vain
@@ -412,7 +440,7 @@ impl Node {
 
     /// Whether changes that others get must wait until all ranks are in the barrier.
     pub(super) fn keeps_back(&self) -> bool {
-        self.locks.any() || self.cfg.cache > 0
+        self.objects.any() || self.cfg.cache > 0
     }
 
     /// What a message of another epoch means for when it is taken.
@@ -425,7 +453,7 @@ impl Node {
     }
 }
 
-use After::{Barrier, Grant, Left};
+use After::{Barrier, Deed, Grant, Left};
 
 #[cfg(test)]
 mod tests {
@@ -447,6 +475,19 @@ mod tests {
         let numbers: Vec<_> = missing.iter().map(|r| (r.rank.0, r.number)).collect();
         assert_eq!(numbers, [(1, 1), (1, 2), (1, 3), (5, 3)]);
         assert!(history.missing(&history.known()).is_empty());
+    }
+
+    #[test]
+    fn nobody_is_told_what_it_has_told_or_was_told_before() {
+        let mut history = History::default();
+        (1..=3).for_each(|number| history.add(record(1, number, number)));
+        assert_eq!(history.news_for(Rank(7)).len(), 3);
+        assert_eq!(history.news_for(Rank(7)), []);
+        history.add(record(1, 4, 9));
+        history.add(record(2, 1, 5));
+        history.has_heard(Rank(7), &record(2, 1, 5));
+        assert_eq!(history.news_for(Rank(7)), [record(1, 4, 9)]);
+        assert_eq!(history.news_for(Rank(8)).len(), 5);
     }
 
     #[test]

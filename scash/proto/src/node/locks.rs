@@ -14,7 +14,7 @@
 use super::intervals::After;
 use super::{Node, Output, Violation};
 use crate::Rank;
-use crate::wire::sync::{Follower, Known, Place, SyncBody, SyncMessage};
+use crate::wire::sync::{Follower, Known, Place, SyncBody};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A place in a queue, at the rank whose place it is.
@@ -41,7 +41,7 @@ enum State {
 
 /// What a rank knows of a lock.
 #[derive(Debug)]
-struct Lock {
+pub(super) struct Lock {
     /// Manager: the last place in the queue.
     last: Place,
     /// Tickets that this rank has given.
@@ -62,46 +62,17 @@ impl Lock {
 }
 
 /// All locks of a job, as far as this rank has had to do with them.
-#[derive(Debug, Default)]
-pub(super) struct Locks {
-    count: u32,
-    known: BTreeMap<u32, Lock>,
-    /// Messages of ranks that have left the memory barrier before this one.
-    early: Vec<(Rank, SyncMessage)>,
-}
-
-impl Locks {
-    /// Whether the job has any.
-    pub(super) fn any(&self) -> bool {
-        self.count > 0
-    }
-
-    /// Makes so many more. Returns the number of the first, or nothing if there are no numbers for them.
-    pub(super) fn add(&mut self, count: u32) -> Option<u32> {
-        let first = self.count;
-        self.count = first.checked_add(count)?;
-        Some(first)
-    }
-}
+pub(super) type Locks = BTreeMap<u32, Lock>;
 
 impl Node {
-    fn manager(&self, lock: u32) -> Rank {
-        Rank(lock % self.cfg.size)
-    }
-
     fn lock(&mut self, lock: u32) -> &mut Lock {
         let (manager, me) = (self.manager(lock), self.cfg.rank);
-        self.locks.known.entry(lock).or_insert_with(|| Lock::new(manager, me))
-    }
-
-    /// Number of locks of the job.
-    pub fn locks(&self) -> u32 {
-        self.locks.count
+        self.locks.entry(lock).or_insert_with(|| Lock::new(manager, me))
     }
 
     /// The thread of this rank that has the lock, if one does.
     pub fn holder(&self, lock: u32) -> Option<u64> {
-        match self.locks.known.get(&lock)?.spots.front()?.state {
+        match self.locks.get(&lock)?.spots.front()?.state {
             State::Held(who) => Some(who),
             _ => None,
         }
@@ -114,7 +85,7 @@ impl Node {
             Some(first) if first.state == State::Idle => {
                 first.state = State::Held(who);
                 self.counters.cached_locks += 1;
-                self.out.push_back(Output::Acquired { lock, who });
+                self.out.push_back(Output::Acquired { object: lock, who });
             }
             Some(first) if !patient && matches!(first.state, State::Held(_) | State::Entering(_)) => {
                 self.refused(lock, who);
@@ -129,7 +100,7 @@ impl Node {
 
     fn refused(&mut self, lock: u32, who: u64) {
         self.counters.refused_locks += 1;
-        self.out.push_back(Output::Refused { lock, who });
+        self.out.push_back(Output::Refused { object: lock, who });
     }
 
     /// Asks the manager for a place at the end of the queue. `None` if that is this rank, and the end is a place that does not exist.
@@ -155,10 +126,6 @@ impl Node {
             first.state = State::Idle;
             self.hand_on(lock);
         }
-    }
-
-    fn tell(&mut self, to: Rank, lock: u32, body: SyncBody) {
-        self.out.push_back(Output::Sync(to, SyncMessage { epoch: self.interval, lock, body }));
     }
 
     /// Manager: somebody wants the lock.
@@ -251,38 +218,14 @@ impl Node {
         let spot = self.lock(lock).spots.iter_mut().find(|s| s.ticket == ticket)?;
         if let State::Waiting(who) | State::Trying(who) | State::Entering(who) = spot.state {
             spot.state = State::Held(who);
-            self.out.push_back(Output::Acquired { lock, who });
+            self.out.push_back(Output::Acquired { object: lock, who });
         }
         self.refuse(lock, ticket)
     }
 
-    /// Takes a peer's message, or keeps it until the memory barrier is over.
-    pub(super) fn sync(&mut self, from: Rank, message: SyncMessage) -> Result<(), Violation> {
-        // What came early stays in front of what comes now.
-        if self.epoch_of(from, message.epoch)? && !self.has_early() {
-            return self.take_sync(from, message);
-        }
-        self.locks.early.push((from, message));
-        Ok(())
-    }
-
-    /// After a memory barrier: what came early is taken now.
-    pub(super) fn take_early(&mut self) -> Result<(), Violation> {
-        let early = std::mem::take(&mut self.locks.early);
-        early.into_iter().try_for_each(|(from, message)| self.sync(from, message))
-    }
-
-    /// Whether something came early.
-    pub(super) fn has_early(&self) -> bool {
-        !self.locks.early.is_empty()
-    }
-
-    fn take_sync(&mut self, from: Rank, message: SyncMessage) -> Result<(), Violation> {
+    /// A peer's word about a lock.
+    pub(super) fn lock_message(&mut self, from: Rank, lock: u32, body: SyncBody) -> Result<(), Violation> {
         let lie = |what| Err(Violation { rank: from, what });
-        let SyncMessage { lock, body, .. } = message;
-        if from.0 >= self.cfg.size || lock >= self.locks.count {
-            return lie("a message about a lock that does not exist");
-        }
         match body {
             SyncBody::Ask { ticket, known, patient } => {
                 if self.manager(lock) != self.cfg.rank {
@@ -314,6 +257,9 @@ impl Node {
                 spot.state = State::Entering(who);
                 self.learn(from, records)?;
                 self.enter(lock, ticket);
+            }
+            SyncBody::Wish { .. } | SyncBody::Queued { .. } | SyncBody::Deed { .. } => {
+                return lie("a word about a lock that is none for locks");
             }
         }
         Ok(())

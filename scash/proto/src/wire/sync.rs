@@ -1,4 +1,4 @@
-//! Messages between two memory barriers: locks, and what must be known with them.
+//! Messages between two memory barriers: locks and other objects of synchronisation, and what must be known with them.
 //!
 //! | message | from → to | carries |
 //! |---|---|---|
@@ -6,8 +6,16 @@
 //! | [`Follow`](SyncBody::Follow) | manager → who was last in the queue | who comes next, what that one knows |
 //! | [`Grant`](SyncBody::Grant) | releaser → next in the queue | the lock, and all that happened before and is not known there |
 //! | [`Refused`](SyncBody::Refused) | who has a lock, or waits for it → who does not want to wait | whose place that is |
+//! | [`Wish`](SyncBody::Wish) | who waits for something → the object's manager | what for, what it knows |
+//! | [`Grant`](SyncBody::Grant) | manager → whose wish is granted | all that is not known there |
+//! | [`Deed`](SyncBody::Deed) | who lets others go on → manager | all that happened before and was not told yet. Counted, like diffs |
+//! | [`Queued`](SyncBody::Queued) | manager → who wants a condition's signal | – |
 //!
 //! Each carries the sender's epoch: a rank that has left a memory barrier may send to one that is about to leave it, which keeps the message until it has.
+
+mod manager;
+
+pub use manager::{Deed, Wish};
 
 use super::{Malformed, Reader, Why, Writer, list, pages, put_pages, put_rank, rank};
 use crate::{Pages, Rank};
@@ -46,13 +54,13 @@ pub struct Record {
     pub pages: Vec<Pages>,
 }
 
-/// A message about a lock.
+/// A message about an object of synchronisation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyncMessage {
     /// Memory barriers that the sender has passed.
     pub epoch: u32,
-    /// The lock's number.
-    pub lock: u32,
+    /// The object's number.
+    pub object: u32,
     /// What about it.
     pub body: SyncBody,
 }
@@ -60,7 +68,7 @@ pub struct SyncMessage {
 /// See [the table](self).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SyncBody {
-    /// The sender joins the queue.
+    /// The sender joins the queue of a lock.
     Ask {
         /// The number of its place.
         ticket: u32,
@@ -76,9 +84,9 @@ pub enum SyncBody {
         /// Who comes next.
         next: Follower,
     },
-    /// The lock is the receiver's.
+    /// The lock is the receiver's, or what it waits for has come.
     Grant {
-        /// The receiver's place.
+        /// The receiver's place or wish.
         ticket: u32,
         /// What happened before.
         records: Vec<Record>,
@@ -89,6 +97,27 @@ pub enum SyncBody {
         ticket: u32,
         /// The place before it.
         before: Place,
+    },
+    /// A thread waits for something.
+    Wish {
+        /// The number of the wish.
+        ticket: u32,
+        /// For what.
+        wish: Wish,
+        /// What its rank knows.
+        known: Known,
+    },
+    /// The receiver's wish for a signal is in the queue.
+    Queued {
+        /// The number of the wish.
+        ticket: u32,
+    },
+    /// A thread lets others go on.
+    Deed {
+        /// How.
+        deed: Deed,
+        /// What happened before.
+        records: Vec<Record>,
     },
 }
 
@@ -120,6 +149,11 @@ fn put_record(w: &mut Writer<'_>, record: &Record) {
     record.pages.iter().for_each(|&run| put_pages(w, run));
 }
 
+fn put_records(w: &mut Writer<'_>, records: &[Record]) {
+    w.varint(records.len() as u64);
+    records.iter().for_each(|r| put_record(w, r));
+}
+
 fn record(r: &mut Reader<'_>) -> Result<Record, Malformed> {
     Ok(Record { rank: rank(r)?, number: r.varint_u32()?, pages: list(r, 2, pages)? })
 }
@@ -127,6 +161,8 @@ fn record(r: &mut Reader<'_>) -> Result<Record, Malformed> {
 /// Tags of the kinds for those who do not wait.
 const ASK_NOW: u8 = 4;
 const FOLLOW_NOW: u8 = 5;
+/// The tag of the one kind that has no number of a place or wish.
+const DEED: u8 = 8;
 
 impl SyncMessage {
     /// The message's bytes.
@@ -134,7 +170,7 @@ impl SyncMessage {
         let mut out = Vec::with_capacity(32);
         let mut w = Writer::new(&mut out);
         w.u32(self.epoch);
-        w.varint(u64::from(self.lock));
+        w.varint(u64::from(self.object));
         match &self.body {
             SyncBody::Ask { ticket, known, patient } => {
                 w.u8(if *patient { 0 } else { ASK_NOW });
@@ -150,13 +186,27 @@ impl SyncMessage {
             SyncBody::Grant { ticket, records } => {
                 w.u8(2);
                 w.varint(u64::from(*ticket));
-                w.varint(records.len() as u64);
-                records.iter().for_each(|r| put_record(&mut w, r));
+                put_records(&mut w, records);
             }
             SyncBody::Refused { ticket, before } => {
                 w.u8(3);
                 w.varint(u64::from(*ticket));
                 put_place(&mut w, *before);
+            }
+            SyncBody::Wish { ticket, wish, known } => {
+                w.u8(6);
+                w.varint(u64::from(*ticket));
+                manager::put_wish(&mut w, *wish);
+                put_known(&mut w, known);
+            }
+            SyncBody::Queued { ticket } => {
+                w.u8(7);
+                w.varint(u64::from(*ticket));
+            }
+            SyncBody::Deed { deed, records } => {
+                w.u8(DEED);
+                manager::put_deed(&mut w, *deed);
+                put_records(&mut w, records);
             }
         }
         out
@@ -166,10 +216,10 @@ impl SyncMessage {
     pub fn decode(bytes: &[u8]) -> Result<SyncMessage, Malformed> {
         let mut r = Reader::new(bytes);
         let epoch = r.u32()?;
-        let lock = r.varint_u32()?;
+        let object = r.varint_u32()?;
         let at = r.position();
         let kind = r.u8()?;
-        let ticket = r.varint_u32()?;
+        let ticket = if kind == DEED { 0 } else { r.varint_u32()? };
         let body = match kind {
             0 | ASK_NOW => SyncBody::Ask { ticket, known: known(&mut r)?, patient: kind == 0 },
             1 | FOLLOW_NOW => {
@@ -178,10 +228,13 @@ impl SyncMessage {
             }
             2 => SyncBody::Grant { ticket, records: list(&mut r, 3, record)? },
             3 => SyncBody::Refused { ticket, before: place(&mut r)? },
+            6 => SyncBody::Wish { ticket, wish: manager::wish(&mut r)?, known: known(&mut r)? },
+            7 => SyncBody::Queued { ticket },
+            DEED => SyncBody::Deed { deed: manager::deed(&mut r)?, records: list(&mut r, 3, record)? },
             tag => return Err(Malformed { at, why: Why::UnknownTag { tag } }),
         };
         r.finish()?;
-        Ok(SyncMessage { epoch, lock, body })
+        Ok(SyncMessage { epoch, object, body })
     }
 }
 
@@ -203,11 +256,24 @@ mod tests {
             SyncBody::Ask { ticket: 5, known: vec![], patient: false },
             SyncBody::Follow { ticket: 0, next: next(true) },
             SyncBody::Follow { ticket: 9, next: next(false) },
+            SyncBody::Queued { ticket: 1 },
             SyncBody::Refused { ticket: 70, before: Place { rank: Rank(2), ticket: 0 } },
             SyncBody::Grant { ticket: 1, records: vec![record(2, 1), record(70_000, 9)] },
             SyncBody::Grant { ticket: 1, records: vec![] },
         ];
-        bodies.into_iter().map(|body| SyncMessage { epoch: 12, lock: 3, body }).collect()
+        let wishes = [Wish::Read, Wish::Write, Wish::Take, Wish::Signal, Wish::AtLeast(u64::MAX)]
+            .map(|wish| SyncBody::Wish { ticket: 4, wish, known: known.clone() });
+        let deeds = [
+            Deed::HasRead,
+            Deed::HasWritten,
+            Deed::Post(7),
+            Deed::Signal,
+            Deed::Broadcast,
+            Deed::Raise(1 << 40),
+        ]
+        .map(|deed| SyncBody::Deed { deed, records: vec![record(2, 1)] });
+        let all = bodies.into_iter().chain(wishes).chain(deeds);
+        all.map(|body| SyncMessage { epoch: 12, object: 3, body }).collect()
     }
 
     #[test]

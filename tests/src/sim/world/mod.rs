@@ -13,7 +13,7 @@ use super::rng::{Rng, mix};
 use scash_proto::node::Eviction;
 use scash_proto::wire::Kind;
 use scash_proto::{Config, Node, PAGE_SIZE, Pages, Rank, Transfer};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use thread::Thread;
 
@@ -139,7 +139,7 @@ struct RankState {
     batches: BTreeMap<(u16, Rank), Vec<u8>>,
     /// Intervals that are to be closed when all puts have landed.
     closing: u32,
-    /// Threads that got the lock that they waited for, or did not.
+    /// Threads that got what they waited for, or did not.
     answers: BTreeMap<u64, bool>,
     /// Gets and refreshes, by page, that have read and not yet stored.
     copying: Vec<u8>,
@@ -158,6 +158,8 @@ pub struct World<P> {
     net: Net,
     /// Who claimed which pages.
     claims: BTreeMap<u32, Rank>,
+    /// Events that have happened.
+    events: BTreeSet<u32>,
     oracle: Vec<u8>,
     tasks: Vec<Task>,
     rng: Rng,
@@ -202,6 +204,7 @@ impl<P: Program> World<P> {
             ranks: (0..setup.size).map(rank).collect(),
             net: Net::default(),
             claims: BTreeMap::new(),
+            events: BTreeSet::new(),
             oracle: vec![0; setup.pages as usize * PAGE_SIZE],
             tasks: Vec::new(),
             rng: Rng::part(setup.seed, 1),

@@ -26,8 +26,10 @@ pub(super) struct Thread {
 enum Then {
     /// That all puts of the rank have landed.
     Fence,
-    /// This lock.
+    /// This lock or other object.
     Lock(u32),
+    /// That it has its lock again. It looks then whether the event has happened.
+    Again,
 }
 
 #[derive(Debug)]
@@ -84,7 +86,7 @@ impl<P: Program> World<P> {
         match &me.state {
             State::Ready if me.orders.is_empty() => match me.then {
                 Some(Then::Fence) => self.have_landed(rank),
-                Some(Then::Lock(_)) => self.ranks[rank].answers.contains_key(&(thread as u64)),
+                Some(Then::Lock(_) | Then::Again) => self.ranks[rank].answers.contains_key(&(thread as u64)),
                 None => true,
             },
             State::Waiting(page) => !self.ranks[rank].node.is_fetching(*page),
@@ -115,11 +117,7 @@ impl<P: Program> World<P> {
             self.thread_order(rank, t, order)?;
             return Ok(Step::Moved);
         }
-        if let Some(Then::Lock(lock)) = self.ranks[rank].threads[t].then.take()
-            && self.ranks[rank].answers.remove(&(t as u64)) == Some(false)
-        {
-            self.ranks[rank].threads[t].leave_out(lock);
-        }
+        self.conclude_call(rank, t);
         let thread = &self.ranks[rank].threads[t];
         if let Some(&op) = thread.ops.get(thread.at) {
             self.operate(rank, t, op)?;
@@ -127,6 +125,23 @@ impl<P: Program> World<P> {
         }
         self.come_to_barrier(rank, t)?;
         Ok(Step::Idle)
+    }
+
+    /// What a call waited for has come.
+    fn conclude_call(&mut self, rank: usize, t: usize) {
+        let me = &mut self.ranks[rank];
+        match me.threads[t].then.take() {
+            None | Some(Then::Fence) => {}
+            Some(Then::Lock(lock)) => {
+                if me.answers.remove(&(t as u64)) == Some(false) {
+                    me.threads[t].leave_out(lock);
+                }
+            }
+            Some(Then::Again) => {
+                me.answers.remove(&(t as u64));
+                me.threads[t].at -= 1;
+            }
+        }
     }
 
     fn come_to_barrier(&mut self, rank: usize, t: usize) -> Result<()> {
@@ -168,6 +183,24 @@ impl<P: Program> World<P> {
             Op::TryLock(lock) => {
                 self.ranks[rank].threads[t].then = Some(Then::Lock(lock));
                 return self.call(rank, t, Input::TryAcquire { lock, who: t as u64 });
+            }
+            Op::Wish(object, wish) => {
+                self.ranks[rank].threads[t].then = Some(Then::Lock(object));
+                return self.call(rank, t, Input::Wish { object, who: t as u64, wish });
+            }
+            Op::Deed(object, deed) => return self.call(rank, t, Input::Deed { object, who: t as u64, deed }),
+            Op::Announce(event) => {
+                self.events.insert(event);
+                self.ranks[rank].threads[t].at += 1;
+                return Ok(());
+            }
+            Op::WaitFor { event, .. } if self.events.contains(&event) => {
+                self.ranks[rank].threads[t].at += 1;
+                return Ok(());
+            }
+            Op::WaitFor { condition, lock, .. } => {
+                self.ranks[rank].threads[t].then = Some(Then::Again);
+                return self.call(rank, t, Input::Wait { condition, lock, who: t as u64 });
             }
             Op::Unlock(lock) => return self.call(rank, t, Input::Release(lock)),
             Op::ReadHome(pages) => return self.call(rank, t, Input::ReadHome(pages)),

@@ -1,0 +1,298 @@
+//! Reader–writer locks, semaphores, conditions and flags: a manager for each.
+//!
+//! Rank (number mod ranks) keeps the state of an object, and the queue of those who wait for it. There are two kinds of messages to it:
+//!
+//! 1. A **wish** waits for an answer. With it comes what the asker knows; with the answer, all that the manager knows and the asker does not. The asker takes
+//!    the copies that it names out of view before its thread goes on, as with a lock.
+//! 2. A **deed** lets others go on, and waits for nothing. The interval ends, and its records go to the manager with the deed. The manager learns them for those whom it lets
+//!    go on; its own program's copies stay until one of its own threads goes on. A deed after which others need not see anything (the signal of a condition, whose
+//!    lock tells all) has no records, and ends no interval.
+//!
+//! Nobody waits for a deed's arrival, so the memory barrier does: deeds are *counted*, like diffs, and the first meeting is not over before all have arrived. So none
+//! is ever overtaken by a memory barrier, or by the end of the job, and a signal from before a memory barrier finds nobody who waits after it.
+
+mod condition;
+mod flag;
+mod rwlock;
+mod semaphore;
+
+use super::intervals::After;
+use super::objects::ObjectKind;
+use super::{Node, Output, Violation};
+use crate::Rank;
+use crate::wire::sync::{Deed, Known, Place, Record, SyncBody, Wish};
+use condition::Condition;
+use flag::Flag;
+use rwlock::RwLock;
+use semaphore::Semaphore;
+use std::collections::BTreeMap;
+
+/// Who waits at a manager, and what that one knows.
+#[derive(Debug)]
+struct Waiter {
+    place: Place,
+    known: Known,
+}
+
+/// Manager: the state of an object.
+#[derive(Debug)]
+enum State {
+    RwLock(RwLock),
+    Semaphore(Semaphore),
+    Condition(Condition),
+    Flag(Flag),
+}
+
+impl State {
+    /// As it is in the beginning. `None` for kinds that are not served by a manager.
+    fn new(kind: ObjectKind) -> Option<State> {
+        Some(match kind {
+            ObjectKind::Lock => return None,
+            ObjectKind::RwLock => State::RwLock(RwLock::default()),
+            ObjectKind::Semaphore(count) => State::Semaphore(Semaphore::new(count)),
+            ObjectKind::Condition => State::Condition(Condition::default()),
+            ObjectKind::Flag => State::Flag(Flag::default()),
+        })
+    }
+
+    /// Takes a wish, and lists who goes on. `None` if it is none for such an object.
+    fn ask(&mut self, wish: Wish, waiter: Waiter, go: &mut Vec<Waiter>) -> Option<()> {
+        match (self, wish) {
+            (State::RwLock(lock), Wish::Read) => lock.ask(false, waiter, go),
+            (State::RwLock(lock), Wish::Write) => lock.ask(true, waiter, go),
+            (State::Semaphore(semaphore), Wish::Take) => semaphore.ask(waiter, go),
+            (State::Condition(condition), Wish::Signal) => condition.ask(waiter),
+            (State::Flag(flag), Wish::AtLeast(least)) => flag.ask(least, waiter, go),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Takes a deed, and lists who goes on. `None` if it is none for such an object, or none that this rank may do now.
+    fn take(&mut self, from: Rank, deed: Deed, go: &mut Vec<Waiter>) -> Option<()> {
+        match (self, deed) {
+            (State::RwLock(lock), Deed::HasRead) => return lock.has_read(from, go),
+            (State::RwLock(lock), Deed::HasWritten) => return lock.has_written(from, go),
+            (State::Semaphore(semaphore), Deed::Post(count)) => semaphore.post(count, go),
+            (State::Condition(condition), Deed::Signal) => condition.signal(false, go),
+            (State::Condition(condition), Deed::Broadcast) => condition.signal(true, go),
+            (State::Flag(flag), Deed::Raise(to)) => flag.raise(to, go),
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// A wish of a thread of this rank.
+#[derive(Debug)]
+struct Asked {
+    object: u32,
+    ticket: u32,
+    who: u64,
+    /// How the thread gives back what it asks for, if it is to be given back.
+    back: Option<Deed>,
+    /// Copies are being taken out of view.
+    entering: bool,
+}
+
+/// What a thread of this rank has, and how it gives it back.
+#[derive(Debug)]
+struct Holding {
+    object: u32,
+    who: u64,
+    deed: Deed,
+}
+
+/// All objects that are served by managers, as far as this rank has to do with them.
+#[derive(Debug, Default)]
+pub(super) struct Served {
+    /// Manager: those that were used.
+    states: BTreeMap<u32, State>,
+    tickets: u32,
+    asked: Vec<Asked>,
+    holding: Vec<Holding>,
+}
+
+impl Served {
+    /// A new number for a wish of this rank.
+    pub(super) fn ticket(&mut self) -> u32 {
+        let ticket = self.tickets;
+        self.tickets = ticket.wrapping_add(1);
+        ticket
+    }
+}
+
+impl Node {
+    /// What a thread of this rank has of a reader–writer lock, as the deed that gives it back.
+    pub fn holding(&self, object: u32, who: u64) -> Option<Deed> {
+        let held = |h: &&Holding| (h.object, h.who) == (object, who);
+        self.served.holding.iter().find(held).map(|h| h.deed)
+    }
+
+    /// A thread has a wish: [`Output::Acquired`] follows.
+    pub(super) fn wish(&mut self, object: u32, who: u64, wish: Wish) -> Result<(), Violation> {
+        let back = match wish {
+            Wish::Read => Some(Deed::HasRead),
+            Wish::Write => Some(Deed::HasWritten),
+            Wish::Take | Wish::AtLeast(_) | Wish::Signal => None,
+        };
+        let ticket = self.served.ticket();
+        self.served.asked.push(Asked { object, ticket, who, back, entering: false });
+        self.ask_manager(object, ticket, wish)
+    }
+
+    /// Brings a wish to whom it concerns.
+    pub(super) fn ask_manager(&mut self, object: u32, ticket: u32, wish: Wish) -> Result<(), Violation> {
+        self.counters.wishes += 1;
+        let known = self.intervals.history.known();
+        let (manager, me) = (self.manager(object), self.cfg.rank);
+        if manager == me {
+            return self.serve_wish(object, wish, Waiter { place: Place { rank: me, ticket }, known });
+        }
+        self.tell(manager, object, SyncBody::Wish { ticket, wish, known });
+        Ok(())
+    }
+
+    /// A thread lets others go on.
+    pub(super) fn deed(&mut self, object: u32, who: u64, deed: Deed) -> Result<(), Violation> {
+        self.counters.deeds += 1;
+        self.served.holding.retain(|h| (h.object, h.who, h.deed) != (object, who, deed));
+        if deed.orders_memory() && self.cfg.size > 1 {
+            self.close(After::Deed { object, deed });
+            return Ok(());
+        }
+        self.do_deed(object, deed)
+    }
+
+    /// What was written before a deed is at home, and recorded.
+    pub(super) fn do_deed(&mut self, object: u32, deed: Deed) -> Result<(), Violation> {
+        let (manager, me) = (self.manager(object), self.cfg.rank);
+        if manager == me {
+            return self.serve_deed(me, object, deed);
+        }
+        let records =
+            if deed.orders_memory() { self.intervals.history.news_for(manager) } else { Vec::new() };
+        self.tell(manager, object, SyncBody::Deed { deed, records });
+        self.objects.count_deed(manager);
+        Ok(())
+    }
+
+    /// Manager: the state of an object of which somebody said something.
+    fn state(&mut self, object: u32) -> Option<&mut State> {
+        use std::collections::btree_map::Entry;
+        match self.served.states.entry(object) {
+            Entry::Occupied(entry) => Some(entry.into_mut()),
+            Entry::Vacant(entry) => Some(entry.insert(State::new(self.objects.kind(object)?)?)),
+        }
+    }
+
+    fn serve_wish(&mut self, object: u32, wish: Wish, waiter: Waiter) -> Result<(), Violation> {
+        let Place { rank, ticket } = waiter.place;
+        let mut go = Vec::new();
+        let asked = self.state(object).and_then(|state| state.ask(wish, waiter, &mut go));
+        asked.ok_or(Violation { rank, what: "a wish that no such object can grant" })?;
+        if wish == Wish::Signal {
+            if rank == self.cfg.rank {
+                return self.queued(rank, object, ticket);
+            }
+            self.tell(rank, object, SyncBody::Queued { ticket });
+        }
+        self.let_go_on(object, go)
+    }
+
+    fn serve_deed(&mut self, from: Rank, object: u32, deed: Deed) -> Result<(), Violation> {
+        let mut go = Vec::new();
+        let taken = self.state(object).and_then(|state| state.take(from, deed, &mut go));
+        taken.ok_or(Violation { rank: from, what: "a deed that it may not do now to such an object" })?;
+        self.let_go_on(object, go)
+    }
+
+    fn let_go_on(&mut self, object: u32, go: Vec<Waiter>) -> Result<(), Violation> {
+        for Waiter { place: Place { rank, ticket }, known } in go {
+            if rank == self.cfg.rank {
+                self.granted(rank, object, ticket, Vec::new())?;
+            } else {
+                let records = self.intervals.history.missing(&known);
+                self.tell(rank, object, SyncBody::Grant { ticket, records });
+            }
+        }
+        Ok(())
+    }
+
+    /// The manager has granted a wish.
+    fn granted(
+        &mut self,
+        from: Rank,
+        object: u32,
+        ticket: u32,
+        records: Vec<Record>,
+    ) -> Result<(), Violation> {
+        if self.kind(object) == Some(ObjectKind::Condition) {
+            return self.woken(from, object, ticket);
+        }
+        let sought = (object, ticket, false);
+        let asked = self.served.asked.iter_mut().find(|a| (a.object, a.ticket, a.entering) == sought);
+        let Some(asked) = asked else {
+            return Err(Violation {
+                rank: from,
+                what: "the granting of a wish that this rank does not have",
+            });
+        };
+        asked.entering = true;
+        self.learn(from, records)?;
+        self.enter(object, ticket);
+        Ok(())
+    }
+
+    /// Copies are out of view that must be: the thread goes on.
+    pub(super) fn entered_served(&mut self, object: u32, ticket: u32) -> Option<()> {
+        let asked = &mut self.served.asked;
+        let at = asked.iter().position(|a| (a.object, a.ticket) == (object, ticket))?;
+        let Asked { who, back, .. } = asked.swap_remove(at);
+        self.served.holding.extend(back.map(|deed| Holding { object, who, deed }));
+        self.out.push_back(Output::Acquired { object, who });
+        Some(())
+    }
+
+    /// A peer's word about an object that a manager serves.
+    pub(super) fn served_message(
+        &mut self,
+        from: Rank,
+        object: u32,
+        body: SyncBody,
+    ) -> Result<(), Violation> {
+        let manages = self.manager(object) == self.cfg.rank;
+        match body {
+            SyncBody::Wish { ticket, wish, known } if manages => {
+                self.serve_wish(object, wish, Waiter { place: Place { rank: from, ticket }, known })
+            }
+            SyncBody::Deed { deed, records } if manages => {
+                self.deed_arrives(from)?;
+                self.learn(from, records)?;
+                self.serve_deed(from, object, deed)?;
+                self.advance()
+            }
+            SyncBody::Queued { ticket } if self.manager(object) == from => self.queued(from, object, ticket),
+            SyncBody::Grant { ticket, records } if self.manager(object) == from => {
+                self.granted(from, object, ticket, records)
+            }
+            _ => Err(Violation {
+                rank: from,
+                what: "a word about an object that is none for it, or not for this rank",
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn waiter(rank: u32) -> Waiter {
+        Waiter { place: Place { rank: Rank(rank), ticket: 0 }, known: Known::new() }
+    }
+
+    pub(super) fn ranks(waiters: &[Waiter]) -> Vec<u32> {
+        waiters.iter().map(|waiter| waiter.place.rank.0).collect()
+    }
+}

@@ -1,0 +1,213 @@
+//! Reader–writer locks, semaphores, conditions and flags: the calls.
+//!
+//! All objects of synchronisation, locks among them, have numbers from one series. A call with the number of an object of another kind is an error.
+
+use super::locks::this_thread;
+use super::{Runtime, lock};
+use crate::core::Core;
+use crate::error::{Error, Result};
+use scash_proto::node::{Collective, Input, ObjectKind, Outcome};
+use scash_proto::wire::sync::{Deed, Wish};
+use std::sync::MutexGuard;
+
+/// What users call an object of that kind.
+fn name(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Lock => "lock",
+        ObjectKind::RwLock => "reader-writer lock",
+        ObjectKind::Semaphore(_) => "semaphore",
+        ObjectKind::Condition => "condition",
+        ObjectKind::Flag => "flag",
+    }
+}
+
+/// Any semaphore: the number is no part of what an object is to be.
+const SEMAPHORE: ObjectKind = ObjectKind::Semaphore(0);
+
+impl Runtime {
+    /// Makes `count` objects of synchronisation of a kind, and returns the number of the first; the others have those that follow. Collective, and includes a memory barrier.
+    pub fn make_objects(&self, kind: ObjectKind, count: u32) -> Result<u32> {
+        if count == 0 {
+            return Err(Error::Argument(format!("0 {}s asked for: ask for at least one", name(kind))));
+        }
+        self.collective_then(Collective::Make(kind, count), |outcome| match outcome {
+            Outcome::Made(first) => {
+                self.attend()?;
+                Ok(first)
+            }
+            Outcome::TooManyObjects => Err(Error::Argument(format!(
+                "{count} more {}s: there are numbers for 4294967295 locks, semaphores and the like in all",
+                name(kind)
+            ))),
+            _ => Err(Error::Broken("the making of objects had no outcome".to_owned())),
+        })
+    }
+
+    /// Takes a reader–writer lock to read: returns when nobody has it to write, and nobody waits for it who came before.
+    ///
+    /// # Errors
+    /// There is no such lock; the calling thread has it already; a rank is gone.
+    pub fn read_lock(&self, number: u32) -> Result<()> {
+        self.enter_rwlock(number, Wish::Read)
+    }
+
+    /// Takes a reader–writer lock to write: returns when nobody else has it.
+    ///
+    /// # Errors
+    /// As those of [`read_lock`](Self::read_lock).
+    pub fn write_lock(&self, number: u32) -> Result<()> {
+        self.enter_rwlock(number, Wish::Write)
+    }
+
+    fn enter_rwlock(&self, number: u32, wish: Wish) -> Result<()> {
+        self.guarded(|| {
+            let core = lock(&self.core);
+            must_be(&core, number, ObjectKind::RwLock)?;
+            let how = match core.node.holding(number, this_thread()) {
+                None => return self.wish(core, number, wish),
+                Some(Deed::HasRead) => "read",
+                Some(_) => "write",
+            };
+            Err(Error::Argument(format!(
+                "reader-writer lock {number} is taken by the thread that has it to {how}: give it back first (it is not recursive, and no reader becomes a writer)"
+            )))
+        })
+    }
+
+    /// Gives a reader–writer lock back.
+    ///
+    /// # Errors
+    /// There is no such lock; the calling thread does not have it; a rank is gone.
+    pub fn rw_unlock(&self, number: u32) -> Result<()> {
+        self.guarded(|| {
+            let core = lock(&self.core);
+            must_be(&core, number, ObjectKind::RwLock)?;
+            let deed = core.node.holding(number, this_thread()).ok_or_else(|| {
+                Error::Argument(format!(
+                    "reader-writer lock {number} is given back by a thread that does not have it"
+                ))
+            })?;
+            self.deed(core, number, deed)
+        })
+    }
+
+    /// Takes one from a semaphore's count: waits until there is one, and sees what was written before it was posted.
+    ///
+    /// # Errors
+    /// There is no such semaphore; a rank is gone.
+    pub fn semaphore_wait(&self, number: u32) -> Result<()> {
+        self.wish_of(number, SEMAPHORE, Wish::Take)
+    }
+
+    /// Adds so many to a semaphore's count: as many who wait go on, in the order in which they came.
+    ///
+    /// # Errors
+    /// There is no such semaphore; `count` is 0; a rank is gone.
+    pub fn semaphore_post(&self, number: u32, count: u32) -> Result<()> {
+        if count == 0 {
+            return Err(Error::Argument(format!(
+                "semaphore {number} is posted 0 times: post it once at least"
+            )));
+        }
+        self.deed_to(number, SEMAPHORE, Deed::Post(count))
+    }
+
+    /// Gives a lock back, waits for the signal of a condition, and takes the lock again. No signal is lost that is given by somebody who has had the lock since.
+    /// The call may also return without a signal: look whether what was waited for is so.
+    ///
+    /// # Errors
+    /// There is no such condition or lock; the calling thread does not have the lock; a rank is gone.
+    pub fn condition_wait(&self, condition: u32, number: u32) -> Result<()> {
+        self.guarded(|| {
+            let mut core = lock(&self.core);
+            must_be(&core, condition, ObjectKind::Condition)?;
+            must_be(&core, number, ObjectKind::Lock)?;
+            let who = this_thread();
+            if core.node.holder(number) != Some(who) {
+                return Err(Error::Argument(format!(
+                    "a thread waits for condition {condition} with lock {number}, which it does not have: take the lock first"
+                )));
+            }
+            core.node.handle(Input::Wait { condition, lock: number, who })?;
+            self.answer_to(core, number).map(drop)
+        })
+    }
+
+    /// Lets one go on that waits for a condition: the one who came first. If nobody waits, nothing happens.
+    ///
+    /// # Errors
+    /// There is no such condition; a rank is gone.
+    pub fn condition_signal(&self, condition: u32) -> Result<()> {
+        self.deed_to(condition, ObjectKind::Condition, Deed::Signal)
+    }
+
+    /// Lets all go on that wait for a condition.
+    ///
+    /// # Errors
+    /// As those of [`condition_signal`](Self::condition_signal).
+    pub fn condition_broadcast(&self, condition: u32) -> Result<()> {
+        self.deed_to(condition, ObjectKind::Condition, Deed::Broadcast)
+    }
+
+    /// Waits until a flag's number is at least so large, and sees what was written before it was raised so far. It is 0 in the beginning.
+    ///
+    /// # Errors
+    /// There is no such flag; a rank is gone.
+    pub fn flag_wait(&self, number: u32, least: u64) -> Result<()> {
+        self.wish_of(number, ObjectKind::Flag, Wish::AtLeast(least))
+    }
+
+    /// Raises a flag's number. (It never falls: if it is larger already, it stays so.) Waits for nobody.
+    ///
+    /// # Errors
+    /// There is no such flag; a rank is gone.
+    pub fn flag_raise(&self, number: u32, to: u64) -> Result<()> {
+        self.deed_to(number, ObjectKind::Flag, Deed::Raise(to))
+    }
+
+    fn wish_of(&self, object: u32, kind: ObjectKind, wish: Wish) -> Result<()> {
+        self.guarded(|| {
+            let core = lock(&self.core);
+            must_be(&core, object, kind)?;
+            self.wish(core, object, wish)
+        })
+    }
+
+    fn wish<'a>(&'a self, mut core: MutexGuard<'a, Core>, object: u32, wish: Wish) -> Result<()> {
+        core.node.handle(Input::Wish { object, who: this_thread(), wish })?;
+        self.answer_to(core, object).map(drop)
+    }
+
+    fn deed_to(&self, object: u32, kind: ObjectKind, deed: Deed) -> Result<()> {
+        self.guarded(|| {
+            let core = lock(&self.core);
+            must_be(&core, object, kind)?;
+            self.deed(core, object, deed)
+        })
+    }
+
+    fn deed(&self, mut core: MutexGuard<'_, Core>, object: u32, deed: Deed) -> Result<()> {
+        core.node.handle(Input::Deed { object, who: this_thread(), deed })?;
+        self.look_around(&mut core)?;
+        self.settle(&mut core)
+    }
+}
+
+/// Checks that there is an object of that number, and that it is one of that kind.
+pub(super) fn must_be(core: &Core, number: u32, kind: ObjectKind) -> Result<()> {
+    let wanted = name(kind);
+    let why = match (core.node.kind(number).map(name), core.node.objects()) {
+        (Some(found), _) if found == wanted => return Ok(()),
+        (Some(found), _) => {
+            format!("{number} is a {found}: use a number that was returned when {wanted}s were made")
+        }
+        (None, 0) => format!("there is no {wanted} {number}: none were made"),
+        (None, count) => {
+            format!(
+                "there is no {wanted} {number}: locks, semaphores and the like have numbers 0 to {}",
+                count - 1
+            )
+        }
+    };
+    Err(Error::Argument(why))
+}

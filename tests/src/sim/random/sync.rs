@@ -1,0 +1,272 @@
+//! What random programs do with objects of synchronisation.
+//!
+//! **Critical sections**: each piece of an area belongs to a lock, a reader–writer lock or a semaphore with a count of one, and is used by whoever has that.
+//!
+//! **Batons**: some pieces of an area go from thread to thread. Each writes and reads them, and lets the next go on: by a semaphore, a flag, or a condition. The last
+//! ones, of which there may be several, only read. Each thread takes part in the order in which the batons were drawn, so no two wait for each other.
+
+use super::{Character, RandomProgram, piece};
+use crate::sim::program::Op;
+use crate::sim::rng::{Rng, mix};
+use scash_proto::Pages;
+use scash_proto::node::{Collective, ObjectKind, Outcome};
+use scash_proto::wire::sync::{Deed, Wish};
+
+/// The objects of a program.
+pub(super) struct Objects {
+    /// How many of each kind it will have, in the order in which they are made.
+    kinds: [(ObjectKind, u32); 6],
+    /// How many kinds are made.
+    made: usize,
+    /// What each flag was raised to.
+    raised: Vec<u64>,
+    /// Events that conditions were for.
+    events: u32,
+}
+
+/// Kinds that critical sections use.
+const GUARDS: usize = 3;
+const LOCKS: usize = 0;
+const SEMAPHORES: usize = 3;
+const CONDITIONS: usize = 4;
+const FLAGS: usize = 5;
+
+/// Operations that belong together, in each thread of each rank.
+pub(super) type Units = Vec<Vec<Vec<Vec<Op>>>>;
+
+/// Objects that no other baton uses in this interval.
+pub(super) struct Free {
+    semaphores: Vec<u32>,
+    conditions: Vec<u32>,
+    flags: Vec<u32>,
+}
+
+impl Objects {
+    pub(super) fn new(rng: &mut Rng) -> Self {
+        let mut kinds = [
+            ObjectKind::Lock,
+            ObjectKind::RwLock,
+            ObjectKind::Semaphore(1),
+            ObjectKind::Semaphore(0),
+            ObjectKind::Condition,
+            ObjectKind::Flag,
+        ]
+        .map(|kind| (kind, rng.pick(&[0, 1, 3, 17])));
+        if rng.chance(40) {
+            kinds = kinds.map(|(kind, _)| (kind, 0));
+            kinds[LOCKS].1 = rng.pick(&[0, 0, 1, 3, 40]);
+        }
+        Objects { kinds, made: 0, raised: vec![0; kinds[FLAGS].1 as usize], events: 0 }
+    }
+
+    /// The call that makes the next objects, and its outcome.
+    pub(super) fn make(&mut self) -> Option<(Collective, Outcome)> {
+        while let Some(&(kind, count)) = self.kinds.get(self.made) {
+            let first = self.first(self.made);
+            self.made += 1;
+            if count > 0 {
+                return Some((Collective::Make(kind, count), Outcome::Made(first)));
+            }
+        }
+        None
+    }
+
+    /// Number of the first object of a kind.
+    fn first(&self, kind: usize) -> u32 {
+        self.kinds[..kind].iter().map(|(_, count)| count).sum()
+    }
+
+    /// Number of objects that critical sections can use.
+    pub(super) fn guards(&self) -> u32 {
+        self.first(self.made.min(GUARDS))
+    }
+
+    fn guard(&self, number: u32) -> ObjectKind {
+        let at = (0..GUARDS).rfind(|&kind| self.first(kind) <= number && self.kinds[kind].1 > 0);
+        self.kinds[at.unwrap_or(0)].0
+    }
+
+    /// The objects of a kind, if they are made.
+    fn of(&self, kind: usize) -> Vec<u32> {
+        let first = self.first(kind);
+        if kind < self.made { (first..first + self.kinds[kind].1).collect() } else { Vec::new() }
+    }
+
+    /// Whether there is anything that batons can go by.
+    pub(super) fn has_batons(&self) -> bool {
+        self.made > SEMAPHORES && !self.free().is_empty()
+    }
+
+    pub(super) fn free(&self) -> Free {
+        let mut conditions = self.of(CONDITIONS);
+        if self.kinds[LOCKS].1 == 0 {
+            conditions.clear();
+        }
+        Free { semaphores: self.of(SEMAPHORES), conditions, flags: self.of(FLAGS) }
+    }
+}
+
+impl Free {
+    fn is_empty(&self) -> bool {
+        self.semaphores.is_empty() && self.conditions.is_empty() && self.flags.is_empty()
+    }
+}
+
+impl RandomProgram {
+    /// Critical sections of an area whose pieces are protected by locks and the like.
+    pub(super) fn sections(&mut self, pages: Pages, c: &Character, sections: &mut Units) {
+        let (cells, guards) = (pages.count * c.pieces, self.objects.guards());
+        for threads in sections {
+            if !self.rng.chance(c.locked) {
+                continue;
+            }
+            for _ in 0..self.rng.between(1, 4) {
+                let thread = self.rng.below(self.threads) as usize;
+                let guard = self.rng.below(guards);
+                let (enter, leave) = self.enter(c, guard);
+                let mut section = vec![enter];
+                // Pieces are dealt out to the guards in turns.
+                let first = self.rng.below(cells);
+                let mine = (first..cells).chain(0..first).filter(|cell| cell % guards == guard);
+                for cell in mine.take(self.rng.between(1, 5) as usize).collect::<Vec<_>>() {
+                    self.visit(pages, c, cell, leave == Op::Deed(guard, Deed::HasRead), &mut section);
+                }
+                section.push(leave);
+                threads[thread].push(section);
+            }
+        }
+    }
+
+    /// How a critical section begins and ends.
+    fn enter(&mut self, c: &Character, guard: u32) -> (Op, Op) {
+        match self.objects.guard(guard) {
+            ObjectKind::RwLock if self.rng.chance(50) => {
+                (Op::Wish(guard, Wish::Read), Op::Deed(guard, Deed::HasRead))
+            }
+            ObjectKind::RwLock => (Op::Wish(guard, Wish::Write), Op::Deed(guard, Deed::HasWritten)),
+            ObjectKind::Semaphore(_) => (Op::Wish(guard, Wish::Take), Op::Deed(guard, Deed::Post(1))),
+            _ if self.rng.chance(c.tried) => (Op::TryLock(guard), Op::Unlock(guard)),
+            _ => (Op::Lock(guard), Op::Unlock(guard)),
+        }
+    }
+
+    /// Reads and writes a piece that nobody else uses now.
+    fn visit(&mut self, pages: Pages, c: &Character, cell: u32, reads: bool, unit: &mut Vec<Op>) {
+        let name = mix(c.salt ^ u64::from(cell));
+        let span = piece(pages.first + cell / c.pieces, cell % c.pieces, c.pieces, name);
+        let salt = self.rng.bits().to_le_bytes()[0];
+        for part in self.rng.cut(span) {
+            match self.rng.below(4) {
+                _ if reads => unit.push(Op::Read(part)),
+                0 => unit.push(Op::Read(part)),
+                1 if self.rng.chance(c.silent) => unit.push(Op::Rewrite(part)),
+                2 if self.rng.chance(c.flickers) => unit.push(Op::Flicker(part, salt)),
+                1 => unit.push(Op::Write(part, salt)),
+                _ => unit.extend([Op::Read(part), Op::Write(part, salt), Op::Read(part)]),
+            }
+        }
+    }
+
+    /// Batons with pieces of an area.
+    pub(super) fn batons(&mut self, pages: Pages, c: &Character, free: &mut Free, units: &mut Units) {
+        let cells = pages.count * c.pieces;
+        let batons = self.rng.between(1, 3).min(cells);
+        for baton in 0..batons {
+            let first = self.rng.below(cells);
+            let mine = (first..cells).chain(0..first).filter(|cell| cell % batons == baton);
+            let mine: Vec<u32> = mine.take(self.rng.between(1, 6) as usize).collect();
+            self.baton(pages, c, &mine, free, units);
+        }
+    }
+
+    fn baton(&mut self, pages: Pages, c: &Character, cells: &[u32], free: &mut Free, units: &mut Units) {
+        let hops = self.rng.between(1, 6);
+        let mut at = self.somebody();
+        for hop in 1..=hops {
+            self.visit_all(pages, c, cells, false, &mut units[at.0][at.1]);
+            let next = if hop == hops { self.rng.between(1, 3) } else { 1 };
+            let Some((give, take)) = self.hand_over(next, free) else { return };
+            units[at.0][at.1].push(give);
+            for _ in 0..next {
+                at = self.somebody();
+                units[at.0][at.1].push(take.clone());
+                if hop == hops {
+                    self.visit_all(pages, c, cells, true, &mut units[at.0][at.1]);
+                }
+            }
+        }
+    }
+
+    fn somebody(&mut self) -> (usize, usize) {
+        (self.rng.below(self.size) as usize, self.rng.below(self.threads) as usize)
+    }
+
+    fn visit_all(
+        &mut self,
+        pages: Pages,
+        c: &Character,
+        cells: &[u32],
+        reads: bool,
+        units: &mut Vec<Vec<Op>>,
+    ) {
+        let mut unit = Vec::new();
+        cells.iter().for_each(|&cell| self.visit(pages, c, cell, reads, &mut unit));
+        units.push(unit);
+    }
+
+    /// What is done to let so many others go on, and what each of them does first. `None` if all objects are used up.
+    fn hand_over(&mut self, next: u32, free: &mut Free) -> Option<(Vec<Op>, Vec<Op>)> {
+        match self.rng.below(3) {
+            0 => {
+                let semaphore = free.semaphores.pop()?;
+                let give = if self.rng.chance(50) {
+                    vec![Op::Deed(semaphore, Deed::Post(next))]
+                } else {
+                    vec![Op::Deed(semaphore, Deed::Post(1)); next as usize]
+                };
+                Some((give, vec![Op::Wish(semaphore, Wish::Take)]))
+            }
+            1 => {
+                let flag = free.flags.pop()?;
+                // Flags are used up from behind: so many are left, with lower numbers.
+                let raised = &mut self.objects.raised[free.flags.len()];
+                let least = *raised + 1 + u64::from(self.rng.below(3));
+                *raised = least + u64::from(self.rng.below(3));
+                let give = vec![Op::Deed(flag, Deed::Raise(*raised))];
+                Some((give, vec![Op::Wish(flag, Wish::AtLeast(least))]))
+            }
+            _ => self.announce(next, free),
+        }
+    }
+
+    /// The first of the conditions is for all that have none of their own.
+    fn announce(&mut self, next: u32, free: &mut Free) -> Option<(Vec<Op>, Vec<Op>)> {
+        let own = free.conditions.len() > 1;
+        let condition = if own { free.conditions.pop()? } else { *free.conditions.first()? };
+        let event = self.objects.events;
+        self.objects.events += 1;
+        let lock = self.rng.below(self.objects.kinds[LOCKS].1);
+        let signal = if own && next == 1 { Deed::Signal } else { Deed::Broadcast };
+        let mut give =
+            vec![Op::Lock(lock), Op::Announce(event), Op::Deed(condition, signal), Op::Unlock(lock)];
+        if self.rng.chance(50) {
+            give.swap(2, 3);
+        }
+        let take = vec![Op::Lock(lock), Op::WaitFor { condition, lock, event }, Op::Unlock(lock)];
+        Some((give, take))
+    }
+}
+
+impl Rng {
+    /// Two lists as one, in which each keeps its order.
+    pub(super) fn merge<T>(&mut self, first: Vec<T>, second: Vec<T>) -> Vec<T> {
+        let (mut first, mut second) = (first.into_iter().peekable(), second.into_iter().peekable());
+        let mut all = Vec::new();
+        while first.peek().is_some() || second.peek().is_some() {
+            let (one, other) =
+                if self.chance(50) { (&mut first, &mut second) } else { (&mut second, &mut first) };
+            all.extend(one.next().or_else(|| other.next()));
+        }
+        all
+    }
+}
