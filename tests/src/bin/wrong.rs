@@ -2,7 +2,7 @@
 //!
 //! `NOTES` is a directory in which ranks leave notes for each other, where one must not go on before others have come somewhere.
 
-use scash::runtime::Runtime;
+use scash::runtime::{ObjectKind, Runtime};
 use scash::{Dsm, Result, SharedSlice};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -101,6 +101,8 @@ fn disagree(mut rank: Rank, deed: &str) -> Result<ExitCode> {
         ("ends", true) => rank.untyped().finalize(),
         ("publishes", true) => field.publish(&mut rank.dsm),
         ("broadcasts", true) => rank.dsm.broadcast(page, 0..PAGE),
+        ("semaphores", true) => rank.dsm.semaphores(2, 7).map(drop),
+        ("semaphores", false) => rank.dsm.flags(2).map(drop),
         _ => rank.dsm.barrier(),
     };
     Ok(rank.tell(told))
@@ -265,14 +267,53 @@ fn touch_after_the_end(mut rank: Rank) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Uses each object of synchronisation in ways that it is not for: rank 0 says what it was told, and all end well.
+fn use_objects_wrongly(rank: Rank) -> Result<ExitCode> {
+    let it = rank.untyped();
+    let lock = it.make_locks(2)?;
+    let rwlock = it.make_objects(ObjectKind::RwLock, 1)?;
+    let semaphore = it.make_objects(ObjectKind::Semaphore(1), 1)?;
+    let condition = it.make_objects(ObjectKind::Condition, 1)?;
+    let flag = it.make_objects(ObjectKind::Flag, 1)?;
+    if rank.is(0) {
+        it.lock(lock)?;
+        rank.say(it.lock(lock));
+        rank.say(it.unlock(lock + 1));
+        it.read_lock(rwlock)?;
+        rank.say(it.write_lock(rwlock));
+        it.rw_unlock(rwlock)?;
+        it.write_lock(rwlock)?;
+        rank.say(it.read_lock(rwlock));
+        it.rw_unlock(rwlock)?;
+        rank.say(it.rw_unlock(rwlock));
+        rank.say(it.condition_wait(condition, lock + 1));
+        rank.say(it.lock(rwlock));
+        rank.say(it.read_lock(lock));
+        rank.say(it.semaphore_wait(flag));
+        rank.say(it.flag_raise(semaphore, 1));
+        rank.say(it.condition_signal(semaphore));
+        rank.say(it.try_lock(flag + 1).map(drop));
+        rank.say(it.semaphore_post(semaphore, 0));
+        rank.say(it.make_objects(ObjectKind::Flag, 0).map(drop));
+        it.unlock(lock)?;
+    }
+    it.semaphore_wait(semaphore)?;
+    it.semaphore_post(semaphore, 1)?;
+    rank.dsm.finalize()?;
+    Ok(ExitCode::SUCCESS)
+}
+
 fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
     let mut rank = Rank { dsm: Dsm::init()?, notes };
     match deed {
-        "sizes" | "frees" | "ends" | "broadcasts" | "publishes" => return disagree(rank, deed),
+        "sizes" | "frees" | "ends" | "broadcasts" | "publishes" | "semaphores" => {
+            return disagree(rank, deed);
+        }
         "sizes, then leave" => return disagree_and_leave(rank),
         "meet twice" => return meet_twice(rank),
         "die in barriers" => return die_in_barriers(rank),
         "die while fetched from" => return die_while_fetched_from(rank),
+        "objects" => return use_objects_wrongly(rank),
         "out of memory" => return run_out_of_memory(rank),
         "finalized" => return touch_after_the_end(rank),
         "freed" | "beyond" | "null" => return touch_wrongly(rank, deed),

@@ -6,13 +6,15 @@
 
 mod barriers;
 mod locks;
+mod rwlocks;
+mod signals;
 
 use scash::{Dsm, Result};
 use std::process::ExitCode;
 
 type Litmus = fn(&mut Dsm, usize) -> Result<()>;
 
-const ALL: [(&str, Litmus); 12] = [
+const ALL: [(&str, Litmus); 21] = [
     ("counter", locks::counter),
     ("tries", locks::tries),
     ("tries in vain", locks::tries_in_vain),
@@ -24,6 +26,15 @@ const ALL: [(&str, Litmus); 12] = [
     ("first touch", locks::first_touch),
     ("pages that travel", locks::pages_that_travel),
     ("threads", locks::threads),
+    ("readers and writers", rwlocks::readers_and_writers),
+    ("readers together", rwlocks::readers_together),
+    ("threads that read and write", rwlocks::threads),
+    ("buffer with conditions", signals::buffer_with_conditions),
+    ("buffer with semaphores", signals::buffer_with_semaphores),
+    ("pipeline with flags", signals::pipeline_with_flags),
+    ("one flag for all", signals::one_flag_for_all),
+    ("turns", signals::turns),
+    ("lost signals", signals::lost_signals),
     ("barriers and locks", barriers::and_locks),
 ];
 
