@@ -12,7 +12,7 @@
 //! # What the driver promises the node
 //! The runtime promises the same, and the simulator is as slow, as early and as torn as these promises permit:
 //! 1. Orders are carried out in their order. The orders of a fault are carried out before another thread of the rank faults, but for a `Get`, during which
-//!    everything else goes on.
+//!    everything else goes on. While a `Refresh` is carried out, threads that take no fault go on, and nothing else of the rank.
 //! 2. A get reads the home's frame piece by piece, at any time between its start and its end, while the home goes on.
 //! 3. Bytes of the home that are newer than what a get or `Refresh` has read do not land before it has stored what it read (guarantee 2 of `scash-comm`). In half of
 //!    the random jobs this promise is broken, for the protocol does not rely on it any more.

@@ -274,7 +274,7 @@ impl<P: Program> World<P> {
             Task::Thread(rank, thread) => self.thread_is_able(rank, thread),
             Task::Driver(rank) => match self.ranks[rank].puts.front() {
                 Some(&(to, page, _)) => self.may_land(to as usize, page),
-                None => self.ranks[rank].closing == 0 || self.have_landed(rank),
+                None => !self.is_locked(rank) && (self.ranks[rank].closing == 0 || self.have_landed(rank)),
             },
             Task::Channel(from, to) => {
                 self.net.is_empty(number(from), number(to))

@@ -21,6 +21,9 @@ impl<P: Program> World<P> {
             }
             return Ok(Step::Moved);
         }
+        if self.is_locked(rank) {
+            return Ok(Step::Blocked);
+        }
         let Some(order) = self.ranks[rank].node.poll_output() else {
             return self.step_close(rank);
         };

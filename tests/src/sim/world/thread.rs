@@ -78,11 +78,43 @@ impl Thread {
         };
         format!("{state} at {} of {}", self.at, self.ops.len())
     }
+
+    /// Whether it refreshes pages from their homes. The runtime does so under its rank's lock.
+    fn refreshes(&self) -> bool {
+        match &self.state {
+            State::Copying(copy) => copy.refresh,
+            State::Ready => matches!(self.orders.front(), Some(Output::Refresh { .. })),
+            _ => false,
+        }
+    }
 }
 
 impl<P: Program> World<P> {
+    /// Whether a rank is in a call during which nothing else is done there but plain accesses, and gets that are under way.
+    pub(super) fn is_locked(&self, rank: usize) -> bool {
+        self.ranks[rank].threads.iter().any(Thread::refreshes)
+    }
+
+    /// Whether what a thread does next needs its rank's lock.
+    fn needs_lock(&self, rank: usize, thread: usize) -> bool {
+        let me = &self.ranks[rank];
+        let thread = &me.threads[thread];
+        match (&thread.state, thread.ops.get(thread.at)) {
+            (State::Copying(copy), _) => copy.have == PAGE_SIZE && copy.stored + 1 == copy.pages.count,
+            (State::Ready, _) if !thread.orders.is_empty() || thread.then.is_some() => true,
+            (State::Ready, Some(Op::Read(span))) => me.frames.rights(span.page) < Access::Read,
+            (State::Ready, Some(Op::Write(span, _) | Op::Rewrite(span) | Op::Flicker(span, _))) => {
+                me.frames.rights(span.page) < Access::Write
+            }
+            _ => true,
+        }
+    }
+
     pub(super) fn thread_is_able(&self, rank: usize, thread: usize) -> bool {
         let me = &self.ranks[rank].threads[thread];
+        if !me.refreshes() && self.needs_lock(rank, thread) && self.is_locked(rank) {
+            return false;
+        }
         match &me.state {
             State::Ready if me.orders.is_empty() => match me.then {
                 Some(Then::Fence) => self.have_landed(rank),
