@@ -64,6 +64,36 @@ fn a_signal_that_nobody_waits_for_is_lost() {
     litmus("lost signals", "20", &[2, 3]);
 }
 
+/// Runs `wrong DEED`, which ends well although one of rank 0's threads is refused.
+fn refused(deed: &str, words: &[&str]) {
+    for kind in kinds() {
+        for ranks in [2, 3] {
+            let notes = tempfile::tempdir().unwrap();
+            let ended = kind.job(ranks).run(Path::new(WRONG), &[deed, notes.path().to_str().unwrap()]);
+            ended.succeeded();
+            let told = ended.lines(1)[0];
+            assert!(words.iter().any(|word| told.contains(word)), "none of {words:?}: {ended}");
+        }
+    }
+}
+
+#[test]
+fn a_semaphore_cannot_be_posted_while_another_thread_is_in_the_memory_barrier() {
+    refused(
+        "post and meet",
+        &["semaphore 0 is used while another thread of this rank is in a collective call"],
+    );
+}
+
+#[test]
+fn a_rank_cannot_wait_and_come_to_the_memory_barrier_at_the_same_time() {
+    let either = [
+        "a collective call while another thread of this rank waits for semaphore 0",
+        "semaphore 0 is used while another thread of this rank is in a collective call",
+    ];
+    refused("wait and meet", &either);
+}
+
 /// What is answered to each wrong call of `wrong objects`, in their order.
 const ANSWERS: [&[&str]; 14] = [
     &["lock 0 is taken by the thread that has it", "not recursive"],

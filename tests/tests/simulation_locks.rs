@@ -1,18 +1,19 @@
-//! What locks cost, message by message, and how tries find their way.
+//! What locks and other objects of synchronisation cost, message by message, and how tries find their way.
 
 #![allow(clippy::unwrap_used)]
 
 use scash_proto::node::{Collective, ObjectKind, Outcome};
+use scash_proto::wire::sync::{Deed, Wish};
 use scash_tests::sim::program::{Interval, Op, Script};
 use scash_tests::sim::report::Report;
 use scash_tests::sim::{Setup, World};
 
-/// Runs intervals after one in which a lock is made, whose manager is rank 0, for each in both kinds of network. Returns what happened in each.
-fn run(ranks: u32, intervals: &[&[(u32, Op)]], check: impl Fn(Report)) {
+/// Runs intervals after one in which an object is made, whose manager is rank 0, in both kinds of network, and checks what happened.
+fn run(ranks: u32, kind: ObjectKind, intervals: &[&[(u32, Op)]], check: impl Fn(Report)) {
     for puts_at_once in [true, false] {
         let mut script = Script::new(ranks, 4);
         script.interval(|i| {
-            i.end = Collective::Make(ObjectKind::Lock, 1);
+            i.end = Collective::Make(kind, 1);
             i.outcome = Outcome::Made(0);
         });
         for work in intervals {
@@ -33,7 +34,7 @@ fn messages(report: &Report) -> Vec<u64> {
 fn a_lock_that_nobody_has_comes_to_who_tries_to_get_it() {
     let turn = |rank| [(rank, Op::TryLock(0)), (rank, Op::Unlock(0))];
     // From its manager; from its manager's last holder; and without a message where it is.
-    run(3, &[&turn(1), &turn(2), &turn(2), &turn(0)], |report| {
+    run(3, ObjectKind::Lock, &[&turn(1), &turn(2), &turn(2), &turn(0)], |report| {
         assert_eq!(messages(&report), [2, 3, 0, 2]);
         assert_eq!(report.counters().refused_locks, 0);
         assert_eq!(report.counters().handed_locks, 3);
@@ -46,7 +47,7 @@ fn a_lock_that_is_held_is_refused_and_whoever_waits_then_finds_the_queue() {
     let attempt = [(2, Op::TryLock(0)), (2, Op::Unlock(0))];
     let last = [(1, Op::Unlock(0))];
     let next = [(0, Op::Lock(0)), (0, Op::Unlock(0))];
-    run(3, &[&first, &attempt, &attempt, &last, &next, &attempt], |report| {
+    run(3, ObjectKind::Lock, &[&first, &attempt, &attempt, &last, &next, &attempt], |report| {
         // The second attempt is led back by the signpost of the first one, and so is the first wish after them; the last one is not.
         assert_eq!(messages(&report), [2, 3, 4, 0, 3, 2]);
         assert_eq!(report.counters().refused_locks, 2);
@@ -56,8 +57,42 @@ fn a_lock_that_is_held_is_refused_and_whoever_waits_then_finds_the_queue() {
 #[test]
 fn a_rank_does_not_ask_for_a_lock_that_one_of_its_threads_has() {
     let both = [(1, Op::Lock(0)), (1, Op::TryLock(0)), (1, Op::Unlock(0))];
-    run(2, &[&both], |report| {
+    run(2, ObjectKind::Lock, &[&both], |report| {
         assert_eq!(messages(&report), [2]);
         assert_eq!(report.counters().refused_locks, 1);
     });
+}
+
+#[test]
+fn a_reader_or_writer_exchanges_three_messages_with_the_manager_which_itself_exchanges_none() {
+    let read = |rank| [(rank, Op::Wish(0, Wish::Read)), (rank, Op::Deed(0, Deed::HasRead))];
+    let write = |rank| [(rank, Op::Wish(0, Wish::Write)), (rank, Op::Deed(0, Deed::HasWritten))];
+    let all = [read(0), read(1), write(2), read(3)].concat();
+    run(4, ObjectKind::RwLock, &[&read(1), &write(1), &write(0), &all], |report| {
+        assert_eq!(messages(&report), [3, 3, 0, 9]);
+        assert_eq!(report.counters().second_meetings, 0);
+    });
+}
+
+#[test]
+fn a_post_is_one_message_and_the_memory_barrier_waits_for_it_without_another() {
+    let post = [(1, Op::Deed(0, Deed::Post(2)))];
+    let takes = [(2, Op::Wish(0, Wish::Take)), (0, Op::Wish(0, Wish::Take))];
+    run(3, ObjectKind::Semaphore(0), &[&post, &takes], |report| {
+        assert_eq!(messages(&report), [1, 2]);
+        assert_eq!(report.counters().second_meetings, 0);
+    });
+}
+
+#[test]
+fn a_flag_that_is_raised_far_enough_answers_at_once() {
+    let raise = [(1, Op::Deed(0, Deed::Raise(9)))];
+    let wait = [(2, Op::Wish(0, Wish::AtLeast(9))), (2, Op::Wish(0, Wish::AtLeast(3)))];
+    run(3, ObjectKind::Flag, &[&raise, &wait], |report| assert_eq!(messages(&report), [1, 4]));
+}
+
+#[test]
+fn a_signal_that_nobody_waits_for_is_one_message() {
+    let signals = [(1, Op::Deed(0, Deed::Signal)), (2, Op::Deed(0, Deed::Broadcast))];
+    run(3, ObjectKind::Condition, &[&signals], |report| assert_eq!(messages(&report), [2]));
 }

@@ -1,5 +1,6 @@
 //! Collective calls: the protocol's meetings, seen from the thread that waits in one.
 
+use super::objects::must_not_wait;
 use super::{NAP, Runtime, died, lock};
 use crate::core::{Core, Step};
 use crate::error::{Error, Result, mismatch};
@@ -129,6 +130,7 @@ impl Meeting<'_> {
     fn hold(&mut self) -> Result<Outcome> {
         let _waiting = self.runtime.waiting();
         let mut core = lock(&self.runtime.core);
+        must_not_wait(&core)?;
         core.node.handle(Input::Arrive(self.call))?;
         let mut turn = 0;
         loop {

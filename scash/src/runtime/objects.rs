@@ -193,9 +193,23 @@ impl Runtime {
     }
 }
 
-/// Checks that there is an object of that number, and that it is one of that kind.
+/// Checks that no thread of this rank waits for an object: the rank cannot come to a collective call then.
+pub(super) fn must_not_wait(core: &Core) -> Result<()> {
+    let Some(number) = core.node.awaited() else { return Ok(()) };
+    let what = core.node.kind(number).map_or("object", name);
+    Err(Error::Argument(format!(
+        "a collective call while another thread of this rank waits for {what} {number}: let all threads go on first"
+    )))
+}
+
+/// Checks that there is an object of that number, that it is one of that kind, and that now is a time to use it.
 pub(super) fn must_be(core: &Core, number: u32, kind: ObjectKind) -> Result<()> {
     let wanted = name(kind);
+    if core.node.in_collective_call() {
+        return Err(Error::Argument(format!(
+            "{wanted} {number} is used while another thread of this rank is in a collective call: let that return first"
+        )));
+    }
     let why = match (core.node.kind(number).map(name), core.node.objects()) {
         (Some(found), _) if found == wanted => return Ok(()),
         (Some(found), _) => {

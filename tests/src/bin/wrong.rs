@@ -303,6 +303,55 @@ fn use_objects_wrongly(rank: Rank) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A thread of rank 0 waits while another one comes to the memory barrier: whoever is later of the two is refused. The other ranks come to the barrier then.
+fn wait_and_meet(mut rank: Rank) -> Result<ExitCode> {
+    let (it, semaphore) = (rank.untyped(), rank.dsm.semaphores(1, 0)?[0]);
+    if !rank.is(0) {
+        rank.wait_for("refused", 0);
+        rank.dsm.barrier()?;
+        rank.dsm.finalize()?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let refused = note(&rank.notes, "refused", 0);
+    let waiting = thread::spawn(move || {
+        it.semaphore_wait(0).inspect_err(|_| std::fs::write(&refused, "").expect("a directory"))
+    });
+    let told = rank.dsm.barrier();
+    if told.is_err() {
+        rank.note("refused");
+        semaphore.post(&rank.dsm)?;
+        waiting.join().expect("no panic")?;
+        rank.dsm.barrier()?;
+        rank.say(told);
+    } else {
+        rank.say(waiting.join().expect("no panic"));
+    }
+    rank.dsm.finalize()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A thread of rank 0 goes on posting a semaphore while another one is in the memory barrier, until it is refused.
+fn post_and_meet(mut rank: Rank) -> Result<ExitCode> {
+    let (it, semaphore) = (rank.untyped(), rank.dsm.semaphores(1, 0)?[0]);
+    if rank.is(0) {
+        let refused = note(&rank.notes, "refused", 0);
+        let posting = thread::spawn(move || {
+            let told = std::iter::repeat_with(|| it.semaphore_post(0, 1)).find(Result::is_err);
+            std::fs::write(&refused, "").expect("a directory");
+            told.expect("an endless sequence")
+        });
+        rank.dsm.barrier()?;
+        rank.say(posting.join().expect("no panic"));
+    } else {
+        rank.wait_for("refused", 0);
+        rank.dsm.barrier()?;
+    }
+    semaphore.post(&rank.dsm)?;
+    semaphore.wait(&rank.dsm)?;
+    rank.dsm.finalize()?;
+    Ok(ExitCode::SUCCESS)
+}
+
 fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
     let mut rank = Rank { dsm: Dsm::init()?, notes };
     match deed {
@@ -314,6 +363,8 @@ fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
         "die in barriers" => return die_in_barriers(rank),
         "die while fetched from" => return die_while_fetched_from(rank),
         "objects" => return use_objects_wrongly(rank),
+        "wait and meet" => return wait_and_meet(rank),
+        "post and meet" => return post_and_meet(rank),
         "out of memory" => return run_out_of_memory(rank),
         "finalized" => return touch_after_the_end(rank),
         "freed" | "beyond" | "null" => return touch_wrongly(rank, deed),

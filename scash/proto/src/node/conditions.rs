@@ -20,6 +20,13 @@ pub(super) struct Wait {
     queued: bool,
 }
 
+impl Wait {
+    /// The condition's number.
+    pub(super) fn condition(&self) -> u32 {
+        self.condition
+    }
+}
+
 impl Node {
     /// A thread that has a lock waits for a condition: [`Acquired`](super::Output::Acquired) for the lock follows.
     pub(super) fn wait(&mut self, condition: u32, lock: u32, who: u64) -> Result<(), Violation> {

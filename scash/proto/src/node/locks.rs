@@ -61,6 +61,13 @@ impl Lock {
     }
 }
 
+impl Lock {
+    /// Whether a thread of this rank waits for it.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.spots.iter().any(|spot| !matches!(spot.state, State::Held(_) | State::Idle))
+    }
+}
+
 /// All locks of a job, as far as this rank has had to do with them.
 pub(super) type Locks = BTreeMap<u32, Lock>;
 

@@ -3,6 +3,7 @@
 //! All have numbers from one series, in the order in which they were made. Rank (number mod ranks) *manages* an object. Locks are [`locks`](super::locks); the others are
 //! [served](super::served) by their managers.
 
+use super::conditions::Wait;
 use super::{Node, Output, Part, Phase, Violation};
 use crate::Rank;
 use crate::wire::SyncMessage;
@@ -90,6 +91,18 @@ impl Node {
     /// What the object of that number is, if there is one.
     pub fn kind(&self, object: u32) -> Option<ObjectKind> {
         self.objects.kind(object)
+    }
+
+    /// Whether this rank has come to a collective call that is not over: objects are not for use then.
+    pub fn in_collective_call(&self) -> bool {
+        self.phase != Phase::Running
+    }
+
+    /// An object that a thread of this rank waits for, if one does: the rank must not come to a collective call then.
+    pub fn awaited(&self) -> Option<u32> {
+        let lock = self.locks.iter().find(|(_, lock)| lock.is_awaited()).map(|(&number, _)| number);
+        let wait = || self.waits.first().map(Wait::condition);
+        lock.or_else(|| self.served.awaited()).or_else(wait)
     }
 
     pub(super) fn tell(&mut self, to: Rank, object: u32, body: SyncBody) {

@@ -120,6 +120,11 @@ impl Served {
         self.tickets = ticket.wrapping_add(1);
         ticket
     }
+
+    /// An object that a thread of this rank waits for, if one does.
+    pub(super) fn awaited(&self) -> Option<u32> {
+        self.asked.first().map(|asked| asked.object)
+    }
 }
 
 impl Node {

@@ -183,6 +183,12 @@ impl<P: Program> World<P> {
         me.running -= 1;
         if me.running == 0 {
             self.trace(|| format!("rank {rank} arrives for {end:?}"));
+            if let Some(object) = self.ranks[rank].node.awaited() {
+                let what = format!(
+                    "rank {rank} believes that a thread waits for object {object}, but all have arrived"
+                );
+                return Err(self.failure(&what));
+            }
             self.tell(rank, Input::Arrive(end))?;
             self.schedule_driver(rank);
         }
