@@ -3,7 +3,8 @@
  *
  * A program is started on several ranks (`scash run -n 4 ./program`), which are processes that run the same code. What they
  * allocate with dsm_alloc lies at the same address in each of them and is shared: pointers into it mean the same
- * everywhere, and plain loads and stores reach it. What one rank writes the others see after the next memory barrier.
+ * everywhere, and plain loads and stores reach it. What one rank writes the others see after the next memory barrier, or
+ * when they get a lock that it has given back since.
  *
  *     #include <scash.h>
  *     #include <stdio.h>
@@ -28,9 +29,10 @@
  * Errors: functions that return an int give -1, those that return a pointer give NULL, and dsm_error() then has the text.
  * Before dsm_init and after dsm_finalize all functions fail but dsm_error and dsm_version.
  *
- * Collective functions (dsm_alloc, dsm_alloc_with, dsm_free, dsm_barrier, dsm_broadcast, dsm_finalize) are called by all
- * ranks, in the same order and with the same arguments; each includes a memory barrier. One thread of a rank calls them,
- * while its other threads touch no shared memory. All other functions may be called by any thread at any time.
+ * Collective functions (dsm_alloc, dsm_alloc_with, dsm_free, dsm_barrier, dsm_broadcast, dsm_locks_create, dsm_finalize) are
+ * called by all ranks, in the same order and with the same arguments; each includes a memory barrier. One thread of a rank
+ * calls them, while its other threads touch no shared memory and call nothing that orders it (dsm_lock, dsm_unlock). All
+ * other functions may be called by any thread at any time.
  *
  * Sizes are in bytes, times in seconds.
  */
@@ -233,6 +235,11 @@ typedef struct dsm_stats_t {
   uint64_t reserved[8];
 } dsm_stats_t;
 
+/**
+ * A lock: a number that means the same lock on every rank. It can be kept in shared memory.
+ */
+typedef uint32_t dsm_lock_t;
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -403,6 +410,43 @@ const char *dsm_engine(void);
  * What ranks communicate through ("shm" or "tcp"); NULL on error.
  */
 const char *dsm_provider(void);
+
+/**
+ * Makes `count` locks, which nobody has, and sets `*first` to the first one; the others are the
+ * numbers that follow: `*first + 1`, and so on. Collective: all ranks ask for as many, and get the
+ * same numbers. There are locks until `dsm_finalize`; those that are never used cost nothing.
+ *
+ * ```c
+ * dsm_lock_t locks;
+ * dsm_locks_create(100, &locks);
+ * dsm_lock(locks + 7);
+ * a[7] += 1;
+ * dsm_unlock(locks + 7);
+ * ```
+ *
+ * Returns 0, or -1 if `count` is less than 1, `first` is NULL, or as `dsm_barrier` does.
+ */
+int dsm_locks_create(int count, dsm_lock_t *first);
+
+/**
+ * Takes a lock: returns when no other thread of any rank has it. From then on this rank sees all
+ * that any rank wrote before it last gave this lock back, and all that such a rank had seen. So
+ * data that are only touched by who has the lock are touched by one thread at a time, and each sees
+ * what the one before it wrote. Ranks get the lock in the order in which they asked for it.
+ *
+ * Locks are not recursive. A rank does not come to a collective function while one of its threads
+ * waits for a lock.
+ *
+ * Returns 0, or -1 if there is no such lock, the calling thread has it already, or a rank is gone.
+ */
+int dsm_lock(dsm_lock_t lock);
+
+/**
+ * Gives a lock back that the calling thread took.
+ *
+ * Returns 0, or -1 if there is no such lock, the calling thread does not have it, or a rank is gone.
+ */
+int dsm_unlock(dsm_lock_t lock);
 
 #ifdef __cplusplus
 }

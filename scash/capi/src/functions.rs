@@ -1,57 +1,14 @@
-//! The functions of the C interface.
-//!
-//! Each asks [`call`] for the rank's runtime, so each fails in the same way before `dsm_init` and after `dsm_finalize`.
+//! The functions of the C interface, but for those that order memory between two barriers ([`locks`](crate::locks)).
 
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 
+use crate::call::{self, call, int, note, status};
 use crate::error;
 use crate::types::{self, DSM_HOME_NONE, dsm_alloc_options_t, dsm_protocol_t, dsm_stats_t};
 use scash::runtime::{self, Runtime};
-use scash::{AllocOptions, Error, Result};
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use scash::{AllocOptions, Error};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
-use std::sync::OnceLock;
-
-/// The job that this process has joined.
-static JOB: OnceLock<Job> = OnceLock::new();
-
-struct Job {
-    runtime: &'static Runtime,
-    /// Names as C strings, for as long as the process lives.
-    engine: CString,
-    provider: CString,
-}
-
-/// The job, if the process is in one now; `name` is the function that wants to know.
-fn job(name: &str) -> Result<&'static Job> {
-    match JOB.get() {
-        Some(job) if job.runtime.is_finalized() => {
-            Err(Error::Argument(format!("{name} was called after dsm_finalize")))
-        }
-        Some(job) => Ok(job),
-        None => Err(Error::Argument(format!("{name} was called before dsm_init, or dsm_init failed"))),
-    }
-}
-
-/// Keeps the text of an error.
-fn note<T>(result: Result<T>) -> Option<T> {
-    result.inspect_err(error::set).ok()
-}
-
-/// What the runtime answers, or nothing and a text for `dsm_error`.
-fn call<T>(name: &str, run: impl FnOnce(&'static Runtime) -> Result<T>) -> Option<T> {
-    note(job(name).and_then(|job| run(job.runtime)))
-}
-
-/// 0 or -1.
-fn status(done: Option<()>) -> c_int {
-    if done.is_some() { 0 } else { -1 }
-}
-
-/// A number that C programs get as an int, or -1.
-fn int(number: Option<u32>) -> c_int {
-    number.map_or(-1, |n| c_int::try_from(n).unwrap_or(c_int::MAX))
-}
 
 /// Joins the job for which `scash run` started this process. To be called once, before all other
 /// functions, by one thread.
@@ -61,12 +18,7 @@ fn int(number: Option<u32>) -> c_int {
 /// `dsm_error` tells. Then no other call can succeed.
 #[unsafe(no_mangle)]
 pub extern "C" fn dsm_init() -> c_int {
-    let name = |text: &str| CString::new(text).unwrap_or_default();
-    status(note(runtime::init()).map(|runtime| {
-        let job = Job { runtime, engine: name(runtime.engine()), provider: name(runtime.provider()) };
-        // A process joins once (`runtime::init` sees to it), so nobody else sets it.
-        JOB.get_or_init(|| job);
-    }))
+    status(note(runtime::init()).map(call::joined))
 }
 
 /// Ends this rank's part in the job, together with all other ranks. Collective. A rank that
@@ -262,11 +214,11 @@ pub extern "C" fn dsm_version() -> *const c_char {
 /// error.
 #[unsafe(no_mangle)]
 pub extern "C" fn dsm_engine() -> *const c_char {
-    note(job("dsm_engine")).map_or(std::ptr::null(), |job| job.engine.as_ptr())
+    note(call::job("dsm_engine")).map_or(std::ptr::null(), |job| job.engine.as_ptr())
 }
 
 /// What ranks communicate through ("shm" or "tcp"); NULL on error.
 #[unsafe(no_mangle)]
 pub extern "C" fn dsm_provider() -> *const c_char {
-    note(job("dsm_provider")).map_or(std::ptr::null(), |job| job.provider.as_ptr())
+    note(call::job("dsm_provider")).map_or(std::ptr::null(), |job| job.provider.as_ptr())
 }

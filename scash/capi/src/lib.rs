@@ -1,8 +1,8 @@
 //! The C interface of scash.
 //!
 //! What a C program sees is `include/scash.h`, which cbindgen makes of this crate: the comments on what is exported are written for C
-//! programmers. The functions (`functions`) are one thin layer: they check what C lets pass (pointers, enums), call
-//! [`scash::runtime`], and turn its answer into a number or a pointer and, if it is an error, a text (`error`).
+//! programmers. The functions (`functions`, `locks`) are one thin layer: they check what C lets pass (pointers, enums), call
+//! [`scash::runtime`], and turn its answer into a number or a pointer (`call`) and, if it is an error, a text (`error`).
 //!
 //! This crate is the rlib that Rust programs link (a C program that cargo builds among them); the package `libscash` makes
 //! `libscash.so` and `libscash.a` of it.
@@ -12,9 +12,12 @@
 //!
 //! **Invariant:** a function that fails leaves a text for [`dsm_error`]; one that succeeds leaves the text that was there.
 
+mod call;
 mod error;
 mod functions;
+mod locks;
 mod types;
 
 pub use functions::*;
+pub use locks::*;
 pub use types::*;

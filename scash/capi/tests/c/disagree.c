@@ -35,6 +35,9 @@ int main(int argc, char **argv)
         dsm_alloc_options_t options = {0};
         options.protocol = last ? DSM_PROTOCOL_UPDATE : DSM_PROTOCOL_ADAPTIVE;
         CHECK(dsm_alloc_with(4096, &options) == NULL);
+    } else if (strcmp(argv[1], "locks") == 0) {
+        dsm_lock_t first;
+        CHECK(dsm_locks_create(last ? 2 : 1, &first) == -1);
     } else {
         CHECK((last ? dsm_barrier() : dsm_finalize()) == -1);
     }

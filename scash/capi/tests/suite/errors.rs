@@ -11,6 +11,11 @@ fn bad_arguments_are_refused_and_the_job_goes_on() {
 }
 
 #[test]
+fn locks_that_are_used_as_they_must_not_be_say_so_and_the_job_goes_on() {
+    Program::compile("locks_wrong", Link::Shared).succeeds_everywhere(&[]);
+}
+
+#[test]
 fn a_program_that_was_not_launched_is_told_to_use_scash_run() {
     for link in [Link::Shared, Link::Static] {
         Program::compile("unlaunched", link).run_alone().succeeded();
@@ -57,6 +62,7 @@ fn ranks_that_disagree_are_all_told_who_wanted_what() {
             ("sizes", ["dsm_alloc of 4096 bytes", "dsm_alloc of 8192 bytes"]),
             ("options", ["called dsm_alloc", "other options"]),
             ("calls", ["dsm_barrier", "dsm_finalize"]),
+            ("locks", ["dsm_locks_create of 1 locks", "dsm_locks_create of 2 locks"]),
         ] {
             let notes = tempfile::tempdir().unwrap();
             let ended = disagree.run(job, &[], &[what, notes.path().to_str().unwrap()]);

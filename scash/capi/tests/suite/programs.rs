@@ -45,3 +45,8 @@ fn data_move_between_barriers_on_request() {
 fn threads_fault_at_once_and_have_errors_of_their_own() {
     Program::compile("threads", Link::Shared).succeeds_everywhere(&[]);
 }
+
+#[test]
+fn what_is_touched_under_a_lock_only_needs_no_barrier() {
+    Program::compile("locks", Link::Shared).succeeds_everywhere(&[]);
+}

@@ -1,0 +1,58 @@
+//! What all functions share: the job, and how an answer of the runtime becomes one for C.
+//!
+//! Each function asks [`call`] for the rank's runtime, so each fails in the same way before `dsm_init` and after `dsm_finalize`.
+
+use crate::error;
+use scash::runtime::Runtime;
+use scash::{Error, Result};
+use std::ffi::{CString, c_int};
+use std::sync::OnceLock;
+
+/// The job that this process has joined.
+static JOB: OnceLock<Job> = OnceLock::new();
+
+pub(crate) struct Job {
+    runtime: &'static Runtime,
+    /// Names as C strings, for as long as the process lives.
+    pub(crate) engine: CString,
+    pub(crate) provider: CString,
+}
+
+/// The process has joined a job.
+pub(crate) fn joined(runtime: &'static Runtime) {
+    let name = |text: &str| CString::new(text).unwrap_or_default();
+    let job = Job { runtime, engine: name(runtime.engine()), provider: name(runtime.provider()) };
+    // A process joins once (`runtime::init` sees to it), so nobody else sets it.
+    JOB.get_or_init(|| job);
+}
+
+/// The job, if the process is in one now; `name` is the function that wants to know.
+pub(crate) fn job(name: &str) -> Result<&'static Job> {
+    match JOB.get() {
+        Some(job) if job.runtime.is_finalized() => {
+            Err(Error::Argument(format!("{name} was called after dsm_finalize")))
+        }
+        Some(job) => Ok(job),
+        None => Err(Error::Argument(format!("{name} was called before dsm_init, or dsm_init failed"))),
+    }
+}
+
+/// Keeps the text of an error.
+pub(crate) fn note<T>(result: Result<T>) -> Option<T> {
+    result.inspect_err(error::set).ok()
+}
+
+/// What the runtime answers, or nothing and a text for `dsm_error`.
+pub(crate) fn call<T>(name: &str, run: impl FnOnce(&'static Runtime) -> Result<T>) -> Option<T> {
+    note(job(name).and_then(|job| run(job.runtime)))
+}
+
+/// 0 or -1.
+pub(crate) fn status(done: Option<()>) -> c_int {
+    if done.is_some() { 0 } else { -1 }
+}
+
+/// A number that C programs get as an int, or -1.
+pub(crate) fn int(number: Option<u32>) -> c_int {
+    number.map_or(-1, |n| c_int::try_from(n).unwrap_or(c_int::MAX))
+}
