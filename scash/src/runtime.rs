@@ -251,6 +251,18 @@ impl Runtime {
         self.collective(Collective::Broadcast(pages)).map(drop)
     }
 
+    /// Lets other threads go on: until a page that one of them fetches is here, and once in any case, for it may be another page's fetch that is waited for.
+    pub(crate) fn wait_for<'a>(&'a self, mut core: MutexGuard<'a, Core>, page: u32) -> MutexGuard<'a, Core> {
+        loop {
+            drop(core);
+            std::thread::yield_now();
+            core = lock(&self.core);
+            if !core.node.is_fetching(page) {
+                return core;
+            }
+        }
+    }
+
     /// Fetches or maps all pages of the range for reading (or writing), as if each had been touched.
     pub fn touch(&self, address: *const u8, len: usize, write: bool) -> Result<()> {
         let pages = self.pages_of(&lock(&self.core), address, len)?;

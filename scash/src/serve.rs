@@ -95,13 +95,7 @@ pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access) -> Result<Verdic
                     core = lock(&runtime.core);
                     core.node.handle(Input::Claimed { page: claim.page, home: home? })?;
                 }
-                Step::Wait(page) => {
-                    while core.node.is_fetching(page) {
-                        drop(core);
-                        std::thread::yield_now();
-                        core = lock(&runtime.core);
-                    }
-                }
+                Step::Wait(page) => core = runtime.wait_for(core, page),
             }
         }
     }
