@@ -67,7 +67,7 @@ pub(crate) fn mismatch(span: [Attendance; 2]) -> Error {
 
 fn made(count: u64, kind: u64, initial: u64) -> String {
     let what = match kind {
-        0 => "locks",
+        0 => return format!("dsm_locks_create of {count} locks"),
         1 => "reader-writer locks",
         2 => return format!("a call that makes {count} semaphores of {initial}"),
         3 => "conditions",
