@@ -5,6 +5,7 @@
 //! `objects` (which there are, and who manages them), `locks` (who has which), `served` and `conditions` (the other objects), `intervals` (what must be known with all these).
 
 mod adapt;
+mod arrivals;
 mod barrier;
 mod broadcast;
 mod cache;
@@ -12,6 +13,7 @@ mod collective;
 mod conditions;
 mod counters;
 mod fault;
+mod history;
 mod home;
 mod intervals;
 mod locks;
@@ -26,7 +28,8 @@ use crate::wire::sync::{Deed, SyncMessage, Wish};
 use crate::wire::{Attendance, Control, Token};
 use crate::{Pages, Placement, Rank};
 use adapt::{Streams, Wheel};
-use barrier::{Meeting, Slot};
+use arrivals::Slot;
+use barrier::Meeting;
 use broadcast::Parcels;
 use cache::Cache;
 pub use cache::Eviction;
