@@ -1,19 +1,9 @@
 //! Locks order memory in every kind of job: small programs whose results only the right order gives.
 
-use scash_tests::cluster::kinds;
-use std::path::Path;
+use scash_tests::cluster;
 
-const LITMUS: &str = env!("CARGO_BIN_EXE_litmus");
-
-/// Runs a litmus program in every kind of job, on each of these numbers of ranks.
 fn litmus(name: &str, rounds: &str, sizes: &[u32]) {
-    for kind in kinds() {
-        for &ranks in sizes {
-            let ended = kind.job(ranks).env("SCASH_REGION", "16M").run(Path::new(LITMUS), &[name, rounds]);
-            ended.succeeded();
-            assert!(ended.lines(ranks).iter().all(|line| line.ends_with("saw nothing wrong")), "{ended}");
-        }
-    }
+    cluster::litmus(env!("CARGO_BIN_EXE_litmus"), name, rounds, sizes);
 }
 
 #[test]

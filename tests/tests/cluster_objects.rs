@@ -2,21 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
-use scash_tests::cluster::kinds;
+use scash_tests::cluster::{self, kinds};
 use std::path::Path;
 
-const LITMUS: &str = env!("CARGO_BIN_EXE_litmus");
 const WRONG: &str = env!("CARGO_BIN_EXE_wrong");
 
-/// Runs a litmus program in every kind of job, on each of these numbers of ranks.
 fn litmus(name: &str, rounds: &str, sizes: &[u32]) {
-    for kind in kinds() {
-        for &ranks in sizes {
-            let ended = kind.job(ranks).env("SCASH_REGION", "16M").run(Path::new(LITMUS), &[name, rounds]);
-            ended.succeeded();
-            assert!(ended.lines(ranks).iter().all(|line| line.ends_with("saw nothing wrong")), "{ended}");
-        }
-    }
+    cluster::litmus(env!("CARGO_BIN_EXE_litmus"), name, rounds, sizes);
 }
 
 #[test]

@@ -285,6 +285,15 @@ impl PageTable {
         }
     }
 
+    /// Empties a list.
+    pub(crate) fn clear(&mut self, list: List) {
+        let links = &mut self.lists[list as usize];
+        while let Some(page) = links.first.checked_sub(1) {
+            links.first = links.next[page as usize];
+            self.words[page as usize] &= !list.flag();
+        }
+    }
+
     /// Empties a list into `out`, in page order.
     pub(crate) fn take(&mut self, list: List, out: &mut Vec<u32>) {
         let links = &mut self.lists[list as usize];

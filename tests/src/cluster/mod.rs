@@ -13,5 +13,18 @@ pub mod built;
 mod ended;
 mod job;
 
+use std::path::Path;
+
 pub use ended::Ended;
 pub use job::{Job, Kind, LIMIT, kinds, run};
+
+/// Runs a program of `litmus` in every kind of job, on each of these numbers of ranks.
+pub fn litmus(litmus: &str, name: &str, rounds: &str, sizes: &[u32]) {
+    for kind in kinds() {
+        for &ranks in sizes {
+            let ended = kind.job(ranks).env("SCASH_REGION", "16M").run(Path::new(litmus), &[name, rounds]);
+            ended.succeeded();
+            assert!(ended.lines(ranks).iter().all(|line| line.ends_with("saw nothing wrong")), "{ended}");
+        }
+    }
+}

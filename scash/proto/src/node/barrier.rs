@@ -99,9 +99,9 @@ impl Node {
         runs(&armed, |p| self.out.push_back(Output::Unmap(p)));
         armed.clear();
         self.scratch = armed;
-        for page in self.predicted.clone() {
-            self.push(page);
-        }
+        let predicted = std::mem::take(&mut self.predicted);
+        predicted.iter().for_each(|&page| self.push(page));
+        self.predicted = predicted;
         self.scan_watched();
         self.out.push_back(Output::Flushed);
     }

@@ -103,7 +103,7 @@ impl Node {
                 self.table.touch(page);
                 self.hold(page, false);
                 if word.has(flag::LEASE) {
-                    self.table.enlist(page, List::Leased);
+                    self.list(page, List::Leased);
                 }
                 mapped.push(page);
             }

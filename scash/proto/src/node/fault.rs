@@ -55,7 +55,7 @@ impl Node {
                 w.set_access(Access::Write);
             });
             self.table.touch(page);
-            self.table.enlist(page, List::Open);
+            self.list(page, List::Open);
             self.out.push_back(Output::Protect(Pages::one(page), Access::Write));
         } else if word.has(flag::TRACKED) {
             self.table.update(page, |w| w.set_access(Access::Read));
@@ -155,7 +155,7 @@ impl Node {
             w.set(flag::LEASE);
         });
         self.table.touch(page);
-        self.table.enlist(page, List::Leased);
+        self.list(page, List::Leased);
         self.out.push_back(Output::MapZero(Pages::one(page), Access::Read));
     }
 
@@ -179,7 +179,7 @@ impl Node {
                 w.set_access(Access::Write);
             });
             self.table.touch(p);
-            self.table.enlist(p, List::Open);
+            self.list(p, List::Open);
             self.hold(p, true);
         }
         self.writes.fetched(id, pages);
@@ -247,7 +247,7 @@ impl Node {
     /// Pages of a fetch are here.
     pub(super) fn fetched(&mut self, pages: Pages) {
         if self.fetch_ends() {
-            self.fetch_failed_pages(pages);
+            self.unmark_fetch(pages);
             self.dismiss_fetched(pages);
             return;
         }
@@ -255,9 +255,14 @@ impl Node {
         let protocol = a.options.protocol;
         for page in pages.iter() {
             let wanted = self.worth_keeping(page, protocol);
-            let interval = self.interval;
+            let (interval, renewals) = (self.interval, self.cfg.renewals);
+            let mut leased = false;
             self.table.update(page, |w| {
-                w.clear(flag::FETCHING | flag::BEHIND);
+                // If an acquire had ended the copy, those that follow renew it.
+                if w.has(flag::ENDED) {
+                    w.set_score(renewals);
+                }
+                w.clear(flag::FETCHING | flag::BEHIND | flag::ENDED);
                 w.set_access(Access::Read);
                 if !w.has(flag::SUBSCRIBED) {
                     w.set(flag::LEASE);
@@ -266,11 +271,11 @@ impl Node {
                     }
                 }
                 w.set_fetched(interval);
+                leased = w.has(flag::LEASE);
             });
             self.table.touch(page);
-            self.expect_use(page);
-            if self.table.get(page).has(flag::LEASE) {
-                self.table.enlist(page, List::Leased);
+            if leased {
+                self.list(page, List::Leased);
             }
             self.copied(page);
         }
@@ -291,11 +296,11 @@ impl Node {
     /// Pages of a fetch could not be had.
     pub(super) fn fetch_failed(&mut self, pages: Pages) {
         self.fetch_ends();
-        self.fetch_failed_pages(pages);
+        self.unmark_fetch(pages);
         pages.iter().for_each(|page| self.let_go(page));
     }
 
-    fn fetch_failed_pages(&mut self, pages: Pages) {
+    fn unmark_fetch(&mut self, pages: Pages) {
         for page in pages.iter() {
             self.table.update(page, |w| w.clear(flag::FETCHING));
         }

@@ -157,6 +157,9 @@ impl Node {
 
     /// Between the meetings: what was kept back goes to sharers now, but for pages that go as wholes.
     pub(super) fn push_kept_back(&mut self, merged: &[(u32, Rank)]) {
+        if self.kept_back.is_empty() {
+            return;
+        }
         let whole: BTreeSet<u32> = merged.iter().map(|&(page, _)| page).collect();
         for page in std::mem::take(&mut self.kept_back) {
             if self.table.get(page).has(flag::TWIN) && !whole.contains(&page) {

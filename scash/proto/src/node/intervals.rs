@@ -126,14 +126,22 @@ impl Node {
         }
     }
 
+    /// Puts a page on a list that intervals go through; in jobs that have none, nobody would.
+    pub(super) fn list(&mut self, page: u32, list: List) {
+        if self.keeps_back() {
+            self.table.enlist(page, list);
+        }
+    }
+
     /// A page of an [`Output::PutDiff`] was compared.
     pub(super) fn put_back(&mut self, page: u32, changed: bool) {
+        if !self.keeps_back() {
+            return;
+        }
         let mut word = self.table.get(page);
         if changed {
-            if self.keeps_back() {
-                self.counters.diffs += 1;
-                self.counters.predicted += u64::from(word.has(flag::AHEAD));
-            }
+            self.counters.diffs += 1;
+            self.counters.predicted += u64::from(word.has(flag::AHEAD));
             word.clear(flag::QUIET | flag::AHEAD);
             word.set(flag::REPORTED);
             if word.access() != Access::None {
@@ -313,17 +321,6 @@ impl Node {
         true
     }
 
-    /// A copy was fetched: if an acquire had ended it, those that follow renew it.
-    pub(super) fn expect_use(&mut self, page: u32) {
-        let renewals = self.cfg.renewals;
-        self.table.update(page, |w| {
-            if w.has(flag::ENDED) {
-                w.clear(flag::ENDED);
-                w.set_score(renewals);
-            }
-        });
-    }
-
     /// Whether a fetch may begin. Not while others are waited for that are in vain.
     pub(super) fn may_fetch(&self) -> bool {
         !self.intervals.vain
@@ -350,9 +347,11 @@ impl Node {
 
     /// The memory barrier ends: everybody knows everything.
     pub(super) fn end_intervals(&mut self) {
-        let mut done = Vec::new();
-        self.table.take(List::Open, &mut done);
-        self.table.take(List::Leased, &mut done);
+        if !self.keeps_back() {
+            return;
+        }
+        self.table.clear(List::Open);
+        self.table.clear(List::Leased);
         self.intervals.history = History::default();
         self.intervals.written.clear();
     }

@@ -1,5 +1,6 @@
 //! Programs that are ordered by locks alone.
 
+use crate::{THREADS, on_threads};
 use scash::{AllocOptions, Dsm, Placement, Result};
 
 /// Values of a page.
@@ -250,7 +251,6 @@ pub(crate) fn pages_that_travel(dsm: &mut Dsm, rounds: usize) -> Result<()> {
 
 /// Several threads of each rank take one lock.
 pub(crate) fn threads(dsm: &mut Dsm, rounds: usize) -> Result<()> {
-    const THREADS: usize = 3;
     let values = dsm.alloc::<u64>(2 * PAGE)?;
     // SAFETY: no references into shared memory are made here.
     let runtime = unsafe { dsm.runtime() };
@@ -273,10 +273,7 @@ pub(crate) fn threads(dsm: &mut Dsm, rounds: usize) -> Result<()> {
         }
         Ok(())
     };
-    std::thread::scope(|scope| {
-        let all: Vec<_> = (0..THREADS).map(|t| scope.spawn(move || work(t))).collect();
-        all.into_iter().try_for_each(|t| t.join().expect("no thread panics"))
-    })?;
+    on_threads(work)?;
     dsm.barrier()?;
     assert_eq!(values.get(dsm, 0), (THREADS * rounds * dsm.size()) as u64);
     Ok(())

@@ -38,6 +38,17 @@ const ALL: [(&str, Litmus); 21] = [
     ("barriers and locks", barriers::and_locks),
 ];
 
+/// Threads of a rank, where a program has several.
+const THREADS: usize = 3;
+
+/// Has some threads do this, each with its number.
+fn on_threads(work: impl Fn(usize) -> Result<()> + Copy + Send) -> Result<()> {
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..THREADS).map(|t| scope.spawn(move || work(t))).collect();
+        all.into_iter().try_for_each(|t| t.join().expect("no thread panics"))
+    })
+}
+
 fn run(name: &str, rounds: usize) -> Result<()> {
     let (_, litmus) = ALL.iter().find(|(n, _)| *n == name).expect("a litmus program that exists");
     let mut dsm = Dsm::init()?;

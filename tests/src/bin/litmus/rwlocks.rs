@@ -1,5 +1,6 @@
 //! Programs that are ordered by reader–writer locks.
 
+use crate::{THREADS, on_threads};
 use scash::Dsm;
 use scash::Result;
 use scash::runtime::ObjectKind;
@@ -55,7 +56,6 @@ pub(crate) fn readers_together(dsm: &mut Dsm, rounds: usize) -> Result<()> {
 
 /// Several threads of each rank take one lock, to read and to write.
 pub(crate) fn threads(dsm: &mut Dsm, rounds: usize) -> Result<()> {
-    const THREADS: usize = 3;
     let values = dsm.alloc::<u64>(2 * PAGE)?;
     // SAFETY: no references into shared memory are made here.
     let runtime = unsafe { dsm.runtime() };
@@ -80,10 +80,7 @@ pub(crate) fn threads(dsm: &mut Dsm, rounds: usize) -> Result<()> {
         }
         Ok(())
     };
-    std::thread::scope(|scope| {
-        let all: Vec<_> = (0..THREADS).map(|t| scope.spawn(move || work(t))).collect();
-        all.into_iter().try_for_each(|t| t.join().expect("no thread panics"))
-    })?;
+    on_threads(work)?;
     dsm.barrier()?;
     assert_eq!(values.get(dsm, 0), (THREADS * rounds * dsm.size()) as u64);
     Ok(())
