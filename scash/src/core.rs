@@ -7,9 +7,9 @@ use crate::frames;
 use crate::twins::Twins;
 use scash_comm::{Caps, Endpoint, Event, GetRange, PutRange, SegmentId};
 use scash_proto::diff::{Changes, Diff, MAX_ENCODED, PageBytes};
-use scash_proto::node::{Input, Node, Outcome, Output, Violation};
+use scash_proto::node::{Input, MOST_RUNS, Node, Outcome, Output, Violation};
 use scash_proto::wire::{Control, Kind, PageBatch, Parcel, SyncMessage, Token};
-use scash_proto::{Access, Pages, Rank, Transfer};
+use scash_proto::{Access, Pages, Rank, Strided, Transfer};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ pub(crate) enum Step {
     /// Nothing: on to the next one.
     Next,
     /// Fetch these pages, without the lock.
-    Get(Rank, Pages),
+    Get(Rank, Strided),
     /// Wait until another thread has fetched the page.
     Wait(u32),
     /// Ask whose a page is, without the lock.
@@ -101,21 +101,31 @@ fn offset(page: u32) -> u64 {
 
 impl House {
     /// Fetches pages from their home and maps them for reading.
-    pub(crate) fn fetch(&self, from: Rank, pages: Pages) -> Result<()> {
-        let len = pages.count as usize * PAGE;
+    pub(crate) fn fetch(&self, from: Rank, pages: Strided) -> Result<()> {
+        let len = pages.first.count as usize * PAGE;
         if self.endpoint.caps().contains(Caps::DIRECT) {
-            let mut mapped = Ok(());
-            self.endpoint.read_peer(from.0, self.segment, offset(pages.first), len, &mut |src| {
-                // SAFETY: `read_peer` gives the address of `len` readable bytes, in the peer's runtime view.
-                mapped = unsafe { self.engine.map_copy(span(pages), src, fault::Access::Read) };
-            })?;
-            return Ok(mapped?);
+            for run in pages.runs() {
+                let mut mapped = Ok(());
+                self.endpoint.read_peer(from.0, self.segment, offset(run.first), len, &mut |src| {
+                    // SAFETY: `read_peer` gives the address of `len` readable bytes, in the peer's runtime view.
+                    mapped = unsafe { self.engine.map_copy(span(run), src, fault::Access::Read) };
+                })?;
+                mapped?;
+            }
+            return Ok(());
         }
-        let dst = frames::frame(&self.region, pages.first);
-        let range = GetRange { offset: offset(pages.first), len, dst };
+        let mut ranges = [GetRange { offset: 0, len, dst: std::ptr::null_mut() }; MOST_RUNS as usize];
+        let mut count = 0;
+        for (range, run) in ranges.iter_mut().zip(pages.runs()) {
+            (range.offset, range.dst) = (offset(run.first), frames::frame(&self.region, run.first));
+            count += 1;
+        }
         // SAFETY: the frames of pages that are being fetched belong to the fetching thread: nobody here has them mapped.
-        unsafe { self.endpoint.get(from.0, self.segment, &[range]) }?;
-        Ok(self.engine.map(span(pages), fault::Access::Read)?)
+        unsafe { self.endpoint.get(from.0, self.segment, &ranges[..count]) }?;
+        for run in pages.runs() {
+            self.engine.map(span(run), fault::Access::Read)?;
+        }
+        Ok(())
     }
 
     /// Gets one page of a peer into private memory.

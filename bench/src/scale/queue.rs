@@ -2,7 +2,7 @@
 
 use super::time::Time;
 use scash_proto::wire::{Control, Kind, Token};
-use scash_proto::{Pages, Rank};
+use scash_proto::{Rank, Strided};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
@@ -21,9 +21,9 @@ pub(super) enum Freight {
     /// Bytes for a frame.
     Put,
     /// Asks for pages.
-    Get(Pages),
+    Get(Strided),
     /// Brings them.
-    Answer(Pages),
+    Answer(Strided),
 }
 
 /// Something on its way.

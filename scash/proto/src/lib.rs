@@ -75,3 +75,41 @@ impl Pages {
         self.first..self.end()
     }
 }
+
+/// Runs of pages of the same length at the same distance, as a program meets them that walks down a column of a matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strided {
+    /// The run that comes first; not always the one at the lowest page.
+    pub first: Pages,
+    /// Pages from the beginning of a run to that of the next; no run overlaps another.
+    pub step: i32,
+    /// How many runs.
+    pub runs: u32,
+}
+
+impl Strided {
+    /// Pages of all runs together.
+    pub fn count(self) -> u32 {
+        self.first.count * self.runs
+    }
+
+    /// The runs, one after the other.
+    pub fn runs(self) -> impl Iterator<Item = Pages> {
+        let run = move |i: u32| Pages {
+            first: self.first.first.wrapping_add(i.wrapping_mul(self.step.cast_unsigned())),
+            ..self.first
+        };
+        (0..self.runs).map(run)
+    }
+
+    /// All pages, run after run.
+    pub fn iter(self) -> impl Iterator<Item = u32> {
+        self.runs().flat_map(Pages::iter)
+    }
+}
+
+impl From<Pages> for Strided {
+    fn from(first: Pages) -> Self {
+        Strided { first, step: 0, runs: 1 }
+    }
+}

@@ -26,7 +26,8 @@ use crate::heap::{Heap, OutOfSpace};
 use crate::page::{Access, MAX_RANKS, PageTable, flag};
 use crate::wire::sync::{Deed, SyncMessage, Wish};
 use crate::wire::{Attendance, Control, Token};
-use crate::{Pages, Placement, Rank};
+use crate::{Pages, Placement, Rank, Strided};
+pub use adapt::MOST_RUNS;
 use adapt::{Streams, Wheel};
 use arrivals::Slot;
 use barrier::Meeting;
@@ -142,9 +143,9 @@ pub enum Input {
         want: Access,
     },
     /// Pages of an [`Output::Get`] are here and mapped.
-    Fetched(Pages),
+    Fetched(Strided),
     /// They could not be had.
-    FetchFailed(Pages),
+    FetchFailed(Strided),
     /// All threads of this rank have come to a collective call.
     Arrive(Collective),
     /// A page of an [`Output::Diff`], [`Output::DiffZero`] or [`Output::Push`] was compared.
@@ -257,8 +258,8 @@ pub enum Output {
     Get {
         /// The home.
         from: Rank,
-        /// Which pages.
-        pages: Pages,
+        /// Which pages, the one that faulted in the first run; at most [`MOST_RUNS`] runs.
+        pages: Strided,
     },
     /// Give access to pages whose frames hold what they should.
     Map(Pages, Access),

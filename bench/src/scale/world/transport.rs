@@ -59,7 +59,7 @@ impl World<'_> {
         match packet.freight {
             Freight::Put => {}
             Freight::Get(pages) => {
-                let bytes = u64::from(pages.count) * PAGE_SIZE as u64;
+                let bytes = u64::from(pages.count()) * PAGE_SIZE as u64;
                 let freight = Freight::Answer(pages);
                 let answer = Packet { from: packet.to, to: packet.from, bytes, timed: packet.timed, freight };
                 self.queue.push(at + self.machine.network.serve, Stage::Leaves, Box::new(answer));

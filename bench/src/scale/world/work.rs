@@ -4,7 +4,7 @@ use super::{State, World};
 use crate::scale::queue::Freight;
 use crate::scale::trace::Op;
 use scash_proto::node::{Input, Output};
-use scash_proto::{Access, PAGE_SIZE, Pages, Rank};
+use scash_proto::{Access, PAGE_SIZE, Rank, Strided};
 use std::ops::Range;
 
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -79,8 +79,8 @@ impl World<'_> {
     }
 
     /// Fetches pages. `false` if they are on their way: they are here already where memory can be accessed directly.
-    fn fetch(&mut self, rank: usize, from: Rank, pages: Pages) -> bool {
-        let bytes = u64::from(pages.count) * PAGE;
+    fn fetch(&mut self, rank: usize, from: Rank, pages: Strided) -> bool {
+        let bytes = u64::from(pages.count()) * PAGE;
         if !self.machine.network.direct {
             self.ranks[rank].state = State::Fetching;
             self.send(rank, from, REQUEST, Freight::Get(pages));
@@ -94,7 +94,7 @@ impl World<'_> {
     }
 
     /// The pages of a fetch are here.
-    pub(super) fn fetched(&mut self, rank: usize, pages: Pages) {
+    pub(super) fn fetched(&mut self, rank: usize, pages: Strided) {
         self.ranks[rank].clock += self.machine.pages.call;
         self.ranks[rank].state = State::Working;
         self.tell(rank, Input::Fetched(pages));

@@ -1,9 +1,9 @@
 //! What a rank learns from its own faults: how far to fetch ahead, and which copies are worth being kept up to date.
 
 use super::{Node, Protocol};
-use crate::Pages;
 use crate::copyset::CopyMode;
 use crate::page::{Access, flag};
+use crate::{Pages, Strided};
 
 /// A page fetched again within this many intervals is subscribed to. More than 2, because programs with two arrays that change roles
 /// read each one in every second interval.
@@ -15,6 +15,10 @@ const FIRST_LOOK: u32 = 4;
 
 /// Runs of at most this many pages count as short ones.
 const SHORT: u32 = 16;
+/// Runs at one distance after which the next ones are expected there too.
+const STEADY: u32 = 3;
+/// Most runs that one fetch has.
+pub const MOST_RUNS: u32 = 32;
 
 /// Where faults went last in one allocation.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +31,59 @@ struct Stream {
     known: [u32; 2],
     /// Runs begun, to expect less from time to time.
     jumps: u32,
+    /// The first page of the last run.
+    start: u32,
+    /// The distance from the run before it, and how many runs have come at that distance, one after the other.
+    step: i32,
+    runs: u32,
+    /// How many did so the last time; 0: none, or not at this distance.
+    series: u32,
+    /// Runs that were fetched along with the last one.
+    ahead: u32,
+}
+
+impl Stream {
+    const EMPTY: Stream = Stream {
+        next: u32::MAX,
+        run: 0,
+        known: [0; 2],
+        jumps: 0,
+        start: 0,
+        step: 0,
+        runs: 0,
+        series: 0,
+        ahead: 0,
+    };
+
+    /// A run begins at `page`, that is not where the last one ended.
+    fn begin(&mut self, page: u32) {
+        self.jumps += 1;
+        let forgets = self.jumps.is_multiple_of(64);
+        let less = |n: u32| if forgets { n / 2 } else { n };
+        let ended = less(self.run);
+        self.known[usize::from(ended > SHORT)] = ended;
+        self.run = 0;
+        let step = page.wrapping_sub(self.start).cast_signed();
+        if step == self.step {
+            self.runs += self.ahead + 1;
+        } else {
+            // What was fetched ahead counts if it was expected from the beginning.
+            let series = less(self.runs.max(self.series.min(self.runs + self.ahead)));
+            (self.series, self.step, self.runs) =
+                if series >= STEADY { (series, self.step, 1) } else { (0, step, 2) };
+        }
+        (self.start, self.ahead) = (page, 0);
+    }
+
+    /// How many runs are expected to follow the one that has begun, at the same distance.
+    fn more(&self) -> u32 {
+        match (self.runs, self.series) {
+            (0..=1, _) => 0,
+            (runs, 0) if runs < STEADY => 0,
+            (runs, 0) => runs,
+            (runs, series) => runs.abs_diff(series),
+        }
+    }
 }
 
 /// Fetch windows, learnt for each allocation (by its number, modulo a small table).
@@ -34,6 +91,9 @@ struct Stream {
 /// A run of consecutive faults is expected to be as long as the last short one before it. If it goes on, each fetch is as long as what the run
 /// has had so far, yet ends where the last long run did. So blocks of k consecutive pages that are read as wholes come in one fetch each, also
 /// between walks along many of them, and what is fetched behind a run's end is never more than what was read of it.
+///
+/// Runs that begin at one distance from each other, as in a walk down a column of a matrix, come several at a time: as many more as there have been; or, once the
+/// second of them shows that the distance is the one of the last such series, as many as there were then.
 #[derive(Debug)]
 pub(super) struct Streams {
     table: [Stream; 16],
@@ -43,8 +103,7 @@ pub(super) struct Streams {
 
 impl Streams {
     pub(super) fn new(first: u32, most: u32) -> Self {
-        let empty = Stream { next: u32::MAX, run: 0, known: [0; 2], jumps: 0 };
-        Streams { table: [empty; 16], first, most }
+        Streams { table: [Stream::EMPTY; 16], first, most }
     }
 
     /// How many pages to fetch, beginning at `page` of allocation number `allocation`.
@@ -52,10 +111,7 @@ impl Streams {
         let (first, most) = (self.first, self.most);
         let s = &mut self.table[(allocation % 16) as usize];
         if page != s.next {
-            s.jumps += 1;
-            let ended = if s.jumps.is_multiple_of(64) { s.run / 2 } else { s.run };
-            s.known[usize::from(ended > SHORT)] = ended;
-            s.run = 0;
+            s.begin(page);
         }
         let [short, long] = s.known.map(|pages| pages.saturating_sub(s.run));
         if short > 0 {
@@ -70,6 +126,23 @@ impl Streams {
         let s = &mut self.table[(allocation % 16) as usize];
         s.run = s.run.saturating_add(pages.count);
         s.next = pages.end();
+    }
+
+    /// The run of the fetch that was noted last, and those that are expected to follow it at a distance.
+    pub(super) fn strided(&self, allocation: u64, first: Pages) -> Strided {
+        let s = &self.table[(allocation % 16) as usize];
+        let most = (self.most / first.count).min(MOST_RUNS);
+        let runs = (1 + s.more()).min(most);
+        let apart = s.start == first.first && s.step.unsigned_abs() >= first.count;
+        if apart && runs > 1 { Strided { first, step: s.step, runs } } else { first.into() }
+    }
+
+    /// Notes how many of these were fetched after all.
+    pub(super) fn stridden(&mut self, allocation: u64, runs: Strided) {
+        let s = &mut self.table[(allocation % 16) as usize];
+        if let Some(last) = runs.runs().last().filter(|_| runs.runs > 1) {
+            (s.start, s.next, s.ahead) = (last.first, last.end(), runs.runs - 1);
+        }
     }
 }
 
@@ -202,6 +275,62 @@ mod tests {
         assert_eq!(walk(400, 8), [8], "a long run does not make blocks come with what lies behind them");
         assert_eq!(walk(500, 16), [8, 8]);
         assert_eq!(walk(600, 128), [16, 16, 32, 32, 32]);
+    }
+
+    /// Fetches what a walk over `runs` asks for; returns the runs and the pages of each fetch.
+    fn walk(s: &mut Streams, runs: impl Iterator<Item = Pages>) -> Vec<(u32, u32)> {
+        let mut here = std::collections::BTreeSet::new();
+        let mut got = vec![];
+        for page in runs.flat_map(Pages::iter) {
+            if here.contains(&page) {
+                continue;
+            }
+            let run = Pages { first: page, count: s.window(3, page) };
+            s.fetched(3, run);
+            let strided = s.strided(3, run);
+            s.stridden(3, strided);
+            here.extend(strided.iter());
+            got.push((strided.runs, run.count));
+        }
+        got
+    }
+
+    /// `runs` runs of `count` pages, `step` pages apart.
+    fn column(first: u32, count: u32, step: i32, runs: u32) -> impl Iterator<Item = Pages> {
+        Strided { first: Pages { first, count }, step, runs }.runs()
+    }
+
+    #[test]
+    fn runs_at_one_distance_come_several_at_a_time_and_the_next_such_series_as_a_whole() {
+        for step in [100, -100] {
+            let mut s = Streams::new(1, 32);
+            assert_eq!(walk(&mut s, column(5000, 1, step, 16)), [(1, 1), (1, 1), (4, 1), (8, 1), (16, 1)]);
+            assert_eq!(walk(&mut s, column(9000, 1, step, 16)), [(1, 1), (14, 1), (2, 1)], "15 were seen");
+            assert_eq!(walk(&mut s, column(8001, 1, step, 16)), [(1, 1), (15, 1)]);
+            assert_eq!(walk(&mut s, column(4001, 1, step, 16)), [(1, 1), (15, 1)]);
+        }
+    }
+
+    #[test]
+    fn a_fetch_of_several_runs_has_no_more_pages_than_one_of_a_long_run() {
+        let mut s = Streams::new(1, 32);
+        walk(&mut s, column(1000, 8, 100, 20));
+        assert!(walk(&mut s, column(9000, 8, 100, 20)).iter().all(|&(runs, count)| runs * count <= 32));
+    }
+
+    #[test]
+    fn pages_at_no_distance_that_stays_come_one_by_one() {
+        let mut s = Streams::new(1, 32);
+        walk(&mut s, column(10, 1, 4, 16));
+        let places = [7000, 400, 900, 5000, 1200, 3300, 2050, 610].map(Pages::one);
+        assert_eq!(walk(&mut s, places.into_iter()), [(1, 1); 8]);
+    }
+
+    #[test]
+    fn runs_that_would_overlap_are_no_series() {
+        let mut s = Streams::new(8, 32);
+        let fetches = walk(&mut s, column(0, 1, 9, 12));
+        assert!(fetches.iter().all(|&(runs, count)| runs == 1 || count <= 9), "{fetches:?}");
     }
 
     #[test]

@@ -11,8 +11,8 @@
 //! Runs in signal handlers: all memory is there from the beginning.
 
 use super::{Collective, Node, Output, runs};
-use crate::Pages;
 use crate::page::{Access, List, flag};
+use crate::{Pages, Strided};
 use policy::{Choice, Fifo, Policy, Sieve};
 
 mod policy;
@@ -126,10 +126,12 @@ impl Node {
     }
 
     /// Pages that were fetched in vain are no good.
-    pub(super) fn dismiss_fetched(&mut self, pages: Pages) {
+    pub(super) fn dismiss_fetched(&mut self, pages: Strided) {
         let limited = self.cache.is_limited();
         pages.iter().for_each(|page| self.let_go(page));
-        self.out.push_back(if limited { Output::Discard(pages) } else { Output::Unmap(pages) });
+        for run in pages.runs() {
+            self.out.push_back(if limited { Output::Discard(run) } else { Output::Unmap(run) });
+        }
     }
 
     /// Copies that an acquire has ended have no use for their frames, unless their homes bring changes there.

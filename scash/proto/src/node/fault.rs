@@ -5,7 +5,7 @@
 use super::{Node, Output};
 use crate::copyset::CopyMode;
 use crate::page::{Access, List, flag};
-use crate::{Pages, Rank};
+use crate::{Pages, Rank, Strided};
 
 impl Node {
     /// Orders what brings `page` nearer to `want`. The caller repeats it until [`Node::access`] is enough: fetching and becoming a writer are two steps.
@@ -208,18 +208,34 @@ impl Node {
             return;
         }
         self.fetch_begins();
-        let pages = self.window(page, id, range, block, |node, p| {
+        let alike = |node: &Node, p| {
             let w = node.table.get(p);
             w.access() == Access::None && !w.has(flag::FETCHING | flag::ARMED) && node.home(p) == Some(home)
-        });
-        self.make_room(pages.count);
+        };
+        let run = self.window(page, id, range, block, alike);
+        let pages = if block > 1 { run.into() } else { self.strides(run, id, range, alike) };
+        self.make_room(pages.count());
         for p in pages.iter() {
             self.table.update(p, |w| w.set(flag::FETCHING));
             self.hold(p, false);
         }
-        self.counters.fetched += u64::from(pages.count);
-        self.counters.prefetched += u64::from(pages.count - 1);
+        self.counters.fetched += u64::from(pages.count());
+        self.counters.prefetched += u64::from(pages.count() - 1);
         self.out.push_back(Output::Get { from: home, pages });
+    }
+
+    /// A run, and those at a distance from it that faults have shown to be worth it.
+    fn strides(&mut self, run: Pages, id: u64, range: Pages, alike: impl Fn(&Node, u32) -> bool) -> Strided {
+        let wanted = self.streams.strided(id, run);
+        let fits = |run: &Pages| {
+            run.first >= range.first
+                && run.first.checked_add(run.count).is_some_and(|end| end <= range.end())
+                && run.iter().all(|p| alike(self, p))
+        };
+        let more = wanted.runs().skip(1).take_while(fits).count();
+        let pages = Strided { runs: 1 + u32::try_from(more).unwrap_or(0), ..wanted };
+        self.streams.stridden(id, pages);
+        pages
     }
 
     /// The run of pages around `page` to be worked on together: its block, or as many following pages as faults have shown to be worth it.
@@ -245,13 +261,13 @@ impl Node {
     }
 
     /// Pages of a fetch are here.
-    pub(super) fn fetched(&mut self, pages: Pages) {
+    pub(super) fn fetched(&mut self, pages: Strided) {
         if self.fetch_ends() {
             self.unmark_fetch(pages);
             self.dismiss_fetched(pages);
             return;
         }
-        let Some(a) = self.heap.find(pages.first) else { return };
+        let Some(a) = self.heap.find(pages.first.first) else { return };
         let protocol = a.options.protocol;
         for page in pages.iter() {
             let wanted = self.worth_keeping(page, protocol);
@@ -294,13 +310,13 @@ impl Node {
     }
 
     /// Pages of a fetch could not be had.
-    pub(super) fn fetch_failed(&mut self, pages: Pages) {
+    pub(super) fn fetch_failed(&mut self, pages: Strided) {
         self.fetch_ends();
         self.unmark_fetch(pages);
         pages.iter().for_each(|page| self.let_go(page));
     }
 
-    fn unmark_fetch(&mut self, pages: Pages) {
+    fn unmark_fetch(&mut self, pages: Strided) {
         for page in pages.iter() {
             self.table.update(page, |w| w.clear(flag::FETCHING));
         }

@@ -4,7 +4,7 @@ use super::{Result, Step, World, number};
 use crate::sim::program::{Op, Program, Span};
 use crate::sim::report::output_number;
 use scash_proto::diff::PageBytes;
-use scash_proto::{Access, Input, Output, PAGE_SIZE, Pages, Rank};
+use scash_proto::{Access, Input, Output, PAGE_SIZE, Pages, Rank, Strided};
 use std::collections::VecDeque;
 
 /// An application thread in one interval.
@@ -51,7 +51,7 @@ enum State {
 #[derive(Debug)]
 struct Copy {
     from: Rank,
-    pages: Pages,
+    pages: Strided,
     refresh: bool,
     /// Pages stored.
     stored: u32,
@@ -100,7 +100,7 @@ impl<P: Program> World<P> {
         let me = &self.ranks[rank];
         let thread = &me.threads[thread];
         match (&thread.state, thread.ops.get(thread.at)) {
-            (State::Copying(copy), _) => copy.have == PAGE_SIZE && copy.stored + 1 == copy.pages.count,
+            (State::Copying(copy), _) => copy.have == PAGE_SIZE && copy.stored + 1 == copy.pages.count(),
             (State::Ready, _) if !thread.orders.is_empty() || thread.then.is_some() => true,
             (State::Ready, Some(Op::Read(span))) => me.frames.rights(span.page) < Access::Read,
             (State::Ready, Some(Op::Write(span, _) | Op::Rewrite(span) | Op::Flicker(span, _))) => {
@@ -299,7 +299,9 @@ impl<P: Program> World<P> {
     fn thread_order(&mut self, rank: usize, t: usize, order: Output) -> Result<()> {
         let (from, pages, refresh) = match order {
             Output::Get { from, pages } => (from, pages, false),
-            Output::Refresh { page, from } if self.reads_home(rank, t) => (from, Pages::one(page), true),
+            Output::Refresh { page, from } if self.reads_home(rank, t) => {
+                (from, Pages::one(page).into(), true)
+            }
             Output::Claim { page, key, take, .. } => {
                 self.note(rank, &order);
                 self.ranks[rank].threads[t].state = State::Claiming { page, key, take };
@@ -314,7 +316,7 @@ impl<P: Program> World<P> {
         };
         self.note(rank, &order);
         let interval = self.ranks[rank].interval;
-        self.report.period(interval).traffic.gets += u64::from(pages.count);
+        self.report.period(interval).traffic.gets += u64::from(pages.count());
         let copy = Copy { from, pages, refresh, stored: 0, have: 0, bytes: [0; PAGE_SIZE] };
         self.ranks[rank].threads[t].state = State::Copying(Box::new(copy));
         Ok(())
@@ -328,7 +330,7 @@ impl<P: Program> World<P> {
 
     /// Reads a piece of a page from the home's frame, or stores what was read.
     fn step_copy(&mut self, rank: usize, t: usize, mut copy: Box<Copy>) -> Result<()> {
-        let page = copy.pages.first + copy.stored;
+        let Some(page) = copy.pages.iter().nth(copy.stored as usize) else { return Ok(()) };
         if copy.have < PAGE_SIZE {
             if copy.have == 0 {
                 self.ranks[rank].copying[page as usize] += 1;
@@ -351,12 +353,12 @@ impl<P: Program> World<P> {
             copy.have = 0;
             self.trace(|| format!("rank {rank} has stored page {page}"));
         }
-        if copy.stored < copy.pages.count {
+        if copy.stored < copy.pages.count() {
             self.ranks[rank].threads[t].state = State::Copying(copy);
             return Ok(());
         }
         if !copy.refresh {
-            self.ranks[rank].frames.set_rights(copy.pages, Access::Read);
+            copy.pages.runs().for_each(|run| self.ranks[rank].frames.set_rights(run, Access::Read));
             self.tell(rank, Input::Fetched(copy.pages))?;
             self.take_orders(rank, t)?;
         }

@@ -54,8 +54,8 @@ fn a_block_is_first_touched_as_a_whole() {
 #[test]
 fn writing_an_absent_page_fetches_it_then_makes_a_twin_then_opens_it() {
     let mut job = Job::with(2, 4, at(1, Protocol::Adaptive));
-    assert_eq!(job.fault(0, 3, Access::Write), [Output::Get { from: Rank(1), pages: one(3) }]);
-    job.give(0, Input::Fetched(one(3)));
+    assert_eq!(job.fault(0, 3, Access::Write), [Output::Get { from: Rank(1), pages: one(3).into() }]);
+    job.give(0, Input::Fetched(one(3).into()));
     assert_eq!(job.nodes[0].access(3), Access::Read);
     let orders = job.fault(0, 3, Access::Write);
     assert_eq!(orders, [Output::Twin(3), Output::Protect(one(3), Access::Write)]);
@@ -71,9 +71,9 @@ fn a_second_thread_waits_for_the_page_that_the_first_is_fetching() {
     job.fault(0, 3, Access::Read);
     assert_eq!(job.fault(0, 3, Access::Write), [Output::Wait(3)]);
     assert!(job.nodes[0].is_fetching(3));
-    job.give(0, Input::FetchFailed(one(3)));
+    job.give(0, Input::FetchFailed(one(3).into()));
     assert!(!job.nodes[0].is_fetching(3));
-    assert_eq!(job.fault(0, 3, Access::Read), [Output::Get { from: Rank(1), pages: one(3) }]);
+    assert_eq!(job.fault(0, 3, Access::Read), [Output::Get { from: Rank(1), pages: one(3).into() }]);
 }
 
 #[test]
@@ -82,8 +82,8 @@ fn consecutive_faults_double_their_run_with_each_fetch() {
     let mut page = 0;
     for count in [1, 1, 2, 4, 8, 16] {
         let pages = Pages { first: page, count };
-        assert_eq!(job.fault(0, page, Access::Read), [Output::Get { from: Rank(1), pages }]);
-        job.give(0, Input::Fetched(pages));
+        assert_eq!(job.fault(0, page, Access::Read), [Output::Get { from: Rank(1), pages: pages.into() }]);
+        job.give(0, Input::Fetched(pages.into()));
         page += count;
     }
 }
