@@ -6,6 +6,7 @@ use scash::Dsm;
 use scash::runtime::Runtime;
 
 use crate::crew::{Job, Who, run_crew};
+use crate::lock::Lock;
 use crate::memory::{Element, Memory, Shared};
 use crate::options::Options;
 use crate::program::{Program, Reference, work};
@@ -87,6 +88,15 @@ impl Memory for Dsm {
         let start = NonNull::new(array.as_ptr()).expect("shared memory is not at address 0");
         // SAFETY: it holds `len` plain values, and is freed at the end of the process.
         Ok(unsafe { Shared::new(start, len) })
+    }
+
+    fn locks(&mut self, count: usize) -> Result<Vec<Lock>> {
+        // SAFETY: locks change no bytes that references lead to: the arrays' slices are made by workers, who have not begun.
+        let runtime = unsafe { self.runtime() };
+        // More than a job can have are refused there.
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let first = runtime.make_locks(count)?;
+        Ok((first..).take(count as usize).map(|number| Lock::of_job(runtime, number)).collect())
     }
 }
 

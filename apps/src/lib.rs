@@ -14,7 +14,9 @@
 //!
 //! The others each show a pattern of sharing: [`matmul`] (data that all read), [`sor`] (what is written and what is read
 //! in one array), [`fft`] (everybody exchanges with everybody), [`radix`] (writes all over an array), [`kmeans`] (sums
-//! with the same bits on any number of workers), [`is`] (counts that all add up), [`ep`] (nothing but a sum).
+//! with the same bits on any number of workers), [`is`] (counts that all add up), [`ep`] (nothing but a sum). Two have
+//! [locks](lock) besides barriers: [`tsp`] (work from a queue, and a bound that all know), [`water`] (one lock for each
+//! of many sums).
 
 use nix::errno::Errno;
 
@@ -26,6 +28,7 @@ pub mod is;
 pub mod kernels;
 pub mod kmeans;
 pub mod laplace;
+pub mod lock;
 pub mod lu;
 pub mod matmul;
 pub mod memory;
@@ -36,6 +39,8 @@ pub mod radix;
 pub mod random;
 pub mod report;
 pub mod sor;
+pub mod tsp;
+pub mod water;
 
 /// What may go wrong in a program.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +89,14 @@ pub enum Error {
         clusters: usize,
         /// How many points.
         size: usize,
+    },
+    /// No bound saves enough of the search for so many.
+    #[error("--cities {cities} would take years; choose at most {most}")]
+    TooManyCities {
+        /// How many cities.
+        cities: usize,
+        /// How many there may be.
+        most: usize,
     },
     /// This process is not a rank of a job.
     #[error("{0}\n(--sequential and --threads T run the program without ranks)")]

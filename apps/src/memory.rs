@@ -13,6 +13,7 @@ use std::ptr::NonNull;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use scash::Plain;
 
+use crate::lock::{Lock, Mutex};
 use crate::{Error, Result};
 
 /// What arrays consist of.
@@ -27,17 +28,16 @@ impl Element for f64 {
     }
 }
 
-impl Element for u32 {
-    fn same_bits(&self, other: &Self) -> bool {
-        self == other
-    }
+macro_rules! whole_numbers {
+    ($($t:ty),*) => { $(
+        impl Element for $t {
+            fn same_bits(&self, other: &Self) -> bool {
+                self == other
+            }
+        }
+    )* };
 }
-
-impl Element for usize {
-    fn same_bits(&self, other: &Self) -> bool {
-        self == other
-    }
-}
+whole_numbers!(u32, usize, i64);
 
 impl<T: Element, const N: usize> Element for [T; N] {
     fn same_bits(&self, other: &Self) -> bool {
@@ -52,6 +52,21 @@ pub trait Memory {
     /// # Errors
     /// If there is not that much memory.
     fn array<T: Element>(&mut self, len: usize) -> Result<Shared<T>>;
+
+    /// That many locks. With a DSM, all ranks ask for the same locks in the same order.
+    ///
+    /// # Errors
+    /// If a job cannot have as many.
+    fn locks(&mut self, count: usize) -> Result<Vec<Lock>>;
+
+    /// A value behind a lock, all zeros in the beginning. With a DSM, all ranks ask for it.
+    ///
+    /// # Errors
+    /// If there is not that much memory.
+    fn mutex<T: Element>(&mut self) -> Result<Mutex<T>> {
+        let lock = self.locks(1)?.remove(0);
+        Ok(Mutex::new(lock, self.array(1)?))
+    }
 }
 
 /// The length of an array that has as many dimensions as there are factors.
@@ -193,5 +208,9 @@ impl Memory for Heap {
         let array = memory.share();
         self.0.push(memory);
         Ok(array)
+    }
+
+    fn locks(&mut self, count: usize) -> Result<Vec<Lock>> {
+        Ok((0..count).map(|_| Lock::of_process()).collect())
     }
 }

@@ -23,7 +23,7 @@ macro_rules! program {
 }
 
 #[rustfmt::skip]
-const PROGRAMS: [Program; 11] = [
+const PROGRAMS: [Program; 13] = [
     program!("laplace", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("laplace-c", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("lu", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"),
@@ -35,6 +35,8 @@ const PROGRAMS: [Program; 11] = [
     program!("kmeans", "--size 1 --clusters 1", "--size 2000 --iterations 0", "--size 3000 --clusters 7 --dimensions 3 --iterations 4"),
     program!("ep", "--batches 1", "--batches 7"),
     program!("is", "--class S"),
+    program!("tsp", "--cities 1", "--cities 4", "--cities 9"),
+    program!("water", "--size 1", "--size 8 --steps 0", "--size 65 --steps 3"),
 ];
 
 /// The paths of some programs.
@@ -162,6 +164,11 @@ fn sizes_that_make_no_sense_are_refused() {
         ("is", "--class D", "--class"),
         ("ep", "--class D", "--class"),
         ("ep", "--batches 0", "--batches 0"),
+        ("tsp", "--cities 0", "--cities 0"),
+        ("tsp", "--cities 25", "--cities 25 would take years; choose at most 24"),
+        ("water", "--size 0", "--size 0"),
+        ("water", "--size 18446744073709551615", "smaller --"),
+        ("water", "--size 72057594037927936", "no memory"),
         ("radix", "--size 0", "--size 0"),
         ("radix", "--size 18446744073709551615", "smaller --size"),
         ("radix", "--size 1152921504606846976", "no memory"),

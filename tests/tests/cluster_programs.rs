@@ -52,6 +52,28 @@ fn kmeans_has_the_sequential_result() {
 }
 
 #[test]
+fn tsp_has_the_sequential_result() {
+    is_equal("tsp", &["--cities", "9"]);
+}
+
+#[test]
+fn water_has_the_sequential_result() {
+    is_equal("water", &["--size", "45", "--steps", "3"]);
+}
+
+#[test]
+fn programs_with_locks_are_content_with_one_rank_and_with_the_smallest_cache() {
+    for (program, parameters) in [("tsp", ["--cities", "8"]), ("water", ["--size", "40"])] {
+        let arguments = [&parameters[..], &["--check", "--json"]].concat();
+        for kind in kinds() {
+            kind.job(1).run(&built(program), &arguments).is_equal(1);
+            // The least that there is. All pages fit; but with a limit, whatever a lock ends goes at once.
+            kind.job(3).env("SCASH_CACHE", "256K").run(&built(program), &arguments).is_equal(3);
+        }
+    }
+}
+
+#[test]
 fn ep_has_the_sequential_result() {
     is_equal("ep", &["--batches", "6"]);
 }

@@ -1,0 +1,196 @@
+//! Locks that the workers of a program share, and values behind them, in each mode.
+//!
+//! Under `scash run` a [`Lock`] is one of the job's, of which each knows a number; without it, one of the process. Either
+//! way, whoever has it sees all that was written before it was last given back. [`Mutex`] is to programs here what
+//! [`scash::DsmMutex`] is to those that have a [`scash::Dsm`] at hand: a value that only a guard leads to.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::{self, Arc, Condvar, PoisonError};
+
+use scash::runtime::Runtime;
+
+use crate::Result;
+use crate::memory::{Element, Shared};
+
+/// A lock. A handle: a clone is the same lock.
+#[derive(Clone, Debug)]
+pub struct Lock(Keeper);
+
+/// Who knows whether it is taken.
+#[derive(Clone)]
+enum Keeper {
+    Process(Arc<Turn>),
+    Job { runtime: &'static Runtime, number: u32 },
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process(turn) => turn.fmt(f),
+            Self::Job { number, .. } => write!(f, "lock {number} of the job"),
+        }
+    }
+}
+
+/// A lock between threads whose holder need not be a guard of the standard library.
+#[derive(Debug, Default)]
+struct Turn {
+    taken: sync::Mutex<bool>,
+    free: Condvar,
+}
+
+impl Turn {
+    fn take(&self) {
+        // Whoever panics with `taken` in hand leaves a plain value behind.
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.free.wait_while(taken, |taken| *taken).unwrap_or_else(PoisonError::into_inner) = true;
+    }
+
+    fn give_back(&self) {
+        *self.taken.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.free.notify_one();
+    }
+}
+
+impl Lock {
+    /// A lock of this process.
+    pub fn of_process() -> Self {
+        Self(Keeper::Process(Arc::default()))
+    }
+
+    /// The lock of that number, which the job has made.
+    pub fn of_job(runtime: &'static Runtime, number: u32) -> Self {
+        Self(Keeper::Job { runtime, number })
+    }
+
+    /// Takes the lock: returns when no other worker has it.
+    ///
+    /// # Errors
+    /// A rank is gone.
+    pub fn hold(&self) -> Result<Held<'_>> {
+        match &self.0 {
+            Keeper::Process(turn) => turn.take(),
+            Keeper::Job { runtime, number } => runtime.lock(*number)?,
+        }
+        Ok(Held(self))
+    }
+}
+
+/// A lock that this worker has, until the value is dropped. No barrier comes in between.
+#[derive(Debug)]
+#[must_use = "the lock is given back when this is dropped"]
+pub struct Held<'a>(&'a Lock);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        match &self.0.0 {
+            Keeper::Process(turn) => turn.give_back(),
+            // If a rank is gone, the next call says so.
+            Keeper::Job { runtime, number } => drop(runtime.unlock(*number)),
+        }
+    }
+}
+
+/// A value that all workers share and one at a time uses.
+#[derive(Clone, Debug)]
+pub struct Mutex<T> {
+    lock: Lock,
+    /// One element.
+    value: Shared<T>,
+}
+
+impl<T: Element> Mutex<T> {
+    /// The first element of an array, behind a lock.
+    ///
+    /// # Panics
+    /// If the array is empty.
+    pub(crate) fn new(lock: Lock, value: Shared<T>) -> Self {
+        assert!(!value.is_empty(), "a mutex has a value");
+        Self { lock, value }
+    }
+
+    /// Waits until no other worker has the value, and gives access to it.
+    ///
+    /// # Errors
+    /// A rank is gone.
+    pub fn lock(&self) -> Result<Guard<'_, T>> {
+        let held = self.lock.hold()?;
+        // SAFETY: who does not have the lock makes no reference to the value (or answers for it: `get_mut`), and the
+        // reference lives as long as the guard, which has the lock.
+        let value = unsafe { &mut self.value.get_mut(0..1)[0] };
+        Ok(Guard { value, _held: held })
+    }
+
+    /// The value, without taking the lock: to set it before the workers begin.
+    ///
+    /// # Safety
+    /// From the last barrier to the next, nobody else uses the value.
+    pub unsafe fn get_mut<'a>(&self) -> &'a mut T {
+        // SAFETY: the caller's promise.
+        unsafe { &mut self.value.get_mut(0..1)[0] }
+    }
+}
+
+/// Access to the value of a [`Mutex`], until it is dropped.
+#[derive(Debug)]
+#[must_use = "the value is given back when this is dropped"]
+pub struct Guard<'a, T> {
+    value: &'a mut T,
+    _held: Held<'a>,
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.value
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crew::tests::within_a_minute;
+    use crate::crew::{Alone, run_crew};
+    use crate::memory::{Heap, Memory};
+
+    #[test]
+    fn nothing_that_threads_add_under_a_lock_is_lost() {
+        within_a_minute(|| {
+            let mut heap = Heap::default();
+            let sum = heap.mutex::<usize>().unwrap();
+            run_crew(&Alone, 4, false, |_| {
+                for _ in 0..1000 {
+                    let mut sum = sum.lock()?;
+                    let seen = *sum;
+                    std::thread::yield_now();
+                    *sum = seen + 1;
+                }
+                Ok(())
+            })
+            .unwrap();
+            assert_eq!(*sum.lock().unwrap(), 4000);
+        });
+    }
+
+    #[test]
+    fn a_lock_is_free_again_when_its_holder_panicked() {
+        within_a_minute(|| {
+            let lock = Lock::of_process();
+            let other = lock.clone();
+            let panicked = std::thread::spawn(move || {
+                let _held = other.hold();
+                panic!("a bug under a lock");
+            });
+            assert!(panicked.join().is_err());
+            drop(lock.hold().unwrap());
+        });
+    }
+}
