@@ -1,4 +1,6 @@
 //! Whole-system tests, and what they are made of.
 
 pub mod cluster;
+pub mod patterns;
 pub mod sim;
+pub mod snapshot;

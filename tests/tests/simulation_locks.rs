@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use scash_proto::node::{Collective, ObjectKind, Outcome};
+use scash_proto::node::ObjectKind;
 use scash_proto::wire::sync::{Deed, Wish};
 use scash_tests::sim::program::{Interval, Op, Script};
 use scash_tests::sim::report::Report;
@@ -12,10 +12,7 @@ use scash_tests::sim::{Setup, World};
 fn run(ranks: u32, kind: ObjectKind, intervals: &[&[(u32, Op)]], check: impl Fn(Report)) {
     for puts_at_once in [true, false] {
         let mut script = Script::new(ranks, 4);
-        script.interval(|i| {
-            i.end = Collective::Make(kind, 1);
-            i.outcome = Outcome::Made(0);
-        });
+        script.make(kind, 1);
         for work in intervals {
             let fill = |i: &mut Interval| work.iter().for_each(|&(rank, op)| i.push(rank, op));
             script.interval(fill);

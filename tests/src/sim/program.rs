@@ -5,7 +5,7 @@
 //! the oracle for every read.
 
 use scash_proto::heap::Heap;
-use scash_proto::node::{Collective, Outcome};
+use scash_proto::node::{Collective, ObjectKind, Outcome};
 use scash_proto::wire::sync::{Deed, Wish};
 use scash_proto::{AllocOptions, PAGE_SIZE, Pages, Protocol, Rank};
 use std::num::NonZeroU32;
@@ -130,13 +130,15 @@ pub struct Script {
     ranks: u32,
     heap: Heap<AllocOptions>,
     zeroed: Option<Pages>,
+    /// Objects of synchronisation that were made.
+    made: u32,
     intervals: Vec<Interval>,
 }
 
 impl Script {
     /// An empty program for so many ranks, and a region of so many pages.
     pub fn new(ranks: u32, pages: u32) -> Self {
-        Script { ranks, heap: Heap::new(pages), zeroed: None, intervals: Vec::new() }
+        Script { ranks, heap: Heap::new(pages), zeroed: None, made: 0, intervals: Vec::new() }
     }
 
     /// Appends an interval: `fill` says what is done, and the memory barrier ends it.
@@ -161,6 +163,17 @@ impl Script {
         });
         self.zeroed = Some(pages);
         pages
+    }
+
+    /// Appends the making of so many objects of synchronisation, and tells the number of the first.
+    pub fn make(&mut self, kind: ObjectKind, count: u32) -> u32 {
+        let first = self.made;
+        self.made += count;
+        self.interval(|i| {
+            i.end = Collective::Make(kind, count);
+            i.outcome = Outcome::Made(first);
+        });
+        first
     }
 
     /// Number of intervals so far.

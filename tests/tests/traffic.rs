@@ -1,0 +1,66 @@
+//! What programs cost, in the simulator and with one seed: the same figures on every machine, held to those in `snapshots/traffic.txt`.
+
+use scash_proto::PAGE_SIZE;
+use scash_tests::patterns::{ALL, Pattern, REGION};
+use scash_tests::sim::{Setup, World};
+use scash_tests::snapshot::Table;
+use std::path::Path;
+
+const COLUMNS: [&str; 5] = ["messages", "bytes", "faults", "fetched", "put"];
+
+const COMMENT: &str = "What programs cost (tests/src/patterns), at all ranks together, from their beginning to their end.
+messages: of the protocol; fetched, put: pages that were read from, and bytes of pages that were put into, other ranks' memory;
+bytes: of all three; faults: reads and writes that needed work.
+Written by: SCASH_SNAPSHOT=write cargo test -p scash-tests --test traffic";
+
+/// A job with the settings that a user has who set none (`scash/src/runtime/start.rs`).
+fn setup(provider: &str, ranks: u32) -> Setup {
+    let direct = provider == "shm";
+    Setup {
+        seed: 1,
+        puts_at_once: direct,
+        fetch_first: if direct { 1 } else { 8 },
+        fetch_most: 32,
+        renewals: if direct { 15 } else { 3 },
+        watch_from: 64,
+        ..Setup::new(ranks, REGION)
+    }
+}
+
+fn cost(pattern: &Pattern, provider: &str, ranks: u32) -> Vec<u64> {
+    let world = World::new(setup(provider, ranks), (pattern.script)(ranks).into_program());
+    let report = world.run().unwrap_or_else(|failure| panic!("{}: {failure}", pattern.name));
+    let sum = |of: fn(&scash_tests::sim::report::Traffic) -> u64| -> u64 {
+        report.periods.iter().map(|period| of(&period.traffic)).sum()
+    };
+    let (fetched, put) = (sum(|t| t.gets), sum(|t| t.puts));
+    let bytes = sum(|t| t.message_bytes) + sum(|t| t.put_bytes) + fetched * PAGE_SIZE as u64;
+    let counters = report.counters();
+    vec![sum(|t| t.messages()), bytes, counters.read_faults + counters.write_faults, fetched, put]
+}
+
+fn measured() -> Table {
+    let mut rows = Vec::new();
+    for (provider, ranks) in [("shm", 4), ("shm", 16), ("tcp", 4)] {
+        for pattern in &ALL {
+            let name = format!("{} {provider} {ranks}", pattern.name);
+            rows.push((name, cost(pattern, provider, ranks)));
+        }
+    }
+    Table { columns: COLUMNS.map(str::to_owned).to_vec(), rows }
+}
+
+#[test]
+fn programs_cost_what_the_snapshot_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots/traffic.txt");
+    let outcome = measured().compare(&path, COMMENT, "cargo test -p scash-tests --test traffic");
+    outcome.unwrap_or_else(|differences| panic!("{differences}"));
+}
+
+#[test]
+fn a_program_costs_the_same_each_time() {
+    for pattern in &ALL {
+        let costs = [(); 2].map(|()| cost(pattern, "shm", 4));
+        assert_eq!(costs[0], costs[1], "{}", pattern.name);
+    }
+}
