@@ -22,6 +22,8 @@ pub(crate) struct Config {
     pub(crate) fault: Option<String>,
     pub(crate) transfer: Transfer,
     pub(crate) predict: bool,
+    /// Whether pages move to the only rank that writes them.
+    pub(crate) migrate: bool,
     /// Whether acquires renew copies that are used again and again.
     pub(crate) renew: bool,
     pub(crate) fetch_most: u32,
@@ -78,6 +80,7 @@ impl Config {
             fault: var("SCASH_FAULT")?,
             transfer,
             predict: switch("SCASH_PREDICT", var("SCASH_PREDICT")?, true)?,
+            migrate: switch("SCASH_MIGRATE", var("SCASH_MIGRATE")?, true)?,
             renew: switch("SCASH_RENEW", var("SCASH_RENEW")?, true)?,
             watch: switch("SCASH_WATCH", var("SCASH_WATCH")?, true)?,
             stats: switch("SCASH_STATS", var("SCASH_STATS")?, false)?,

@@ -46,8 +46,8 @@ impl std::fmt::Display for Stats {
         )?;
         write!(
             f,
-            "pages: {} fetched, {} twins, {} diffs, {} updates, {} invalidated; ",
-            p.fetched, p.twins, p.diffs, p.updates, p.invalidated
+            "pages: {} fetched, {} twins, {} diffs, {} updates, {} invalidated, {} migrated; ",
+            p.fetched, p.twins, p.diffs, p.updates, p.invalidated, p.migrated
         )?;
         write!(
             f,

@@ -5,6 +5,7 @@ use std::path::Path;
 
 const PAGES: &str = env!("CARGO_BIN_EXE_pages");
 const WATCHED: &str = env!("CARGO_BIN_EXE_watched");
+const MIGRATING: &str = env!("CARGO_BIN_EXE_migrating");
 const STORM: &str = env!("CARGO_BIN_EXE_storm");
 /// Long enough for pages to be subscribed to, given up, moved, freed and used again.
 const INTERVALS: &str = "300";
@@ -41,12 +42,13 @@ fn random_programs_read_what_was_written() {
 
 #[test]
 fn random_programs_read_what_was_written_with_every_setting() {
-    let settings: [&[(&str, &str)]; 8] = [
+    let settings: [&[(&str, &str)]; 9] = [
         &[("SCASH_TRANSFER", "message")],
         &[("SCASH_PREDICT", "off")],
         &[("SCASH_PREFETCH", "1")],
         &[("SCASH_WATCH", "off")],
         &[("SCASH_RENEW", "off")],
+        &[("SCASH_MIGRATE", "off")],
         &[("SCASH_CACHE", "256K")],
         &[("SCASH_CACHE", "256K"), ("SCASH_EVICTION", "sieve"), ("SCASH_TRANSFER", "message")],
         &[("SCASH_REGION", "64M"), ("SCASH_TRANSFER", "message"), ("SCASH_PREDICT", "off")],
@@ -89,6 +91,25 @@ fn home_pages_that_others_only_invalidate_are_rewritten_without_faults_where_the
             assert!(count("noticed") > 6_000 && count("write_faults") < 30, "{kind:?}: {home}");
         } else {
             assert!(count("noticed") == 0 && count("write_faults") > 6_000, "{kind:?}: {home}");
+        }
+    }
+}
+
+#[test]
+fn pages_move_to_the_rank_that_alone_writes_them() {
+    for kind in kinds() {
+        for (setting, migrated) in [("on", 128), ("off", 0)] {
+            let ended = kind.job(3).env("SCASH_MIGRATE", setting).run(Path::new(MIGRATING), &[]);
+            ended.succeeded();
+            for line in ended.lines(3) {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                let [_, rank, "migrated", pages, "diffs", diffs] = words[..] else { panic!("{line}") };
+                assert_eq!(pages.parse(), Ok(if rank == "0" { migrated } else { 0 }), "{kind:?}: {line}");
+                // 64 pages in each of 24 intervals, or until they are at home.
+                let most = if setting == "on" { 64 * 10 } else { 64 * 24 };
+                let diffs: u64 = diffs.parse().expect("a number");
+                assert!(rank == "0" || (64 * 8..=most).contains(&diffs), "{kind:?}: {line}");
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What programs cost, in the simulator and with one seed: the same figures on every machine, held to those in `snapshots/traffic.txt`.
 
 use scash_proto::PAGE_SIZE;
+use scash_proto::node::MIGRATE_AFTER;
 use scash_tests::patterns::{ALL, Pattern, REGION};
 use scash_tests::sim::{Setup, World};
 use scash_tests::snapshot::Table;
@@ -21,6 +22,7 @@ fn setup(provider: &str, ranks: u32) -> Setup {
         puts_at_once: direct,
         fetch_first: if direct { 1 } else { 8 },
         fetch_most: 32,
+        migrate_after: MIGRATE_AFTER,
         renewals: if direct { 15 } else { 3 },
         watch_from: 64,
         ..Setup::new(ranks, REGION)

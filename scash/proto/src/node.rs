@@ -17,6 +17,7 @@ mod history;
 mod home;
 mod intervals;
 mod locks;
+mod migrate;
 mod objects;
 mod served;
 mod watch;
@@ -38,6 +39,8 @@ use conditions::Wait;
 pub use counters::Counters;
 use intervals::Intervals;
 use locks::Locks;
+pub use migrate::MIGRATE_AFTER;
+use migrate::Migration;
 pub use objects::ObjectKind;
 use objects::Objects;
 use served::Served;
@@ -109,6 +112,8 @@ pub struct Config {
     /// Times (at most 15) that a copy which is used again and again in critical sections is renewed by acquires, and a home page left writable by
     /// releases, until it is looked at whether it still is. 0: never.
     pub renewals: u64,
+    /// Memory barriers at which one other rank alone wrote a page, until it becomes that rank's; 0: never.
+    pub migrate_after: u32,
     /// Shortest run of home pages whose writes are noticed without faults; 0 where the system cannot.
     pub watch_from: u32,
 }
@@ -502,7 +507,8 @@ pub struct Node {
     /// Home: pages with one of the flags `MESSAGED` and `MESSAGED_BEFORE`.
     messaged: Vec<u32>,
     /// Pages that this rank asked to be moved, with their new homes.
-    moves: BTreeMap<u32, Rank>,
+    moves: BTreeMap<u32, (Rank, bool)>,
+    migration: Migration,
     /// Pages that this rank first touched but another rank did, too, and before it in rank order.
     lost: Vec<u32>,
     /// What peers said in the meetings of this barrier, for its end.
@@ -554,6 +560,7 @@ impl Node {
             kept_back: Vec::new(),
             messaged: Vec::new(),
             moves: BTreeMap::new(),
+            migration: Migration::new(cfg.migrate_after, cfg.pages),
             lost: Vec::new(),
             kept: Vec::new(),
             scratch: Vec::new(),

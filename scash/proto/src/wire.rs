@@ -81,8 +81,45 @@ pub struct Notice {
     pub origin: Rank,
     /// The pages it is about.
     pub pages: Pages,
-    /// `None`: `origin` touched them first. `Some(home)`: from now on their home is `home`.
-    pub moved_to: Option<Rank>,
+    /// What of them.
+    pub news: News,
+}
+
+/// What a [`Notice`] says of its pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum News {
+    /// The notice's origin touched them first.
+    FirstTouch,
+    /// They get another home.
+    Moves {
+        /// Which.
+        to: Rank,
+        /// The program has said so, and not their home that found who writes them.
+        placed: bool,
+    },
+}
+
+impl News {
+    /// The home that is named.
+    pub fn home(self) -> Option<Rank> {
+        match self {
+            News::FirstTouch => None,
+            News::Moves { to, .. } => Some(to),
+        }
+    }
+
+    /// Zero, or the home above zero, above one bit.
+    fn number(self) -> u64 {
+        match self {
+            News::FirstTouch => 0,
+            News::Moves { to, placed } => (u64::from(to.0) + 1) << 1 | u64::from(placed),
+        }
+    }
+
+    fn from_number(n: u32) -> News {
+        let to = (n >> 1).checked_sub(1).map(Rank);
+        to.map_or(News::FirstTouch, |to| News::Moves { to, placed: n & 1 != 0 })
+    }
 }
 
 /// One round's message of a meeting.
@@ -182,7 +219,7 @@ impl Token {
         for n in &self.notices {
             put_rank(&mut w, n.origin);
             put_pages(&mut w, n.pages);
-            w.varint(n.moved_to.map_or(0, |h| u64::from(h.0) + 1));
+            w.varint(n.news.number());
         }
         out
     }
@@ -198,11 +235,7 @@ impl Token {
         let most = if flags & 2 != 0 { attendance(&mut r)? } else { least };
         let counts = list(&mut r, 2, |r| Ok((rank(r)?, r.varint_u32()?)))?;
         let notices = list(&mut r, 4, |r| {
-            Ok(Notice {
-                origin: rank(r)?,
-                pages: pages(r)?,
-                moved_to: r.varint_u32()?.checked_sub(1).map(Rank),
-            })
+            Ok(Notice { origin: rank(r)?, pages: pages(r)?, news: News::from_number(r.varint_u32()?) })
         })?;
         r.finish()?;
         Ok(Token { meeting, round, away: flags & 1 != 0, span: [least, most], counts, notices })
@@ -357,7 +390,7 @@ mod tests {
             notices: vec![Notice {
                 origin: Rank(4),
                 pages: Pages { first: 1 << 24, count: 1 },
-                moved_to: Some(Rank(0)),
+                news: News::Moves { to: Rank(0), placed: true },
             }],
         }
     }

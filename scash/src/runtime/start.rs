@@ -14,7 +14,7 @@ use scash_comm::shm::{ShmEndpoint, ShmOptions};
 use scash_comm::tcp::{TcpEndpoint, TcpOptions};
 use scash_comm::{Caps, Endpoint, Exchange, LocalSegment};
 use scash_proto::Rank;
-use scash_proto::node::Node;
+use scash_proto::node::{MIGRATE_AFTER, Node};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -113,6 +113,7 @@ fn node_config(config: &Config, rank: u32, size: u32, caps: Caps) -> scash_proto
         predict: config.predict,
         cache: config.cache,
         eviction: config.eviction,
+        migrate_after: if config.migrate { MIGRATE_AFTER } else { 0 },
         // Where to renew a copy is a round trip, one in vain costs more.
         renewals: if !config.renew {
             0

@@ -3,7 +3,7 @@
 use super::rng::Rng;
 use scash_proto::copyset::CopyMode;
 use scash_proto::wire::sync::{Deed, Record, SyncBody, Wish};
-use scash_proto::wire::{Control, Kind, Notice, PageBatch, Parcel, SyncMessage, Token};
+use scash_proto::wire::{Control, Kind, News, Notice, PageBatch, Parcel, SyncMessage, Token};
 use scash_proto::{Pages, Rank};
 
 /// What lies may refer to.
@@ -120,8 +120,13 @@ impl Liar<'_> {
             3 => token.counts.push((self.rank(), self.rng.below(3))),
             4 => token.span[1].purpose.0[0] += 1,
             _ => {
-                let moved_to = if self.rng.chance(50) { Some(self.rank()) } else { None };
-                token.notices.push(Notice { origin: self.rank(), pages: self.some_pages(), moved_to });
+                let placed = self.rng.chance(50);
+                let news = if self.rng.chance(50) {
+                    News::Moves { to: self.rank(), placed }
+                } else {
+                    News::FirstTouch
+                };
+                token.notices.push(Notice { origin: self.rank(), pages: self.some_pages(), news });
             }
         }
         token

@@ -35,6 +35,7 @@ pub fn setup(seed: u64) -> Setup {
         fetch_first,
         fetch_most: fetch_first + rng.below(16),
         predict: rng.chance(80),
+        migrate_after: rng.pick(&[0, 1, 1, 2, 3]),
         renewals: rng.pick(&[0, 1, 3, 15]),
         watch_from: rng.below(4),
         exclusion: rng.chance(50),

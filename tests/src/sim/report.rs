@@ -117,6 +117,7 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
         evicted: f(a.evicted, b.evicted),
         evicted_written: f(a.evicted_written, b.evicted_written),
         renewed: f(a.renewed, b.renewed),
+        migrated: f(a.migrated, b.migrated),
         locks: f(a.locks, b.locks),
         refused_locks: f(a.refused_locks, b.refused_locks),
         cached_locks: f(a.cached_locks, b.cached_locks),
@@ -206,7 +207,7 @@ pub fn output_number(output: &Output) -> usize {
 }
 
 /// Counters with their names.
-pub fn by_name(c: Counters) -> [(&'static str, u64); 24] {
+pub fn by_name(c: Counters) -> [(&'static str, u64); 25] {
     [
         ("read_faults", c.read_faults),
         ("write_faults", c.write_faults),
@@ -223,6 +224,7 @@ pub fn by_name(c: Counters) -> [(&'static str, u64); 24] {
         ("evicted", c.evicted),
         ("evicted_written", c.evicted_written),
         ("renewed", c.renewed),
+        ("migrated", c.migrated),
         ("locks", c.locks),
         ("refused_locks", c.refused_locks),
         ("cached_locks", c.cached_locks),

@@ -21,7 +21,7 @@ use super::queue::{Packet, Queue, Stage};
 use super::time::Time;
 use super::trace::{Op, Trace};
 use super::written::Written;
-use scash_proto::node::{Collective, Eviction, Input, Node};
+use scash_proto::node::{Collective, Eviction, Input, MIGRATE_AFTER, Node};
 use scash_proto::wire::Kind;
 use scash_proto::{AllocOptions, Config, PAGE_SIZE, Rank, Transfer};
 use std::collections::{HashMap, VecDeque};
@@ -117,6 +117,7 @@ impl<'a> World<'a> {
                 cache: 0,
                 eviction: Eviction::default(),
                 renewals: 0,
+                migrate_after: MIGRATE_AFTER,
                 watch_from: WATCH_FROM,
             }),
             clock: Time::ZERO,

@@ -50,7 +50,10 @@ impl Node {
         let sound = token.counts.iter().all(|c| known(c.0))
             && token.span.iter().all(|a| known(a.rank))
             && token.notices.iter().all(|n| {
-                known(n.origin) && n.moved_to.is_none_or(known) && n.pages.end() <= pages && n.pages.count > 0
+                known(n.origin)
+                    && n.news.home().is_none_or(known)
+                    && n.pages.end() <= pages
+                    && n.pages.count > 0
             });
         if !sound {
             return Err(Violation {

@@ -25,7 +25,7 @@ use super::home::join;
 use super::intervals::After;
 use super::{Collective, Node, Outcome, Output, Part, Phase, Transfer, Violation, runs};
 use crate::page::{Access, flag};
-use crate::wire::{Attendance, Control, Notice, Token};
+use crate::wire::{Attendance, Control, News, Notice, Token};
 use crate::{Pages, Rank};
 use std::collections::BTreeMap;
 
@@ -150,7 +150,7 @@ impl Node {
         let claimed: Vec<u32> =
             due.iter().copied().filter(|&p| self.table.get(p).has(flag::CLAIMED)).collect();
         let notices = &mut self.now.notices;
-        runs(&claimed, |pages| notices.push(Notice { origin: rank, pages, moved_to: None }));
+        runs(&claimed, |pages| notices.push(Notice { origin: rank, pages, news: News::FirstTouch }));
     }
 
     /// The result of a comparison that the flush ordered.
@@ -282,7 +282,8 @@ impl Node {
     fn met_first(&mut self) {
         let notices = std::mem::take(&mut self.now.notices);
         let away = self.now.away;
-        let merged = std::mem::take(&mut self.slot().merged);
+        let mut merged = std::mem::take(&mut self.slot().merged);
+        merged.sort_unstable();
         let fresh = self.slot().fresh();
         self.settling = self.settle(&notices);
         if !(away || self.settling || self.is_broadcast()) {
@@ -294,7 +295,8 @@ impl Node {
         // First: a page that moves has no sharers any more, and nothing of it is to be passed on.
         self.hand_over(&notices);
         self.push_kept_back(&merged);
-        self.pass_on(merged);
+        self.follow_writers(&merged);
+        self.pass_on(&merged);
         self.bring_again(&fresh);
         for page in std::mem::take(&mut self.lost) {
             if let Some(to) = self.home(page) {
@@ -330,7 +332,7 @@ impl Node {
     /// Everybody's first touches of this interval: the lowest rank that claimed a page is its home. Returns whether a page was claimed twice or is to move.
     fn settle(&mut self, notices: &[Notice]) -> bool {
         let me = self.cfg.rank;
-        let mut claims: Vec<&Notice> = notices.iter().filter(|n| n.moved_to.is_none()).collect();
+        let mut claims: Vec<&Notice> = notices.iter().filter(|n| n.news == News::FirstTouch).collect();
         claims.sort_unstable();
         for n in claims.iter().filter(|n| n.origin == me) {
             n.pages.iter().for_each(|p| self.table.update(p, |w| w.set_home(None)));

@@ -2,7 +2,7 @@
 
 use super::{Collective, Node, Outcome, Output, Protocol, Transfer};
 use crate::page::{Access, Word, flag};
-use crate::wire::{Notice, Purpose};
+use crate::wire::{News, Notice, Purpose};
 use crate::{Pages, Placement, Rank};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -64,6 +64,7 @@ impl Node {
                 self.untracked = self.untracked.saturating_sub(1);
             }
             self.table.put(page, Word(0));
+            self.migration.forget(page);
             self.let_go(page);
         }
         let gone: Vec<u32> = self.directory.range(pages.iter()).map(|(&p, _)| p).collect();
@@ -71,6 +72,7 @@ impl Node {
             self.directory.remove(&page);
         }
         self.predicted.retain(|&p| !(pages.first..pages.end()).contains(&p));
+        self.moves.retain(|p, _| !(pages.first..pages.end()).contains(p));
         self.out.push_back(Output::Discard(pages));
         if self.objects.any() {
             self.out.push_back(Output::ForgetClaims(pages));
@@ -79,17 +81,18 @@ impl Node {
 
     /// Of several calls about a page the last one counts.
     pub(super) fn set_home(&mut self, pages: Pages, home: Rank) {
-        self.moves.extend(pages.iter().map(|page| (page, home)));
+        self.moves.extend(pages.iter().map(|page| (page, (home, true))));
     }
 
     /// What this rank asked for since the last barrier, as notices.
     pub(super) fn take_moves(&mut self) -> Vec<Notice> {
         let origin = self.cfg.rank;
         let mut notices: Vec<Notice> = Vec::new();
-        for (page, home) in std::mem::take(&mut self.moves) {
+        for (page, (to, placed)) in std::mem::take(&mut self.moves) {
+            let news = News::Moves { to, placed };
             match notices.last_mut() {
-                Some(n) if n.pages.end() == page && n.moved_to == Some(home) => n.pages.count += 1,
-                _ => notices.push(Notice { origin, pages: Pages::one(page), moved_to: Some(home) }),
+                Some(n) if n.pages.end() == page && n.news == news => n.pages.count += 1,
+                _ => notices.push(Notice { origin, pages: Pages::one(page), news }),
             }
         }
         notices
@@ -111,9 +114,9 @@ impl Node {
     /// Between the meetings of a barrier: homes move. All copies end; the old home hands the page to the new one.
     pub(super) fn hand_over(&mut self, notices: &[Notice]) {
         let (mut moves, claims): (Vec<&Notice>, Vec<&Notice>) =
-            notices.iter().partition(|n| n.moved_to.is_some());
-        // In one order at all ranks: of several ranks that move a page the last one counts.
-        moves.sort_unstable();
+            notices.iter().partition(|n| n.news != News::FirstTouch);
+        // In one order at all ranks: of several ranks that move a page the last one counts, and what a program says counts more than what a home found.
+        moves.sort_unstable_by_key(|n| (matches!(n.news, News::Moves { placed: true, .. }), **n));
         let claimed = union(claims.into_iter().map(|n| n.pages).collect());
         let is_claimed = |page: u32| {
             let run = claimed.get(claimed.partition_point(|run| run.end() <= page));
@@ -121,17 +124,18 @@ impl Node {
         };
         let mut homes = BTreeMap::new();
         for n in moves {
-            let Some(to) = n.moved_to else { continue };
+            let News::Moves { to, placed } = n.news else { continue };
             for page in n.pages.iter() {
                 if !is_claimed(page) {
-                    homes.insert(page, to);
+                    homes.insert(page, (to, placed));
                 } else if n.origin == self.cfg.rank {
                     // A page that was first touched in this very interval may be disputed: it moves at the next barrier.
-                    self.moves.insert(page, to);
+                    self.moves.insert(page, (to, placed));
                 }
             }
         }
-        for (page, to) in homes {
+        for (page, (to, placed)) in homes {
+            self.migration.moves(page, placed);
             self.move_home(page, to);
         }
     }

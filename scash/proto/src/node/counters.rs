@@ -25,6 +25,8 @@ pub struct Counters {
     pub diffs: u64,
     /// Pages brought to sharers, counted once a sharer.
     pub updates: u64,
+    /// Home pages that went to the only rank that writes them.
+    pub migrated: u64,
     /// Cached pages given up, at barriers and when locks came.
     pub invalidated: u64,
     /// Cached pages given up because there was a limit.

@@ -23,6 +23,7 @@ impl Node {
 
     /// Orders what a page written at its home needs in the first part of the barrier.
     pub(super) fn flush_home_page(&mut self, page: u32) {
+        self.migration.written_at_home(page);
         let mut word = self.table.get(page);
         if !word.has(flag::TRACKED) {
             return;
@@ -65,6 +66,7 @@ impl Node {
             }
         }
         if changed {
+            self.migration.written_at_home(page);
             if by == Transfer::Message && self.cfg.transfer == Transfer::ZeroCopy {
                 self.table.update(page, |w| w.set(flag::MESSAGED));
                 self.messaged.push(page);
@@ -133,9 +135,8 @@ impl Node {
         }
     }
 
-    /// Between the meetings: pages of ours that others wrote go to their sharers, but for the only writer, who has them.
-    pub(super) fn pass_on(&mut self, mut merged: Vec<(u32, Rank)>) {
-        merged.sort_unstable();
+    /// Between the meetings: pages of ours that others wrote (`merged`, sorted) go to their sharers, but for the only writer, who has them.
+    pub(super) fn pass_on(&mut self, merged: &[(u32, Rank)]) {
         for group in merged.chunk_by(|a, b| a.0 == b.0) {
             let (page, writer) = group[0];
             // What the only writer has is the newest, unless others wrote the page after it had brought its changes home.

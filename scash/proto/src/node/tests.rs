@@ -4,6 +4,7 @@ mod collective;
 mod copies;
 mod fault;
 mod lies;
+mod migrate;
 
 use super::*;
 use crate::PAGE_SIZE;
@@ -34,6 +35,7 @@ impl Job {
             cache: 0,
             eviction: Eviction::Fifo,
             renewals: 15,
+            migrate_after: 3,
             watch_from: 0,
         };
         let nodes = (0..size).map(|r| Node::new(config(r))).collect();

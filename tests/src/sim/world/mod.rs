@@ -45,6 +45,8 @@ pub struct Setup {
     pub cache: u32,
     /// See [`Config::eviction`].
     pub eviction: Eviction,
+    /// See [`Config::migrate_after`].
+    pub migrate_after: u32,
     /// See [`Config::renewals`].
     pub renewals: u64,
     /// See [`Config::watch_from`].
@@ -78,6 +80,7 @@ impl Setup {
             predict: true,
             cache: 0,
             eviction: Eviction::Fifo,
+            migrate_after: 0,
             renewals: 0,
             watch_from: 0,
             exclusion: true,
@@ -184,6 +187,7 @@ impl<P: Program> World<P> {
                 predict: setup.predict,
                 cache: setup.cache,
                 eviction: setup.eviction,
+                migrate_after: setup.migrate_after,
                 renewals: setup.renewals,
                 watch_from: setup.watch_from,
             }),

@@ -1,7 +1,7 @@
 //! What no correct peer sends.
 
 use super::*;
-use crate::wire::{Notice, Purpose};
+use crate::wire::{News, Notice, Purpose};
 use proptest::prelude::*;
 
 #[test]
@@ -18,7 +18,7 @@ fn what_no_correct_peer_sends_is_refused_and_changes_nothing() {
         notices: Vec::new(),
     };
     let wild = Pages { first: PAGES - 1, count: 2 };
-    let notice = Notice { origin: Rank(2), pages: wild, moved_to: None };
+    let notice = Notice { origin: Rank(2), pages: wild, news: News::FirstTouch };
     let subscribe = Control { leave: vec![wild], ..Control::default() };
     let wrong = vec![
         Input::Token(Rank(2), token(meeting, 0)),
@@ -51,8 +51,9 @@ fn lie() -> impl Strategy<Value = Input> {
     let page = || prop_oneof![0..PAGES + 2, any::<u32>()];
     let pages = || (0..PAGES, 0..5u32).prop_map(|(first, count)| Pages { first, count });
     let meeting = || 0..6u32;
-    let notice = (rank(), pages(), proptest::option::of(rank()))
-        .prop_map(|(origin, pages, moved_to)| Notice { origin, pages, moved_to });
+    let moves = (rank(), any::<bool>()).prop_map(|(to, placed)| News::Moves { to, placed });
+    let notice = (rank(), pages(), prop_oneof![Just(News::FirstTouch), moves])
+        .prop_map(|(origin, pages, news)| Notice { origin, pages, news });
     let attendance =
         (rank(), 0..2u64).prop_map(|(rank, n)| Attendance { purpose: Purpose([n, 0, 0, 0]), rank });
     let counts = proptest::collection::vec((rank(), prop_oneof![0..3u32, any::<u32>()]), 0..4);

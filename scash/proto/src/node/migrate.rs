@@ -1,0 +1,100 @@
+//! Homes that follow their writers.
+//!
+//! Where the first touch says nothing about who works on a page, because one rank fills everything before the others begin, its writer pays for a twin and a diff in
+//! every interval, and the page's readers for a second meeting. So a home counts the memory barriers at which one other rank alone brought changes of a page; after
+//! some of them, if it does not write the page itself, it asks for the page to move there, as [`Input::SetHome`](super::Input::SetHome) does, and at the next memory barrier it does.
+//!
+//! Pages whose writer changes would be on their way all the time. Therefore each move doubles what the next one takes. Pages that the program has placed itself, by an
+//! allocation's placement or one by one, stay.
+
+use super::Node;
+use crate::page::flag;
+use crate::{Placement, Rank};
+use std::collections::BTreeMap;
+
+/// Memory barriers with a lone writer after which it should become home. A move ends all copies and takes a meeting more, which is what three or four intervals gain by it: where
+/// writers change after fewer, pages should stay.
+pub const MIGRATE_AFTER: u32 = 8;
+/// Doublings of what a move takes, at most.
+const MOST_DOUBLINGS: u8 = 5;
+/// In place of a page's moves: the program has said where its home is.
+const PLACED: u8 = u8::MAX;
+
+/// What homes know of pages that others write.
+#[derive(Debug)]
+pub(super) struct Migration {
+    /// Memory barriers with a lone writer after which a page moves for the first time; 0: no page does.
+    after: u32,
+    /// Home: the rank that alone wrote a page the last time, and how often in a row it did.
+    lone: BTreeMap<u32, (Rank, u32)>,
+    /// Of each page: how often it has moved, or [`PLACED`]. The same at all ranks. Zero-filled by the system, like the page table.
+    moves: Vec<u8>,
+}
+
+impl Migration {
+    pub(super) fn new(after: u32, pages: u32) -> Migration {
+        Migration { after, lone: BTreeMap::new(), moves: vec![0; pages as usize] }
+    }
+
+    /// A page goes to another home.
+    pub(super) fn moves(&mut self, page: u32, placed: bool) {
+        self.lone.remove(&page);
+        let moves = &mut self.moves[page as usize];
+        *moves = match *moves {
+            _ if placed => PLACED,
+            PLACED => PLACED,
+            n => (n + 1).min(MOST_DOUBLINGS),
+        };
+    }
+
+    /// Its home has written a page.
+    pub(super) fn written_at_home(&mut self, page: u32) {
+        self.lone.remove(&page);
+    }
+
+    /// Nothing is known of a page any more.
+    pub(super) fn forget(&mut self, page: u32) {
+        self.lone.remove(&page);
+        self.moves[page as usize] = 0;
+    }
+
+    /// One rank alone has brought changes of a page. Returns whether it is time for the page to go there.
+    fn is_due(&mut self, page: u32, writer: Rank) -> bool {
+        let moves = self.moves[page as usize];
+        if self.after == 0 || moves == PLACED {
+            return false;
+        }
+        let (last, times) = self.lone.entry(page).or_insert((writer, 0));
+        *times = if *last == writer { times.saturating_add(1) } else { 1 };
+        *last = writer;
+        *times >= self.after << moves
+    }
+}
+
+impl Node {
+    /// What others wrote here, sorted by page, says who should be home.
+    pub(super) fn follow_writers(&mut self, merged: &[(u32, Rank)]) {
+        for group in merged.chunk_by(|a, b| a.0 == b.0) {
+            let (page, writer) = group[0];
+            if !self.is_home(page) {
+                continue;
+            }
+            if group.iter().any(|&(_, rank)| rank != writer) {
+                self.migration.lone.remove(&page);
+                continue;
+            }
+            // Whether the home writes a page that is not tracked, nobody knows.
+            let word = self.table.get(page);
+            let alone = word.has(flag::TRACKED) && !word.has(flag::DIRTY);
+            if self.migration.is_due(page, writer) && alone && self.moves_freely(page) {
+                self.migration.lone.remove(&page);
+                self.counters.migrated += 1;
+                self.moves.entry(page).or_insert((writer, false));
+            }
+        }
+    }
+
+    fn moves_freely(&self, page: u32) -> bool {
+        self.heap.find(page).is_some_and(|a| a.options.placement == Placement::FirstTouch)
+    }
+}
