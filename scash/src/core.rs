@@ -4,6 +4,7 @@ use crate::claims::Claims;
 use crate::error::Result;
 use crate::fault::{self, FaultEngine, PAGE, Region};
 use crate::frames;
+use crate::marks::Marks;
 use crate::twins::Twins;
 use scash_comm::{Caps, Endpoint, Event, GetRange, PutRange, SegmentId};
 use scash_proto::diff::{Changes, Diff, MAX_ENCODED, PageBytes};
@@ -26,6 +27,7 @@ pub(crate) struct House {
     pub(crate) segment: SegmentId,
     pub(crate) transfer: Transfer,
     pub(crate) claims: Claims,
+    pub(crate) marks: Marks,
 }
 
 /// Protocol state and what its orders work on. Behind one lock.
@@ -64,6 +66,8 @@ pub(crate) enum Step {
     Wait(u32),
     /// Ask whose a page is, without the lock.
     Claim(Claim),
+    /// Execute an atomic operation, without the lock.
+    Operate(Place),
     /// The fault is the program's own.
     Denied,
     /// The collective call is over.
@@ -81,6 +85,15 @@ pub(crate) struct Claim {
     pub(crate) at: Rank,
     /// Whether this rank wants to be the home.
     pub(crate) take: bool,
+}
+
+/// An [`Output::Operate`].
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    /// Whose frame holds the word.
+    pub(crate) at: Rank,
+    /// Whether its page is to be marked there first.
+    pub(crate) mark: bool,
 }
 
 /// A run of pages as engines take it.
@@ -179,6 +192,7 @@ impl Core {
             Output::Get { from, pages } => return Ok(Step::Get(from, pages)),
             Output::Wait(page) => return Ok(Step::Wait(page)),
             Output::Claim { page, key, at, take } => return Ok(Step::Claim(Claim { page, key, at, take })),
+            Output::Operate { at, mark, .. } => return Ok(Step::Operate(Place { at, mark })),
             Output::ForgetClaims(p) => house.claims.forget(p)?,
             Output::Denied(_) => return Ok(Step::Denied),
             Output::Done(outcome) => {
@@ -296,6 +310,10 @@ impl Core {
         };
         let changes = Changes::between(twin, &self.page);
         let changed = !changes.is_empty();
+        if changed && self.node.pushes_early() && house.marks.is_set(page, self.node.epoch()) {
+            self.node.handle(Input::IsMarked { page })?;
+            return Ok(());
+        }
         let mut by_message = house.transfer == Transfer::Message || self.node.must_message(page);
         if changed {
             *twin = *self.page;

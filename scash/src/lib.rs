@@ -21,6 +21,7 @@
 //! # Layers
 //! [`Dsm`], [`SharedSlice`] and [`Partition`] are the typed interface; [`runtime`] is the untyped one that it and the C API stand on.
 
+mod atomics;
 mod claims;
 mod config;
 mod core;
@@ -29,7 +30,9 @@ mod error;
 pub mod fault;
 mod frames;
 mod live;
+mod marks;
 mod mutex;
+mod page_words;
 mod partition;
 pub mod runtime;
 mod rwlock;
@@ -39,11 +42,13 @@ mod signals;
 mod stats;
 mod twins;
 
+pub use atomics::AtomicWord;
 pub use dsm::Dsm;
 pub use error::{Error, Result};
 pub use mutex::{DsmMutex, Held, Lock, MutexGuard};
 pub use partition::{Partition, Parts};
 pub use rwlock::{DsmRwLock, ReadGuard, WriteGuard};
+pub use scash_comm::{Atomic, Rmw};
 pub use scash_proto::{AllocOptions, Placement, Protocol};
 pub use shared::{Plain, SharedSlice};
 pub use signals::{Condvar, Flag, Semaphore};

@@ -1,5 +1,6 @@
 //! The rank's runtime: one a process, from `init` to `finalize`. The untyped interface that the Rust and C APIs stand on.
 
+mod atomics;
 mod locks;
 mod meeting;
 mod objects;

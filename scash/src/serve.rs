@@ -75,7 +75,8 @@ pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access) -> Result<Verdic
         core.node.handle(Input::Fault { page, want })?;
         while let Some(order) = core.node.poll_output() {
             match core.execute(house, order)? {
-                Step::Next | Step::Done(_) => {}
+                // No fault orders an operation.
+                Step::Next | Step::Done(_) | Step::Operate(_) => {}
                 Step::Denied => return Ok(Verdict::NotOurs),
                 Step::Get(from, pages) => {
                     drop(core);

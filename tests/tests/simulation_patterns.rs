@@ -67,8 +67,8 @@ fn a_stencil_takes_no_faults_and_moves_its_boundary_pages_only() {
             // A put of all bytes of a page; over a network a word says that it is complete.
             let controls = if setup.puts_at_once { 0 } else { boundaries };
             let traffic = report.periods[i].traffic;
-            // A token takes 13 bytes and 2 for each rank that is announced something (9 times in all), a control of no words 8.
-            let message_bytes = if setup.puts_at_once { 8 * 13 } else { 8 * 13 + 9 * 2 + 6 * 8 };
+            // A token takes 13 bytes and 2 for each rank that is announced something (9 times in all), a control of no words 9.
+            let message_bytes = if setup.puts_at_once { 8 * 13 } else { 8 * 13 + 9 * 2 + 6 * 9 };
             let put_bytes = boundaries * (PAGE_SIZE as u64 + 4);
             let puts = boundaries;
             let expected =

@@ -3,7 +3,7 @@
 
 use scash_proto::node::Collective;
 use scash_proto::{AllocOptions, Pages, Placement, Protocol, Rank, Transfer};
-use scash_tests::sim::program::{Op, Script, Span};
+use scash_tests::sim::program::{Change, Op, Script, Span, Word};
 use scash_tests::sim::{Setup, World};
 use std::ops::Range;
 
@@ -266,4 +266,89 @@ fn a_sharer_that_is_only_told_does_not_keep_what_a_byte_was_for_a_moment() {
         }
         script
     });
+}
+
+/// The word in the middle of a page.
+fn word(page: u32) -> Word {
+    Word { page, first: 2048, width: 8 }
+}
+
+/// A home wrote a page and brought what differed to its sharers on its way into the barrier: with it a word that others still operated on. To a sharer that had written
+/// other bytes of the page the word looked like a write of its own, and went home, over what later operations had made of it. So a page on which others operate is marked at its
+/// home, which then waits with it until all have come.
+#[test]
+fn a_word_that_is_operated_on_does_not_come_back_from_a_sharer() {
+    schedules(Setup::new(3, 4), || {
+        let mut script = Script::new(3, 4);
+        let area = script.alloc(4, update(Placement::Rank(0)));
+        read_all(&mut script, 0..3, area);
+        for i in 0..20u8 {
+            script.interval(|interval| {
+                for page in area.iter() {
+                    (0..2).for_each(|r| interval.push(r, Op::Write(part(page, r, 4), i)));
+                    (0..4).for_each(|n| interval.push(2, Op::Operate(word(page), Change::Add(n + 1))));
+                }
+            });
+            if i % 4 == 3 {
+                read_all(&mut script, 0..3, area);
+            }
+        }
+        script
+    });
+}
+
+/// Operations have brought a page to the frame of the rank that asked first, while another rank touched it first as plain memory, and is its home. Where the page was operated on was forgotten with
+/// the barrier, and so are claims when memory is freed: the next to use it began where the last one had.
+#[test]
+fn a_page_that_is_operated_on_and_touched_first_by_others_is_whole() {
+    schedules(Setup::new(4, 6), || {
+        let mut script = Script::new(4, 6);
+        for i in 0..6u8 {
+            let area = script.alloc(6, AllocOptions { block: 2, ..AllocOptions::default() });
+            script.interval(|interval| {
+                for page in area.iter() {
+                    let rank = |n: u32| (page + n + u32::from(i)) % 4;
+                    (1..2 + page % 3)
+                        .for_each(|n| interval.push(rank(n), Op::Operate(word(page), Change::Add(7))));
+                    if page % 3 > 0 {
+                        interval.push(rank(0), Op::Write(part(page, 0, 4), i + 1));
+                    }
+                }
+            });
+            read_all(&mut script, 0..4, area);
+            script.interval(|interval| {
+                for page in area.iter() {
+                    (0..4).for_each(|r| interval.push(r, Op::Operate(word(page), Change::Add(1))));
+                }
+            });
+            read_all(&mut script, 0..4, area);
+            script.free(area);
+        }
+        script
+    });
+}
+
+/// Who operates on a word does so at its home: its own copy is none the wiser. Of a page that only one rank had written, that rank was taken to have the newest bytes.
+#[test]
+fn who_operates_on_a_word_gets_the_page_again() {
+    for protocol in [Protocol::Update, Protocol::Invalidate, Protocol::Adaptive] {
+        schedules(Setup::new(2, 2), || {
+            let mut script = Script::new(2, 2);
+            let options = AllocOptions { placement: Placement::Rank(0), protocol, block: 1 };
+            let area = script.alloc(2, options);
+            for i in 0..16u8 {
+                script.interval(|interval| {
+                    for page in area.iter() {
+                        interval.push(1, Op::Write(part(page, 0, 4), i));
+                        interval.push(1, Op::Operate(word(page), Change::Add(1)));
+                        if i % 3 == 0 {
+                            interval.push(0, Op::Operate(word(page), Change::Swap(1)));
+                        }
+                    }
+                });
+                read_all(&mut script, 0..2, area);
+            }
+            script
+        });
+    }
 }

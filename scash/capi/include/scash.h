@@ -32,7 +32,7 @@
  * Collective functions (dsm_alloc, dsm_alloc_with, dsm_free, dsm_barrier, dsm_broadcast, dsm_locks_create, dsm_finalize) are
  * called by all ranks, in the same order and with the same arguments; each includes a memory barrier. One thread of a rank
  * calls them, while its other threads touch no shared memory and call nothing that orders it (dsm_lock, dsm_unlock). All
- * other functions may be called by any thread at any time.
+ * other functions may be called by any thread at any time. (Atomic operations, dsm_fetch_add_u64 and the others, touch.)
  *
  * Sizes are in bytes, times in seconds.
  */
@@ -447,6 +447,101 @@ int dsm_lock(dsm_lock_t lock);
  * Returns 0, or -1 if there is no such lock, the calling thread does not have it, or a rank is gone.
  */
 int dsm_unlock(dsm_lock_t lock);
+
+/**
+ * An atomic operation on a word of shared memory: adds `number` to `*word`, wrapping around, and
+ * sets `*before` to what it was before. `before` may be NULL, if nobody wants to know.
+ *
+ * The operation is executed at the home of the word's page, without the home's help: within a host
+ * by one instruction, over TCP by a message there and back. The operations of all ranks and threads
+ * have one order. `word` is a multiple of its size, anywhere in memory from `dsm_alloc`; whether it
+ * is taken for signed or not makes no difference.
+ *
+ * Between two memory barriers a word is either operated on, by all who use it, or read and written
+ * as plain memory. After a memory barrier, all read what the operations before it have left. An
+ * operation orders nothing but itself: who sees its result does not for that reason see what else
+ * the rank had written before. That is what `dsm_lock` and `dsm_barrier` are for.
+ *
+ * Returns 0, or -1 if `word` is not such an address, or a rank is gone.
+ */
+int dsm_fetch_add_u64(uint64_t *word, uint64_t number, uint64_t *before);
+
+/**
+ * Keeps those bits of `*word` that are set in `mask`. An atomic operation: see `dsm_fetch_add_u64`.
+ */
+int dsm_fetch_and_u64(uint64_t *word, uint64_t mask, uint64_t *before);
+
+/**
+ * Sets those bits of `*word` that are set in `mask`. An atomic operation: see `dsm_fetch_add_u64`.
+ */
+int dsm_fetch_or_u64(uint64_t *word, uint64_t mask, uint64_t *before);
+
+/**
+ * Turns those bits of `*word` that are set in `mask`. An atomic operation: see `dsm_fetch_add_u64`.
+ */
+int dsm_fetch_xor_u64(uint64_t *word, uint64_t mask, uint64_t *before);
+
+/**
+ * Replaces `*word` by `value`. An atomic operation: see `dsm_fetch_add_u64`.
+ */
+int dsm_swap_u64(uint64_t *word, uint64_t value, uint64_t *before);
+
+/**
+ * Replaces `*word` by `value` if it is `expected`. If, and only if, `*before` is `expected` after
+ * the call, it was replaced. An atomic operation: see `dsm_fetch_add_u64`.
+ */
+int dsm_compare_swap_u64(uint64_t *word, uint64_t expected, uint64_t value, uint64_t *before);
+
+/**
+ * Sets `*value` to what `*word` is. An atomic operation: see `dsm_fetch_add_u64`.
+ */
+int dsm_load_u64(const uint64_t *word, uint64_t *value);
+
+/**
+ * Sets `*word` to `value`. An atomic operation: see `dsm_fetch_add_u64`.
+ */
+int dsm_store_u64(uint64_t *word, uint64_t value);
+
+/**
+ * Adds `number` to `*word`, wrapping around. An atomic operation: see `dsm_fetch_add_u64`.
+ */
+int dsm_fetch_add_u32(uint32_t *word, uint32_t number, uint32_t *before);
+
+/**
+ * Keeps those bits of `*word` that are set in `mask`. An atomic operation: see `dsm_fetch_add_u64`.
+ */
+int dsm_fetch_and_u32(uint32_t *word, uint32_t mask, uint32_t *before);
+
+/**
+ * Sets those bits of `*word` that are set in `mask`. An atomic operation: see `dsm_fetch_add_u64`.
+ */
+int dsm_fetch_or_u32(uint32_t *word, uint32_t mask, uint32_t *before);
+
+/**
+ * Turns those bits of `*word` that are set in `mask`. An atomic operation: see `dsm_fetch_add_u64`.
+ */
+int dsm_fetch_xor_u32(uint32_t *word, uint32_t mask, uint32_t *before);
+
+/**
+ * Replaces `*word` by `value`. An atomic operation: see `dsm_fetch_add_u64`.
+ */
+int dsm_swap_u32(uint32_t *word, uint32_t value, uint32_t *before);
+
+/**
+ * Replaces `*word` by `value` if it is `expected`. If, and only if, `*before` is `expected` after
+ * the call, it was replaced. An atomic operation: see `dsm_fetch_add_u64`.
+ */
+int dsm_compare_swap_u32(uint32_t *word, uint32_t expected, uint32_t value, uint32_t *before);
+
+/**
+ * Sets `*value` to what `*word` is. An atomic operation: see `dsm_fetch_add_u64`.
+ */
+int dsm_load_u32(const uint32_t *word, uint32_t *value);
+
+/**
+ * Sets `*word` to `value`. An atomic operation: see `dsm_fetch_add_u64`.
+ */
+int dsm_store_u32(uint32_t *word, uint32_t value);
 
 #ifdef __cplusplus
 }

@@ -2,10 +2,12 @@
 //!
 //! The life of a page reads in this order: `fault` (an access needs work), `home` (the directory, and what a home owes its
 //! sharers), `barrier` (everyone meets), `adapt` (what is worth keeping up to date), `collective` (allocation, homes that move). Between barriers:
-//! `objects` (which there are, and who manages them), `locks` (who has which), `served` and `conditions` (the other objects), `intervals` (what must be known with all these).
+//! `objects` (which there are, and who manages them), `locks` (who has which), `served` and `conditions` (the other objects), `intervals` (what must be known with all these);
+//! `atomics` (words that ranks operate on).
 
 mod adapt;
 mod arrivals;
+mod atomics;
 mod barrier;
 mod broadcast;
 mod cache;
@@ -31,6 +33,7 @@ use crate::{Pages, Placement, Rank, Strided};
 pub use adapt::MOST_RUNS;
 use adapt::{Streams, Wheel};
 use arrivals::Slot;
+use atomics::Operated;
 use barrier::Meeting;
 use broadcast::Parcels;
 use cache::Cache;
@@ -245,6 +248,21 @@ pub enum Input {
     },
     /// A peer's word about an object of synchronisation.
     Sync(Rank, SyncMessage),
+    /// A thread of this rank wants to execute an atomic operation on a word of a page: [`Output::Operate`] follows, or an [`Output::Claim`], after whose
+    /// answer the thread asks again. Between two memory barriers a word is either operated on, or read and written as plain memory.
+    Operate {
+        /// Which page.
+        page: u32,
+        /// Whether the operation may change the word.
+        changes: bool,
+    },
+    /// An [`Output::Operate`] has marked the page.
+    Marked(u32),
+    /// A page of an [`Output::Push`] is marked in this interval: nothing was brought to anybody. To be answered only while [`Node::pushes_early`] says so.
+    IsMarked {
+        /// Which page.
+        page: u32,
+    },
     /// The answer to [`Output::Claim`]: whose the page is.
     Claimed {
         /// The page of the order.
@@ -392,6 +410,16 @@ pub enum Output {
         /// Whether this rank wants to be the home.
         take: bool,
     },
+    /// Execute the atomic operation on the word in the frame of rank `at`: after the page has been marked there with the number of this interval, if `mark`; then
+    /// [`Input::Marked`].
+    Operate {
+        /// The page of the [`Input::Operate`].
+        page: u32,
+        /// Whose frame.
+        at: Rank,
+        /// Whether the page is not marked yet.
+        mark: bool,
+    },
     /// Forget the claims of these pages that are kept here: the pages are free.
     ForgetClaims(Pages),
     /// The collective call is over.
@@ -504,6 +532,7 @@ pub struct Node {
     intervals: Intervals,
     /// Home: pages that are to be brought to sharers when everybody is in the barrier.
     kept_back: Vec<u32>,
+    operated: Operated,
     /// Home: pages with one of the flags `MESSAGED` and `MESSAGED_BEFORE`.
     messaged: Vec<u32>,
     /// Pages that this rank asked to be moved, with their new homes.
@@ -558,6 +587,7 @@ impl Node {
             waits: Vec::new(),
             intervals: Intervals::default(),
             kept_back: Vec::new(),
+            operated: Operated::default(),
             messaged: Vec::new(),
             moves: BTreeMap::new(),
             migration: Migration::new(cfg.migrate_after, cfg.pages),
@@ -600,6 +630,9 @@ impl Node {
             Input::Wait { condition, lock, who } => self.wait(condition, lock, who)?,
             Input::Sync(from, message) => self.sync(from, message)?,
             Input::Claimed { page, home } => self.claimed(page, home),
+            Input::Operate { page, changes } => self.operate(page, changes),
+            Input::Marked(page) => self.operated.marked(page),
+            Input::IsMarked { page } => self.keep_back(page),
         }
         Ok(())
     }

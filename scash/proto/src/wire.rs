@@ -150,6 +150,8 @@ pub struct Control {
     pub leave: Vec<Pages>,
     /// Pages that the sender is a sharer of and fetched in this interval.
     pub fresh: Vec<Pages>,
+    /// Pages of the receiver with words that the sender has operated on in this interval.
+    pub operated: Vec<Pages>,
 }
 
 fn put_rank(w: &mut Writer<'_>, rank: Rank) {
@@ -259,6 +261,8 @@ impl Control {
         self.leave.iter().for_each(|&p| put_pages(&mut w, p));
         w.varint(self.fresh.len() as u64);
         self.fresh.iter().for_each(|&p| put_pages(&mut w, p));
+        w.varint(self.operated.len() as u64);
+        self.operated.iter().for_each(|&p| put_pages(&mut w, p));
         out
     }
 
@@ -274,8 +278,9 @@ impl Control {
         })?;
         let leave = list(&mut r, 2, pages)?;
         let fresh = list(&mut r, 2, pages)?;
+        let operated = list(&mut r, 2, pages)?;
         r.finish()?;
-        Ok((meeting, Control { stale, subscribe, leave, fresh }))
+        Ok((meeting, Control { stale, subscribe, leave, fresh, operated }))
     }
 }
 
@@ -404,6 +409,7 @@ mod tests {
             subscribe: vec![(Pages::one(9), CopyMode::Update), (Pages::one(11), CopyMode::Invalidate)],
             leave: vec![Pages { first: 7, count: 1 }],
             fresh: vec![Pages { first: 70, count: 2 }],
+            operated: vec![Pages::one(5), Pages { first: 80, count: 3 }],
         };
         assert_eq!(Control::decode(&c.encode(5)), Ok((5, c)));
     }

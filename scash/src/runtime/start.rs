@@ -6,6 +6,8 @@ use crate::config::{Config, REGION_BASE};
 use crate::core::{Core, House};
 use crate::error::{Error, Result};
 use crate::fault::{self, PAGE, Region};
+use crate::marks::Marks;
+use crate::page_words::PageWords;
 use crate::serve;
 use crate::stats::BarrierTime;
 use crate::twins::Twins;
@@ -20,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Number of the agreement between ranks: what is sent, and what lies in shared memory. Raised whenever either changes.
-const ABI: u32 = 2;
+const ABI: u32 = 3;
 
 /// The providers that `scash run --provider` and `SCASH_PROVIDER` can name.
 pub const PROVIDERS: [&str; 2] = ["shm", "tcp"];
@@ -55,8 +57,9 @@ pub fn init() -> Result<&'static Runtime> {
     let twins =
         Twins::new(config.pages).map_err(|e| Error::Join(format!("no address space for twins: {e}")))?;
     agree(&mut member, config.cache)?;
-    let claims = Claims::new(config.pages, &*endpoint, &mut member)?;
-    let house = House { region, engine, endpoint, segment, transfer: config.transfer, claims };
+    let claims = Claims(PageWords::new(config.pages, &*endpoint, &mut member)?);
+    let marks = Marks(PageWords::new(config.pages, &*endpoint, &mut member)?);
+    let house = House { region, engine, endpoint, segment, transfer: config.transfer, claims, marks };
     let (threads, page) = (member.threads(), member.page().clone());
     let runtime = Box::leak(Box::new(Runtime {
         house,

@@ -134,10 +134,11 @@ impl Liar<'_> {
 
     fn distort_control(&mut self, mut control: Control) -> Control {
         let pages = self.some_pages();
-        match self.rng.below(4) {
+        match self.rng.below(5) {
             0 => control.stale.push(pages),
             1 => control.leave.push(pages),
-            2 => control.subscribe.push((pages, CopyMode::Update)),
+            2 => control.operated.push(pages),
+            3 => control.subscribe.push((pages, CopyMode::Update)),
             _ => control.subscribe.push((pages, CopyMode::Invalidate)),
         }
         control

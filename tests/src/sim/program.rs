@@ -1,7 +1,7 @@
 //! What simulated ranks do: intervals of memory accesses, each ended by a collective call.
 //!
 //! A program must be free of data races: in one interval a byte is written by at most one thread, and read only by threads that
-//! may know its value (its writer, or anybody if nobody writes it); or locks and the like bring all accesses to it in an order. Then sequential consistency is promised, and one flat memory is
+//! may know its value (its writer, or anybody if nobody writes it); or locks and the like bring all accesses to it in an order; or all are atomic operations. Then sequential consistency is promised, and one flat memory is
 //! the oracle for every read.
 
 use scash_proto::heap::Heap;
@@ -33,6 +33,55 @@ impl Span {
     }
 }
 
+/// A word of memory, of 4 or 8 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// The page.
+    pub page: u32,
+    /// Offset of the first byte, a multiple of `width`.
+    pub first: usize,
+    /// Number of bytes.
+    pub width: usize,
+}
+
+impl Word {
+    /// Its bytes.
+    pub fn span(self) -> Span {
+        Span { page: self.page, first: self.first, len: self.width }
+    }
+}
+
+/// What an atomic operation makes of a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Leaves it.
+    Load,
+    /// Adds to it.
+    Add(u64),
+    /// Replaces it.
+    Swap(u64),
+    /// Replaces it if its lowest bit is not set.
+    SwapIfEven(u64),
+}
+
+impl Change {
+    /// What comes after `before`.
+    pub fn apply(self, before: u64) -> u64 {
+        match self {
+            Change::Load => before,
+            Change::Add(n) => before.wrapping_add(n),
+            Change::Swap(n) => n,
+            Change::SwapIfEven(n) => {
+                if before.is_multiple_of(2) {
+                    n
+                } else {
+                    before
+                }
+            }
+        }
+    }
+}
+
 /// One access or call of an application thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -53,6 +102,8 @@ pub enum Op {
     SetHome(Pages, Rank),
     /// `Input::SetProtocol`.
     SetProtocol(u32, Protocol),
+    /// An atomic operation on a word that is not touched otherwise in this interval; what was there is compared with the oracle.
+    Operate(Word, Change),
     /// Takes a lock.
     Lock(u32),
     /// Takes a lock if it is free; if not, goes on behind the operation that would have given it back.
@@ -174,6 +225,15 @@ impl Script {
             i.outcome = Outcome::Made(first);
         });
         first
+    }
+
+    /// Appends the end of an allocation.
+    ///
+    /// # Panics
+    /// If it is none.
+    pub fn free(&mut self, area: Pages) {
+        self.heap.free(area.first).expect("an allocation of this script");
+        self.interval(|i| i.end = Collective::Free(area.first));
     }
 
     /// Number of intervals so far.

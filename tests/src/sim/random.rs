@@ -4,11 +4,12 @@
 //! reads it, and how often. Stencils, rotating owners, read-mostly tables, byte-interleaved false sharing and chaos are points of this space. Characters change in the
 //! course of a program, so that what the protocol has learnt becomes wrong.
 //!
-//! In each interval a piece has at most one writing thread, and is read by others only if nobody writes it: so there is no data race.
+//! In each interval a piece has at most one writing thread, and is read by others only if nobody writes it: so there is no data race. (Or see [`sync`].) A word of it may
+//! be operated on, by anybody and at any time: then nothing before its end is touched otherwise.
 
 mod sync;
 
-use super::program::{Interval, Op, Program, Span};
+use super::program::{Change, Interval, Op, Program, Span, Word};
 use super::rng::{Rng, mix};
 use super::world::Setup;
 use scash_proto::heap::Heap;
@@ -107,6 +108,8 @@ struct Character {
     batons: u32,
     /// How many, in a hundred, of the critical sections are left out if their lock is not free.
     tried: u32,
+    /// How many, in a hundred, of the pieces have a word that is operated on in an interval.
+    operated: u32,
     /// Interval in which it ends.
     until: u32,
 }
@@ -186,6 +189,7 @@ impl RandomProgram {
             locked: if self.objects.guards() > 0 { rng.pick(&[0, 20, 60, 100]) } else { 0 },
             batons: if self.objects.has_batons() { rng.pick(&[0, 0, 50, 100]) } else { 0 },
             tried: rng.pick(&[0, 0, 30, 100]),
+            operated: rng.pick(&[0, 0, 10, 50]),
             until,
         }
     }
@@ -268,28 +272,97 @@ impl RandomProgram {
             self.areas[area].character = self.character();
         }
         let Area { pages, character: c } = self.areas[area];
+        self.operations(pages, &c, work);
         if self.rng.chance(c.batons) {
             return self.batons(pages, &c, &mut batons.0, &mut batons.1);
         }
         if c.locked > 0 {
-            self.sections(pages, &c, sections);
-            return;
+            return self.sections(pages, &c, sections);
         }
-        // Large jobs do less with each page.
-        let budget = (24 * self.size.min(8)).max(64);
         let cells = pages.count * c.pieces;
         for cell in 0..cells {
-            if cells > budget && self.rng.below(cells) > budget {
+            if !self.is_worth_it(cells) {
                 continue;
             }
             let name = mix(c.salt ^ u64::from(cell));
-            let page = pages.first + cell / c.pieces;
-            let span = piece(page, cell % c.pieces, c.pieces, name);
             let writer = self.writer(&c, cell, cells, name);
+            let Some(span) = self.span(pages, &c, cell) else { continue };
             if self.is_time(c.write, name) {
                 self.write(&c, writer, name, span, work);
             } else if self.is_time(c.read, 0) {
                 self.reads(&c, writer, name, span, work);
+            }
+        }
+    }
+
+    /// Large jobs do less with each page.
+    fn is_worth_it(&mut self, cells: u32) -> bool {
+        let budget = (24 * self.size.min(8)).max(64);
+        cells <= budget || self.rng.below(cells) <= budget
+    }
+
+    /// The word of a piece that is operated on in this interval, if one is.
+    fn word(&self, pages: Pages, c: &Character, cell: u32) -> Option<Word> {
+        let name = mix(c.salt ^ u64::from(cell));
+        let dice = mix(name ^ u64::from(self.next));
+        let span = piece(pages.first + cell / c.pieces, cell % c.pieces, c.pieces, name);
+        let width = if dice >> 32 & 1 == 0 { 4 } else { 8 };
+        let first = span.first.next_multiple_of(width);
+        let operated = dice % 100 < u64::from(c.operated) && first + width <= span.first + span.len;
+        operated.then_some(Word { page: span.page, first, width })
+    }
+
+    /// What is read and written of a piece in this interval: all that is behind its word.
+    fn span(&self, pages: Pages, c: &Character, cell: u32) -> Option<Span> {
+        let name = mix(c.salt ^ u64::from(cell));
+        let span = piece(pages.first + cell / c.pieces, cell % c.pieces, c.pieces, name);
+        let skip = self.word(pages, c, cell).map_or(0, |word| word.first + word.width - span.first);
+        (skip < span.len).then_some(Span { first: span.first + skip, len: span.len - skip, ..span })
+    }
+
+    /// Atomic operations on the words of an area.
+    fn operations(&mut self, pages: Pages, c: &Character, work: &mut [Vec<Vec<Op>>]) {
+        let cells = pages.count * c.pieces;
+        for cell in 0..cells {
+            if let Some(word) = self.word(pages, c, cell)
+                && self.is_worth_it(cells)
+            {
+                self.operations_on(word, work);
+            }
+        }
+    }
+
+    /// Some of a thread's operations come between what it does in its critical sections.
+    fn operate_within(&mut self, list: &mut Vec<Op>, sections: &mut [Vec<Op>]) {
+        let Some(most) = u32::try_from(sections.len()).ok().filter(|&n| n > 0) else { return };
+        list.retain(|&op| {
+            let moves = matches!(op, Op::Operate(..)) && self.rng.chance(40);
+            if moves {
+                let section = &mut sections[self.rng.below(most) as usize];
+                let last = u32::try_from(section.len()).map_or(1, |len| len - 1);
+                section.insert(self.rng.between(1, last) as usize, op);
+            }
+            !moves
+        });
+    }
+
+    fn operations_on(&mut self, word: Word, work: &mut [Vec<Vec<Op>>]) {
+        let (percent, most) = (self.rng.pick(&[20, 60, 100]), self.rng.pick(&[1, 3, 10]));
+        for threads in work {
+            if !self.rng.chance(percent) {
+                continue;
+            }
+            for _ in 0..self.rng.between(1, most) {
+                let thread = self.rng.below(self.threads) as usize;
+                let number = self.rng.bits();
+                let change = self.rng.pick(&[
+                    Change::Load,
+                    Change::Add(1),
+                    Change::Add(number),
+                    Change::Swap(number % 256),
+                    Change::SwapIfEven(number),
+                ]);
+                threads[thread].push(Op::Operate(word, change));
             }
         }
     }
@@ -421,7 +494,8 @@ impl Program for RandomProgram {
         let silent = self.rng.chance(10).then(|| self.rng.below(self.size));
         for (rank, ((threads, sections), batons)) in (0u32..).zip(work.iter_mut().zip(sections).zip(batons.1))
         {
-            for ((list, sections), batons) in threads.iter_mut().zip(sections).zip(batons) {
+            for ((list, mut sections), batons) in threads.iter_mut().zip(sections).zip(batons) {
+                self.operate_within(list, &mut sections);
                 let mut units: Vec<Vec<Op>> = list.drain(..).map(|op| vec![op]).chain(sections).collect();
                 self.rng.shuffle(&mut units);
                 if Some(rank) == silent {

@@ -131,7 +131,7 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
 }
 
 /// Names of the kinds of outputs, by number.
-pub const OUTPUTS: [&str; 33] = [
+pub const OUTPUTS: [&str; 34] = [
     "MapZero",
     "Get",
     "Map",
@@ -165,6 +165,7 @@ pub const OUTPUTS: [&str; 33] = [
     "Claim",
     "ForgetClaims",
     "Refused",
+    "Operate",
 ];
 
 /// The number of an output's kind in [`OUTPUTS`].
@@ -203,6 +204,7 @@ pub fn output_number(output: &Output) -> usize {
         Output::Claim { .. } => 30,
         Output::ForgetClaims(..) => 31,
         Output::Refused { .. } => 32,
+        Output::Operate { .. } => 33,
     }
 }
 

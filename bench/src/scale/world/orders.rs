@@ -63,9 +63,10 @@ impl World<'_> {
             | Output::Refused { .. }
             | Output::Sync(..)
             | Output::Claim { .. }
-            | Output::ForgetClaims(_) => {
+            | Output::ForgetClaims(_)
+            | Output::Operate { .. } => {
                 panic!(
-                    "rank {rank}: {order:?}, but traces free nothing, move nothing, lock nothing, and run on one thread"
+                    "rank {rank}: {order:?}, but traces free nothing, move nothing, lock nothing, operate on no words, and run on one thread"
                 )
             }
         }

@@ -143,9 +143,9 @@ fn a_stencil_sends_its_boundaries_and_tokens_only() {
     let totals = run(&presets::ethernet_10g(), &trace, 4);
     assert_eq!((totals.barriers, totals.meetings, totals.fetched), (12, 12, 0));
     assert_eq!((totals.updates, totals.sent.messages), (12 * 6, 12 * (8 + 6 + 6)));
-    // All of a row but the two elements of the frame; a token of 13 bytes, and 2 more for each rank that is announced something; a word of 8.
+    // All of a row but the two elements of the frame; a token of 13 bytes, and 2 more for each rank that is announced something; a word of 9.
     let put = 4096 - 16;
-    assert_eq!(totals.sent.bytes, 12 * (6 * put + 8 * 13 + 9 * 2 + 6 * 8));
+    assert_eq!(totals.sent.bytes, 12 * (6 * put + 8 * 13 + 9 * 2 + 6 * 9));
     assert_eq!(totals.directory, 4 * (4 + 24), "two rows of each grid");
 
     let mut direct = presets::ethernet_10g();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// What exports something, in the order of the header.
-const SOURCES: [&str; 3] = ["src/types.rs", "src/functions.rs", "src/locks.rs"];
+const SOURCES: [&str; 4] = ["src/types.rs", "src/functions.rs", "src/locks.rs", "src/atomics.rs"];
 
 fn generated() -> String {
     let config = cbindgen::Config::from_file(here("cbindgen.toml")).unwrap();

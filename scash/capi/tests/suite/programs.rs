@@ -50,3 +50,8 @@ fn threads_fault_at_once_and_have_errors_of_their_own() {
 fn what_is_touched_under_a_lock_only_needs_no_barrier() {
     Program::compile("locks", Link::Shared).succeeds_everywhere(&[]);
 }
+
+#[test]
+fn atomic_operations_miss_nothing_and_disturb_nobody() {
+    Program::compile("atomics", Link::Shared).succeeds_everywhere(&[]);
+}

@@ -27,6 +27,11 @@ impl Slot {
     pub(super) fn fresh(&self) -> Vec<(Rank, Pages)> {
         self.controls.iter().flat_map(|(from, c)| c.fresh.iter().map(|&pages| (*from, pages))).collect()
     }
+
+    /// The pages that others have operated on in this interval.
+    pub(super) fn operated(&self) -> Vec<Pages> {
+        self.controls.iter().flat_map(|(_, c)| c.operated.iter().copied()).collect()
+    }
 }
 
 impl Node {
@@ -76,6 +81,7 @@ impl Node {
             .iter()
             .chain(&control.leave)
             .chain(&control.fresh)
+            .chain(&control.operated)
             .chain(control.subscribe.iter().map(|(p, _)| p));
         if all.any(|p| p.end() > pages) {
             return Err(Violation { rank: from, what: "a page outside of the region" });

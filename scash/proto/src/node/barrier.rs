@@ -6,7 +6,7 @@
 //! 2. **First meeting**, by dissemination: in round k rank r sends a token to rank r + 2ᵏ and waits for that of rank r − 2ᵏ. After ⌈log₂ n⌉ rounds everyone
 //!    has come. Tokens carry who came for what, whether anybody wrote away from home, first touches, and, routed towards each rank, the number
 //!    of items that were sent to it; the meeting is over when these have arrived, too.
-//! 3. If nobody wrote away from home, and nobody fetched a page of which its home pushes changes (and no first touch was disputed, no home moves):
+//! 3. If nobody wrote away from home or operated on a word there, and nobody fetched a page of which its home pushes changes (and no first touch was disputed, no home moves):
 //!    **done**, after one meeting.
 //! 4. Otherwise homes **pass on** the pages that others wrote, whole: everybody is in the barrier now, so nobody is disturbed. Then a **second meeting**.
 //!    They also bring the pages that subscribers fetched in this very interval once more: the fetch may have seen a byte that its home wrote and then
@@ -20,6 +20,7 @@
 //! **Invariant:** no rank's work grows with the number of ranks, but for the log₂ of it, and for first touches, which everyone must learn.
 
 use super::arrivals::Slot;
+use super::atomics::Operated;
 use super::collective::purpose;
 use super::home::join;
 use super::intervals::After;
@@ -87,6 +88,7 @@ impl Node {
         self.now.span = [me; 2];
         self.now.notices = self.take_moves();
         self.claims(&due);
+        self.report_operations();
         for &page in &due {
             // Stays on the list for the end of the barrier.
             self.table.touch(page);
@@ -283,9 +285,10 @@ impl Node {
         let notices = std::mem::take(&mut self.now.notices);
         let away = self.now.away;
         let mut merged = std::mem::take(&mut self.slot().merged);
-        merged.sort_unstable();
-        let fresh = self.slot().fresh();
+        let (fresh, operated) = (self.slot().fresh(), self.slot().operated());
         self.settling = self.settle(&notices);
+        merged.extend(self.operated_here(&operated));
+        merged.sort_unstable();
         if !(away || self.settling || self.is_broadcast()) {
             self.end();
             return;
@@ -381,6 +384,7 @@ impl Node {
         due.clear();
         self.scratch = due;
         self.end_intervals();
+        self.operated = Operated::default();
         for (rank, control) in controls {
             self.change_sharers(rank, &control, &mut protect);
         }

@@ -74,9 +74,7 @@ impl Node {
         self.predicted.retain(|&p| !(pages.first..pages.end()).contains(&p));
         self.moves.retain(|p, _| !(pages.first..pages.end()).contains(p));
         self.out.push_back(Output::Discard(pages));
-        if self.objects.any() {
-            self.out.push_back(Output::ForgetClaims(pages));
-        }
+        self.out.push_back(Output::ForgetClaims(pages));
     }
 
     /// Of several calls about a page the last one counts.

@@ -33,7 +33,7 @@ impl Node {
             Some(_) if word.has(flag::ARMED) => self.disarm(page),
             Some(home) => self.fetch(page, home, id, range, block),
             None if self.objects.any() => self.ask_for_home(page, range, block, want),
-            None if want == Access::Write => self.claim(page, range, block),
+            None if want == Access::Write => self.claim(page, range, block, false),
             None => self.read_unclaimed(page),
         }
     }
@@ -85,12 +85,9 @@ impl Node {
     }
 
     /// First touch: this rank claims the page, and all pages of its block that nobody has. Others learn it at the next memory barrier; if several
-    /// ranks claimed a page, the lowest is its home.
-    fn claim(&mut self, page: u32, range: Pages, block: u32) {
-        let whole = block_of(page, range, block);
-        // A claim that is kept is one of the whole block.
-        let all = self.objects.any();
-        for p in whole.iter() {
+    /// ranks claimed a page, the lowest is its home. `all`: also pages of the block that are read here.
+    pub(super) fn claim(&mut self, page: u32, range: Pages, block: u32, all: bool) {
+        for p in block_of(page, range, block).iter() {
             let word = self.table.get(p);
             if self.home(p).is_some() || (!all && p != page && word.access() != Access::None) {
                 continue;
@@ -111,7 +108,7 @@ impl Node {
     }
 
     /// While a job has locks, a first touch must be known to whoever comes next, not only after the barrier: the rank that keeps the claim decides at once.
-    fn ask_for_home(&mut self, page: u32, range: Pages, block: u32, want: Access) {
+    pub(super) fn ask_for_home(&mut self, page: u32, range: Pages, block: u32, want: Access) {
         if !self.may_fetch() {
             self.out.push_back(Output::Wait(page));
             return;
@@ -125,12 +122,16 @@ impl Node {
 
     /// It is known now whose the page is.
     pub(super) fn claimed(&mut self, page: u32, home: Option<Rank>) {
-        let vain = self.fetch_ends();
         let Some(a) = self.heap.find(page) else { return };
         let (range, block) = (Pages { first: a.first, count: a.pages }, a.options.block);
+        if !self.objects.any() {
+            return self.place_is_known(page, range, block, home);
+        }
+        let vain = self.fetch_ends();
         self.table.update(page, |w| w.clear(flag::FETCHING));
         match home {
-            Some(home) if home == self.cfg.rank => self.claim(page, range, block),
+            // A claim that is kept is one of the whole block.
+            Some(home) if home == self.cfg.rank => self.claim(page, range, block, true),
             Some(_) => {
                 for p in block_of(page, range, block).iter() {
                     self.table.update(p, |w| {
@@ -324,7 +325,7 @@ impl Node {
 }
 
 /// The pages of `page`'s block within its allocation.
-fn block_of(page: u32, range: Pages, block: u32) -> Pages {
+pub(super) fn block_of(page: u32, range: Pages, block: u32) -> Pages {
     let first = page - (page - range.first) % block.max(1);
     Pages { first, count: block.max(1).min(range.end() - first) }
 }

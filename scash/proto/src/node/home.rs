@@ -47,12 +47,17 @@ impl Node {
 
     /// Orders that what changed in a page goes to its sharers: now, or when everybody is in the barrier.
     pub(super) fn push(&mut self, page: u32) {
-        if self.keeps_back() {
-            self.now.away = true;
-            self.kept_back.push(page);
+        if self.keeps_back() || self.operated.holds(page) {
+            self.keep_back(page);
         } else {
             self.out.push_back(Output::Push(page));
         }
+    }
+
+    /// What changed in a page goes to its sharers when everybody is in the barrier.
+    pub(super) fn keep_back(&mut self, page: u32) {
+        self.now.away = true;
+        self.kept_back.push(page);
     }
 
     /// A page of ours was compared with its twin on the way into the barrier.

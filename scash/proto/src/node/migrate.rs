@@ -79,7 +79,8 @@ impl Node {
             if !self.is_home(page) {
                 continue;
             }
-            if group.iter().any(|&(_, rank)| rank != writer) {
+            // Words that were operated on count as written by their home.
+            if writer == self.cfg.rank || group.iter().any(|&(_, rank)| rank != writer) {
                 self.migration.lone.remove(&page);
                 continue;
             }

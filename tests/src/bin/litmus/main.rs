@@ -1,9 +1,10 @@
-//! Rank program: small programs whose results tell whether locks and memory barriers order memory as they must.
+//! Rank program: small programs whose results tell whether locks, atomic operations and memory barriers do what they must.
 //!
 //! Each is named by the first argument, is run for many rounds, and exits with words about the first wrong value.
 
 #![expect(clippy::print_stdout, reason = "a rank's answer to its test")]
 
+mod atomics;
 mod barriers;
 mod locks;
 mod rwlocks;
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 
 type Litmus = fn(&mut Dsm, usize) -> Result<()>;
 
-const ALL: [(&str, Litmus); 21] = [
+const ALL: [(&str, Litmus); 25] = [
     ("counter", locks::counter),
     ("tries", locks::tries),
     ("tries in vain", locks::tries_in_vain),
@@ -36,6 +37,10 @@ const ALL: [(&str, Litmus); 21] = [
     ("turns", signals::turns),
     ("lost signals", signals::lost_signals),
     ("barriers and locks", barriers::and_locks),
+    ("tickets", atomics::tickets),
+    ("histograms", atomics::histograms),
+    ("maximum", atomics::maximum),
+    ("words beside locks", atomics::beside_locks),
 ];
 
 /// Threads of a rank, where a program has several.

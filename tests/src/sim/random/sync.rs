@@ -5,9 +5,9 @@
 //! **Batons**: some pieces of an area go from thread to thread. Each writes and reads them, and lets the next go on: by a semaphore, a flag, or a condition. The last
 //! ones, of which there may be several, only read. Each thread takes part in the order in which the batons were drawn, so no two wait for each other.
 
-use super::{Character, RandomProgram, piece};
+use super::{Character, RandomProgram};
 use crate::sim::program::Op;
-use crate::sim::rng::{Rng, mix};
+use crate::sim::rng::Rng;
 use scash_proto::Pages;
 use scash_proto::node::{Collective, ObjectKind, Outcome};
 use scash_proto::wire::sync::{Deed, Wish};
@@ -152,8 +152,7 @@ impl RandomProgram {
 
     /// Reads and writes a piece that nobody else uses now.
     fn visit(&mut self, pages: Pages, c: &Character, cell: u32, reads: bool, unit: &mut Vec<Op>) {
-        let name = mix(c.salt ^ u64::from(cell));
-        let span = piece(pages.first + cell / c.pieces, cell % c.pieces, c.pieces, name);
+        let Some(span) = self.span(pages, c, cell) else { return };
         let salt = self.rng.bits().to_le_bytes()[0];
         for part in self.rng.cut(span) {
             match self.rng.below(4) {

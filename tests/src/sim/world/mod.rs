@@ -140,6 +140,8 @@ struct RankState {
     puts: VecDeque<(u32, u32, Vec<u8>)>,
     /// Messages being filled, by kind and receiver.
     batches: BTreeMap<(u16, Rank), Vec<u8>>,
+    /// Pages of this rank with words that others operate on, with the interval in which one did so last.
+    marks: BTreeMap<u32, u32>,
     /// Intervals that are to be closed when all puts have landed.
     closing: u32,
     /// Threads that got what they waited for, or did not.
@@ -196,6 +198,7 @@ impl<P: Program> World<P> {
             running: 0,
             puts: VecDeque::new(),
             batches: BTreeMap::new(),
+            marks: BTreeMap::new(),
             closing: 0,
             answers: BTreeMap::new(),
             copying: vec![0; setup.pages as usize],

@@ -1,7 +1,7 @@
 //! Application threads: accesses, the faults they take, and calls.
 
 use super::{Result, Step, World, number};
-use crate::sim::program::{Op, Program, Span};
+use crate::sim::program::{Change, Op, Program, Span, Word};
 use crate::sim::report::output_number;
 use scash_proto::diff::PageBytes;
 use scash_proto::{Access, Input, Output, PAGE_SIZE, Pages, Rank, Strided};
@@ -43,6 +43,12 @@ enum State {
         page: u32,
         key: u32,
         take: bool,
+    },
+    /// Is about to mark a page, or to execute its atomic operation.
+    Operating {
+        page: u32,
+        at: Rank,
+        mark: bool,
     },
     Arrived,
 }
@@ -101,6 +107,8 @@ impl<P: Program> World<P> {
         let thread = &me.threads[thread];
         match (&thread.state, thread.ops.get(thread.at)) {
             (State::Copying(copy), _) => copy.have == PAGE_SIZE && copy.stored + 1 == copy.pages.count(),
+            // The operation itself: the home's frame is free to all.
+            (State::Operating { mark: false, .. }, _) => false,
             (State::Ready, _) if !thread.orders.is_empty() || thread.then.is_some() => true,
             (State::Ready, Some(Op::Read(span))) => me.frames.rights(span.page) < Access::Read,
             (State::Ready, Some(Op::Write(span, _) | Op::Rewrite(span) | Op::Flicker(span, _))) => {
@@ -124,7 +132,7 @@ impl<P: Program> World<P> {
             State::Waiting(page) => !self.ranks[rank].node.is_fetching(*page),
             // A rank reads what it put.
             State::Copying(copy) => copy.have > 0 || self.have_landed_at(rank, copy.from),
-            State::Ready | State::Claiming { .. } | State::Arrived => true,
+            State::Ready | State::Claiming { .. } | State::Operating { .. } | State::Arrived => true,
         }
     }
 
@@ -141,6 +149,10 @@ impl<P: Program> World<P> {
             State::Claiming { page, key, take } => {
                 self.claim(rank, page, key, take)?;
                 self.take_orders(rank, t)?;
+                return Ok(Step::Moved);
+            }
+            State::Operating { page, at, mark } => {
+                self.step_operation(rank, t, page, at, mark)?;
                 return Ok(Step::Moved);
             }
             State::Ready | State::Waiting(_) | State::Arrived => {}
@@ -213,6 +225,12 @@ impl<P: Program> World<P> {
             Op::WriteBack(pages) => {
                 self.ranks[rank].threads[t].then = Some(Then::Fence);
                 return self.call(rank, t, Input::WriteBack(pages));
+            }
+            Op::Operate(Word { page, .. }, change) => {
+                let changes = change != Change::Load;
+                self.trace(|| format!("rank {rank} wants {op:?}"));
+                self.tell(rank, Input::Operate { page, changes })?;
+                return self.take_orders(rank, t);
             }
             Op::Lock(lock) => {
                 self.ranks[rank].threads[t].then = Some(Then::Lock(lock));
@@ -307,6 +325,11 @@ impl<P: Program> World<P> {
                 self.ranks[rank].threads[t].state = State::Claiming { page, key, take };
                 return Ok(());
             }
+            Output::Operate { page, at, mark } => {
+                self.note(rank, &order);
+                self.ranks[rank].threads[t].state = State::Operating { page, at, mark };
+                return Ok(());
+            }
             Output::Wait(page) => {
                 self.note(rank, &Output::Wait(page));
                 self.ranks[rank].threads[t].state = State::Waiting(page);
@@ -363,6 +386,36 @@ impl<P: Program> World<P> {
             self.take_orders(rank, t)?;
         }
         Ok(())
+    }
+
+    /// Marks a page at its home, or executes the atomic operation that the thread is at.
+    fn step_operation(&mut self, rank: usize, t: usize, page: u32, at: Rank, mark: bool) -> Result<()> {
+        if mark {
+            let epoch = self.ranks[rank].node.epoch();
+            self.ranks[at.0 as usize].marks.insert(page, epoch);
+            self.ranks[rank].threads[t].state = State::Operating { page, at, mark: false };
+            return self.tell(rank, Input::Marked(page));
+        }
+        let thread = &mut self.ranks[rank].threads[t];
+        let Some(&Op::Operate(word, change)) = thread.ops.get(thread.at) else {
+            return Err(self.failure(&format!("rank {rank} was told to operate, and did not want to")));
+        };
+        thread.at += 1;
+        let place = word.page as usize * PAGE_SIZE + word.first;
+        let frame = &mut self.ranks[at.0 as usize].frames.bytes_mut(word.page)[word.span().range()];
+        let (have, want) = (number_in(frame), number_in(&self.oracle[place..place + word.width]));
+        let after = change.apply(want).to_le_bytes();
+        frame.copy_from_slice(&after[..word.width]);
+        self.oracle[place..place + word.width].copy_from_slice(&after[..word.width]);
+        self.report.checked += word.width as u64;
+        self.trace(|| format!("rank {rank} makes {after:?} of {have:#x} at {word:?} of {at}"));
+        if have == want {
+            return Ok(());
+        }
+        let what = format!(
+            "rank {rank} operates on {word:?}, which is {have:#x} at {at}, but {want:#x} was written"
+        );
+        Err(self.failure_about(&what, rank, page))
     }
 
     /// The keeper of a claim decides whose the pages are.
@@ -427,4 +480,9 @@ impl<P: Program> World<P> {
         );
         Err(self.failure_about(&what, rank, span.page))
     }
+}
+
+/// A word's bytes as a number.
+fn number_in(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |n, &byte| n << 8 | u64::from(byte))
 }

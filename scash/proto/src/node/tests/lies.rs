@@ -73,8 +73,15 @@ fn lie() -> impl Strategy<Value = Input> {
             if u { crate::copyset::CopyMode::Update } else { crate::copyset::CopyMode::Invalidate }
         })
     };
-    let control = (list(), proptest::collection::vec((pages(), mode()), 0..3), list())
-        .prop_map(|(stale, subscribe, leave)| Control { fresh: stale.clone(), stale, subscribe, leave });
+    let control = (list(), proptest::collection::vec((pages(), mode()), 0..3), list()).prop_map(
+        |(stale, subscribe, leave)| Control {
+            fresh: stale.clone(),
+            operated: leave.clone(),
+            stale,
+            subscribe,
+            leave,
+        },
+    );
     prop_oneof![
         (rank(), token).prop_map(|(from, t)| Input::Token(from, t)),
         (rank(), meeting(), control).prop_map(|(from, m, c)| Input::Control(from, m, c)),
