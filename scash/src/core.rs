@@ -9,7 +9,7 @@ use crate::twins::Twins;
 use scash_comm::{Caps, Endpoint, Event, GetRange, PutRange, SegmentId};
 use scash_proto::diff::{Changes, Diff, MAX_ENCODED, PageBytes};
 use scash_proto::node::{Input, MOST_RUNS, Node, Outcome, Output, Violation};
-use scash_proto::wire::{Control, Kind, PageBatch, Parcel, SyncMessage, Token};
+use scash_proto::wire::{Control, Kind, PageBatch, Parcel, ReduceMessage, SyncMessage, Token};
 use scash_proto::{Access, Pages, Rank, Strided, Transfer};
 use std::ops::Range;
 use std::sync::Arc;
@@ -222,6 +222,9 @@ impl Core {
             }
             Output::Sync(to, message) => {
                 house.endpoint.send(to.0, Kind::Sync.number(), &[&message.encode()])?;
+            }
+            Output::Reduce(to, message) => {
+                house.endpoint.send(to.0, Kind::Reduce.number(), &[&message.encode()])?;
             }
             Output::Acquired { object, who } => self.answers.push((object, who, true)),
             Output::Refused { object, who } => self.answers.push((object, who, false)),
@@ -472,6 +475,9 @@ impl Core {
                 self.node.handle(Input::Parcel(from, parcel.meeting, parcel.home))?;
             }
             Some(Kind::Sync) => self.node.handle(Input::Sync(from, SyncMessage::decode(payload)?))?,
+            Some(Kind::Reduce) => {
+                self.node.handle(Input::Reducing(from, ReduceMessage::decode(payload)?))?;
+            }
             Some(kind @ (Kind::Diff | Kind::Update)) => self.merge(house, from, kind, payload)?,
             None => return Err(Violation { rank: from, what: "a message of no known kind" }.into()),
         }

@@ -1,6 +1,6 @@
 //! What can go wrong, in words that tell the user what to do.
 
-use scash_proto::wire::Attendance;
+use scash_proto::wire::{Attendance, Purpose};
 
 /// Why a call of the library failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -59,7 +59,7 @@ impl From<scash_proto::codec::Malformed> for Error {
 
 /// Two ranks came to a meeting for different things.
 pub(crate) fn mismatch(span: [Attendance; 2]) -> Error {
-    let [a, b] = span.map(|who| format!("{} called {}", who.rank, call(who.purpose.0)));
+    let [a, b] = span.map(|who| format!("{} called {}", who.rank, call(who.purpose)));
     Error::Mismatch(format!(
         "ranks made different collective calls: {a}, {b}; all ranks must make the same calls in the same order with the same arguments"
     ))
@@ -76,14 +76,24 @@ fn made(count: u64, kind: u64, initial: u64) -> String {
     format!("a call that makes {count} {what}")
 }
 
-fn call(purpose: [u64; 4]) -> String {
-    match purpose {
+fn call(purpose: Purpose) -> String {
+    let [_, a, b, c] = purpose.0;
+    match [purpose.kind(), a, b, c] {
         [0, ..] => "dsm_barrier".to_owned(),
         [1, bytes, ..] => format!("dsm_alloc of {bytes} bytes (or with other options)"),
         [2, page, ..] => format!("dsm_free of the allocation at page {page}"),
         [4, page, pages, _] => format!("dsm_broadcast of {pages} pages from page {page}"),
         [6, count, kind, initial] => made(count, kind, initial),
         [5, page, ..] => format!("Partition::publish of the partition at page {page}"),
+        [16, combine, number, values] => {
+            let name = |names: &[&'static str], n: u64| {
+                usize::try_from(n).ok().and_then(|n| names.get(n).copied()).unwrap_or("?")
+            };
+            let combine = name(&["sum", "minimum", "maximum", "and", "or"], combine);
+            let number = name(&["u64", "i64", "f64"], number);
+            format!("dsm_all_reduce_{number} of {values} values for their {combine}")
+        }
+        [17, root, words, _] => format!("dsm_broadcast_value of {words} words from rank {root}"),
         _ => "dsm_finalize".to_owned(),
     }
 }

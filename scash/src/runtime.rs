@@ -4,6 +4,7 @@ mod atomics;
 mod locks;
 mod meeting;
 mod objects;
+mod reduce;
 mod start;
 
 pub use scash_proto::node::ObjectKind;

@@ -1,4 +1,4 @@
-//! Atomic operations on shared memory in every kind of job.
+//! Atomic operations on shared memory, and reductions, in every kind of job.
 
 use scash_tests::cluster::{self, kinds};
 use std::path::Path;
@@ -37,4 +37,19 @@ fn words_and_values_that_a_lock_protects_share_pages_of_which_few_may_be_cached(
         ended.succeeded();
         assert!(ended.lines(3).iter().all(|line| line.ends_with("saw nothing wrong")), "{ended}");
     }
+}
+
+#[test]
+fn all_ranks_get_what_their_values_make_together() {
+    litmus("values", "40", &[1, 2, 5]);
+}
+
+#[test]
+fn a_floating_point_sum_has_the_same_bits_at_all_ranks_and_every_time() {
+    litmus("bits", "30", &[4, 6]);
+}
+
+#[test]
+fn a_reduction_takes_each_rank_a_logarithm_of_messages() {
+    litmus("messages", "10", &[1, 2, 5, 8]);
 }

@@ -411,3 +411,31 @@ fn a_home_that_moves_takes_its_data_along() {
         assert_eq!(report.counters().third_meetings, 4 * 12);
     }
 }
+
+/// How many messages rank `rank` of `size` sends in a reduction: one up, and one down to each child in the binomial tree.
+fn messages_of_a_reduction(rank: u32, size: u32) -> u64 {
+    let below = if rank == 0 { 32 } else { rank.trailing_zeros() };
+    let children = (0..below).filter(|k| rank.checked_add(1 << k).is_some_and(|child| child < size)).count();
+    u64::from(rank > 0) + children as u64
+}
+
+#[test]
+fn a_reduction_takes_two_messages_a_pair_of_a_binomial_tree() {
+    for size in [1, 2, 3, 5, 8, 13, 64, 1000] {
+        let sent = |reductions: u64| {
+            let mut script = Script::new(size, 1);
+            script.interval(|interval| {
+                for rank in 0..size {
+                    (0..reductions).for_each(|_| interval.push(rank, Op::Reduce(1, u64::from(size))));
+                }
+            });
+            run(Setup::new(size, 1), script).sent
+        };
+        let (without, with) = (sent(0), sent(3));
+        for (rank, (without, with)) in (0..size).zip(without.iter().zip(with)) {
+            assert_eq!(with - without, 3 * messages_of_a_reduction(rank, size), "rank {rank} of {size}");
+        }
+        let most = (0..size).map(|rank| messages_of_a_reduction(rank, size)).max();
+        assert!(most <= Some(u64::from(size.next_power_of_two().trailing_zeros()) + 1));
+    }
+}

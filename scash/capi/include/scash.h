@@ -31,8 +31,10 @@
  *
  * Collective functions (dsm_alloc, dsm_alloc_with, dsm_free, dsm_barrier, dsm_broadcast, dsm_locks_create, dsm_finalize) are
  * called by all ranks, in the same order and with the same arguments; each includes a memory barrier. One thread of a rank
- * calls them, while its other threads touch no shared memory and call nothing that orders it (dsm_lock, dsm_unlock). All
- * other functions may be called by any thread at any time. (Atomic operations, dsm_fetch_add_u64 and the others, touch.)
+ * calls them, while its other threads touch no shared memory, by atomic operations neither, and take or give back no lock.
+ * dsm_all_reduce_i64, dsm_all_reduce_u64, dsm_all_reduce_f64 and dsm_broadcast_value are collective, too, but no memory
+ * barriers: other threads may do what they like, but for collective functions. All other functions may be called by any
+ * thread at any time.
  *
  * Sizes are in bytes, times in seconds.
  */
@@ -98,6 +100,32 @@ typedef enum dsm_protocol_t {
    */
   DSM_PROTOCOL_INVALIDATE = 2
 } dsm_protocol_t;
+
+/**
+ * What becomes of the values of all ranks.
+ */
+typedef enum dsm_reduction_t {
+  /**
+   * Their sum. That of whole numbers wraps around.
+   */
+  DSM_REDUCTION_SUM = 0,
+  /**
+   * The least of them. NaN is none of them, unless all are.
+   */
+  DSM_REDUCTION_MIN = 1,
+  /**
+   * The greatest of them, likewise.
+   */
+  DSM_REDUCTION_MAX = 2,
+  /**
+   * The bits that all have. Of whole numbers only.
+   */
+  DSM_REDUCTION_AND = 3,
+  /**
+   * The bits that any of them has. Of whole numbers only.
+   */
+  DSM_REDUCTION_OR = 4
+} dsm_reduction_t;
 
 /**
  * What can be asked of an allocation. A structure of zeros asks for the defaults:
@@ -542,6 +570,44 @@ int dsm_load_u32(const uint32_t *word, uint32_t *value);
  * Sets `*word` to `value`. An atomic operation: see `dsm_fetch_add_u64`.
  */
 int dsm_store_u32(uint32_t *word, uint32_t value);
+
+/**
+ * Replaces the `count` values at `values` by those of all ranks together, element by element: their
+ * sum, their least, and so on, the same at every rank. Collective: all ranks come with as many
+ * values, at most 4096, and for the same reduction; but no memory barrier. Messages go up a tree of
+ * ranks, and down again.
+ *
+ * ```c
+ * double sums[2] = {x, x * x};
+ * dsm_all_reduce_f64(sums, 2, DSM_REDUCTION_SUM);
+ * ```
+ *
+ * Returns 0, or -1 if there are too many values, there is no such reduction, or as `dsm_barrier`
+ * does.
+ */
+int dsm_all_reduce_i64(int64_t *values, size_t count, enum dsm_reduction_t reduction);
+
+/**
+ * As `dsm_all_reduce_i64`, for values of this type.
+ */
+int dsm_all_reduce_u64(uint64_t *values, size_t count, enum dsm_reduction_t reduction);
+
+/**
+ * As `dsm_all_reduce_i64`, for values of this type.
+ * Sums have the same bits at every rank, and in every run on as many ranks.
+ *
+ * Returns 0, or -1 as there, or if the reduction is one of bits.
+ */
+int dsm_all_reduce_f64(double *values, size_t count, enum dsm_reduction_t reduction);
+
+/**
+ * Replaces the `bytes` bytes at `value`, at most 32 KiB, by those of the rank `from`. Collective: all
+ * ranks come with as many bytes, and name the same rank; but no memory barrier. For small values that
+ * one rank knows; `dsm_broadcast` brings shared memory to all.
+ *
+ * Returns 0, or -1 if there are too many bytes, there is no such rank, or as `dsm_barrier` does.
+ */
+int dsm_broadcast_value(void *value, size_t bytes, int from);
 
 #ifdef __cplusplus
 }

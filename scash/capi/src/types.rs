@@ -131,7 +131,7 @@ pub struct dsm_stats_t {
 ///
 /// # Safety
 /// All bytes of `given` are set.
-unsafe fn number<T: Copy>(given: MaybeUninit<T>) -> c_int {
+pub(crate) unsafe fn number<T: Copy>(given: MaybeUninit<T>) -> c_int {
     const { assert!(size_of::<T>() == size_of::<c_int>() && align_of::<T>() == align_of::<c_int>()) };
     // SAFETY: the enum is as large as an int (checked above), all of its bytes are set by the caller's word, and any bytes make an int.
     unsafe { given.as_ptr().cast::<c_int>().read() }

@@ -3,7 +3,7 @@
 //! The life of a page reads in this order: `fault` (an access needs work), `home` (the directory, and what a home owes its
 //! sharers), `barrier` (everyone meets), `adapt` (what is worth keeping up to date), `collective` (allocation, homes that move). Between barriers:
 //! `objects` (which there are, and who manages them), `locks` (who has which), `served` and `conditions` (the other objects), `intervals` (what must be known with all these);
-//! `atomics` (words that ranks operate on).
+//! `atomics` (words that ranks operate on), `reduce` (values of all ranks that become one).
 
 mod adapt;
 mod arrivals;
@@ -21,12 +21,14 @@ mod intervals;
 mod locks;
 mod migrate;
 mod objects;
+mod reduce;
 mod served;
 mod watch;
 
 use crate::copyset::Copyset;
 use crate::heap::{Heap, OutOfSpace};
 use crate::page::{Access, MAX_RANKS, PageTable, flag};
+use crate::wire::reduce::{ReduceMessage, Reduction};
 use crate::wire::sync::{Deed, SyncMessage, Wish};
 use crate::wire::{Attendance, Control, Token};
 use crate::{Pages, Placement, Rank, Strided};
@@ -46,6 +48,7 @@ pub use migrate::MIGRATE_AFTER;
 use migrate::Migration;
 pub use objects::ObjectKind;
 use objects::Objects;
+use reduce::Reductions;
 use served::Served;
 use std::collections::{BTreeMap, VecDeque};
 use watch::Watched;
@@ -248,6 +251,10 @@ pub enum Input {
     },
     /// A peer's word about an object of synchronisation.
     Sync(Rank, SyncMessage),
+    /// This rank comes to a reduction with these values; [`Node::take_reduced`] has the result when all have come. Not while it is in another, or in a collective call.
+    Reduce(Reduction, Vec<u64>),
+    /// A peer's message of a reduction.
+    Reducing(Rank, ReduceMessage),
     /// A thread of this rank wants to execute an atomic operation on a word of a page: [`Output::Operate`] follows, or an [`Output::Claim`], after whose
     /// answer the thread asks again. Between two memory barriers a word is either operated on, or read and written as plain memory.
     Operate {
@@ -399,6 +406,8 @@ pub enum Output {
     },
     /// Send a message about an object of synchronisation.
     Sync(Rank, SyncMessage),
+    /// Send a message of a reduction.
+    Reduce(Rank, ReduceMessage),
     /// Ask rank `at` whose the pages are whose claim has number `key` there; and, if they are nobody's, take them if `take`: [`Input::Claimed`].
     Claim {
         /// The page that faulted.
@@ -429,7 +438,14 @@ pub enum Output {
 impl Output {
     /// Whether it sends something that leaves with the transport's next flush.
     pub fn is_message(&self) -> bool {
-        matches!(self, Output::Control(..) | Output::Token(..) | Output::Sync(..) | Output::Parcel { .. })
+        matches!(
+            self,
+            Output::Control(..)
+                | Output::Token(..)
+                | Output::Sync(..)
+                | Output::Reduce(..)
+                | Output::Parcel { .. }
+        )
     }
 }
 
@@ -442,6 +458,8 @@ pub enum Outcome {
     Allocated(Pages),
     /// Objects of synchronisation were made; this is the number of the first.
     Made(u32),
+    /// The result of a reduction.
+    Reduced(Vec<u64>),
     /// There are no numbers for that many.
     TooManyObjects,
     /// There was no room for it, at any rank.
@@ -533,6 +551,7 @@ pub struct Node {
     /// Home: pages that are to be brought to sharers when everybody is in the barrier.
     kept_back: Vec<u32>,
     operated: Operated,
+    reductions: Reductions,
     /// Home: pages with one of the flags `MESSAGED` and `MESSAGED_BEFORE`.
     messaged: Vec<u32>,
     /// Pages that this rank asked to be moved, with their new homes.
@@ -588,6 +607,7 @@ impl Node {
             intervals: Intervals::default(),
             kept_back: Vec::new(),
             operated: Operated::default(),
+            reductions: Reductions::default(),
             messaged: Vec::new(),
             moves: BTreeMap::new(),
             migration: Migration::new(cfg.migrate_after, cfg.pages),
@@ -630,6 +650,8 @@ impl Node {
             Input::Wait { condition, lock, who } => self.wait(condition, lock, who)?,
             Input::Sync(from, message) => self.sync(from, message)?,
             Input::Claimed { page, home } => self.claimed(page, home),
+            Input::Reduce(what, values) => self.reduce(what, values),
+            Input::Reducing(from, message) => self.reduce_message(from, message)?,
             Input::Operate { page, changes } => self.operate(page, changes),
             Input::Marked(page) => self.operated.marked(page),
             Input::IsMarked { page } => self.keep_back(page),

@@ -7,14 +7,17 @@
 //! | [`PageBatch`] as diff | writer → home | diffs of pages written away from home | 1 a page |
 //! | [`PageBatch`] as update | home → sharer | changed bytes of pages (transfer by message) | 1 a page |
 //! | [`Parcel`] | down a broadcast's tree | "the pages of this home are in your frames" | by itself |
+//! | [`ReduceMessage`] | up and down a tree of all ranks, outside of meetings | see [`reduce`] | – |
 //! | [`SyncMessage`] | between ranks that share a lock or another object, outside of meetings | see [`sync`] | deeds: 1 |
 //!
 //! Items are *counted* so that a rank knows when it has all that is meant for it: meeting tokens carry, for each rank, the
 //! number of items that were sent to it, routed towards it along the rounds (after round k all entries whose distance has
 //! bit k set have moved). No rank handles more than its own share: log₂(ranks) tokens, whatever the number of ranks.
 
+pub mod reduce;
 pub mod sync;
 
+pub use reduce::ReduceMessage;
 pub use sync::SyncMessage;
 
 use crate::codec::{Malformed, Reader, Why, Writer};
@@ -36,6 +39,8 @@ pub enum Kind {
     Parcel,
     /// A [`SyncMessage`].
     Sync,
+    /// A [`ReduceMessage`].
+    Reduce,
 }
 
 impl Kind {
@@ -48,12 +53,13 @@ impl Kind {
             Kind::Update => 4,
             Kind::Parcel => 5,
             Kind::Sync => 6,
+            Kind::Reduce => 7,
         }
     }
 
     /// The kind that a number stands for.
     pub fn from_number(n: u16) -> Option<Kind> {
-        [Kind::Token, Kind::Control, Kind::Diff, Kind::Update, Kind::Parcel, Kind::Sync]
+        [Kind::Token, Kind::Control, Kind::Diff, Kind::Update, Kind::Parcel, Kind::Sync, Kind::Reduce]
             .into_iter()
             .find(|k| k.number() == n)
     }
@@ -62,8 +68,28 @@ impl Kind {
 /// What a rank came to a meeting for; all ranks must have come for the same.
 ///
 /// Four numbers, so that ranks can be compared without knowing each other's calls: what the call is, and its arguments.
+///
+/// The first number is the kind of the call in its low byte; above it, for calls that are memory barriers, how many reductions came before since the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Purpose(pub [u64; 4]);
+
+impl Purpose {
+    /// The same purpose, after so many reductions.
+    pub fn after(self, reductions: u32) -> Purpose {
+        let [kind, a, b, c] = self.0;
+        Purpose([kind | u64::from(reductions) << 8, a, b, c])
+    }
+
+    /// How many reductions came before.
+    pub fn reductions(self) -> u64 {
+        self.0[0] >> 8
+    }
+
+    /// The kind of the call.
+    pub fn kind(self) -> u64 {
+        self.0[0] & 0xff
+    }
+}
 
 /// A purpose and a rank that came with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -197,6 +223,25 @@ fn attendance(r: &mut Reader<'_>) -> Result<Attendance, Malformed> {
     let rank = rank(r)?;
     let purpose = Purpose([r.varint()?, r.varint()?, r.varint()?, r.varint()?]);
     Ok(Attendance { purpose, rank })
+}
+
+/// Two attendances, of which the second is left out where it is for the same.
+fn put_span(w: &mut Writer<'_>, span: [Attendance; 2]) {
+    let split = span[0].purpose != span[1].purpose;
+    w.u8(u8::from(split));
+    put_attendance(w, span[0]);
+    if split {
+        put_attendance(w, span[1]);
+    }
+}
+
+fn span(r: &mut Reader<'_>) -> Result<[Attendance; 2], Malformed> {
+    let (at, split) = (r.position(), r.u8()?);
+    if split > 1 {
+        return Err(Malformed { at, why: Why::UnknownTag { tag: split } });
+    }
+    let least = attendance(r)?;
+    Ok([least, if split == 1 { attendance(r)? } else { least }])
 }
 
 impl Token {

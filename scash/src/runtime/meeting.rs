@@ -8,6 +8,7 @@ use crate::stats::BarrierTime;
 use scash_comm::Event;
 use scash_comm::boot::RankState;
 use scash_proto::node::{Collective, Input, Outcome, Output};
+use scash_proto::wire::reduce::Reduction;
 use std::sync::{MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -92,9 +93,8 @@ impl Runtime {
 
     fn meet(&self, call: Collective) -> Result<Outcome> {
         self.guarded(|| {
-            let mut meeting =
-                Meeting { runtime: self, call, laps: Laps::start(), left: Vec::new(), lost: None };
-            let result = meeting.hold();
+            let mut meeting = Meeting::new(self, call == Collective::Finalize);
+            let result = meeting.hold(Input::Arrive(call));
             meeting.laps.stop();
             let time = &meeting.laps.time;
             let mut clock = lock(&self.clock);
@@ -110,6 +110,18 @@ impl Runtime {
     }
 }
 
+impl Runtime {
+    /// Makes a call together with all other ranks that is no memory barrier.
+    pub(super) fn reduce_together(&self, what: Reduction, values: Vec<u64>) -> Result<Vec<u64>> {
+        let _alone = self.alone()?;
+        self.guarded(|| match Meeting::new(self, false).hold(Input::Reduce(what, values))? {
+            Outcome::Reduced(values) => Ok(values),
+            Outcome::Mismatch(span) => Err(mismatch(span)),
+            _ => Err(Error::Broken("the reduction had no outcome".to_owned())),
+        })
+    }
+}
+
 /// One collective call of this rank.
 ///
 /// A rank that finds out that the ranks came for different things says so to those that wait for it, and may then end. Its end can be
@@ -117,7 +129,7 @@ impl Runtime {
 /// in that time may be the better explanation.
 struct Meeting<'a> {
     runtime: &'a Runtime,
-    call: Collective,
+    ends_job: bool,
     laps: Laps,
     /// Ranks whose connections ended while the job ends: those that have met all others may have left already.
     left: Vec<u32>,
@@ -125,13 +137,19 @@ struct Meeting<'a> {
     lost: Option<(Error, Instant)>,
 }
 
-impl Meeting<'_> {
-    /// Carries out orders and takes what arrives until the call is over.
-    fn hold(&mut self) -> Result<Outcome> {
+impl<'a> Meeting<'a> {
+    fn new(runtime: &'a Runtime, ends_job: bool) -> Self {
+        Meeting { runtime, ends_job, laps: Laps::start(), left: Vec::new(), lost: None }
+    }
+
+    /// Says what this rank came for, carries out orders and takes what arrives until the call is over.
+    fn hold(&mut self, came_for: Input) -> Result<Outcome> {
         let _waiting = self.runtime.waiting();
         let mut core = lock(&self.runtime.core);
-        must_not_wait(&core)?;
-        core.node.handle(Input::Arrive(self.call))?;
+        if matches!(came_for, Input::Arrive(_)) {
+            must_not_wait(&core)?;
+        }
+        core.node.handle(came_for)?;
         let mut turn = 0;
         loop {
             if let Some(outcome) = self.carry_out(&mut core, turn == 0)? {
@@ -171,6 +189,7 @@ impl Meeting<'_> {
                 outcome = Some(done);
             }
         }
+        outcome = outcome.or_else(|| core.node.take_reduced());
         if outcome.is_some() {
             // Tokens of the last round may still wait to leave.
             self.or_lost(house.endpoint.flush().map_err(Error::from))?;
@@ -183,10 +202,10 @@ impl Meeting<'_> {
 
     /// Takes what has arrived, and returns how much it was.
     fn take(&mut self, core: &mut Core) -> Result<usize> {
-        let (runtime, call) = (self.runtime, self.call);
+        let (runtime, ends_job) = (self.runtime, self.ends_job);
         let mut taken = Ok(());
         let events = runtime.house.endpoint.poll(&mut |event| match event {
-            Event::Down { rank } if call == Collective::Finalize => self.left.push(rank),
+            Event::Down { rank } if ends_job => self.left.push(rank),
             event if taken.is_ok() => {
                 let told = core.take(&runtime.house, event);
                 taken = self.or_lost(told).map(drop);

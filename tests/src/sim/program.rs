@@ -104,6 +104,8 @@ pub enum Op {
     SetProtocol(u32, Protocol),
     /// An atomic operation on a word that is not touched otherwise in this interval; what was there is compared with the oracle.
     Operate(Word, Change),
+    /// Comes to a reduction with the first number; the sum of all ranks' is the second. All ranks come to as many in an interval, by their first threads, and hold no lock then.
+    Reduce(u64, u64),
     /// Takes a lock.
     Lock(u32),
     /// Takes a lock if it is free; if not, goes on behind the operation that would have given it back.

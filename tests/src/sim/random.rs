@@ -133,6 +133,8 @@ pub struct RandomProgram {
     calls: u32,
     /// How many, in a thousand, end in a broadcast.
     broadcasts: u32,
+    /// How many, in a thousand, have reductions.
+    reduces: u32,
     objects: Objects,
 }
 
@@ -151,6 +153,7 @@ impl RandomProgram {
             zeroed: None,
             calls: rng.pick(&[0, 50, 400]),
             broadcasts: rng.pick(&[0, 0, 0, 20, 300]),
+            reduces: rng.pick(&[0, 0, 50, 700]),
             objects: Objects::new(&mut rng),
             rng,
         }
@@ -426,6 +429,32 @@ impl RandomProgram {
         }
     }
 
+    /// The numbers of the interval's reductions, by reduction and rank.
+    fn reductions(&mut self) -> Vec<Vec<u64>> {
+        let count = if self.rng.below(1000) < self.reduces { self.rng.between(1, 4) } else { 0 };
+        (0..count).map(|_| (0..self.size).map(|_| self.rng.bits()).collect()).collect()
+    }
+
+    /// Lets a thread come to the interval's reductions, in their order, at any time at which it is in no critical section. `first`: before all else, because others
+    /// may wait for what it does then.
+    fn reduce(&mut self, rank: usize, reductions: &[Vec<u64>], first: bool, thread: &mut Vec<Op>) {
+        let mut from = 0;
+        for numbers in reductions {
+            let mut held = thread[..from].iter().fold(0i32, |n, op| n + holds(op));
+            let last = if first { from } else { thread.len() };
+            let free = (from..=last).filter(|&at| {
+                let free = held == 0;
+                held += thread.get(at).map_or(0, holds);
+                free
+            });
+            let places: Vec<usize> = free.collect();
+            let at = places[self.rng.below(u32::try_from(places.len()).unwrap_or(1)) as usize];
+            let sum = numbers.iter().fold(0u64, |a, &b| a.wrapping_add(b));
+            thread.insert(at, Op::Reduce(numbers[rank], sum));
+            from = at + 1;
+        }
+    }
+
     /// Calls that change where pages live and how they are kept.
     fn calls(&mut self, work: &mut [Vec<Vec<Op>>]) {
         for area in 0..self.areas.len() {
@@ -491,6 +520,8 @@ impl Program for RandomProgram {
         if !self.rng.chance(5) {
             (0..self.areas.len()).for_each(|area| self.work(area, &mut work, &mut sections, &mut batons));
         }
+        let reductions: Vec<Vec<u64>> = self.reductions();
+        let handed_on = batons.1.iter().flatten().any(|units| !units.is_empty());
         let silent = self.rng.chance(10).then(|| self.rng.below(self.size));
         for (rank, ((threads, sections), batons)) in (0u32..).zip(work.iter_mut().zip(sections).zip(batons.1))
         {
@@ -503,6 +534,7 @@ impl Program for RandomProgram {
                 }
                 *list = self.rng.merge(units, batons).concat();
             }
+            self.reduce(rank as usize, &reductions, handed_on, &mut threads[0]);
         }
         self.calls(&mut work);
         let (end, outcome) = self.end();
@@ -524,6 +556,15 @@ fn piece(page: u32, i: u32, of: u32, name: u64) -> Span {
         _ => return Span { page, first: start, len: slot },
     };
     Span { page, first: start + skip, len }
+}
+
+/// How many locks and the like more a thread has after an operation of a critical section.
+fn holds(op: &Op) -> i32 {
+    match op {
+        Op::Lock(_) | Op::TryLock(_) | Op::Wish(..) => 1,
+        Op::Unlock(_) | Op::Deed(..) => -1,
+        _ => 0,
+    }
 }
 
 /// What was written back is not written again in the same interval: `thread` stops writing the pages at its operation number `at`,

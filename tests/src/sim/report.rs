@@ -19,6 +19,8 @@ pub struct Traffic {
     pub updates: u64,
     /// Messages about locks.
     pub syncs: u64,
+    /// Messages of reductions.
+    pub reductions: u64,
     /// Bytes of all messages.
     pub message_bytes: u64,
     /// Pages of which bytes were put.
@@ -32,7 +34,7 @@ pub struct Traffic {
 impl Traffic {
     /// Messages of all kinds.
     pub fn messages(&self) -> u64 {
-        self.tokens + self.controls + self.parcels + self.diffs + self.updates + self.syncs
+        self.tokens + self.controls + self.parcels + self.diffs + self.updates + self.syncs + self.reductions
     }
 
     pub(super) fn message(&mut self, kind: Kind, bytes: usize) {
@@ -43,6 +45,7 @@ impl Traffic {
             Kind::Diff => self.diffs += 1,
             Kind::Update => self.updates += 1,
             Kind::Sync => self.syncs += 1,
+            Kind::Reduce => self.reductions += 1,
         }
         self.message_bytes += bytes as u64;
     }
@@ -131,7 +134,7 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
 }
 
 /// Names of the kinds of outputs, by number.
-pub const OUTPUTS: [&str; 34] = [
+pub const OUTPUTS: [&str; 35] = [
     "MapZero",
     "Get",
     "Map",
@@ -166,6 +169,7 @@ pub const OUTPUTS: [&str; 34] = [
     "ForgetClaims",
     "Refused",
     "Operate",
+    "Reduce",
 ];
 
 /// The number of an output's kind in [`OUTPUTS`].
@@ -205,6 +209,7 @@ pub fn output_number(output: &Output) -> usize {
         Output::ForgetClaims(..) => 31,
         Output::Refused { .. } => 32,
         Output::Operate { .. } => 33,
+        Output::Reduce(..) => 34,
     }
 }
 

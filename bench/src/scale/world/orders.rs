@@ -64,9 +64,10 @@ impl World<'_> {
             | Output::Sync(..)
             | Output::Claim { .. }
             | Output::ForgetClaims(_)
-            | Output::Operate { .. } => {
+            | Output::Operate { .. }
+            | Output::Reduce(..) => {
                 panic!(
-                    "rank {rank}: {order:?}, but traces free nothing, move nothing, lock nothing, operate on no words, and run on one thread"
+                    "rank {rank}: {order:?}, but traces free nothing, move nothing, lock nothing, operate on no words, reduce nothing, and run on one thread"
                 )
             }
         }
@@ -76,7 +77,11 @@ impl World<'_> {
         match outcome {
             Outcome::Done => {}
             Outcome::Allocated(pages) => self.ranks[rank].arrays.push(pages.first),
-            Outcome::OutOfSpace(_) | Outcome::Mismatch(_) | Outcome::Made(_) | Outcome::TooManyObjects => {
+            Outcome::OutOfSpace(_)
+            | Outcome::Mismatch(_)
+            | Outcome::Made(_)
+            | Outcome::TooManyObjects
+            | Outcome::Reduced(_) => {
                 panic!("rank {rank}: all ranks make the same calls, and there is room for them: {outcome:?}")
             }
         }

@@ -29,12 +29,25 @@ int main(int argc, char **argv)
     CHECK(argc == 3);
     CHECK(dsm_init() == 0);
     int last = dsm_rank() == dsm_size() - 1;
+    int64_t number = 1;
     if (strcmp(argv[1], "sizes") == 0) {
         CHECK(dsm_alloc(last ? 8192 : 4096) == NULL);
     } else if (strcmp(argv[1], "options") == 0) {
         dsm_alloc_options_t options = {0};
         options.protocol = last ? DSM_PROTOCOL_UPDATE : DSM_PROTOCOL_ADAPTIVE;
         CHECK(dsm_alloc_with(4096, &options) == NULL);
+    } else if (strcmp(argv[1], "reductions") == 0) {
+        CHECK(dsm_all_reduce_i64(&number, 1, last ? DSM_REDUCTION_MAX : DSM_REDUCTION_SUM) == -1);
+    } else if (strcmp(argv[1], "values") == 0) {
+        CHECK(dsm_broadcast_value(&number, sizeof number, last ? 1 : 0) == -1);
+    } else if (strcmp(argv[1], "a barrier") == 0) {
+        CHECK((last ? dsm_barrier() : dsm_all_reduce_i64(&number, 1, DSM_REDUCTION_SUM)) == -1);
+    } else if (strcmp(argv[1], "an early barrier") == 0) {
+        /* After a reduction that all took part in, and the other way round. */
+        CHECK(dsm_all_reduce_i64(&number, 1, DSM_REDUCTION_SUM) == 0);
+        CHECK((last ? dsm_all_reduce_i64(&number, 1, DSM_REDUCTION_SUM) : dsm_barrier()) == -1);
+    } else if (strcmp(argv[1], "an end") == 0) {
+        CHECK((dsm_rank() == 0 ? dsm_finalize() : dsm_all_reduce_i64(&number, 1, DSM_REDUCTION_SUM)) == -1);
     } else if (strcmp(argv[1], "locks") == 0) {
         dsm_lock_t first;
         CHECK(dsm_locks_create(last ? 2 : 1, &first) == -1);

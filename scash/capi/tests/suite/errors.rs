@@ -62,6 +62,11 @@ fn ranks_that_disagree_are_all_told_who_wanted_what() {
             ("sizes", ["dsm_alloc of 4096 bytes", "dsm_alloc of 8192 bytes"]),
             ("options", ["called dsm_alloc", "other options"]),
             ("calls", ["dsm_barrier", "dsm_finalize"]),
+            ("reductions", ["dsm_all_reduce_i64 of 1 values for their sum", "of 1 values for their maximum"]),
+            ("values", ["dsm_broadcast_value", "from rank 0"]),
+            ("a barrier", ["dsm_all_reduce_i64", "dsm_barrier"]),
+            ("an early barrier", ["dsm_all_reduce_i64", "dsm_barrier"]),
+            ("an end", ["dsm_all_reduce_i64", "dsm_finalize"]),
             ("locks", ["dsm_locks_create of 1 locks", "dsm_locks_create of 2 locks"]),
         ] {
             let notes = tempfile::tempdir().unwrap();

@@ -55,3 +55,8 @@ fn what_is_touched_under_a_lock_only_needs_no_barrier() {
 fn atomic_operations_miss_nothing_and_disturb_nobody() {
     Program::compile("atomics", Link::Shared).succeeds_everywhere(&[]);
 }
+
+#[test]
+fn values_of_all_ranks_become_one() {
+    Program::compile("reduce", Link::Shared).succeeds_everywhere(&[]);
+}

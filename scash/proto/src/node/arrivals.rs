@@ -71,6 +71,7 @@ impl Node {
             return Err(Violation { rank: from, what: "the same token twice" });
         }
         *place = Some(token);
+        self.token_in_reduction();
         self.advance()
     }
 

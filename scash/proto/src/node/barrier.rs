@@ -70,6 +70,9 @@ impl Node {
         assert_eq!(self.phase, Phase::Running, "one collective call at a time");
         self.phase = Phase::Flushing(Part::Flush);
         self.collective = collective;
+        if !self.may_meet() {
+            return;
+        }
         if self.keeps_back() {
             self.close(After::Barrier);
         } else {
@@ -84,7 +87,8 @@ impl Node {
         self.table.take_touched(&mut due);
         self.now = Meeting::default();
         self.announce_deeds();
-        let me = Attendance { purpose: purpose(collective), rank: self.cfg.rank };
+        let purpose = purpose(collective).after(self.reductions.passed());
+        let me = Attendance { purpose, rank: self.cfg.rank };
         self.now.span = [me; 2];
         self.now.notices = self.take_moves();
         self.claims(&due);
@@ -210,6 +214,11 @@ impl Node {
             notices,
         };
         self.out.push_back(Output::Token(Rank((me + hop) % size), token));
+    }
+
+    /// What has arrived of this rank's next meeting, if it is in none.
+    pub(super) fn tokens(&self) -> impl Iterator<Item = &Token> {
+        self.slots[(self.meeting % 2) as usize].tokens.iter().flatten()
     }
 
     fn slot(&mut self) -> &mut Slot {
@@ -385,6 +394,7 @@ impl Node {
         self.scratch = due;
         self.end_intervals();
         self.operated = Operated::default();
+        self.reductions.barrier();
         for (rank, control) in controls {
             self.change_sharers(rank, &control, &mut protect);
         }

@@ -5,6 +5,7 @@ mod copies;
 mod fault;
 mod lies;
 mod migrate;
+mod reduce;
 
 use super::*;
 use crate::PAGE_SIZE;

@@ -1,4 +1,4 @@
-//! Rank program: small programs whose results tell whether locks, atomic operations and memory barriers do what they must.
+//! Rank program: small programs whose results tell whether locks, atomic operations, reductions and memory barriers do what they must.
 //!
 //! Each is named by the first argument, is run for many rounds, and exits with words about the first wrong value.
 
@@ -7,6 +7,7 @@
 mod atomics;
 mod barriers;
 mod locks;
+mod reductions;
 mod rwlocks;
 mod signals;
 
@@ -15,7 +16,7 @@ use std::process::ExitCode;
 
 type Litmus = fn(&mut Dsm, usize) -> Result<()>;
 
-const ALL: [(&str, Litmus); 25] = [
+const ALL: [(&str, Litmus); 28] = [
     ("counter", locks::counter),
     ("tries", locks::tries),
     ("tries in vain", locks::tries_in_vain),
@@ -41,6 +42,9 @@ const ALL: [(&str, Litmus); 25] = [
     ("histograms", atomics::histograms),
     ("maximum", atomics::maximum),
     ("words beside locks", atomics::beside_locks),
+    ("values", reductions::values),
+    ("bits", reductions::bits),
+    ("messages", reductions::messages),
 ];
 
 /// Threads of a rank, where a program has several.

@@ -66,6 +66,10 @@ impl<P: Program> World<P> {
                 let message = wire::SyncMessage::decode(bytes).map_err(|e| self.failure(&broken(e)))?;
                 self.tell(to, Input::Sync(sender, message))?;
             }
+            Kind::Reduce => {
+                let message = wire::ReduceMessage::decode(bytes).map_err(|e| self.failure(&broken(e)))?;
+                self.tell(to, Input::Reducing(sender, message))?;
+            }
             Kind::Diff | Kind::Update => {
                 let (meeting, pages) = PageBatch::read(bytes).map_err(|e| self.failure(&broken(e)))?;
                 for entry in pages {

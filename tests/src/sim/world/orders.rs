@@ -114,6 +114,7 @@ impl<P: Program> World<P> {
             Output::Acquired { who, .. } => drop(me.answers.insert(who, true)),
             Output::Refused { who, .. } => drop(me.answers.insert(who, false)),
             Output::Sync(to, message) => self.send(rank, to, Kind::Sync, message.encode()),
+            Output::Reduce(to, message) => self.send(rank, to, Kind::Reduce, message.encode()),
             Output::ForgetClaims(pages) => self.forget_claims(rank, pages),
             // Of an acquire: nobody can see its middle, for the rank does nothing else meanwhile.
             Output::Refresh { page, from } => self.renew(rank, page, from)?,

@@ -4,6 +4,8 @@ use super::{Result, Step, World, number};
 use crate::sim::program::{Change, Op, Program, Span, Word};
 use crate::sim::report::output_number;
 use scash_proto::diff::PageBytes;
+use scash_proto::node::Outcome;
+use scash_proto::wire::reduce::{Combine, Number, Reduction};
 use scash_proto::{Access, Input, Output, PAGE_SIZE, Pages, Rank, Strided};
 use std::collections::VecDeque;
 
@@ -50,6 +52,8 @@ enum State {
         at: Rank,
         mark: bool,
     },
+    /// Waits for a sum, which must be this.
+    Reducing(u64),
     Arrived,
 }
 
@@ -130,6 +134,7 @@ impl<P: Program> World<P> {
                 None => true,
             },
             State::Waiting(page) => !self.ranks[rank].node.is_fetching(*page),
+            State::Reducing(_) => self.ranks[rank].node.has_reduced(),
             // A rank reads what it put.
             State::Copying(copy) => copy.have > 0 || self.have_landed_at(rank, copy.from),
             State::Ready | State::Claiming { .. } | State::Operating { .. } | State::Arrived => true,
@@ -155,6 +160,7 @@ impl<P: Program> World<P> {
                 self.step_operation(rank, t, page, at, mark)?;
                 return Ok(Step::Moved);
             }
+            State::Reducing(sum) => self.check_sum(rank, sum)?,
             State::Ready | State::Waiting(_) | State::Arrived => {}
         }
         if let Some(order) = self.ranks[rank].threads[t].orders.pop_front() {
@@ -248,6 +254,12 @@ impl<P: Program> World<P> {
             Op::Announce(event) => {
                 self.events.insert(event);
                 self.ranks[rank].threads[t].at += 1;
+                return Ok(());
+            }
+            Op::Reduce(mine, all) => {
+                let what = Reduction::All(Combine::Sum, Number::U64);
+                self.call(rank, t, Input::Reduce(what, vec![mine]))?;
+                self.ranks[rank].threads[t].state = State::Reducing(all);
                 return Ok(());
             }
             Op::WaitFor { event, .. } if self.events.contains(&event) => {
@@ -386,6 +398,14 @@ impl<P: Program> World<P> {
             self.take_orders(rank, t)?;
         }
         Ok(())
+    }
+
+    fn check_sum(&mut self, rank: usize, sum: u64) -> Result<()> {
+        let outcome = self.ranks[rank].node.take_reduced();
+        if outcome == Some(Outcome::Reduced(vec![sum])) {
+            return Ok(());
+        }
+        Err(self.failure(&format!("rank {rank} was told {outcome:?} as the sum, which is {sum}")))
     }
 
     /// Marks a page at its home, or executes the atomic operation that the thread is at.
