@@ -66,14 +66,13 @@ pub(crate) fn mismatch(span: [Attendance; 2]) -> Error {
 }
 
 fn made(count: u64, kind: u64, initial: u64) -> String {
-    let what = match kind {
-        0 => return format!("dsm_locks_create of {count} locks"),
-        1 => "reader-writer locks",
-        2 => return format!("a call that makes {count} semaphores of {initial}"),
-        3 => "conditions",
-        _ => "flags",
-    };
-    format!("a call that makes {count} {what}")
+    match kind {
+        0 => format!("dsm_locks_create of {count} locks"),
+        1 => format!("dsm_rwlocks_create of {count} reader-writer locks"),
+        2 => format!("dsm_semaphores_create of {count} semaphores of {initial}"),
+        3 => format!("dsm_conditions_create of {count} conditions"),
+        _ => format!("dsm_flags_create of {count} flags"),
+    }
 }
 
 fn call(purpose: Purpose) -> String {

@@ -91,7 +91,10 @@ fn ranks_that_free_different_memory_are_all_told() {
 fn ranks_that_make_different_calls_are_all_told() {
     all_are_told("ends", &["dsm_barrier", "dsm_finalize"]);
     all_are_told("publishes", &["dsm_barrier", "Partition::publish of the partition at page 2"]);
-    all_are_told("semaphores", &["a call that makes 2 semaphores of 7", "a call that makes 2 flags"]);
+    all_are_told(
+        "semaphores",
+        &["dsm_semaphores_create of 2 semaphores of 7", "dsm_flags_create of 2 flags"],
+    );
     all_are_told("broadcasts", &["dsm_barrier", "dsm_broadcast of 1 pages from page 0"]);
 }
 

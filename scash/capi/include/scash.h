@@ -4,7 +4,7 @@
  * A program is started on several ranks (`scash run -n 4 ./program`), which are processes that run the same code. What they
  * allocate with dsm_alloc lies at the same address in each of them and is shared: pointers into it mean the same
  * everywhere, and plain loads and stores reach it. What one rank writes the others see after the next memory barrier, or
- * when they get a lock that it has given back since.
+ * when they get a lock that it has given back since, or it lets them go on by a semaphore, a condition or a flag.
  *
  *     #include <scash.h>
  *     #include <stdio.h>
@@ -29,12 +29,16 @@
  * Errors: functions that return an int give -1, those that return a pointer give NULL, and dsm_error() then has the text.
  * Before dsm_init and after dsm_finalize all functions fail but dsm_error and dsm_version.
  *
- * Collective functions (dsm_alloc, dsm_alloc_with, dsm_free, dsm_barrier, dsm_broadcast, dsm_locks_create, dsm_finalize) are
+ * Collective functions (dsm_alloc, dsm_alloc_with, dsm_free, dsm_barrier, dsm_broadcast, dsm_finalize, and those that make
+ * objects: dsm_locks_create, dsm_rwlocks_create, dsm_semaphores_create, dsm_conditions_create, dsm_flags_create) are
  * called by all ranks, in the same order and with the same arguments; each includes a memory barrier. One thread of a rank
- * calls them, while its other threads touch no shared memory, by atomic operations neither, and take or give back no lock.
+ * calls them, while its other threads touch no shared memory, by atomic operations neither, and use no such object.
  * dsm_all_reduce_i64, dsm_all_reduce_u64, dsm_all_reduce_f64 and dsm_broadcast_value are collective, too, but no memory
  * barriers: other threads may do what they like, but for collective functions. All other functions may be called by any
  * thread at any time.
+ *
+ * Locks, reader-writer locks, semaphores, conditions and flags have numbers from one series: a function that is given the
+ * number of an object of another kind fails.
  *
  * Sizes are in bytes, times in seconds.
  */
@@ -268,6 +272,28 @@ typedef struct dsm_stats_t {
  */
 typedef uint32_t dsm_lock_t;
 
+/**
+ * A reader-writer lock: a number that means the same one on every rank. Any number of threads have
+ * it to read at a time, or one has it to write.
+ */
+typedef uint32_t dsm_rwlock_t;
+
+/**
+ * A counting semaphore: a number that means the same one on every rank.
+ */
+typedef uint32_t dsm_semaphore_t;
+
+/**
+ * A condition variable: a number that means the same one on every rank.
+ */
+typedef uint32_t dsm_condition_t;
+
+/**
+ * A flag: a number that means the same one on every rank. A flag has a value that only grows, 0 in
+ * the beginning.
+ */
+typedef uint32_t dsm_flag_t;
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -470,11 +496,145 @@ int dsm_locks_create(int count, dsm_lock_t *first);
 int dsm_lock(dsm_lock_t lock);
 
 /**
+ * Takes a lock if nobody has it, and waits for nobody who has: only for the answers of other ranks
+ * if the lock is not here.
+ *
+ * Returns 1 if the calling thread has the lock now, 0 if another one has it or waits for it, or -1
+ * as `dsm_lock` does.
+ */
+int dsm_try_lock(dsm_lock_t lock);
+
+/**
  * Gives a lock back that the calling thread took.
  *
  * Returns 0, or -1 if there is no such lock, the calling thread does not have it, or a rank is gone.
  */
 int dsm_unlock(dsm_lock_t lock);
+
+/**
+ * Makes `count` reader-writer locks, which nobody has; see `dsm_locks_create`. Collective.
+ *
+ * Returns 0, or -1 if `count` is less than 1, `first` is NULL, or as `dsm_barrier` does.
+ */
+int dsm_rwlocks_create(int count, dsm_rwlock_t *first);
+
+/**
+ * Takes a reader-writer lock to read: returns when nobody has it to write, and nobody waits for it
+ * who came before. From then on this rank sees what was written by those who had it to write.
+ *
+ * A thread that has the lock already, to read or to write, does not get it again.
+ *
+ * Returns 0, or -1 if there is no such lock, the calling thread has it already, or a rank is gone.
+ */
+int dsm_read_lock(dsm_rwlock_t lock);
+
+/**
+ * Takes a reader-writer lock to write: returns when nobody else has it. From then on this rank sees
+ * what was written by those who had it before.
+ *
+ * Returns 0, or -1 as `dsm_read_lock` does.
+ */
+int dsm_write_lock(dsm_rwlock_t lock);
+
+/**
+ * Gives a reader-writer lock back that the calling thread took, to read or to write.
+ *
+ * Returns 0, or -1 if there is no such lock, the calling thread does not have it, or a rank is gone.
+ */
+int dsm_rw_unlock(dsm_rwlock_t lock);
+
+/**
+ * Makes `count` semaphores, each with this number in the beginning; see `dsm_locks_create`.
+ * Collective.
+ *
+ * Returns 0, or -1 if `count` is less than 1, `first` is NULL, or as `dsm_barrier` does.
+ */
+int dsm_semaphores_create(int count, unsigned int initial, dsm_semaphore_t *first);
+
+/**
+ * Takes one from a semaphore's number: waits until it is not 0. From then on this rank sees all that
+ * was written, by any rank, before the `dsm_semaphore_post` that let it go on. Those who wait go on
+ * in the order in which they came.
+ *
+ * A rank does not come to a collective function while one of its threads waits.
+ *
+ * Returns 0, or -1 if there is no such semaphore, or a rank is gone.
+ */
+int dsm_semaphore_wait(dsm_semaphore_t semaphore);
+
+/**
+ * Adds `count` to a semaphore's number: as many who wait go on. Any thread may do so. Waits for
+ * nobody.
+ *
+ * Returns 0, or -1 if there is no such semaphore, `count` is 0, or a rank is gone.
+ */
+int dsm_semaphore_post(dsm_semaphore_t semaphore, unsigned int count);
+
+/**
+ * Makes `count` conditions, for which nobody waits; see `dsm_locks_create`. Collective.
+ *
+ * Returns 0, or -1 if `count` is less than 1, `first` is NULL, or as `dsm_barrier` does.
+ */
+int dsm_conditions_create(int count, dsm_condition_t *first);
+
+/**
+ * Gives `lock` back, which the calling thread has, waits for a signal, and takes the lock again. No
+ * signal is missed that is given by somebody who has had the lock since. May also return without a
+ * signal, so it stands in a loop:
+ *
+ * ```c
+ * dsm_lock(lock);
+ * while (!*ready)
+ *     dsm_condition_wait(condition, lock);
+ * dsm_unlock(lock);
+ * ```
+ *
+ * A rank does not come to a collective function while one of its threads waits.
+ *
+ * Returns 0, or -1 if there is no such condition or lock, the calling thread does not have the lock,
+ * or a rank is gone.
+ */
+int dsm_condition_wait(dsm_condition_t condition, dsm_lock_t lock);
+
+/**
+ * Lets one thread go on that waits for a condition: the one that came first. If nobody waits,
+ * nothing happens. Waits for nobody.
+ *
+ * Returns 0, or -1 if there is no such condition, or a rank is gone.
+ */
+int dsm_condition_signal(dsm_condition_t condition);
+
+/**
+ * Lets all threads go on that wait for a condition.
+ *
+ * Returns 0, or -1 as `dsm_condition_signal` does.
+ */
+int dsm_condition_broadcast(dsm_condition_t condition);
+
+/**
+ * Makes `count` flags; see `dsm_locks_create`. Collective.
+ *
+ * Returns 0, or -1 if `count` is less than 1, `first` is NULL, or as `dsm_barrier` does.
+ */
+int dsm_flags_create(int count, dsm_flag_t *first);
+
+/**
+ * Waits until a flag's value is at least this one. From then on this rank sees all that was written,
+ * by any rank, before the flag was raised so far.
+ *
+ * A rank does not come to a collective function while one of its threads waits.
+ *
+ * Returns 0, or -1 if there is no such flag, or a rank is gone.
+ */
+int dsm_flag_wait(dsm_flag_t flag, uint64_t least);
+
+/**
+ * Raises a flag's value. If it is larger already, it stays so. Any thread may do so. Waits for
+ * nobody.
+ *
+ * Returns 0, or -1 if there is no such flag, or a rank is gone.
+ */
+int dsm_flag_raise(dsm_flag_t flag, uint64_t to);
 
 /**
  * An atomic operation on a word of shared memory: adds `number` to `*word`, wrapping around, and

@@ -3,7 +3,7 @@
 //! Each function asks [`call`] for the rank's runtime, so each fails in the same way before `dsm_init` and after `dsm_finalize`.
 
 use crate::error;
-use scash::runtime::Runtime;
+use scash::runtime::{ObjectKind, Runtime};
 use scash::{Error, Result};
 use std::ffi::{CString, c_int};
 use std::sync::OnceLock;
@@ -55,4 +55,23 @@ pub(crate) fn status(done: Option<()>) -> c_int {
 /// A number that C programs get as an int, or -1.
 pub(crate) fn int(number: Option<u32>) -> c_int {
     number.map_or(-1, |n| c_int::try_from(n).unwrap_or(c_int::MAX))
+}
+
+/// Makes objects of synchronisation for the function `name`, and sets `*first` to the number of the first.
+///
+/// # Safety
+/// `first` is null, or may be written.
+pub(crate) unsafe fn make(name: &str, kind: ObjectKind, count: c_int, first: *mut u32) -> c_int {
+    status(call(name, |runtime| {
+        if first.is_null() {
+            let text = format!("{name}(..., NULL): give it a number to set");
+            return Err(Error::Argument(text));
+        }
+        let count = u32::try_from(count)
+            .map_err(|_| Error::Argument(format!("{name} of {count}: ask for at least one")))?;
+        let number = runtime.make_objects(kind, count)?;
+        // SAFETY: not null, so the caller promises that it may be written; what was in it need not have been set.
+        unsafe { first.write(number) };
+        Ok(())
+    }))
 }

@@ -1,7 +1,7 @@
 //! The C interface of scash.
 //!
 //! What a C program sees is `include/scash.h`, which cbindgen makes of this crate: the comments on what is exported are written for C
-//! programmers. The functions (`functions`, `locks`, `atomics`, `reduce`) are one thin layer: they check what C lets pass (pointers, enums), call
+//! programmers. The functions (`functions`, `locks`, `signals`, `atomics`, `reduce`) are one thin layer: they check what C lets pass (pointers, enums), call
 //! [`scash::runtime`], and turn its answer into a number or a pointer (`call`) and, if it is an error, a text (`error`).
 //!
 //! This crate is the rlib that Rust programs link (a C program that cargo builds among them); the package `libscash` makes
@@ -18,10 +18,12 @@ mod error;
 mod functions;
 mod locks;
 mod reduce;
+mod signals;
 mod types;
 
 pub use atomics::*;
 pub use functions::*;
 pub use locks::*;
 pub use reduce::*;
+pub use signals::*;
 pub use types::*;

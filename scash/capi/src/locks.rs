@@ -1,10 +1,10 @@
-//! Locks: the functions that order memory between two memory barriers.
+//! Locks and reader–writer locks.
 
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 #![allow(non_camel_case_types, reason = "C's way to name types")]
 
-use crate::call::{call, status};
-use scash::Error;
+use crate::call::{call, make, status};
+use scash::runtime::ObjectKind;
 use std::ffi::c_int;
 
 /// A lock: a number that means the same lock on every rank. It can be kept in shared memory.
@@ -25,19 +25,8 @@ pub type dsm_lock_t = u32;
 /// Returns 0, or -1 if `count` is less than 1, `first` is NULL, or as `dsm_barrier` does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dsm_locks_create(count: c_int, first: *mut dsm_lock_t) -> c_int {
-    status(call("dsm_locks_create", |runtime| {
-        if first.is_null() {
-            let text = "dsm_locks_create(..., NULL): give it a dsm_lock_t to set";
-            return Err(Error::Argument(text.to_owned()));
-        }
-        let count = u32::try_from(count).map_err(|_| {
-            Error::Argument(format!("dsm_locks_create of {count} locks: ask for at least one"))
-        })?;
-        let number = runtime.make_locks(count)?;
-        // SAFETY: not null, so writable by the caller's word; what was in it need not have been set.
-        unsafe { first.write(number) };
-        Ok(())
-    }))
+    // SAFETY: the caller's word for `first` is what `make` asks for.
+    unsafe { make("dsm_locks_create", ObjectKind::Lock, count, first) }
 }
 
 /// Takes a lock: returns when no other thread of any rank has it. From then on this rank sees all
@@ -54,10 +43,61 @@ pub extern "C" fn dsm_lock(lock: dsm_lock_t) -> c_int {
     status(call("dsm_lock", |runtime| runtime.lock(lock)))
 }
 
+/// Takes a lock if nobody has it, and waits for nobody who has: only for the answers of other ranks
+/// if the lock is not here.
+///
+/// Returns 1 if the calling thread has the lock now, 0 if another one has it or waits for it, or -1
+/// as `dsm_lock` does.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_try_lock(lock: dsm_lock_t) -> c_int {
+    call("dsm_try_lock", |runtime| runtime.try_lock(lock)).map_or(-1, c_int::from)
+}
+
 /// Gives a lock back that the calling thread took.
 ///
 /// Returns 0, or -1 if there is no such lock, the calling thread does not have it, or a rank is gone.
 #[unsafe(no_mangle)]
 pub extern "C" fn dsm_unlock(lock: dsm_lock_t) -> c_int {
     status(call("dsm_unlock", |runtime| runtime.unlock(lock)))
+}
+
+/// A reader-writer lock: a number that means the same one on every rank. Any number of threads have
+/// it to read at a time, or one has it to write.
+pub type dsm_rwlock_t = u32;
+
+/// Makes `count` reader-writer locks, which nobody has; see `dsm_locks_create`. Collective.
+///
+/// Returns 0, or -1 if `count` is less than 1, `first` is NULL, or as `dsm_barrier` does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dsm_rwlocks_create(count: c_int, first: *mut dsm_rwlock_t) -> c_int {
+    // SAFETY: the caller's word for `first` is what `make` asks for.
+    unsafe { make("dsm_rwlocks_create", ObjectKind::RwLock, count, first) }
+}
+
+/// Takes a reader-writer lock to read: returns when nobody has it to write, and nobody waits for it
+/// who came before. From then on this rank sees what was written by those who had it to write.
+///
+/// A thread that has the lock already, to read or to write, does not get it again.
+///
+/// Returns 0, or -1 if there is no such lock, the calling thread has it already, or a rank is gone.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_read_lock(lock: dsm_rwlock_t) -> c_int {
+    status(call("dsm_read_lock", |runtime| runtime.read_lock(lock)))
+}
+
+/// Takes a reader-writer lock to write: returns when nobody else has it. From then on this rank sees
+/// what was written by those who had it before.
+///
+/// Returns 0, or -1 as `dsm_read_lock` does.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_write_lock(lock: dsm_rwlock_t) -> c_int {
+    status(call("dsm_write_lock", |runtime| runtime.write_lock(lock)))
+}
+
+/// Gives a reader-writer lock back that the calling thread took, to read or to write.
+///
+/// Returns 0, or -1 if there is no such lock, the calling thread does not have it, or a rank is gone.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_rw_unlock(lock: dsm_rwlock_t) -> c_int {
+    status(call("dsm_rw_unlock", |runtime| runtime.rw_unlock(lock)))
 }

@@ -51,6 +51,12 @@ int main(int argc, char **argv)
     } else if (strcmp(argv[1], "locks") == 0) {
         dsm_lock_t first;
         CHECK(dsm_locks_create(last ? 2 : 1, &first) == -1);
+    } else if (strcmp(argv[1], "kinds") == 0) {
+        uint32_t first;
+        CHECK((last ? dsm_rwlocks_create(1, &first) : dsm_conditions_create(1, &first)) == -1);
+    } else if (strcmp(argv[1], "numbers") == 0) {
+        dsm_semaphore_t first;
+        CHECK(dsm_semaphores_create(3, last ? 1 : 0, &first) == -1);
     } else {
         CHECK((last ? dsm_barrier() : dsm_finalize()) == -1);
     }

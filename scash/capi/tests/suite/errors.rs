@@ -16,6 +16,11 @@ fn locks_that_are_used_as_they_must_not_be_say_so_and_the_job_goes_on() {
 }
 
 #[test]
+fn objects_that_are_used_as_they_must_not_be_say_so_and_the_job_goes_on() {
+    Program::compile("objects_wrong", Link::Shared).succeeds_everywhere(&[]);
+}
+
+#[test]
 fn a_program_that_was_not_launched_is_told_to_use_scash_run() {
     for link in [Link::Shared, Link::Static] {
         Program::compile("unlaunched", link).run_alone().succeeded();
@@ -68,6 +73,11 @@ fn ranks_that_disagree_are_all_told_who_wanted_what() {
             ("an early barrier", ["dsm_all_reduce_i64", "dsm_barrier"]),
             ("an end", ["dsm_all_reduce_i64", "dsm_finalize"]),
             ("locks", ["dsm_locks_create of 1 locks", "dsm_locks_create of 2 locks"]),
+            (
+                "kinds",
+                ["dsm_rwlocks_create of 1 reader-writer locks", "dsm_conditions_create of 1 conditions"],
+            ),
+            ("numbers", ["dsm_semaphores_create of 3 semaphores of 0", "of 3 semaphores of 1"]),
         ] {
             let notes = tempfile::tempdir().unwrap();
             let ended = disagree.run(job, &[], &[what, notes.path().to_str().unwrap()]);

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// What exports something, in the order of the header.
-const SOURCES: [&str; 5] =
-    ["src/types.rs", "src/functions.rs", "src/locks.rs", "src/atomics.rs", "src/reduce.rs"];
+const SOURCES: [&str; 6] =
+    ["src/types.rs", "src/functions.rs", "src/locks.rs", "src/signals.rs", "src/atomics.rs", "src/reduce.rs"];
 
 fn generated() -> String {
     let config = cbindgen::Config::from_file(here("cbindgen.toml")).unwrap();

@@ -52,6 +52,16 @@ fn what_is_touched_under_a_lock_only_needs_no_barrier() {
 }
 
 #[test]
+fn a_lock_is_tried_without_waiting_and_readers_share_one() {
+    Program::compile("rwlocks", Link::Shared).succeeds_everywhere(&[]);
+}
+
+#[test]
+fn who_goes_on_sees_what_was_written_before_it_was_let_go_on() {
+    Program::compile("signals", Link::Shared).succeeds_everywhere(&[]);
+}
+
+#[test]
 fn atomic_operations_miss_nothing_and_disturb_nobody() {
     Program::compile("atomics", Link::Shared).succeeds_everywhere(&[]);
 }
