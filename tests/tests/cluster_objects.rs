@@ -78,6 +78,12 @@ fn a_semaphore_cannot_be_posted_while_another_thread_is_in_the_memory_barrier() 
 }
 
 #[test]
+fn a_word_cannot_be_operated_on_while_another_thread_is_in_the_memory_barrier() {
+    let words = "an atomic operation while another thread of this rank is in a collective call: let that return first";
+    refused("operate and meet", &[words]);
+}
+
+#[test]
 fn a_rank_cannot_wait_and_come_to_the_memory_barrier_at_the_same_time() {
     let either = [
         "a collective call while another thread of this rank waits for semaphore 0",

@@ -3,7 +3,7 @@
 //! `NOTES` is a directory in which ranks leave notes for each other, where one must not go on before others have come somewhere.
 
 use scash::runtime::{ObjectKind, Runtime};
-use scash::{Dsm, Result, SharedSlice};
+use scash::{Atomic, Dsm, Result, Rmw, SharedSlice};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -330,26 +330,43 @@ fn wait_and_meet(mut rank: Rank) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A thread of rank 0 goes on posting a semaphore while another one is in the memory barrier, until it is refused.
-fn post_and_meet(mut rank: Rank) -> Result<ExitCode> {
-    let (it, semaphore) = (rank.untyped(), rank.dsm.semaphores(1, 0)?[0]);
+/// A thread of rank 0 goes on doing something while another one is in the memory barrier, until it is refused.
+fn do_and_meet(rank: &mut Rank, it: impl Fn() -> Result<()> + Send + 'static) -> Result<()> {
     if rank.is(0) {
         let refused = note(&rank.notes, "refused", 0);
-        let posting = thread::spawn(move || {
-            let told = std::iter::repeat_with(|| it.semaphore_post(0, 1)).find(Result::is_err);
+        let doing = thread::spawn(move || {
+            let told = std::iter::repeat_with(it).find(Result::is_err);
             std::fs::write(&refused, "").expect("a directory");
             told.expect("an endless sequence")
         });
         rank.dsm.barrier()?;
-        rank.say(posting.join().expect("no panic"));
+        rank.say(doing.join().expect("no panic"));
     } else {
         rank.wait_for("refused", 0);
         rank.dsm.barrier()?;
     }
+    Ok(())
+}
+
+fn post_and_meet(mut rank: Rank) -> Result<ExitCode> {
+    let (it, semaphore) = (rank.untyped(), rank.dsm.semaphores(1, 0)?[0]);
+    do_and_meet(&mut rank, move || it.semaphore_post(0, 1))?;
     semaphore.post(&rank.dsm)?;
     semaphore.wait(&rank.dsm)?;
     rank.dsm.finalize()?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn operate_and_meet(mut rank: Rank) -> Result<ExitCode> {
+    let (it, word) = (rank.untyped(), rank.dsm.alloc::<u64>(1)?);
+    let address = word.as_ptr() as usize;
+    let add = Atomic::U64(Rmw::Add(1));
+    do_and_meet(&mut rank, move || it.atomic(std::ptr::without_provenance(address), add).map(drop))?;
+    let before = word.fetch_add(&rank.dsm, 0, 1)?;
+    rank.dsm.barrier()?;
+    let right = word.get(&rank.dsm, 0) > before;
+    rank.dsm.finalize()?;
+    Ok(if right { ExitCode::SUCCESS } else { ExitCode::from(99) })
 }
 
 fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
@@ -365,6 +382,7 @@ fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
         "objects" => return use_objects_wrongly(rank),
         "wait and meet" => return wait_and_meet(rank),
         "post and meet" => return post_and_meet(rank),
+        "operate and meet" => return operate_and_meet(rank),
         "out of memory" => return run_out_of_memory(rank),
         "finalized" => return touch_after_the_end(rank),
         "freed" | "beyond" | "null" => return touch_wrongly(rank, deed),
