@@ -3,6 +3,7 @@
 
 use scash_apps::crew::Who;
 use scash_apps::laplace::Laplace;
+use scash_apps::lock::Lock;
 use scash_apps::lu::Lu;
 use scash_apps::memory::{Element, Heap, Memory, Shared};
 use scash_apps::program::Program;
@@ -55,6 +56,10 @@ impl Memory for Lengths {
     fn array<T: Element>(&mut self, len: usize) -> scash_apps::Result<Shared<T>> {
         self.bytes.push((len * size_of::<T>()) as u64);
         self.heap.array(len)
+    }
+
+    fn locks(&mut self, count: usize) -> scash_apps::Result<Vec<Lock>> {
+        self.heap.locks(count)
     }
 }
 
