@@ -10,7 +10,7 @@ use crate::lock::Lock;
 use crate::memory::{Element, Memory, Shared};
 use crate::options::Options;
 use crate::program::{Program, Reference, work};
-use crate::report::{Cost, RECORD, Report, Setting, Timing};
+use crate::report::{Cost, FIGURES, RECORD, Report, Setting, Timing};
 use crate::{Error, Result};
 
 /// This process as a rank.
@@ -38,6 +38,7 @@ impl Job for Rank {
             faults: stats.faults,
             messages: stats.traffic.messages,
             bytes: stats.traffic.bytes,
+            figures: FIGURES.map(|(_, of)| of(&stats)),
         }
     }
 }

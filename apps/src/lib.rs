@@ -16,7 +16,7 @@
 //! in one array), [`fft`] (everybody exchanges with everybody), [`radix`] (writes all over an array), [`kmeans`] (sums
 //! with the same bits on any number of workers), [`is`] (counts that all add up), [`ep`] (nothing but a sum). Two have
 //! [locks](lock) besides barriers: [`tsp`] (work from a queue, and a bound that all know), [`water`] (one lock for each
-//! of many sums).
+//! of many sums). And two are there to be measured, for who writes what changes in them: [`shifting`], [`relay`].
 
 use nix::errno::Errno;
 
@@ -37,7 +37,9 @@ pub mod options;
 pub mod program;
 pub mod radix;
 pub mod random;
+pub mod relay;
 pub mod report;
+pub mod shifting;
 pub mod sor;
 pub mod tsp;
 pub mod water;

@@ -1,7 +1,9 @@
 //! What a run took, as text and as JSON.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use scash::Stats;
 use serde::Serialize;
 
 /// What a rank did for coherence.
@@ -19,7 +21,26 @@ pub struct Cost {
     pub messages: u64,
     /// Bytes moved.
     pub bytes: u64,
+    /// What the protocol counted, in the order of [`FIGURES`].
+    #[serde(skip)]
+    pub figures: [u64; FIGURES.len()],
 }
+
+/// What reports have of the protocol's counters: names, whose last word is the unit, and where the numbers are.
+pub const FIGURES: [(&str, fn(&Stats) -> u64); 12] = [
+    ("fetched_pages", |stats| stats.protocol.fetched),
+    ("prefetched_pages", |stats| stats.protocol.prefetched),
+    ("predicted_writes", |stats| stats.protocol.predicted),
+    ("noticed_writes", |stats| stats.protocol.noticed),
+    ("diff_pages", |stats| stats.protocol.diffs),
+    ("subscribed_pages", |stats| stats.protocol.subscribed),
+    ("updated_pages", |stats| stats.protocol.updates),
+    ("renewed_pages", |stats| stats.protocol.renewed),
+    ("invalidated_pages", |stats| stats.protocol.invalidated),
+    ("evicted_pages", |stats| stats.protocol.evicted),
+    ("written_evicted_pages", |stats| stats.protocol.evicted_written),
+    ("cached_pages", |stats| stats.protocol.most_cached),
+];
 
 impl Cost {
     /// What was added to `earlier`.
@@ -31,6 +52,7 @@ impl Cost {
             faults: self.faults - earlier.faults,
             messages: self.messages - earlier.messages,
             bytes: self.bytes - earlier.bytes,
+            figures: std::array::from_fn(|at| self.figures[at] - earlier.figures[at]),
         }
     }
 }
@@ -46,6 +68,7 @@ impl std::ops::Add for Cost {
             faults: self.faults + other.faults,
             messages: self.messages + other.messages,
             bytes: self.bytes + other.bytes,
+            figures: std::array::from_fn(|at| self.figures[at] + other.figures[at]),
         }
     }
 }
@@ -62,7 +85,9 @@ pub struct Timing {
 }
 
 /// Words of a [`Timing`] on its way to another rank.
-pub const RECORD: usize = 8;
+pub const RECORD: usize = PLAIN + FIGURES.len();
+/// Those of them that are no figures.
+const PLAIN: usize = 8;
 
 impl Timing {
     /// What several saw, as one: of each repetition the longest time, no difference anywhere, and all costs.
@@ -82,14 +107,19 @@ impl Timing {
         let Self { seconds, equal, cost } = self;
         let equal = equal.map_or(2, u64::from);
         let [seconds, sync, diff, update] = [seconds, cost.sync, cost.diff, cost.update].map(f64::to_bits);
-        [seconds, equal, sync, diff, update, cost.faults, cost.messages, cost.bytes]
+        let plain: [u64; PLAIN] =
+            [seconds, equal, sync, diff, update, cost.faults, cost.messages, cost.bytes];
+        std::array::from_fn(|at| plain.get(at).copied().unwrap_or_else(|| cost.figures[at - PLAIN]))
     }
 
     /// The timing that `to_record` made into words.
-    pub fn from_record([seconds, equal, sync, diff, update, faults, messages, bytes]: [u64; RECORD]) -> Self {
+    pub fn from_record(record: [u64; RECORD]) -> Self {
+        let (plain, figures) = record.split_first_chunk().expect("a record begins with what is no figure");
+        let [seconds, equal, sync, diff, update, faults, messages, bytes]: [u64; PLAIN] = *plain;
         let [seconds, sync, diff, update] = [seconds, sync, diff, update].map(f64::from_bits);
         let equal = if equal == 2 { None } else { Some(equal == 1) };
-        Self { seconds, equal, cost: Cost { sync, diff, update, faults, messages, bytes } }
+        let figures = std::array::from_fn(|at| figures[at]);
+        Self { seconds, equal, cost: Cost { sync, diff, update, faults, messages, bytes, figures } }
     }
 }
 
@@ -140,6 +170,7 @@ struct Line<'a, P> {
     faults: u64,
     messages: u64,
     bytes: u64,
+    figures: BTreeMap<&'static str, u64>,
     per_rank: &'a [Cost],
 }
 
@@ -207,7 +238,7 @@ impl Report {
     /// If `out` takes no more.
     pub fn write_json(&self, out: &mut impl Write, parameters: &impl Serialize) -> io::Result<()> {
         for (repetition, Repetition { all, ranks }) in self.repetitions.iter().enumerate() {
-            let Cost { sync, diff, update, faults, messages, bytes } = all.cost;
+            let Cost { sync, diff, update, faults, messages, bytes, figures } = all.cost;
             let mean = |sum: f64| sum / ranks.len() as f64;
             let line = Line {
                 setting: &self.setting,
@@ -221,6 +252,7 @@ impl Report {
                 faults,
                 messages,
                 bytes,
+                figures: FIGURES.iter().map(|(name, _)| *name).zip(figures).collect(),
                 per_rank: ranks,
             };
             serde_json::to_writer(&mut *out, &line)?;
@@ -247,7 +279,8 @@ mod tests {
     use super::*;
 
     fn timing(seconds: f64, equal: Option<bool>) -> Timing {
-        let cost = Cost { sync: 0.25, diff: 0.5, update: 1.0, faults: 1, messages: 2, bytes: 3 };
+        let figures = std::array::from_fn(|at| at as u64);
+        let cost = Cost { sync: 0.25, diff: 0.5, update: 1.0, faults: 1, messages: 2, bytes: 3, figures };
         Timing { seconds, equal, cost }
     }
 
@@ -272,6 +305,7 @@ mod tests {
         );
         assert_eq!((&json["barrier"]["diff"], &json["bytes"]), (&0.5.into(), &6.into()));
         assert_eq!(json["per_rank"][1]["messages"], 2);
+        assert_eq!(json["figures"][FIGURES[5].0], 10, "those of both ranks");
 
         let wrong = [vec![timing(1.0, Some(true))], vec![timing(1.0, Some(false))]];
         let report = Report::new(setting.clone(), &wrong, None);

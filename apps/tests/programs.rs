@@ -23,7 +23,7 @@ macro_rules! program {
 }
 
 #[rustfmt::skip]
-const PROGRAMS: [Program; 13] = [
+const PROGRAMS: [Program; 15] = [
     program!("laplace", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("laplace-c", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("lu", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"),
@@ -35,6 +35,8 @@ const PROGRAMS: [Program; 13] = [
     program!("kmeans", "--size 1 --clusters 1", "--size 2000 --iterations 0", "--size 3000 --clusters 7 --dimensions 3 --iterations 4"),
     program!("ep", "--batches 1", "--batches 7"),
     program!("is", "--class S"),
+    program!("shifting", "--size 1", "--size 90 --iterations 0", "--size 1000 --iterations 9 --period 2"),
+    program!("relay", "--size 1", "--size 90 --turns 0", "--size 1000 --turns 9 --period 2"),
     program!("tsp", "--cities 1", "--cities 4", "--cities 9"),
     program!("water", "--size 1", "--size 8 --steps 0", "--size 65 --steps 3"),
 ];
@@ -169,6 +171,11 @@ fn sizes_that_make_no_sense_are_refused() {
         ("water", "--size 0", "--size 0"),
         ("water", "--size 18446744073709551615", "smaller --"),
         ("water", "--size 72057594037927936", "no memory"),
+        ("shifting", "--size 0", "--size 0"),
+        ("shifting", "--period 0", "--period 0"),
+        ("shifting", "--size 18446744073709551615", "smaller --size"),
+        ("relay", "--period 0", "--period 0"),
+        ("relay", "--size 18446744073709551615", "smaller --size"),
         ("radix", "--size 0", "--size 0"),
         ("radix", "--size 18446744073709551615", "smaller --size"),
         ("radix", "--size 1152921504606846976", "no memory"),

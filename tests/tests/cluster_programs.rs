@@ -52,6 +52,16 @@ fn kmeans_has_the_sequential_result() {
 }
 
 #[test]
+fn shifting_has_the_sequential_result() {
+    is_equal("shifting", &["--size", "20000", "--iterations", "24", "--period", "6"]);
+}
+
+#[test]
+fn relay_has_the_sequential_result() {
+    is_equal("relay", &["--size", "5000", "--turns", "12", "--period", "3"]);
+}
+
+#[test]
 fn tsp_has_the_sequential_result() {
     is_equal("tsp", &["--cities", "9"]);
 }
