@@ -26,8 +26,11 @@ pub struct Cost {
     pub figures: [u64; FIGURES.len()],
 }
 
-/// What reports have of the protocol's counters: names, whose last word is the unit, and where the numbers are.
-pub const FIGURES: [(&str, fn(&Stats) -> u64); 12] = [
+/// A figure's name, whose last word is the unit, and where it is found.
+pub type Figure = (&'static str, fn(&Stats) -> u64);
+
+/// What reports have of the protocol's counters.
+pub const FIGURES: [Figure; 12] = [
     ("fetched_pages", |stats| stats.protocol.fetched),
     ("prefetched_pages", |stats| stats.protocol.prefetched),
     ("predicted_writes", |stats| stats.protocol.predicted),
