@@ -4,7 +4,7 @@
 //! reads it, and how often. Stencils, rotating owners, read-mostly tables, byte-interleaved false sharing and chaos are points of this space. Characters change in the
 //! course of a program, so that what the protocol has learnt becomes wrong.
 //!
-//! In each interval a piece has at most one writing thread, and is read by others only if nobody writes it: so there is no data race. (Or see [`sync`].) A word of it may
+//! In each interval a piece has at most one writing thread, and is read by others only if nobody writes it: so there is no data race. (Or see the module `sync`.) A word of it may
 //! be operated on, by anybody and at any time: then nothing before its end is touched otherwise.
 
 mod sync;
