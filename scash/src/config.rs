@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::fault::PAGE;
-use scash_proto::Transfer;
 use scash_proto::node::Eviction;
+use scash_proto::{Protocol, Transfer};
 use std::ffi::OsString;
 
 /// Where the region lies in every rank: far from what the kernel and the loader place by themselves.
@@ -24,6 +24,8 @@ pub(crate) struct Config {
     pub(crate) predict: bool,
     /// Whether pages move to the only rank that writes them.
     pub(crate) migrate: bool,
+    /// How copies of allocations are kept that do not ask for anything else than the default.
+    pub(crate) copies: Protocol,
     /// Whether acquires renew copies that are used again and again.
     pub(crate) renew: bool,
     pub(crate) fetch_most: u32,
@@ -74,6 +76,16 @@ impl Config {
                 return Err(Error::Setting(format!("SCASH_EVICTION={other}: there are fifo and sieve")));
             }
         };
+        let copies = match var("SCASH_COPIES")?.as_deref() {
+            None | Some("adaptive") => Protocol::Adaptive,
+            Some("update") => Protocol::Update,
+            Some("invalidate") => Protocol::Invalidate,
+            Some(other) => {
+                return Err(Error::Setting(format!(
+                    "SCASH_COPIES={other}: there are adaptive, update and invalidate"
+                )));
+            }
+        };
         let fetch_most = number("SCASH_PREFETCH", var("SCASH_PREFETCH")?, 32)?.clamp(1, 1024);
         Ok(Config {
             pages,
@@ -84,6 +96,7 @@ impl Config {
             renew: switch("SCASH_RENEW", var("SCASH_RENEW")?, true)?,
             watch: switch("SCASH_WATCH", var("SCASH_WATCH")?, true)?,
             stats: switch("SCASH_STATS", var("SCASH_STATS")?, false)?,
+            copies,
             cache,
             eviction,
             fetch_most: u32::try_from(fetch_most).unwrap_or(1),

@@ -50,6 +50,8 @@ pub struct Runtime {
     finalized: AtomicBool,
     /// Say at the end what was counted (`SCASH_STATS`).
     tell_stats: bool,
+    /// What `Protocol::Adaptive` means in this job (`SCASH_COPIES`).
+    copies: Protocol,
     /// Why no further call can succeed.
     broken: Mutex<Option<Error>>,
     clock: Mutex<BarrierTime>,
@@ -124,6 +126,7 @@ impl Runtime {
 
     /// As [`alloc`](Self::alloc), for handles that are to notice when the allocation is freed.
     pub(crate) fn alloc_live(&self, bytes: usize, options: AllocOptions) -> Result<(*mut u8, Generation)> {
+        let options = AllocOptions { protocol: self.meant(options.protocol), ..options };
         if bytes == 0 {
             return Err(Error::Argument("dsm_alloc of 0 bytes: ask for at least one".to_owned()));
         }
@@ -143,6 +146,14 @@ impl Runtime {
             ))),
             _ => Err(Error::Broken("the allocation had no outcome".to_owned())),
         })
+    }
+
+    /// What a program gets that asks for this.
+    fn meant(&self, protocol: Protocol) -> Protocol {
+        match protocol {
+            Protocol::Adaptive => self.copies,
+            Protocol::Update | Protocol::Invalidate => protocol,
+        }
     }
 
     /// Frees what `alloc` returned. Collective. Whoever touches it afterwards is told so, and dies of a segmentation fault.
@@ -215,7 +226,7 @@ impl Runtime {
     pub fn set_protocol(&self, address: *const u8, protocol: Protocol) -> Result<()> {
         let mut core = lock(&self.core);
         let pages = self.pages_of(&core, address, 1)?;
-        Ok(core.node.handle(Input::SetProtocol(pages.first, protocol))?)
+        Ok(core.node.handle(Input::SetProtocol(pages.first, self.meant(protocol)))?)
     }
 
     /// Brings this rank's changes of the range to the homes of its pages now, before the next memory barrier.

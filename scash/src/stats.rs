@@ -46,8 +46,17 @@ impl std::fmt::Display for Stats {
         )?;
         write!(
             f,
-            "pages: {} fetched, {} twins, {} diffs, {} updates, {} invalidated, {} migrated; ",
-            p.fetched, p.twins, p.diffs, p.updates, p.invalidated, p.migrated
+            "pages: {} fetched, {} twins, {} diffs, {} subscribed, {} updates, {} renewed, {} invalidated, {} migrated, {} evicted ({} of them written); ",
+            p.fetched,
+            p.twins,
+            p.diffs,
+            p.subscribed,
+            p.updates,
+            p.renewed,
+            p.invalidated,
+            p.migrated,
+            p.evicted,
+            p.evicted_written
         )?;
         write!(
             f,

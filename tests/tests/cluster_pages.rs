@@ -42,10 +42,12 @@ fn random_programs_read_what_was_written() {
 
 #[test]
 fn random_programs_read_what_was_written_with_every_setting() {
-    let settings: [&[(&str, &str)]; 9] = [
+    let settings: [&[(&str, &str)]; 11] = [
         &[("SCASH_TRANSFER", "message")],
         &[("SCASH_PREDICT", "off")],
         &[("SCASH_PREFETCH", "1")],
+        &[("SCASH_COPIES", "update")],
+        &[("SCASH_COPIES", "invalidate")],
         &[("SCASH_WATCH", "off")],
         &[("SCASH_RENEW", "off")],
         &[("SCASH_MIGRATE", "off")],

@@ -126,6 +126,7 @@ fn settings_that_make_no_sense_are_named_with_what_would() {
         ("SCASH_TRANSFER", "junk", &["SCASH_TRANSFER=junk", "zero-copy and message"]),
         ("SCASH_PREDICT", "junk", &["SCASH_PREDICT=junk", "on or off"]),
         ("SCASH_MIGRATE", "junk", &["SCASH_MIGRATE=junk", "on or off"]),
+        ("SCASH_COPIES", "junk", &["SCASH_COPIES=junk", "adaptive, update and invalidate"]),
         ("SCASH_RENEW", "junk", &["SCASH_RENEW=junk", "on or off"]),
         ("SCASH_CACHE", "junk", &["SCASH_CACHE=junk", "512M"]),
         ("SCASH_CACHE", "100K", &["SCASH_CACHE=100K", "256K"]),
@@ -150,6 +151,15 @@ fn settings_that_make_no_sense_are_named_with_what_would() {
 }
 
 #[test]
+fn settings_that_differ_where_they_must_not_are_named() {
+    for (name, value) in [("SCASH_CACHE", "1M"), ("SCASH_COPIES", "update")] {
+        let script = r#"if [ "$SCASH_RANK" = 1 ]; then export "$1=$2"; fi; exec "$3" nothing /dev/null"#;
+        let ended = Job::plain(3).run_script(script, &[name, value, WRONG]);
+        ended.refused(&[&format!("{name} is not the same at rank"), "set it for the whole job"]);
+    }
+}
+
+#[test]
 fn settings_that_are_not_text_are_named() {
     let bytes = OsStr::from_bytes(b"\xff\xfe");
     for name in [
@@ -159,6 +169,7 @@ fn settings_that_are_not_text_are_named() {
         "SCASH_CACHE",
         "SCASH_EVICTION",
         "SCASH_MIGRATE",
+        "SCASH_COPIES",
         "SCASH_RENEW",
         "SCASH_WATCH",
         "SCASH_STATS",

@@ -56,7 +56,7 @@ pub fn init() -> Result<&'static Runtime> {
     let node = Node::new(node_config(&config, rank, size, endpoint.caps()));
     let twins =
         Twins::new(config.pages).map_err(|e| Error::Join(format!("no address space for twins: {e}")))?;
-    agree(&mut member, config.cache)?;
+    agree(&mut member, &config)?;
     let claims = Claims(PageWords::new(config.pages, &*endpoint, &mut member)?);
     let marks = Marks(PageWords::new(config.pages, &*endpoint, &mut member)?);
     let house = House { region, engine, endpoint, segment, transfer: config.transfer, claims, marks };
@@ -75,6 +75,7 @@ pub fn init() -> Result<&'static Runtime> {
         threads,
         finalized: AtomicBool::new(false),
         tell_stats: config.stats,
+        copies: config.copies,
         broken: Mutex::new(None),
         clock: Mutex::new(BarrierTime::default()),
     }));
@@ -90,16 +91,18 @@ pub(super) fn join(e: scash_comm::Error) -> Error {
     Error::Join(e.to_string())
 }
 
-/// Where one rank may give pages up that were written, all must mind it.
-fn agree(exchange: &mut dyn Exchange, cache: u32) -> Result<()> {
-    let all = exchange.all_gather(&cache.to_le_bytes(), &[]).map_err(join)?;
-    match all.iter().position(|(theirs, _)| *theirs != cache.to_le_bytes()) {
-        None => Ok(()),
-        Some(rank) => Err(Error::Setting(format!(
-            "SCASH_CACHE is not the same at rank {} and rank {rank}: set it for the whole job",
-            exchange.rank()
-        ))),
+/// Settings that all ranks must mind alike: where one of them may give pages up that were written, all do; and what one asks of an allocation, all do.
+fn agree(exchange: &mut dyn Exchange, config: &Config) -> Result<()> {
+    for (name, mine) in [("SCASH_CACHE", config.cache), ("SCASH_COPIES", config.copies as u32)] {
+        let all = exchange.all_gather(&mine.to_le_bytes(), &[]).map_err(join)?;
+        if let Some(rank) = all.iter().position(|(theirs, _)| *theirs != mine.to_le_bytes()) {
+            return Err(Error::Setting(format!(
+                "{name} is not the same at rank {} and rank {rank}: set it for the whole job",
+                exchange.rank()
+            )));
+        }
     }
+    Ok(())
 }
 
 fn node_config(config: &Config, rank: u32, size: u32, caps: Caps) -> scash_proto::Config {

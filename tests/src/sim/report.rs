@@ -116,9 +116,11 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
         twins: f(a.twins, b.twins),
         diffs: f(a.diffs, b.diffs),
         updates: f(a.updates, b.updates),
+        subscribed: f(a.subscribed, b.subscribed),
         invalidated: f(a.invalidated, b.invalidated),
         evicted: f(a.evicted, b.evicted),
         evicted_written: f(a.evicted_written, b.evicted_written),
+        most_cached: f(a.most_cached, b.most_cached),
         renewed: f(a.renewed, b.renewed),
         migrated: f(a.migrated, b.migrated),
         locks: f(a.locks, b.locks),
@@ -214,7 +216,7 @@ pub fn output_number(output: &Output) -> usize {
 }
 
 /// Counters with their names.
-pub fn by_name(c: Counters) -> [(&'static str, u64); 25] {
+pub fn by_name(c: Counters) -> [(&'static str, u64); 27] {
     [
         ("read_faults", c.read_faults),
         ("write_faults", c.write_faults),
@@ -227,9 +229,11 @@ pub fn by_name(c: Counters) -> [(&'static str, u64); 25] {
         ("twins", c.twins),
         ("diffs", c.diffs),
         ("updates", c.updates),
+        ("subscribed", c.subscribed),
         ("invalidated", c.invalidated),
         ("evicted", c.evicted),
         ("evicted_written", c.evicted_written),
+        ("most_cached", c.most_cached),
         ("renewed", c.renewed),
         ("migrated", c.migrated),
         ("locks", c.locks),

@@ -456,6 +456,7 @@ impl Node {
         }
         if word.has(flag::WANTED) && !home {
             watch = true;
+            self.counters.subscribed += u64::from(!word.has(flag::SUBSCRIBED));
             word.set(flag::SUBSCRIBED);
         }
         word.clear(

@@ -88,6 +88,7 @@ impl Node {
     pub(super) fn hold(&mut self, page: u32, written: bool) {
         if self.cache.is_limited() {
             self.cache.enter(page, written);
+            self.counters.most_cached = self.counters.most_cached.max(u64::from(self.cache.held));
         }
     }
 

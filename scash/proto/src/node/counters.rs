@@ -27,12 +27,16 @@ pub struct Counters {
     pub updates: u64,
     /// Home pages that went to the only rank that writes them.
     pub migrated: u64,
+    /// Copies that became subscriptions: from then on their homes tell this rank of changes.
+    pub subscribed: u64,
     /// Cached pages given up, at barriers and when locks came.
     pub invalidated: u64,
     /// Cached pages given up because there was a limit.
     pub evicted: u64,
     /// Of these, those that were written.
     pub evicted_written: u64,
+    /// Most cached pages that were held at once, where there is a limit.
+    pub most_cached: u64,
     /// Copies brought up to date when locks came, instead of being given up.
     pub renewed: u64,
     /// Locks asked for.
