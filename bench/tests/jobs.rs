@@ -216,6 +216,49 @@ fn the_tables_have_all_their_lines() {
     }
 }
 
+/// Of a program's lines, the one that was measured in the way whose name ends so.
+fn way<'a>(records: &'a [Record], program: &str, name: &str) -> &'a Record {
+    let is_it = |record: &&Record| {
+        record.program == program && record.parameters["way"].as_str().unwrap().ends_with(name)
+    };
+    let found = records.iter().find(is_it);
+    found.unwrap_or_else(|| panic!("no line for {program}, {name}"))
+}
+
+#[test]
+fn a_limit_on_cached_pages_has_pages_go_and_come_again() {
+    let records = parse(&text("bench cache --quick --json", &[])).unwrap();
+    let count = |program: &str, name: &str, figure: &str| way(&records, program, name).figures[figure];
+    for program in ["matmul", "fft", "relay"] {
+        assert_eq!(count(program, "no limit", "evicted_pages"), 0.0);
+        for policy in ["fifo", "sieve"] {
+            let least = format!("(64 pages), {policy}");
+            assert!(count(program, &least, "evicted_pages") > 0.0, "{program}, {least}");
+            assert!(count(program, &least, "cached_pages") <= 2.0 * 64.0, "{program}, {least}");
+        }
+    }
+    // Each rank goes through a block of 160 pages again and again.
+    let fetched = |name: &str| count("relay", name, "fetched_pages");
+    assert!(fetched("(64 pages), fifo") > 2.0 * fetched("no limit"), "{records:?}");
+}
+
+#[test]
+fn what_is_switched_off_is_of_no_use_any_more() {
+    let records = parse(&text("bench adaptive --quick --json", &[])).unwrap();
+    for (program, name, figure) in [
+        ("lu", "fetching ahead", "prefetched_pages"),
+        ("laplace", "updating copies", "updated_pages"),
+        ("relay", "updating copies", "updated_pages"),
+        ("water", "renewing copies", "renewed_pages"),
+    ] {
+        let with = way(&records, program, "with everything").figures[figure];
+        let without = way(&records, program, &format!("without {name}")).figures[figure];
+        assert!(with > 0.0 && without < with, "{program}, {figure}: {with} with {name}, {without} without");
+    }
+    let faults = |name| way(&records, "lu", name).faults;
+    assert!(faults("without fetching ahead") > faults("with everything"));
+}
+
 /// Which accesses fault depends on the program and the protocol, and not on time. Rows of 510 elements and two of the frame are pages.
 #[test]
 fn the_simulator_counts_the_faults_that_real_ranks_take() {

@@ -1,16 +1,19 @@
 //! `scash bench`: measures scash on this machine, and makes tables of it.
 //!
 //! Every figure comes from a program of its own, which is started ([`runner`]) as any user would start it, and prints
-//! records ([`scash_bench::record`]): `laplace` and `lu` ([`apps`]), and `scash-micro` ([`paper`], [`micro`]). What is
+//! records ([`scash_bench::record`]): `laplace` and `lu` ([`apps`]), more of `apps` ([`cache`], [`adaptive`]), and `scash-micro` ([`paper`], [`micro`]). What is
 //! to be compared is measured in turns, round after round, so that a machine that drifts or is disturbed does that to all
 //! of it ([`scash_bench::figures`]). What [`scale`] shows is not measured but simulated.
 
+mod adaptive;
 mod apps;
+mod cache;
 mod micro;
 mod paper;
 mod runner;
 mod scale;
 mod table;
+mod turns;
 
 use clap::Subcommand;
 use std::io::Write;
@@ -61,6 +64,10 @@ enum What {
     /// Single operations: barrier, reads, rewrites, faults, diffs, memory
     Micro,
     Scale(scale::Options),
+    /// A limit on cached pages: programs with parts of what they would cache, and each way to choose what goes
+    Cache(cache::Options),
+    /// What is worth what: programs with all that the protocol learns while they run, and with each thing switched off
+    Adaptive(adaptive::Options),
     /// All of these, one after the other
     All,
 }
@@ -80,12 +87,16 @@ pub(crate) fn run(args: &Args) -> u8 {
         What::Figure2(options) => paper::figure2(&session, options),
         What::Micro => micro::run(&session),
         What::Scale(options) => scale::run(&session, options),
+        What::Cache(options) => cache::run(&session, options),
+        What::Adaptive(options) => adaptive::run(&session, options),
         What::All => [
             apps::run(&session, &apps::Options::default()),
             paper::table3(&session),
             paper::figure2(&session, &paper::Figure2::default()),
             micro::run(&session),
             scale::run(&session, &scale::Options::standard()),
+            cache::run(&session, &cache::Options::standard()),
+            adaptive::run(&session, &adaptive::Options::standard()),
         ]
         .iter()
         .all(|complete| *complete),

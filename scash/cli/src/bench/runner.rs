@@ -43,7 +43,7 @@ pub(super) struct Job {
     program: &'static str,
     on: On,
     arguments: Vec<String>,
-    variables: Vec<(&'static str, &'static str)>,
+    variables: Vec<(&'static str, String)>,
 }
 
 impl Job {
@@ -63,8 +63,8 @@ impl Job {
     }
 
     /// The same with an environment variable.
-    pub(super) fn with(mut self, name: &'static str, value: &'static str) -> Job {
-        self.variables.push((name, value));
+    pub(super) fn with(mut self, name: &'static str, value: impl Into<String>) -> Job {
+        self.variables.push((name, value.into()));
         self
     }
 }
@@ -126,7 +126,7 @@ impl Runner {
             On::Ranks(..) => Command::new(&self.command),
         };
         command.args(self.words(job, program.into_os_string()));
-        command.envs(job.variables.iter().copied());
+        command.envs(job.variables.iter().map(|(name, value)| (name, value)));
         // A setting of the user's that would make other measurements of these.
         command.env_remove("SCASH_THREADS");
         Ok(command)
