@@ -9,7 +9,7 @@
 //! then, with the lock of each molecule in turn, to the molecule's sum.
 //!
 //! **The same bits on any number of workers**: who has which lock first differs from run to run, and sums of
-//! floating-point numbers depend on the order. So forces are added as whole multiples of [`QUANTUM`], whose sums do not.
+//! floating-point numbers depend on the order. So forces are added as whole multiples of a quantum, whose sums do not.
 //!
 //! **Two barriers a step**: one before the sums are read, one before the new places are.
 
