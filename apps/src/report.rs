@@ -30,7 +30,7 @@ pub struct Cost {
 pub type Figure = (&'static str, fn(&Stats) -> u64);
 
 /// What reports have of the protocol's counters.
-pub const FIGURES: [Figure; 12] = [
+pub const FIGURES: [Figure; 13] = [
     ("fetched_pages", |stats| stats.protocol.fetched),
     ("prefetched_pages", |stats| stats.protocol.prefetched),
     ("predicted_writes", |stats| stats.protocol.predicted),
@@ -38,6 +38,7 @@ pub const FIGURES: [Figure; 12] = [
     ("diff_pages", |stats| stats.protocol.diffs),
     ("subscribed_pages", |stats| stats.protocol.subscribed),
     ("updated_pages", |stats| stats.protocol.updates),
+    ("migrated_pages", |stats| stats.protocol.migrated),
     ("renewed_pages", |stats| stats.protocol.renewed),
     ("invalidated_pages", |stats| stats.protocol.invalidated),
     ("evicted_pages", |stats| stats.protocol.evicted),

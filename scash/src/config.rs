@@ -5,6 +5,7 @@ use crate::fault::PAGE;
 use scash_proto::node::Eviction;
 use scash_proto::{Protocol, Transfer};
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// Where the region lies in every rank: far from what the kernel and the loader place by themselves.
 pub(crate) const REGION_BASE: usize = 0x1000_0000_0000;
@@ -22,6 +23,8 @@ pub(crate) struct Config {
     pub(crate) fault: Option<String>,
     pub(crate) transfer: Transfer,
     pub(crate) predict: bool,
+    /// How long a thread waits before it is told who waits for whom.
+    pub(crate) stall: Option<Duration>,
     /// Whether pages move to the only rank that writes them.
     pub(crate) migrate: bool,
     /// How copies of allocations are kept that do not ask for anything else than the default.
@@ -92,6 +95,7 @@ impl Config {
             fault: var("SCASH_FAULT")?,
             transfer,
             predict: switch("SCASH_PREDICT", var("SCASH_PREDICT")?, true)?,
+            stall: seconds("SCASH_STALL", var("SCASH_STALL")?)?,
             migrate: switch("SCASH_MIGRATE", var("SCASH_MIGRATE")?, true)?,
             renew: switch("SCASH_RENEW", var("SCASH_RENEW")?, true)?,
             watch: switch("SCASH_WATCH", var("SCASH_WATCH")?, true)?,
@@ -134,6 +138,15 @@ fn text(name: &str, value: Option<OsString>) -> Result<Option<String>> {
 fn number(name: &str, text: Option<String>, default: u64) -> Result<u64> {
     let Some(text) = text else { return Ok(default) };
     text.trim().parse().map_err(|_| Error::Setting(format!("{name}={text}: a number is expected")))
+}
+
+/// A time; none if there is no such setting, or if it is 0.
+fn seconds(name: &str, text: Option<String>) -> Result<Option<Duration>> {
+    let Some(text) = text else { return Ok(None) };
+    let time = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let time =
+        time.ok_or_else(|| Error::Setting(format!("{name}={text}: a number of seconds is expected")))?;
+    Ok(Some(time).filter(|time| !time.is_zero()))
 }
 
 /// Pages of the limit of cached memory.

@@ -5,11 +5,12 @@ use crate::error::Result;
 use crate::fault::{self, FaultEngine, PAGE, Region};
 use crate::frames;
 use crate::marks::Marks;
+use crate::runtime::Inquiry;
 use crate::twins::Twins;
 use scash_comm::{Caps, Endpoint, Event, GetRange, PutRange, SegmentId};
 use scash_proto::diff::{Changes, Diff, MAX_ENCODED, PageBytes};
 use scash_proto::node::{Input, MOST_RUNS, Node, Outcome, Output, Violation};
-use scash_proto::wire::{Control, Kind, PageBatch, Parcel, ReduceMessage, SyncMessage, Token};
+use scash_proto::wire::{Control, Kind, PageBatch, Parcel, ReduceMessage, StallMessage, SyncMessage, Token};
 use scash_proto::{Access, Pages, Rank, Strided, Transfer};
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub(crate) struct Core {
     unfenced: Vec<Rank>,
     /// Threads that have got what they wait for, or have not, with the object's number.
     answers: Vec<(u32, u64, bool)>,
+    /// What ranks ask and say of who waits for whom.
+    pub(crate) inquiry: Inquiry,
     /// Times that a lock was given back, or others were let go on.
     pub(crate) released: u32,
     ranges: Vec<PutRange>,
@@ -163,6 +166,7 @@ impl Core {
             // Pages may be given up in a fault, where nothing allocates.
             unfenced: Vec::with_capacity(ranks as usize),
             answers: Vec::new(),
+            inquiry: Inquiry::default(),
             released: 0,
             ranges: Vec::with_capacity(PAGE),
             page: Box::new([0; PAGE]),
@@ -478,10 +482,16 @@ impl Core {
             Some(Kind::Reduce) => {
                 self.node.handle(Input::Reducing(from, ReduceMessage::decode(payload)?))?;
             }
+            Some(Kind::Stall) => self.inquiry.take(from, StallMessage::decode(payload)?),
             Some(kind @ (Kind::Diff | Kind::Update)) => self.merge(house, from, kind, payload)?,
             None => return Err(Violation { rank: from, what: "a message of no known kind" }.into()),
         }
         Ok(())
+    }
+
+    /// Answers those that asked what this rank does.
+    pub(crate) fn answer_inquiries(&mut self, house: &House) -> Result<()> {
+        if self.inquiry.is_asked() { self.inquiry.answer(house, self.node.doings()) } else { Ok(()) }
     }
 
     /// Merges a batch of diffs or updates into frames, and into twins where there are some, so that they are not

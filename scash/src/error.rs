@@ -75,7 +75,8 @@ fn made(count: u64, kind: u64, initial: u64) -> String {
     }
 }
 
-fn call(purpose: Purpose) -> String {
+/// What a program calls a collective call.
+pub(crate) fn call(purpose: Purpose) -> String {
     let [_, a, b, c] = purpose.0;
     match [purpose.kind(), a, b, c] {
         [0, ..] => "dsm_barrier".to_owned(),

@@ -5,9 +5,11 @@ mod locks;
 mod meeting;
 mod objects;
 mod reduce;
+mod stall;
 mod start;
 
 pub use scash_proto::node::ObjectKind;
+pub(crate) use stall::Inquiry;
 pub use start::{PROVIDERS, init};
 
 use crate::core::{Core, House};
@@ -52,6 +54,8 @@ pub struct Runtime {
     tell_stats: bool,
     /// What `Protocol::Adaptive` means in this job (`SCASH_COPIES`).
     copies: Protocol,
+    /// How long a wait is thought to be normal (`SCASH_STALL`).
+    stall: Option<Duration>,
     /// Why no further call can succeed.
     broken: Mutex<Option<Error>>,
     clock: Mutex<BarrierTime>,

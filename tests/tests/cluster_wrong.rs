@@ -125,6 +125,8 @@ fn settings_that_make_no_sense_are_named_with_what_would() {
         ("SCASH_FAULT", "junk", &["\"junk\"", "uffd", "mprotect"]),
         ("SCASH_TRANSFER", "junk", &["SCASH_TRANSFER=junk", "zero-copy and message"]),
         ("SCASH_PREDICT", "junk", &["SCASH_PREDICT=junk", "on or off"]),
+        ("SCASH_STALL", "junk", &["SCASH_STALL=junk", "a number of seconds"]),
+        ("SCASH_STALL", "-1", &["SCASH_STALL=-1", "a number of seconds"]),
         ("SCASH_MIGRATE", "junk", &["SCASH_MIGRATE=junk", "on or off"]),
         ("SCASH_COPIES", "junk", &["SCASH_COPIES=junk", "adaptive, update and invalidate"]),
         ("SCASH_RENEW", "junk", &["SCASH_RENEW=junk", "on or off"]),
@@ -170,6 +172,7 @@ fn settings_that_are_not_text_are_named() {
         "SCASH_EVICTION",
         "SCASH_MIGRATE",
         "SCASH_COPIES",
+        "SCASH_STALL",
         "SCASH_RENEW",
         "SCASH_WATCH",
         "SCASH_STATS",
@@ -344,5 +347,48 @@ fn a_launcher_that_is_killed_takes_its_ranks_along() {
         // The first rank kills the launcher, which is its parent.
         let ended = job.run_script("[ $SCASH_RANK = 0 ] && kill -9 $PPID; exec \"$1\" stay", &[WRONG]);
         assert_ne!(ended.status, 0, "{ended}");
+    }
+}
+
+/// Runs a job until it says something, then ends it; what it has said by then.
+fn until(job: &Job, deed: &str, words: &str) -> Ended {
+    const SCRIPT: &str = r#"said=$1 words=$2; shift 2
+        "$@" 2>"$said" & job=$!
+        until grep -q "$words" "$said"; do sleep 0.02; done
+        kill "$job"; wait "$job"; cat "$said" >&2"#;
+    let notes = tempfile::tempdir().unwrap();
+    let said = notes.path().join("said");
+    let inner = job.command(Path::new(WRONG), &[deed, notes.path().to_str().unwrap()]);
+    let mut command = Command::new("/bin/sh");
+    command
+        .args(["-c", SCRIPT, "sh", said.to_str().unwrap(), words])
+        .arg(inner.get_program())
+        .args(inner.get_args());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    run(command)
+}
+
+#[test]
+fn a_deadlock_is_told_with_who_waits_for_what_and_who_has_it() {
+    for kind in kinds() {
+        let job = kind.job(3).env("SCASH_STALL", "0.3");
+        until(&job, "lock each other out", "a deadlock").said(&[
+            "has waited for 0.3 s",
+            "rank 0: thread 1 has lock 0, thread 1 waits for lock 1",
+            "rank 1: thread 1 has lock 1, thread 1 waits for lock 0",
+            "rank 2: in dsm_barrier",
+            "a deadlock: thread 1 of rank 0 (for lock 1), which waits for thread 1 of rank 1 (for lock 0), which waits for the first",
+        ]);
+        let job = kind.job(2).env("SCASH_STALL", "0.3");
+        until(&job, "lock and meet", "a deadlock").said(&[
+            "rank 0: in dsm_barrier, thread 1 has lock 0",
+            "rank 1: thread 1 waits for lock 0",
+            "a deadlock: rank 0 (in a collective call, for all to come), which waits for thread 1 of rank 1 (for lock 0)",
+        ]);
     }
 }

@@ -31,6 +31,7 @@ pub mod heap;
 pub mod node;
 mod page;
 pub mod placement;
+pub mod stall;
 pub mod wire;
 
 pub use node::{AllocOptions, Config, Input, Node, Output, Protocol, Transfer};

@@ -14,6 +14,7 @@ mod cache;
 mod collective;
 mod conditions;
 mod counters;
+mod doings;
 mod fault;
 mod history;
 mod home;

@@ -15,9 +15,11 @@
 //! bit k set have moved). No rank handles more than its own share: log₂(ranks) tokens, whatever the number of ranks.
 
 pub mod reduce;
+pub mod stall;
 pub mod sync;
 
 pub use reduce::ReduceMessage;
+pub use stall::StallMessage;
 pub use sync::SyncMessage;
 
 use crate::codec::{Malformed, Reader, Why, Writer};
@@ -41,6 +43,8 @@ pub enum Kind {
     Sync,
     /// A [`ReduceMessage`].
     Reduce,
+    /// A [`StallMessage`].
+    Stall,
 }
 
 impl Kind {
@@ -54,14 +58,14 @@ impl Kind {
             Kind::Parcel => 5,
             Kind::Sync => 6,
             Kind::Reduce => 7,
+            Kind::Stall => 8,
         }
     }
 
     /// The kind that a number stands for.
     pub fn from_number(n: u16) -> Option<Kind> {
-        [Kind::Token, Kind::Control, Kind::Diff, Kind::Update, Kind::Parcel, Kind::Sync, Kind::Reduce]
-            .into_iter()
-            .find(|k| k.number() == n)
+        use Kind::{Control, Diff, Parcel, Reduce, Stall, Sync, Token, Update};
+        [Token, Control, Diff, Update, Parcel, Sync, Reduce, Stall].into_iter().find(|k| k.number() == n)
     }
 }
 

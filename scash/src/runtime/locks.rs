@@ -1,6 +1,7 @@
 //! Locks: the calls, and the thread that answers peers while nobody here waits for anything.
 
 use super::objects::must_be;
+use super::stall::Patience;
 use super::{NAP, Runtime, current, lock};
 use crate::core::{Core, Step};
 use crate::error::{Error, Result};
@@ -76,6 +77,7 @@ impl Runtime {
     /// Waits for the answer to what the calling thread has asked for.
     pub(super) fn answer_to<'a>(&'a self, mut core: MutexGuard<'a, Core>, number: u32) -> Result<bool> {
         let mut waiting = None;
+        let mut patience = Patience::new(self);
         let mut turn = 0;
         loop {
             self.settle(&mut core)?;
@@ -91,6 +93,7 @@ impl Runtime {
             self.house.endpoint.idle(turn, NAP);
             turn = turn.saturating_add(1);
             core = lock(&self.core);
+            patience.look(self, &mut core)?;
         }
     }
 
@@ -152,6 +155,7 @@ impl Runtime {
             }
         })?;
         taken?;
+        core.answer_inquiries(&self.house)?;
         Ok(events)
     }
 

@@ -1,6 +1,7 @@
 //! Collective calls: the protocol's meetings, seen from the thread that waits in one.
 
 use super::objects::must_not_wait;
+use super::stall::Patience;
 use super::{NAP, Runtime, died, lock};
 use crate::core::{Core, Step};
 use crate::error::{Error, Result, mismatch};
@@ -150,6 +151,7 @@ impl<'a> Meeting<'a> {
             must_not_wait(&core)?;
         }
         core.node.handle(came_for)?;
+        let mut patience = Patience::new(self.runtime);
         let mut turn = 0;
         loop {
             if let Some(outcome) = self.carry_out(&mut core, turn == 0)? {
@@ -167,6 +169,8 @@ impl<'a> Meeting<'a> {
             self.runtime.house.endpoint.idle(turn, NAP);
             turn = turn.saturating_add(1);
             core = lock(&self.runtime.core);
+            let looked = patience.look(self.runtime, &mut core);
+            self.or_lost(looked)?;
         }
     }
 
@@ -213,6 +217,8 @@ impl<'a> Meeting<'a> {
             _ => {}
         })?;
         taken?;
+        let answered = core.answer_inquiries(&runtime.house);
+        self.or_lost(answered)?;
         if let Some(&rank) = self.left.iter().find(|&&rank| died(&self.runtime.page, rank)) {
             let told = core.take(&self.runtime.house, Event::Down { rank });
             self.or_lost(told)?;

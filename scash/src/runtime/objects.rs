@@ -11,7 +11,7 @@ use scash_proto::wire::sync::{Deed, Wish};
 use std::sync::MutexGuard;
 
 /// What users call an object of that kind.
-fn name(kind: ObjectKind) -> &'static str {
+pub(super) fn name(kind: ObjectKind) -> &'static str {
     match kind {
         ObjectKind::Lock => "lock",
         ObjectKind::RwLock => "reader-writer lock",

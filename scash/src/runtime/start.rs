@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Number of the agreement between ranks: what is sent, and what lies in shared memory. Raised whenever either changes.
-const ABI: u32 = 3;
+const ABI: u32 = 4;
 
 /// The providers that `scash run --provider` and `SCASH_PROVIDER` can name.
 pub const PROVIDERS: [&str; 2] = ["shm", "tcp"];
@@ -76,6 +76,7 @@ pub fn init() -> Result<&'static Runtime> {
         finalized: AtomicBool::new(false),
         tell_stats: config.stats,
         copies: config.copies,
+        stall: config.stall,
         broken: Mutex::new(None),
         clock: Mutex::new(BarrierTime::default()),
     }));

@@ -330,6 +330,37 @@ fn wait_and_meet(mut rank: Rank) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Ranks 0 and 1 take two locks, each in its own order; rank 2 waits for them in a memory barrier.
+fn lock_each_other_out(mut rank: Rank) -> Result<ExitCode> {
+    let runtime = rank.untyped();
+    rank.dsm.locks(2)?;
+    let me = rank.dsm.rank();
+    if me < 2 {
+        let lock = |number: usize| runtime.lock(u32::try_from(number).expect("0 or 1"));
+        lock(me)?;
+        rank.note("locked");
+        rank.wait_for("locked", 1 - me);
+        lock(1 - me)?;
+    }
+    rank.dsm.barrier()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Rank 0 takes a lock into a memory barrier, to which rank 1 comes only with that lock.
+fn lock_and_meet(mut rank: Rank) -> Result<ExitCode> {
+    let runtime = rank.untyped();
+    rank.dsm.locks(1)?;
+    if rank.is(0) {
+        runtime.lock(0)?;
+        rank.note("locked");
+    } else {
+        rank.wait_for("locked", 0);
+        runtime.lock(0)?;
+    }
+    rank.dsm.barrier()?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// A thread of rank 0 goes on doing something while another one is in the memory barrier, until it is refused.
 fn do_and_meet(rank: &mut Rank, it: impl Fn() -> Result<()> + Send + 'static) -> Result<()> {
     if rank.is(0) {
@@ -381,6 +412,8 @@ fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
         "die while fetched from" => return die_while_fetched_from(rank),
         "objects" => return use_objects_wrongly(rank),
         "wait and meet" => return wait_and_meet(rank),
+        "lock each other out" => return lock_each_other_out(rank),
+        "lock and meet" => return lock_and_meet(rank),
         "post and meet" => return post_and_meet(rank),
         "operate and meet" => return operate_and_meet(rank),
         "out of memory" => return run_out_of_memory(rank),

@@ -46,6 +46,8 @@ impl Traffic {
             Kind::Update => self.updates += 1,
             Kind::Sync => self.syncs += 1,
             Kind::Reduce => self.reductions += 1,
+            // Of the runtime, not of the protocol.
+            Kind::Stall => {}
         }
         self.message_bytes += bytes as u64;
     }

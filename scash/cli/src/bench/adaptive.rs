@@ -31,11 +31,12 @@ struct Feature {
     figure: &'static str,
 }
 
-const FEATURES: [Feature; 6] = [
+const FEATURES: [Feature; 7] = [
     Feature { name: "fetching ahead", off: ("SCASH_PREFETCH", "1"), figure: "prefetched_pages" },
     Feature { name: "predicting writes", off: ("SCASH_PREDICT", "off"), figure: "predicted_writes" },
     Feature { name: "updating copies", off: ("SCASH_COPIES", "invalidate"), figure: "updated_pages" },
     Feature { name: "leasing copies", off: ("SCASH_COPIES", "update"), figure: "invalidated_pages" },
+    Feature { name: "moving homes", off: ("SCASH_MIGRATE", "off"), figure: "migrated_pages" },
     Feature { name: "watching runs", off: ("SCASH_WATCH", "off"), figure: "noticed_writes" },
     Feature { name: "renewing copies", off: ("SCASH_RENEW", "off"), figure: "renewed_pages" },
 ];

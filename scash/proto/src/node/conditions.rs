@@ -21,6 +21,11 @@ pub(super) struct Wait {
 }
 
 impl Wait {
+    /// The thread.
+    pub(super) fn who(&self) -> u64 {
+        self.who
+    }
+
     /// The condition's number.
     pub(super) fn condition(&self) -> u32 {
         self.condition

@@ -14,6 +14,7 @@
 use super::intervals::After;
 use super::{Node, Output, Violation};
 use crate::Rank;
+use crate::wire::stall::{Deal, Doing};
 use crate::wire::sync::{Follower, Known, Place, SyncBody};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -65,6 +66,20 @@ impl Lock {
     /// Whether a thread of this rank waits for it.
     pub(super) fn is_awaited(&self) -> bool {
         self.spots.iter().any(|spot| !matches!(spot.state, State::Held(_) | State::Idle))
+    }
+}
+
+impl Lock {
+    /// What threads of this rank do with it, if it is this one.
+    pub(super) fn doings(&self, object: u32) -> impl Iterator<Item = Doing> {
+        self.spots.iter().filter_map(move |spot| {
+            let (who, deal) = match spot.state {
+                State::Held(who) => (who, Deal::Has),
+                State::Waiting(who) | State::Trying(who) | State::Entering(who) => (who, Deal::Awaits),
+                State::Idle => return None,
+            };
+            Some(Doing { who, deal, object })
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use super::barrier::rounds;
 use super::{Node, Outcome, Output, Phase, Violation};
 use crate::Rank;
 use crate::wire::reduce::{ReduceMessage, Reduction, Step};
-use crate::wire::{Attendance, Token};
+use crate::wire::{Attendance, Purpose, Token};
 use std::collections::BTreeMap;
 
 /// The reductions of a rank.
@@ -91,6 +91,11 @@ impl Node {
     /// Whether a reduction has ended, and nobody has asked how.
     pub fn has_reduced(&self) -> bool {
         self.reductions.outcome.is_some()
+    }
+
+    /// What the reduction is that this rank is in, if it is in one.
+    pub(super) fn reduces(&self) -> Option<Purpose> {
+        self.reductions.now.as_ref().map(|now| now.me.purpose)
     }
 
     fn parent(&self) -> Option<Rank> {

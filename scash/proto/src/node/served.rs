@@ -20,6 +20,7 @@ use super::intervals::After;
 use super::objects::ObjectKind;
 use super::{Node, Output, Violation};
 use crate::Rank;
+use crate::wire::stall::{Deal, Doing};
 use crate::wire::sync::{Deed, Known, Place, Record, SyncBody, Wish};
 use condition::Condition;
 use flag::Flag;
@@ -119,6 +120,13 @@ impl Served {
         let ticket = self.tickets;
         self.tickets = ticket.wrapping_add(1);
         ticket
+    }
+
+    /// What threads of this rank have and wait for.
+    pub(super) fn doings(&self) -> impl Iterator<Item = Doing> {
+        let has = self.holding.iter().map(|h| Doing { who: h.who, deal: Deal::Has, object: h.object });
+        let awaits = self.asked.iter().map(|a| Doing { who: a.who, deal: Deal::Awaits, object: a.object });
+        has.chain(awaits)
     }
 
     /// An object that a thread of this rank waits for, if one does.

@@ -70,6 +70,9 @@ impl<P: Program> World<P> {
                 let message = wire::ReduceMessage::decode(bytes).map_err(|e| self.failure(&broken(e)))?;
                 self.tell(to, Input::Reducing(sender, message))?;
             }
+            Kind::Stall => {
+                return Err(self.failure("a node asks what others do, which is the runtime's affair"));
+            }
             Kind::Diff | Kind::Update => {
                 let (meeting, pages) = PageBatch::read(bytes).map_err(|e| self.failure(&broken(e)))?;
                 for entry in pages {
