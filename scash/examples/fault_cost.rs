@@ -32,7 +32,7 @@ fn engine() -> &'static dyn FaultEngine {
     ENGINES[usize::from(ENGINE.load(Relaxed))].get().expect("set before the first fault").as_ref()
 }
 
-fn serve(page: u32, _addr: usize, access: Access) -> Verdict {
+fn serve(page: u32, _addr: usize, access: Access, _pc: usize) -> Verdict {
     let page = page..page + 1;
     let served = match SERVICE.load(Relaxed) {
         // SAFETY: SOURCE is a page.

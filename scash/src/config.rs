@@ -16,6 +16,16 @@ const LEAST_CACHE: u32 = 64;
 /// Most bytes that page numbers of 32 bits, and the address space above [`REGION_BASE`], allow.
 const MOST_REGION: u64 = 8 << 40;
 
+/// Whether data races are looked for (`SCASH_RACES`), and what happens when there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RaceSetting {
+    Off,
+    /// It is told.
+    Report,
+    /// It is told, and the job ends.
+    Abort,
+}
+
 /// What the environment asks for, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
@@ -43,6 +53,7 @@ pub(crate) struct Config {
     pub(crate) stats: bool,
     /// Whether writes to long runs of home pages may be noticed without faults, if the engine can.
     pub(crate) watch: bool,
+    pub(crate) races: RaceSetting,
 }
 
 impl Config {
@@ -89,6 +100,14 @@ impl Config {
                 )));
             }
         };
+        let races = match var("SCASH_RACES")?.as_deref() {
+            None | Some("0" | "off") => RaceSetting::Off,
+            Some("report") => RaceSetting::Report,
+            Some("abort") => RaceSetting::Abort,
+            Some(other) => {
+                return Err(Error::Setting(format!("SCASH_RACES={other}: there are off, report and abort")));
+            }
+        };
         let fetch_most = number("SCASH_PREFETCH", var("SCASH_PREFETCH")?, 32)?.clamp(1, 1024);
         Ok(Config {
             pages,
@@ -103,6 +122,7 @@ impl Config {
             copies,
             cache,
             eviction,
+            races,
             fetch_most: u32::try_from(fetch_most).unwrap_or(1),
             interface: var("SCASH_INTERFACE")?.unwrap_or_else(|| "127.0.0.1".to_owned()),
             port: u16::try_from(number("SCASH_PORT", var("SCASH_PORT")?, 0)?)
@@ -212,6 +232,7 @@ mod tests {
             ("SCASH_REGION", "99999999999T", "512M"),
             ("SCASH_TRANSFER", "pigeon", "zero-copy"),
             ("SCASH_PREDICT", "maybe", "on or off"),
+            ("SCASH_RACES", "on", "off, report and abort"),
             ("SCASH_PORT", "70000", "65535"),
             ("SCASH_PORT", "x", "number"),
         ] {

@@ -5,11 +5,13 @@ use crate::error::Result;
 use crate::fault::{self, FaultEngine, PAGE, Region};
 use crate::frames;
 use crate::marks::Marks;
+use crate::races::Search;
 use crate::runtime::Inquiry;
 use crate::twins::Twins;
 use scash_comm::{Caps, Endpoint, Event, GetRange, PutRange, SegmentId};
 use scash_proto::diff::{Changes, Diff, MAX_ENCODED, PageBytes};
 use scash_proto::node::{Input, MOST_RUNS, Node, Outcome, Output, Violation};
+use scash_proto::races::Testimony;
 use scash_proto::wire::{Control, Kind, PageBatch, Parcel, ReduceMessage, StallMessage, SyncMessage, Token};
 use scash_proto::{Access, Pages, Rank, Strided, Transfer};
 use std::ops::Range;
@@ -35,6 +37,8 @@ pub(crate) struct House {
 pub(crate) struct Core {
     pub(crate) node: Node,
     twins: Twins,
+    /// The search for data races, if there is one.
+    search: Option<Box<Search>>,
     /// Diffs on their way home, and changes on their way to sharers (transfer by message), by receiver.
     batches: Vec<Batch>,
     /// Ranks that something was put to which nobody has waited for.
@@ -158,10 +162,11 @@ impl House {
 }
 
 impl Core {
-    pub(crate) fn new(node: Node, twins: Twins, ranks: u32) -> Core {
+    pub(crate) fn new(node: Node, twins: Twins, ranks: u32, search: Option<Box<Search>>) -> Core {
         Core {
             node,
             twins,
+            search,
             batches: Vec::new(),
             // Pages may be given up in a fault, where nothing allocates.
             unfenced: Vec::with_capacity(ranks as usize),
@@ -198,6 +203,8 @@ impl Core {
             Output::Claim { page, key, at, take } => return Ok(Step::Claim(Claim { page, key, at, take })),
             Output::Operate { at, mark, .. } => return Ok(Step::Operate(Place { at, mark })),
             Output::ForgetClaims(p) => house.claims.forget(p)?,
+            Output::Testify => self.testify(house)?,
+            Output::Judge => self.judge(house),
             Output::Denied(_) => return Ok(Step::Denied),
             Output::Done(outcome) => {
                 if let Outcome::Allocated(p) = &outcome {
@@ -237,6 +244,7 @@ impl Core {
                 self.append(house, to, Kind::Diff, page)?;
             }
             Output::Closed => {
+                self.search.iter_mut().for_each(|search| search.make_room());
                 self.fence(house)?;
                 self.node.handle(Input::Closed)?;
             }
@@ -266,6 +274,9 @@ impl Core {
         let twin = self.twins.get(page).map_or(&ZEROS, |t| &*t);
         let changes = Changes::between(twin, &self.page);
         let changed = !changes.is_empty();
+        if let Some(search) = self.search.as_mut().filter(|_| changed) {
+            search.note(&self.node, page, [twin, &self.page], &changes, None);
+        }
         if changed || force {
             self.encoded.clear();
             changes.encode(&self.page, &mut self.encoded);
@@ -407,6 +418,11 @@ impl Core {
         let changes = Changes::between(twin, &self.page);
         let changed = !changes.is_empty();
         if changed {
+            if let Some(search) = &mut self.search {
+                let mut met = [0; PAGE];
+                house.read_page(to, page, &mut met)?;
+                search.note(&self.node, page, [twin, &self.page], &changes, Some(&met));
+            }
             *twin = *self.page;
             self.list_changes(house, page, &changes);
             // SAFETY: the ranges lie in the page's frame, which stays mapped. Should the program write them before the flush, the
@@ -483,6 +499,7 @@ impl Core {
                 self.node.handle(Input::Reducing(from, ReduceMessage::decode(payload)?))?;
             }
             Some(Kind::Stall) => self.inquiry.take(from, StallMessage::decode(payload)?),
+            Some(Kind::Testimony) => self.hear(house, from, payload)?,
             Some(kind @ (Kind::Diff | Kind::Update)) => self.merge(house, from, kind, payload)?,
             None => return Err(Violation { rank: from, what: "a message of no known kind" }.into()),
         }
@@ -492,6 +509,33 @@ impl Core {
     /// Answers those that asked what this rank does.
     pub(crate) fn answer_inquiries(&mut self, house: &House) -> Result<()> {
         if self.inquiry.is_asked() { self.inquiry.answer(house, self.node.doings()) } else { Ok(()) }
+    }
+
+    /// Takes what a peer has written, for the search for data races.
+    fn hear(&mut self, house: &House, from: Rank, payload: &[u8]) -> Result<()> {
+        let said = Testimony::decode(from, house.region.pages(), payload);
+        let said = said.map_err(|_| Violation { rank: from, what: "a malformed testimony" })?;
+        self.node.handle(Input::Testimony(from, said.meeting))?;
+        if let Some(search) = &mut self.search {
+            search.hear(said);
+        }
+        Ok(())
+    }
+
+    fn testify(&mut self, house: &House) -> Result<()> {
+        let Some(search) = &mut self.search else { return Ok(()) };
+        search.testify(&mut self.node, house)
+    }
+
+    fn judge(&mut self, house: &House) {
+        if let Some(search) = &mut self.search {
+            search.judge(&self.node, &house.region);
+        }
+    }
+
+    /// The search for data races, if there is one, with what it works on.
+    pub(crate) fn search(&mut self) -> Option<(&mut Search, &Node)> {
+        Some((self.search.as_mut()?, &self.node))
     }
 
     /// Merges a batch of diffs or updates into frames, and into twins where there are some, so that they are not
@@ -505,6 +549,9 @@ impl Core {
                 Kind::Update => Input::Update(from, meeting, page),
                 _ => Input::Diff(from, meeting, page),
             })?;
+            if let Some(search) = self.search.as_mut().filter(|_| kind == Kind::Diff) {
+                search.merging(&house.region, from, meeting, page);
+            }
             frames::merge(&house.region, page, &diff);
             if let Some(twin) = self.twins.get(page) {
                 diff.apply(twin);

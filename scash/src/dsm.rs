@@ -210,6 +210,11 @@ impl Dsm {
         self.runtime.set_protocol(slice.allocation()?, protocol)
     }
 
+    /// Gives an allocation a name, by which it is called where a data race is told (`SCASH_RACES`). To be called by all ranks.
+    pub fn name<T: Plain>(&self, slice: SharedSlice<T>, name: &str) -> Result<()> {
+        self.runtime.name(slice.allocation()?, name)
+    }
+
     /// Brings this rank's changes to their homes before the next memory barrier.
     pub fn write_back<T: Plain>(
         &mut self,

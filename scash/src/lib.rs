@@ -34,6 +34,7 @@ mod marks;
 mod mutex;
 mod page_words;
 mod partition;
+mod races;
 mod reduce;
 pub mod runtime;
 mod rwlock;

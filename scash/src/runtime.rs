@@ -233,6 +233,16 @@ impl Runtime {
         Ok(core.node.handle(Input::SetProtocol(pages.first, self.meant(protocol)))?)
     }
 
+    /// Gives the allocation at `address` a name, by which this rank calls it where it tells a data race. To be called by all ranks.
+    pub fn name(&self, address: *const u8, name: &str) -> Result<()> {
+        let mut core = lock(&self.core);
+        let page = self.pages_of(&core, address, 1)?.first;
+        if let Some((search, node)) = core.search() {
+            search.name(node, page, name);
+        }
+        Ok(())
+    }
+
     /// Brings this rank's changes of the range to the homes of its pages now, before the next memory barrier.
     pub fn write_back(&self, address: *const u8, len: usize) -> Result<()> {
         let pages = self.pages_of(&lock(&self.core), address, len)?;
@@ -286,7 +296,7 @@ impl Runtime {
         let want = if write { Access::Write } else { Access::Read };
         self.guarded(|| {
             for page in pages.iter() {
-                if serve::serve(self, page, want)? == Verdict::NotOurs {
+                if serve::serve(self, page, want, 0)? == Verdict::NotOurs {
                     return Err(Error::Argument(format!("page {page} is not allocated any more")));
                 }
             }
@@ -305,6 +315,9 @@ impl Runtime {
             Ok(())
         })?;
         lock(&self.member).finalized().map_err(join)?;
+        if let Some(words) = lock(&self.core).search().and_then(|(search, node)| search.last_words(node)) {
+            eprint!("{words}");
+        }
         // The fault handler stays: whoever touches shared memory from now on is told so.
         self.house.engine.unmap(0..self.house.region.pages())?;
         if self.tell_stats {
@@ -322,11 +335,13 @@ impl Runtime {
 
     /// What this rank has counted and timed so far.
     pub fn stats(&self) -> Stats {
+        let races = lock(&self.core).search().map_or(0, |(search, _)| search.found());
         Stats {
             protocol: lock(&self.core).node.counters(),
             traffic: self.house.endpoint.traffic(),
             barrier: *lock(&self.clock),
             faults: self.faults.load(Ordering::Relaxed),
+            races,
         }
     }
 

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 const EXIT_LOST: i32 = 74;
 
 /// What the signal handler calls.
-pub(crate) fn fault(page: u32, addr: usize, access: fault::Access) -> Verdict {
+pub(crate) fn fault(page: u32, addr: usize, access: fault::Access, pc: usize) -> Verdict {
     let Some(runtime) = current() else { return Verdict::NotOurs };
     if runtime.is_finalized() {
         return deny(
@@ -29,7 +29,7 @@ pub(crate) fn fault(page: u32, addr: usize, access: fault::Access) -> Verdict {
         fault::Access::Read => Access::Read,
         fault::Access::Write => Access::Write,
     };
-    match serve(runtime, page, want) {
+    match serve(runtime, page, want, pc) {
         Ok(Verdict::Served) => Verdict::Served,
         Ok(Verdict::NotOurs) => deny(
             runtime,
@@ -62,14 +62,19 @@ fn deny(runtime: &Runtime, page: u32, addr: usize, why: &str) -> Verdict {
     }
 }
 
-/// Gives `want` access to a page of shared memory.
-pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access) -> Result<Verdict> {
+/// Gives `want` access to a page of shared memory, to the instruction at `pc`; 0: to no instruction.
+pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access, pc: usize) -> Result<Verdict> {
     let house = &runtime.house;
     let mut core = lock(&runtime.core);
     if core.node.access(page) >= want {
         // Another thread was faster, or the system had taken the page out of memory. Under the lock, lest a barrier takes the page meanwhile.
         house.restore(page, core.node.access(page))?;
         return Ok(Verdict::Served);
+    }
+    if want == Access::Write
+        && let Some((search, node)) = core.search()
+    {
+        search.wants_to_write(node, page, pc);
     }
     while core.node.access(page) < want {
         core.node.handle(Input::Fault { page, want })?;

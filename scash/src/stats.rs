@@ -26,6 +26,8 @@ pub struct Stats {
     pub barrier: BarrierTime,
     /// Signals taken for faults in shared memory.
     pub faults: u64,
+    /// Data races found (`SCASH_RACES`): neighbouring bytes of pages whose home is here, once an epoch and pair of ranks.
+    pub races: u64,
 }
 
 impl std::fmt::Display for Stats {
@@ -67,6 +69,10 @@ impl std::fmt::Display for Stats {
             f,
             "traffic: {} messages, {} puts, {} gets, {} atomic operations, {} bytes",
             t.messages, t.puts, t.gets, t.atomics, t.bytes
-        )
+        )?;
+        if self.races > 0 {
+            write!(f, "; {} data races", self.races)?;
+        }
+        Ok(())
     }
 }

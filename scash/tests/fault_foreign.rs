@@ -18,12 +18,12 @@ use scash::fault::{Access, Kind, PAGE, Region, Serve, Verdict, install};
 /// The address that the program's own handler is to see.
 static EXPECTED: AtomicUsize = AtomicUsize::new(0);
 
-fn serve(page: u32, _addr: usize, access: Access) -> Verdict {
+fn serve(page: u32, _addr: usize, access: Access, _pc: usize) -> Verdict {
     world().engine.map(page..page + 1, access).unwrap();
     Verdict::Served
 }
 
-fn refuse(_page: u32, _addr: usize, _access: Access) -> Verdict {
+fn refuse(_page: u32, _addr: usize, _access: Access, _pc: usize) -> Verdict {
     Verdict::NotOurs
 }
 
@@ -146,7 +146,7 @@ fn an_address_of_the_region_that_nobody_allocated_kills() {
 #[test]
 fn an_address_that_the_engine_refuses_kills_by_sigsegv() {
     let body = |kind| {
-        start_with_default(kind, |page, _, _| match world().engine.refuse(page).unwrap() {
+        start_with_default(kind, |page, _, _, _| match world().engine.refuse(page).unwrap() {
             true => Verdict::Served,
             false => Verdict::NotOurs,
         });
@@ -171,7 +171,7 @@ fn a_refused_page_is_served_again_once_it_is_admitted() {
 #[test]
 fn a_wild_pointer_inside_the_service_kills() {
     let body = |kind| {
-        start_with_default(kind, |_, _, _| {
+        start_with_default(kind, |_, _, _, _| {
             read(foreign(libc::SIGSEGV));
             Verdict::Served
         });

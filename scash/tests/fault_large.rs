@@ -60,7 +60,7 @@ fn mprotect_says_that_mappings_ran_out_and_what_to_do() {
 fn a_region_of_64_gibibytes_is_used_at_both_ends() {
     with_each_engine("a_region_of_64_gibibytes_is_used_at_both_ends", |kind| {
         const PAGES: u32 = 1 << 24;
-        let (world, _handler) = start(kind, PAGES, |page, _, access| {
+        let (world, _handler) = start(kind, PAGES, |page, _, access, _| {
             world().engine.map_zero(page..page + 1, access).unwrap();
             Verdict::Served
         });

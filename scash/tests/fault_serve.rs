@@ -24,7 +24,7 @@ fn log() -> Vec<usize> {
 }
 
 /// Gives what is asked for, as the runtime does at first touch: the bytes that are there.
-fn serve_and_log(page: u32, addr: usize, access: Access) -> Verdict {
+fn serve_and_log(page: u32, addr: usize, access: Access, _pc: usize) -> Verdict {
     LOG[LOGGED.fetch_add(1, Relaxed)].store(entry(addr, access), Relaxed);
     world().engine.map(page..page + 1, access).unwrap();
     Verdict::Served
@@ -151,10 +151,10 @@ fn vector_instructions_fault_and_go_on_with_their_registers() {
 #[test]
 fn errno_is_the_same_after_a_fault() {
     with_each_engine("errno_is_the_same_after_a_fault", |kind| {
-        let (world, _handler) = start(kind, 1, |page, addr, access| {
+        let (world, _handler) = start(kind, 1, |page, addr, access, pc| {
             // SAFETY: closes nothing, and says so in errno.
             assert_eq!(unsafe { libc::close(-1) }, -1);
-            serve_and_log(page, addr, access)
+            serve_and_log(page, addr, access, pc)
         });
         // SAFETY: asks where this thread's errno is.
         let errno = unsafe { libc::__errno_location() };
@@ -184,7 +184,7 @@ fn locked(page: u32, work: impl FnOnce(&AtomicU8)) {
 }
 
 /// Serves as the runtime does: whoever comes second finds the work done.
-fn serve_once(page: u32, _addr: usize, access: Access) -> Verdict {
+fn serve_once(page: u32, _addr: usize, access: Access, _pc: usize) -> Verdict {
     SERVED.fetch_add(1, Relaxed);
     locked(page, |state| give(page, state, access));
     Verdict::Served
@@ -209,7 +209,7 @@ fn give(page: u32, state: &AtomicU8, access: Access) {
 }
 
 /// The same, with a wait for another host while the page is locked.
-fn serve_slowly(page: u32, _addr: usize, access: Access) -> Verdict {
+fn serve_slowly(page: u32, _addr: usize, access: Access, _pc: usize) -> Verdict {
     locked(page, |state| {
         let start = Instant::now();
         while start.elapsed() < Duration::from_micros(50) {}

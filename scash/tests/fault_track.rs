@@ -22,7 +22,7 @@ fn on_tracked_pages(test: &str, body: fn(&'static World)) {
         return;
     }
     let body = || {
-        let (world, _handler) = start(Kind::Uffd, PAGES, |_, _, _| Verdict::NotOurs);
+        let (world, _handler) = start(Kind::Uffd, PAGES, |_, _, _, _| Verdict::NotOurs);
         world.engine.map_zero(0..PAGES, Access::Write).unwrap();
         (0..PAGES).for_each(|page| write(world.app(page, 0), 1));
         assert!(world.engine.track_async(TRACKED).unwrap());

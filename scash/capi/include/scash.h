@@ -262,9 +262,13 @@ typedef struct dsm_stats_t {
    */
   double update_seconds;
   /**
+   * Data races that this rank has found (SCASH_RACES).
+   */
+  uint64_t races;
+  /**
    * For later versions: zeros today.
    */
-  uint64_t reserved[8];
+  uint64_t reserved[7];
 } dsm_stats_t;
 
 /**
@@ -393,6 +397,14 @@ int dsm_home(const void *p);
  * Returns 0, or -1 if there is no such rank, or the bytes are not within one allocation.
  */
 int dsm_set_home(const void *p, size_t bytes, int rank);
+
+/**
+ * Gives the allocation that holds `p` a name, by which this rank calls it where it tells a data
+ * race (SCASH_RACES). To be called by all ranks.
+ *
+ * Returns 0, or -1 if `p` is not in allocated shared memory, or `name` is NULL.
+ */
+int dsm_name(const void *p, const char *name);
 
 /**
  * From now on, the copies that this rank has of the allocation that holds `p` are kept coherent by

@@ -128,6 +128,22 @@ pub extern "C" fn dsm_set_home(p: *const c_void, bytes: usize, rank: c_int) -> c
     status(call("dsm_set_home", |runtime| runtime.set_home(p.cast(), bytes, types::rank(rank)?)))
 }
 
+/// Gives the allocation that holds `p` a name, by which this rank calls it where it tells a data
+/// race (SCASH_RACES). To be called by all ranks.
+///
+/// Returns 0, or -1 if `p` is not in allocated shared memory, or `name` is NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dsm_name(p: *const c_void, name: *const c_char) -> c_int {
+    status(call("dsm_name", |runtime| {
+        if name.is_null() {
+            return Err(Error::Argument("dsm_name(p, NULL): give it a name".to_owned()));
+        }
+        // SAFETY: not null, and a string that ends with a zero byte, by the caller's word.
+        let name = unsafe { CStr::from_ptr(name) };
+        runtime.name(p.cast(), &name.to_string_lossy())
+    }))
+}
+
 /// From now on, the copies that this rank has of the allocation that holds `p` are kept coherent by
 /// `protocol`. All ranks should ask for the same.
 ///

@@ -123,8 +123,10 @@ pub struct dsm_stats_t {
     /// Seconds in memory barriers: bringing pages up to date at other ranks, and dropping stale
     /// ones.
     pub update_seconds: f64,
+    /// Data races that this rank has found (SCASH_RACES).
+    pub races: u64,
     /// For later versions: zeros today.
-    pub reserved: [u64; 8],
+    pub reserved: [u64; 7],
 }
 
 /// The number behind an enum that C has given: it can be any `int`, not only one of the enum's.
@@ -206,7 +208,7 @@ impl dsm_alloc_options_t {
 
 impl From<scash::Stats> for dsm_stats_t {
     fn from(stats: scash::Stats) -> dsm_stats_t {
-        let scash::Stats { protocol: p, traffic: t, barrier: b, faults } = stats;
+        let scash::Stats { protocol: p, traffic: t, barrier: b, faults, races } = stats;
         dsm_stats_t {
             faults,
             read_faults: p.read_faults,
@@ -229,7 +231,8 @@ impl From<scash::Stats> for dsm_stats_t {
             sync_seconds: b.sync.as_secs_f64(),
             diff_seconds: b.diff.as_secs_f64(),
             update_seconds: b.update.as_secs_f64(),
-            reserved: [0; 8],
+            races,
+            reserved: [0; 7],
         }
     }
 }

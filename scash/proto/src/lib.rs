@@ -31,6 +31,7 @@ pub mod heap;
 pub mod node;
 mod page;
 pub mod placement;
+pub mod races;
 pub mod stall;
 pub mod wire;
 

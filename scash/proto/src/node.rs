@@ -22,6 +22,7 @@ mod intervals;
 mod locks;
 mod migrate;
 mod objects;
+mod races;
 mod reduce;
 mod served;
 mod watch;
@@ -123,6 +124,8 @@ pub struct Config {
     pub migrate_after: u32,
     /// Shortest run of home pages whose writes are noticed without faults; 0 where the system cannot.
     pub watch_from: u32,
+    /// Whether data races are looked for ([`races`](crate::races)). The same at all ranks.
+    pub races: bool,
 }
 
 /// A call that all ranks make together. Each includes a memory barrier.
@@ -278,6 +281,10 @@ pub enum Input {
         /// Its home, if it has one now.
         home: Option<Rank>,
     },
+    /// A message of an [`Output::Testify`] was sent to that rank.
+    Testified(Rank),
+    /// A peer has testified, in the meeting of the given number. To be heard when this was accepted.
+    Testimony(Rank, u32),
 }
 
 /// What a node orders. Orders are to be carried out one after the other.
@@ -432,6 +439,10 @@ pub enum Output {
     },
     /// Forget the claims of these pages that are kept here: the pages are free.
     ForgetClaims(Pages),
+    /// Send what was written here to those who judge ([`Races::testify`](crate::races::Races::testify)); [`Input::Testified`] for each message.
+    Testify,
+    /// Find the data races of the epoch that ends ([`Races::judge`](crate::races::Races::judge)).
+    Judge,
     /// The collective call is over.
     Done(Outcome),
 }
@@ -564,6 +575,7 @@ pub struct Node {
     kept: Vec<(Rank, Control)>,
     scratch: Vec<u32>,
     counters: Counters,
+    epoch_of_races: races::Epoch,
 }
 
 /// Pages at most that one write fault makes writable.
@@ -616,6 +628,7 @@ impl Node {
             kept: Vec::new(),
             scratch: Vec::new(),
             counters: Counters::default(),
+            epoch_of_races: races::Epoch::new(),
             cfg,
         }
     }
@@ -656,6 +669,8 @@ impl Node {
             Input::Operate { page, changes } => self.operate(page, changes),
             Input::Marked(page) => self.operated.marked(page),
             Input::IsMarked { page } => self.keep_back(page),
+            Input::Testified(to) => self.testified(to),
+            Input::Testimony(from, meeting) => self.testimony(from, meeting)?,
         }
         Ok(())
     }

@@ -38,13 +38,13 @@ pub enum Verdict {
     NotOurs,
 }
 
-/// Serves a fault, in the thread that took it: page, exact address, and what was tried. The interrupted code may be
+/// Serves a fault, in the thread that took it: page, exact address, what was tried, and the address of the instruction (0 if that is not known). The interrupted code may be
 /// anywhere in the program (inside `malloc`, with its lock held), so: no lock that program code can hold, and no access
 /// to the application view.
 ///
 /// A fault may come for a page that gives this access already: another thread was faster, or the system took the page out
 /// of the view to reclaim its memory (swap). Such a page must be mapped again, or the instruction faults for ever.
-pub type Serve = fn(page: u32, addr: usize, access: Access) -> Verdict;
+pub type Serve = fn(page: u32, addr: usize, access: Access, pc: usize) -> Verdict;
 
 /// `si_code` of a SIGSEGV whose address is mapped but does not allow the access.
 const SEGV_ACCERR: i32 = 2;
@@ -215,7 +215,7 @@ fn serve(post: &Post, info: *const libc::siginfo_t, context: *const libc::uconte
     }
     let page = u32::try_from((addr - post.app.start) / PAGE);
     match (page, arch::access(context)) {
-        (Ok(page), Some(access)) => (post.serve)(page, addr, access),
+        (Ok(page), Some(access)) => (post.serve)(page, addr, access, arch::instruction(context)),
         _ => Verdict::NotOurs,
     }
 }

@@ -2,12 +2,13 @@
 
 use super::{RUNTIME, Runtime, died};
 use crate::claims::Claims;
-use crate::config::{Config, REGION_BASE};
+use crate::config::{Config, REGION_BASE, RaceSetting};
 use crate::core::{Core, House};
 use crate::error::{Error, Result};
 use crate::fault::{self, PAGE, Region};
 use crate::marks::Marks;
 use crate::page_words::PageWords;
+use crate::races::Search;
 use crate::serve;
 use crate::stats::BarrierTime;
 use crate::twins::Twins;
@@ -22,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Number of the agreement between ranks: what is sent, and what lies in shared memory. Raised whenever either changes.
-const ABI: u32 = 4;
+const ABI: u32 = 5;
 
 /// The providers that `scash run --provider` and `SCASH_PROVIDER` can name.
 pub const PROVIDERS: [&str; 2] = ["shm", "tcp"];
@@ -63,7 +64,7 @@ pub fn init() -> Result<&'static Runtime> {
     let (threads, page) = (member.threads(), member.page().clone());
     let runtime = Box::leak(Box::new(Runtime {
         house,
-        core: Mutex::new(Core::new(node, twins, size)),
+        core: Mutex::new(Core::new(node, twins, size, Search::new(config.races, config.pages))),
         faults: AtomicU64::new(0),
         waiters: AtomicU32::new(0),
         meeting: Mutex::new(()),
@@ -92,9 +93,14 @@ pub(super) fn join(e: scash_comm::Error) -> Error {
     Error::Join(e.to_string())
 }
 
-/// Settings that all ranks must mind alike: where one of them may give pages up that were written, all do; and what one asks of an allocation, all do.
+/// Settings that all ranks must mind alike: where one of them may give pages up that were written, all do; what one asks of an allocation, all do; and what one looks for, all must tell.
 fn agree(exchange: &mut dyn Exchange, config: &Config) -> Result<()> {
-    for (name, mine) in [("SCASH_CACHE", config.cache), ("SCASH_COPIES", config.copies as u32)] {
+    let all = [
+        ("SCASH_CACHE", config.cache),
+        ("SCASH_COPIES", config.copies as u32),
+        ("SCASH_RACES", config.races as u32),
+    ];
+    for (name, mine) in all {
         let all = exchange.all_gather(&mine.to_le_bytes(), &[]).map_err(join)?;
         if let Some(rank) = all.iter().position(|(theirs, _)| *theirs != mine.to_le_bytes()) {
             return Err(Error::Setting(format!(
@@ -131,6 +137,7 @@ fn node_config(config: &Config, rank: u32, size: u32, caps: Caps) -> scash_proto
         },
         // A run is a mapping of its own while it is watched, so short ones are not worth it.
         watch_from: if config.watch { 64 } else { 0 },
+        races: config.races != RaceSetting::Off,
     }
 }
 

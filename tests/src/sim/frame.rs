@@ -80,6 +80,10 @@ impl Frames {
         self.frames[page as usize].bytes.is_some()
     }
 
+    pub(super) fn twin(&self, page: u32) -> Option<&PageBytes> {
+        self.frames[page as usize].twin.as_deref()
+    }
+
     pub(super) fn has_twin(&self, page: u32) -> bool {
         self.frames[page as usize].twin.is_some()
     }

@@ -7,11 +7,13 @@
 //! In each interval a piece has at most one writing thread, and is read by others only if nobody writes it: so there is no data race. (Or see the module `sync`.) A word of it may
 //! be operated on, by anybody and at any time: then nothing before its end is touched otherwise.
 
+mod race;
 mod sync;
 
 use super::program::{Change, Interval, Op, Program, Span, Word};
 use super::rng::{Rng, mix};
 use super::world::Setup;
+pub use race::Planted;
 use scash_proto::heap::Heap;
 use scash_proto::node::{Collective, Eviction, Outcome};
 use scash_proto::{AllocOptions, PAGE_SIZE, Pages, Placement, Protocol, Rank, Transfer};
@@ -45,6 +47,7 @@ pub fn setup(seed: u64) -> Setup {
         slowness: rng.pick(&[5, 25, 200]),
         cache: if rng.chance(30) { rng.between(1, 12) } else { 0 },
         eviction: rng.pick(&[Eviction::Fifo, Eviction::Sieve]),
+        races: Rng::part(seed, 4).chance(30),
         ..Setup::new(size, rng.between(4, 48))
     }
 }
@@ -136,6 +139,8 @@ pub struct RandomProgram {
     /// How many, in a thousand, have reductions.
     reduces: u32,
     objects: Objects,
+    /// A data race, if it is to have one.
+    planted: Option<Planted>,
 }
 
 impl RandomProgram {
@@ -155,6 +160,7 @@ impl RandomProgram {
             broadcasts: rng.pick(&[0, 0, 0, 20, 300]),
             reduces: rng.pick(&[0, 0, 50, 700]),
             objects: Objects::new(&mut rng),
+            planted: None,
             rng,
         }
     }
@@ -512,6 +518,11 @@ impl Program for RandomProgram {
             self.next += 1;
             return Some(self.read_all());
         }
+        if let Some(planted) = self.planted.filter(|planted| self.next == 0 || self.next == planted.interval)
+        {
+            self.next += 1;
+            return Some(if self.next == 1 { self.arena() } else { self.race(planted) });
+        }
         let mut work = vec![vec![Vec::new(); self.threads as usize]; self.size as usize];
         let mut sections: Units = vec![vec![Vec::new(); self.threads as usize]; self.size as usize];
         let mut batons = (self.objects.free(), sections.clone());
@@ -537,6 +548,9 @@ impl Program for RandomProgram {
             self.reduce(rank as usize, &reductions, handed_on, &mut threads[0]);
         }
         self.calls(&mut work);
+        if let Some(planted) = self.planted {
+            self.use_arena(planted.page, &mut work);
+        }
         let (end, outcome) = self.end();
         self.next += 1;
         Some(Interval { work, end, outcome, zeroed })

@@ -2,6 +2,7 @@
 
 use scash_proto::Output;
 use scash_proto::node::Counters;
+use scash_proto::races::Race;
 use scash_proto::wire::Kind;
 
 /// What travelled.
@@ -21,6 +22,8 @@ pub struct Traffic {
     pub syncs: u64,
     /// Messages of reductions.
     pub reductions: u64,
+    /// Messages for the search for data races.
+    pub testimonies: u64,
     /// Bytes of all messages.
     pub message_bytes: u64,
     /// Pages of which bytes were put.
@@ -34,7 +37,14 @@ pub struct Traffic {
 impl Traffic {
     /// Messages of all kinds.
     pub fn messages(&self) -> u64 {
-        self.tokens + self.controls + self.parcels + self.diffs + self.updates + self.syncs + self.reductions
+        self.tokens
+            + self.controls
+            + self.parcels
+            + self.diffs
+            + self.updates
+            + self.syncs
+            + self.reductions
+            + self.testimonies
     }
 
     pub(super) fn message(&mut self, kind: Kind, bytes: usize) {
@@ -48,6 +58,7 @@ impl Traffic {
             Kind::Reduce => self.reductions += 1,
             // Of the runtime, not of the protocol.
             Kind::Stall => {}
+            Kind::Testimony => self.testimonies += 1,
         }
         self.message_bytes += bytes as u64;
     }
@@ -75,6 +86,8 @@ pub struct Report {
     pub checked: u64,
     /// Steps of the scheduler.
     pub steps: u64,
+    /// Data races that were found, with the intervals in which the ranks were that found them.
+    pub races: Vec<(u32, Race)>,
     /// Messages sent by each rank.
     pub sent: Vec<u64>,
 }
@@ -138,7 +151,7 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
 }
 
 /// Names of the kinds of outputs, by number.
-pub const OUTPUTS: [&str; 35] = [
+pub const OUTPUTS: [&str; 37] = [
     "MapZero",
     "Get",
     "Map",
@@ -174,6 +187,8 @@ pub const OUTPUTS: [&str; 35] = [
     "Refused",
     "Operate",
     "Reduce",
+    "Testify",
+    "Judge",
 ];
 
 /// The number of an output's kind in [`OUTPUTS`].
@@ -214,6 +229,8 @@ pub fn output_number(output: &Output) -> usize {
         Output::Refused { .. } => 32,
         Output::Operate { .. } => 33,
         Output::Reduce(..) => 34,
+        Output::Testify => 35,
+        Output::Judge => 36,
     }
 }
 

@@ -119,6 +119,7 @@ impl<'a> World<'a> {
                 renewals: 0,
                 migrate_after: MIGRATE_AFTER,
                 watch_from: WATCH_FROM,
+                races: false,
             }),
             clock: Time::ZERO,
             port: Port::default(),

@@ -65,7 +65,9 @@ impl World<'_> {
             | Output::Claim { .. }
             | Output::ForgetClaims(_)
             | Output::Operate { .. }
-            | Output::Reduce(..) => {
+            | Output::Reduce(..)
+            | Output::Testify
+            | Output::Judge => {
                 panic!(
                     "rank {rank}: {order:?}, but traces free nothing, move nothing, lock nothing, operate on no words, reduce nothing, and run on one thread"
                 )

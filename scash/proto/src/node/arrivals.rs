@@ -44,6 +44,12 @@ impl Node {
         Ok(&mut self.slots[(meeting % 2) as usize])
     }
 
+    /// Notes that something has arrived that was counted.
+    pub(super) fn item_for(&mut self, from: Rank, meeting: u32) -> Result<(), Violation> {
+        self.slot_for(from, meeting)?.items += 1;
+        Ok(())
+    }
+
     pub(super) fn token(&mut self, from: Rank, token: Token) -> Result<(), Violation> {
         let (me, size) = (self.cfg.rank.0, self.cfg.size);
         let round = u32::from(token.round);

@@ -295,6 +295,7 @@ impl Node {
         let away = self.now.away;
         let mut merged = std::mem::take(&mut self.slot().merged);
         let (fresh, operated) = (self.slot().fresh(), self.slot().operated());
+        self.note_first_touches(&notices);
         self.settling = self.settle(&notices);
         merged.extend(self.operated_here(&operated));
         merged.sort_unstable();
@@ -315,6 +316,7 @@ impl Node {
                 self.out.push_back(Output::DiffZero { page, to });
             }
         }
+        self.testify();
         self.next_part(Part::PassOn);
     }
 
@@ -372,6 +374,7 @@ impl Node {
     /// The end of the barrier: copies that are not good any more go out of view, what was written is protected again, and the next interval begins.
     fn end(&mut self) {
         self.close_slot();
+        self.judge();
         let controls = std::mem::take(&mut self.kept);
         for (_, control) in &controls {
             for page in control.stale.iter().flat_map(|p| p.iter()) {

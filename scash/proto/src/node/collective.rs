@@ -29,7 +29,11 @@ impl Node {
             Collective::Alloc(bytes, options) => {
                 let align = NonZeroU32::new(options.block).unwrap_or(NonZeroU32::MIN);
                 match self.heap.alloc(bytes, align, options) {
-                    Ok(a) => Outcome::Allocated(Pages { first: a.first, count: a.pages }),
+                    Ok(a) => {
+                        let pages = Pages { first: a.first, count: a.pages };
+                        self.note_new_pages(pages);
+                        Outcome::Allocated(pages)
+                    }
                     Err(e) => Outcome::OutOfSpace(e),
                 }
             }
@@ -144,6 +148,7 @@ impl Node {
         if from == Some(to) {
             return;
         }
+        self.note_move(page, from);
         self.unwatch_before_move(page, from);
         if to == me {
             self.let_go(page);
@@ -196,7 +201,7 @@ impl Node {
 }
 
 /// Any runs of pages as ascending runs that do not overlap.
-fn union(mut runs: Vec<Pages>) -> Vec<Pages> {
+pub(super) fn union(mut runs: Vec<Pages>) -> Vec<Pages> {
     runs.sort_unstable_by_key(|run| run.first);
     let mut out: Vec<Pages> = Vec::new();
     for run in runs {

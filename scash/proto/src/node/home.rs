@@ -47,7 +47,7 @@ impl Node {
 
     /// Orders that what changed in a page goes to its sharers: now, or when everybody is in the barrier.
     pub(super) fn push(&mut self, page: u32) {
-        if self.keeps_back() || self.operated.holds(page) {
+        if self.keeps_pushes_back() || self.operated.holds(page) {
             self.keep_back(page);
         } else {
             self.out.push_back(Output::Push(page));
@@ -58,6 +58,11 @@ impl Node {
     pub(super) fn keep_back(&mut self, page: u32) {
         self.now.away = true;
         self.kept_back.push(page);
+    }
+
+    /// Where races are looked for, what a home brings to a copy must not take the place of what its rank has written and not yet told.
+    fn keeps_pushes_back(&self) -> bool {
+        self.keeps_back() || self.cfg.races
     }
 
     /// A page of ours was compared with its twin on the way into the barrier.
@@ -145,7 +150,8 @@ impl Node {
         for group in merged.chunk_by(|a, b| a.0 == b.0) {
             let (page, writer) = group[0];
             // What the only writer has is the newest, unless others wrote the page after it had brought its changes home.
-            let sole = (!self.keeps_back() && group.iter().all(|&(_, r)| r == writer)).then_some(writer);
+            let sole =
+                (!self.keeps_pushes_back() && group.iter().all(|&(_, r)| r == writer)).then_some(writer);
             if !self.table.get(page).has(flag::TRACKED) {
                 continue;
             }

@@ -33,6 +33,13 @@ pub(super) enum After {
     Barrier,
     /// The orders of the memory barrier's end are carried out: what came early is taken.
     Left,
+    /// What was learnt is applied.
+    Enter {
+        /// The object that a thread goes on with.
+        object: u32,
+        /// Its ticket.
+        ticket: u32,
+    },
     /// A lock leaves.
     Grant {
         /// Which lock.
@@ -178,6 +185,10 @@ impl Node {
                 self.flush();
             }
             Left => self.take_early()?,
+            Enter { object, ticket } => {
+                self.record();
+                self.apply_and_enter(object, ticket);
+            }
             Grant { lock, to, known } => {
                 self.record();
                 self.send_grant(lock, to, &known);
@@ -199,6 +210,7 @@ impl Node {
         pages.sort_unstable();
         let (rank, history) = (self.cfg.rank, &mut self.intervals.history);
         history.add(Record { rank, number: history.number(rank) + 1, pages: as_runs(&pages) });
+        self.stamp_again(None);
     }
 
     /// Takes note of what others wrote.
@@ -224,7 +236,16 @@ impl Node {
     }
 
     /// Takes the copies out of view that what was learnt has ended. Then the thread goes on: at once, or when fetches that are under way have come to nothing.
+    /// Where races are looked for, the interval ends first: what was written before is not ordered by what is learnt now.
     pub(super) fn enter(&mut self, object: u32, ticket: u32) {
+        if self.cfg.races && !self.intervals.history.news.is_empty() {
+            self.close(After::Enter { object, ticket });
+        } else {
+            self.apply_and_enter(object, ticket);
+        }
+    }
+
+    fn apply_and_enter(&mut self, object: u32, ticket: u32) {
         self.apply();
         if self.intervals.vain {
             self.intervals.entering.push((object, ticket));
@@ -253,6 +274,7 @@ impl Node {
         stale.sort_unstable();
         stale.dedup();
         self.end_copies(&stale);
+        self.stamp_again(Some(self.intervals.history.known()));
         self.intervals.vain = self.intervals.fetches > 0;
     }
 
@@ -379,4 +401,4 @@ impl Node {
     }
 }
 
-use After::{Barrier, Deed, Grant, Left};
+use After::{Barrier, Deed, Enter, Grant, Left};

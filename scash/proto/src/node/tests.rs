@@ -38,6 +38,7 @@ impl Job {
             renewals: 15,
             migrate_after: 3,
             watch_from: 0,
+            races: false,
         };
         let nodes = (0..size).map(|r| Node::new(config(r))).collect();
         Job { nodes, changed: BTreeSet::new(), orders: (0..size).map(|_| Vec::new()).collect() }

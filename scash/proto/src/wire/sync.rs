@@ -130,7 +130,7 @@ fn place(r: &mut Reader<'_>) -> Result<Place, Malformed> {
     Ok(Place { rank: rank(r)?, ticket: r.varint_u32()? })
 }
 
-fn put_known(w: &mut Writer<'_>, known: &Known) {
+pub(crate) fn put_known(w: &mut Writer<'_>, known: &Known) {
     w.varint(known.len() as u64);
     for &(rank, number) in known {
         put_rank(w, rank);
@@ -138,7 +138,7 @@ fn put_known(w: &mut Writer<'_>, known: &Known) {
     }
 }
 
-fn known(r: &mut Reader<'_>) -> Result<Known, Malformed> {
+pub(crate) fn known(r: &mut Reader<'_>) -> Result<Known, Malformed> {
     list(r, 2, |r| Ok((rank(r)?, r.varint_u32()?)))
 }
 

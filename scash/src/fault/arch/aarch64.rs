@@ -52,3 +52,8 @@ fn syndrome(context: &libc::ucontext_t) -> Option<u64> {
     }
     None
 }
+
+/// The address of the instruction that faulted.
+pub(crate) fn instruction(context: &libc::ucontext_t) -> usize {
+    usize::try_from(context.uc_mcontext.pc).unwrap_or(0)
+}

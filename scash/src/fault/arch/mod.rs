@@ -8,8 +8,8 @@ mod portable;
 mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
-pub(super) use aarch64::access;
+pub(super) use aarch64::{access, instruction};
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub(super) use portable::access;
+pub(super) use portable::{access, instruction};
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86_64::access;
+pub(super) use x86_64::{access, instruction};

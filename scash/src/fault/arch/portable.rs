@@ -7,3 +7,8 @@ use crate::fault::Access;
 pub(crate) fn access(_context: &libc::ucontext_t) -> Option<Access> {
     Some(Access::Write)
 }
+
+/// Not known.
+pub(crate) fn instruction(_context: &libc::ucontext_t) -> usize {
+    0
+}

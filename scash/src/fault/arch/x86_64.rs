@@ -16,3 +16,8 @@ pub(crate) fn access(context: &libc::ucontext_t) -> Option<Access> {
         (false, false) => Some(Access::Read),
     }
 }
+
+/// The address of the instruction that faulted.
+pub(crate) fn instruction(context: &libc::ucontext_t) -> usize {
+    usize::try_from(context.uc_mcontext.gregs[libc::REG_RIP as usize]).unwrap_or(0)
+}

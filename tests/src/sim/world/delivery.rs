@@ -73,6 +73,7 @@ impl<P: Program> World<P> {
             Kind::Stall => {
                 return Err(self.failure("a node asks what others do, which is the runtime's affair"));
             }
+            Kind::Testimony => self.hear(sender, to, bytes)?,
             Kind::Diff | Kind::Update => {
                 let (meeting, pages) = PageBatch::read(bytes).map_err(|e| self.failure(&broken(e)))?;
                 for entry in pages {
@@ -82,6 +83,9 @@ impl<P: Program> World<P> {
                         _ => Input::Update(sender, meeting, page),
                     };
                     self.tell(to, input)?;
+                    if kind == Kind::Diff {
+                        self.ranks[to].note_merge(sender, meeting, page);
+                    }
                     let merged = self.ranks[to].frames.merge_with_twin(page, diff);
                     merged.map_err(|e| self.failure(&format!("rank {from} sent a diff: {e}")))?;
                 }

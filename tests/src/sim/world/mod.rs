@@ -2,6 +2,7 @@
 
 mod delivery;
 mod orders;
+mod races;
 mod thread;
 
 use super::frame::Frames;
@@ -11,12 +12,15 @@ use super::program::{Interval, Program};
 use super::report::{self, Report};
 use super::rng::{Rng, mix};
 use scash_proto::node::Eviction;
+use scash_proto::races::Races;
 use scash_proto::wire::Kind;
 use scash_proto::{Config, Node, PAGE_SIZE, Pages, Rank, Transfer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use thread::Thread;
 
+/// Bytes of a rank's log of traces: a good deal less than some epochs need.
+const LOG: usize = 60_000;
 /// Steps after which a run is given up.
 const TOO_LONG: u64 = 20_000_000;
 
@@ -51,6 +55,10 @@ pub struct Setup {
     pub renewals: u64,
     /// See [`Config::watch_from`].
     pub watch_from: u32,
+    /// See [`Config::races`].
+    pub races: bool,
+    /// The program has data races. (Without this, to find one is a failure.)
+    pub racy: bool,
     /// Whether a put waits for a get of the same page by the rank it goes to, as it does with the providers of `scash-comm`. The protocol can do without.
     pub exclusion: bool,
     /// How often, in a hundred, what took a step takes the next one too.
@@ -83,6 +91,8 @@ impl Setup {
             migrate_after: 0,
             renewals: 0,
             watch_from: 0,
+            races: false,
+            racy: false,
             exclusion: true,
             burst: 0,
             slow: 0,
@@ -133,6 +143,8 @@ enum Step {
 struct RankState {
     node: Node,
     frames: Frames,
+    /// The search for data races, if there is one.
+    races: Option<Races>,
     threads: Vec<Thread>,
     /// Threads that have not come to the barrier.
     running: usize,
@@ -192,8 +204,10 @@ impl<P: Program> World<P> {
                 migrate_after: setup.migrate_after,
                 renewals: setup.renewals,
                 watch_from: setup.watch_from,
+                races: setup.races,
             }),
             frames: Frames::new(setup.pages),
+            races: setup.races.then(|| Races::new(LOG)),
             threads: Vec::new(),
             running: 0,
             puts: VecDeque::new(),

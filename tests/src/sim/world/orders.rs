@@ -116,6 +116,8 @@ impl<P: Program> World<P> {
             Output::Sync(to, message) => self.send(rank, to, Kind::Sync, message.encode()),
             Output::Reduce(to, message) => self.send(rank, to, Kind::Reduce, message.encode()),
             Output::ForgetClaims(pages) => self.forget_claims(rank, pages),
+            Output::Testify => self.testify(rank)?,
+            Output::Judge => self.judge(rank)?,
             // Of an acquire: nobody can see its middle, for the rank does nothing else meanwhile.
             Output::Refresh { page, from } => self.renew(rank, page, from)?,
             // Orders of threads.
@@ -131,28 +133,41 @@ impl<P: Program> World<P> {
         };
         let changed = !diff.is_empty();
         if changed {
+            if let Some(met) = self.look_at_home(rank, page, to)? {
+                self.ranks[rank].note_changes(page, Some(&met));
+            }
             self.ranks[rank].frames.make_twin(page);
             self.put(rank, to.0, page, diff);
+            if self.setup.racy {
+                // Between the look at the home's frame and the put the home could write what nobody would ever see.
+                self.land_all(rank, to)?;
+            }
         }
         self.tell(rank, Input::PutBack { page, changed })
     }
 
     /// Takes what the home has, but for what was written here. The rank reads what it put, so its puts land first.
     fn renew(&mut self, rank: usize, page: u32, from: Rank) -> Result<()> {
-        let (home, mut later) = (from.0 as usize, VecDeque::new());
+        self.land_all(rank, from)?;
+        let bytes = *self.ranks[from.0 as usize].frames.bytes(page);
+        self.ranks[rank].frames.refresh(page, &bytes);
+        Ok(())
+    }
+
+    /// Lands all that a rank has put into another one's frames.
+    pub(super) fn land_all(&mut self, rank: usize, at: Rank) -> Result<()> {
+        let (home, mut later) = (at.0 as usize, VecDeque::new());
         while let Some((to, page, diff)) = self.ranks[rank].puts.pop_front() {
-            if to == from.0 {
+            if to == at.0 {
                 self.land(rank, home, page, &diff)?;
             } else {
                 later.push_back((to, page, diff));
             }
         }
         self.ranks[rank].puts = later;
-        while let Some(put) = self.net.take_put(number(rank), from.0) {
+        while let Some(put) = self.net.take_put(number(rank), at.0) {
             self.land(rank, home, put.page, &put.diff)?;
         }
-        let bytes = *self.ranks[from.0 as usize].frames.bytes(page);
-        self.ranks[rank].frames.refresh(page, &bytes);
         Ok(())
     }
 
@@ -192,6 +207,7 @@ impl<P: Program> World<P> {
     }
 
     fn send_diff(&mut self, rank: usize, page: u32, to: Rank, force: bool, zeros: bool) -> Result<()> {
+        self.ranks[rank].note_changes(page, None);
         let frames = &self.ranks[rank].frames;
         let diff = if zeros { Some(frames.diff_to_zeros(page)) } else { frames.diff(page) };
         let Some(diff) = diff else {

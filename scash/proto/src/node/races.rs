@@ -1,0 +1,158 @@
+//! What the search for data races ([`races`](crate::races)) must know of the protocol's state: which interval it is, who judges, which pages were zeros.
+//!
+//! With races off nothing here is ever asked.
+
+use super::collective::union;
+use super::{Node, Output, Violation};
+use crate::page::Access;
+use crate::races::Stamp;
+use crate::wire::sync::Known;
+use crate::wire::{News, Notice};
+use crate::{Pages, Rank};
+use std::collections::BTreeMap;
+
+/// Pages at most that one search for pages at home looks at.
+const SEARCHED: usize = 4096;
+
+/// An epoch's part of that.
+#[derive(Debug, Default)]
+pub(super) struct Epoch {
+    /// The intervals so far, and what was known in each. Numbers in this list go into traces, for they can be taken in a signal handler.
+    stamps: Vec<Stamp>,
+    /// Pages that got new homes in this barrier, with those that judge.
+    moved: BTreeMap<u32, Rank>,
+    /// Pages that are zeros when the next epoch begins, or were when the present one did: allocated, or touched first.
+    zeros: Vec<Pages>,
+    /// The same of the epoch that is judged.
+    were_zeros: Vec<Pages>,
+    /// The vector time at its end.
+    known: Known,
+}
+
+impl Epoch {
+    pub(super) fn new() -> Epoch {
+        Epoch { stamps: vec![Stamp { number: 1, known: Known::new() }], ..Epoch::default() }
+    }
+}
+
+impl Node {
+    /// This rank.
+    pub fn rank(&self) -> Rank {
+        self.cfg.rank
+    }
+
+    /// The other ranks.
+    pub(crate) fn peers(&self) -> impl Iterator<Item = Rank> {
+        let me = self.cfg.rank;
+        (0..self.cfg.size).map(Rank).filter(move |&rank| rank != me)
+    }
+
+    /// Stands for the present interval and what is known in it. Allocates nothing.
+    pub(crate) fn stamp(&self) -> u32 {
+        u32::try_from(self.epoch_of_races.stamps.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    /// The interval that a number stands for.
+    pub(crate) fn stamp_at(&self, number: u32) -> &Stamp {
+        &self.epoch_of_races.stamps[number as usize]
+    }
+
+    /// The rank that judges what others wrote in a page: its home, and before that moves.
+    pub(crate) fn judge_of(&self, page: u32) -> Option<Rank> {
+        let moved = self.epoch_of_races.moved.get(&page).copied();
+        moved.or_else(|| self.home(page)).filter(|&judge| judge != self.cfg.rank)
+    }
+
+    /// What this rank knew at the end of the epoch that is judged.
+    pub(crate) fn known_at_end(&self) -> &Known {
+        &self.epoch_of_races.known
+    }
+
+    /// Whether a page held zeros when the epoch began that is judged.
+    pub(crate) fn was_zero(&self, page: u32) -> bool {
+        let runs = &self.epoch_of_races.were_zeros;
+        let run = runs.get(runs.partition_point(|run| run.end() <= page));
+        run.is_some_and(|run| run.first <= page)
+    }
+
+    /// Some pages that are at home here and in use, from where the last search ended.
+    pub(crate) fn pages_at_home(&self, cursor: &mut u32, most: usize) -> Vec<u32> {
+        let start = *cursor;
+        let behind = self.heap.iter().flat_map(|a| a.range().start.max(start)..a.range().end.max(start));
+        let before = self.heap.iter().flat_map(|a| a.range().start.min(start)..a.range().end.min(start));
+        let mut found = Vec::new();
+        for page in behind.chain(before).take(SEARCHED) {
+            if found.len() == most {
+                break;
+            }
+            *cursor = page + 1;
+            if self.is_home(page) && self.table.get(page).access() != Access::None {
+                found.push(page);
+            }
+        }
+        found
+    }
+
+    /// A new interval begins, or more is known in it from now on.
+    pub(super) fn stamp_again(&mut self, known: Option<Known>) {
+        if !self.cfg.races {
+            return;
+        }
+        let number = self.intervals.history.number(self.cfg.rank) + 1;
+        let stamps = &mut self.epoch_of_races.stamps;
+        let known = known.unwrap_or_else(|| stamps.last().map(|last| last.known.clone()).unwrap_or_default());
+        stamps.push(Stamp { number, known });
+    }
+
+    /// First touches that everybody has heard of.
+    pub(super) fn note_first_touches(&mut self, notices: &[Notice]) {
+        if self.cfg.races {
+            let claims = notices.iter().filter(|n| n.news == News::FirstTouch).map(|n| n.pages);
+            self.epoch_of_races.zeros.extend(claims);
+        }
+    }
+
+    /// Pages that were allocated just now.
+    pub(super) fn note_new_pages(&mut self, pages: Pages) {
+        if self.cfg.races {
+            self.epoch_of_races.zeros.push(pages);
+        }
+    }
+
+    /// The home of a page moves.
+    pub(super) fn note_move(&mut self, page: u32, from: Option<Rank>) {
+        if let Some(from) = from.filter(|_| self.cfg.races) {
+            self.epoch_of_races.moved.entry(page).or_insert(from);
+        }
+    }
+
+    /// All have come to the barrier: orders that homes are told what was written.
+    pub(super) fn testify(&mut self) {
+        if self.cfg.races {
+            self.out.push_back(Output::Testify);
+        }
+    }
+
+    /// A message of an [`Output::Testify`] was sent.
+    pub(super) fn testified(&mut self, to: Rank) {
+        self.now.sent(to, 1);
+    }
+
+    /// Somebody has testified.
+    pub(super) fn testimony(&mut self, from: Rank, meeting: u32) -> Result<(), Violation> {
+        self.item_for(from, meeting)?;
+        self.advance()
+    }
+
+    /// The barrier ends: orders the judgement, before anything else happens to frames.
+    pub(super) fn judge(&mut self) {
+        if !self.cfg.races {
+            return;
+        }
+        let known = self.intervals.history.known();
+        let epoch = &mut self.epoch_of_races;
+        let were_zeros = union(std::mem::take(&mut epoch.zeros));
+        *epoch = Epoch { were_zeros, known, ..Epoch::new() };
+        self.out.push_back(Output::Judge);
+    }
+}
