@@ -26,7 +26,7 @@ use crate::{Node, PAGE_SIZE, Rank};
 use judge::{Case, Writes};
 pub use log::Testimony;
 use log::{Log, Trace};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Home pages without a reason that get a base at each barrier, in turns.
 const IN_TURNS: usize = 64;
@@ -113,6 +113,10 @@ pub struct Races {
     after: Copies,
     /// Home pages as the epoch began.
     bases: Copies,
+    /// Home pages that were zeros as the epoch began, since nobody had touched them.
+    zeros: BTreeSet<u32>,
+    /// Pages that others have ever written.
+    ever: BTreeSet<u32>,
     /// Home pages that others wrote lately, and the barriers for which that counts.
     lately: BTreeMap<u32, u32>,
     /// Where the turns of other pages go on.
@@ -129,6 +133,8 @@ impl Races {
             before: BTreeMap::new(),
             after: Copies::new(),
             bases: Copies::new(),
+            zeros: BTreeSet::new(),
+            ever: BTreeSet::new(),
             lately: BTreeMap::new(),
             cursor: 0,
         }
@@ -179,10 +185,11 @@ impl Races {
         let later = self.before.split_off(&node.meeting());
         let before = std::mem::replace(&mut self.before, later);
         for (&page, traces) in &heard {
+            let zeros = node.was_zero(page) || self.zeros.contains(&page);
             let case = Case {
                 home: node.rank(),
                 known: node.known_at_end(),
-                base: if node.was_zero(page) { Some(&ZEROS) } else { get(&self.bases, page) },
+                base: if zeros { Some(&ZEROS) } else { get(&self.bases, page) },
                 // Not if something was merged after that, in another meeting.
                 after: get(&self.after, page).filter(|_| !before.values().skip(1).any(|m| has(m, page))),
                 complete: !self.incomplete,
@@ -193,6 +200,7 @@ impl Races {
             };
             races.extend(case.judge(page, || own(page)));
         }
+        self.ever.extend(heard.keys());
         self.begin_epoch(node, frames, heard.keys().copied());
         races
     }
@@ -207,7 +215,11 @@ impl Races {
         for page in written.take(MOST_LATELY.saturating_sub(self.lately.len())) {
             self.lately.insert(page, LATELY);
         }
-        let mut pages = node.pages_at_home(&mut self.cursor, IN_TURNS);
+        let in_turns = node.pages_at_home(&mut self.cursor, IN_TURNS);
+        // To read a frame that nobody has touched would take memory for it.
+        let (untouched, mut pages): (Vec<u32>, Vec<u32>) =
+            in_turns.into_iter().partition(|&page| node.is_untouched(page));
+        self.zeros = untouched.into_iter().filter(|page| !self.ever.contains(page)).collect();
         let is_here = |&page: &u32| node.home(page) == Some(node.rank());
         pages.extend(self.lately.keys().copied().filter(is_here));
         let mut free: Vec<Box<PageBytes>> = std::mem::take(&mut self.bases).into_values().collect();

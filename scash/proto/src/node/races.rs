@@ -4,7 +4,7 @@
 
 use super::collective::union;
 use super::{Node, Output, Violation};
-use crate::page::Access;
+use crate::page::{Access, Word};
 use crate::races::Stamp;
 use crate::wire::sync::Known;
 use crate::wire::{News, Notice};
@@ -75,7 +75,12 @@ impl Node {
         run.is_some_and(|run| run.first <= page)
     }
 
-    /// Some pages that are at home here and in use, from where the last search ended.
+    /// Whether this rank has never touched a page, nor heard that it moved.
+    pub(crate) fn is_untouched(&self, page: u32) -> bool {
+        self.table.get(page) == Word(0)
+    }
+
+    /// Some pages that are at home here and in use, or that this rank has never touched, from where the last search ended.
     pub(crate) fn pages_at_home(&self, cursor: &mut u32, most: usize) -> Vec<u32> {
         let start = *cursor;
         let behind = self.heap.iter().flat_map(|a| a.range().start.max(start)..a.range().end.max(start));
@@ -86,7 +91,8 @@ impl Node {
                 break;
             }
             *cursor = page + 1;
-            if self.is_home(page) && self.table.get(page).access() != Access::None {
+            let in_use = self.table.get(page).access() != Access::None || self.is_untouched(page);
+            if self.is_home(page) && in_use {
                 found.push(page);
             }
         }
