@@ -200,7 +200,8 @@ impl Races {
             };
             races.extend(case.judge(page, || own(page)));
         }
-        self.ever.extend(heard.keys());
+        // Not what was heard: some of that may be lost.
+        self.ever.extend(before.values().flat_map(|merges| merges.keys()).map(|&(page, _)| page));
         self.begin_epoch(node, frames, heard.keys().copied());
         races
     }
