@@ -127,7 +127,7 @@ fn engine() -> &'static dyn FaultEngine {
 }
 
 /// Called by the fault handler.
-fn serve(page: u32, _addr: usize, _access: Access) -> Verdict {
+fn serve(page: u32, _addr: usize, _access: Access, _pc: usize) -> Verdict {
     FAULTS.fetch_add(1, Relaxed);
     let page = page..page + 1;
     let served: std::result::Result<(), EngineError> = if ABSENT.load(Relaxed) {
