@@ -87,6 +87,7 @@ fn node(rank: u32) -> Node {
         predict: true,
         cache: 0,
         eviction: Eviction::Fifo,
+        migrate_after: 0,
         renewals: 0,
         watch_from: 0,
         races: true,
