@@ -297,7 +297,9 @@ impl Node {
         let (fresh, operated) = (self.slot().fresh(), self.slot().operated());
         self.note_first_touches(&notices);
         self.settling = self.settle(&notices);
-        merged.extend(self.operated_here(&operated));
+        let operated = self.operated_here(&operated);
+        self.note_operated(&operated);
+        merged.extend(operated);
         merged.sort_unstable();
         if !(away || self.settling || self.is_broadcast()) {
             self.end();

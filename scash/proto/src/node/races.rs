@@ -9,7 +9,7 @@ use crate::races::Stamp;
 use crate::wire::sync::Known;
 use crate::wire::{News, Notice};
 use crate::{Pages, Rank};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Pages at most that one search for pages at home looks at.
 const SEARCHED: usize = 4096;
@@ -25,6 +25,8 @@ pub(super) struct Epoch {
     zeros: Vec<Pages>,
     /// The same of the epoch that is judged.
     were_zeros: Vec<Pages>,
+    /// Home pages with words that were ever operated on: in frames that this rank may never have touched.
+    operated: BTreeSet<u32>,
     /// The vector time at its end.
     known: Known,
 }
@@ -75,9 +77,9 @@ impl Node {
         run.is_some_and(|run| run.first <= page)
     }
 
-    /// Whether this rank has never touched a page, nor heard that it moved.
+    /// Whether this rank has never touched a page, nor heard that it moved, nor that it was operated on.
     pub(crate) fn is_untouched(&self, page: u32) -> bool {
-        self.table.get(page) == Word(0)
+        self.table.get(page) == Word(0) && !self.epoch_of_races.operated.contains(&page)
     }
 
     /// Some pages that are at home here and in use, or that this rank has never touched, from where the last search ended.
@@ -115,6 +117,13 @@ impl Node {
         if self.cfg.races {
             let claims = notices.iter().filter(|n| n.news == News::FirstTouch).map(|n| n.pages);
             self.epoch_of_races.zeros.extend(claims);
+        }
+    }
+
+    /// Pages at home here that somebody has operated on.
+    pub(super) fn note_operated(&mut self, pages: &[(u32, Rank)]) {
+        if self.cfg.races {
+            self.epoch_of_races.operated.extend(pages.iter().map(|&(page, _)| page));
         }
     }
 
@@ -158,7 +167,8 @@ impl Node {
         let known = self.intervals.history.known();
         let epoch = &mut self.epoch_of_races;
         let were_zeros = union(std::mem::take(&mut epoch.zeros));
-        *epoch = Epoch { were_zeros, known, ..Epoch::new() };
+        let operated = std::mem::take(&mut epoch.operated);
+        *epoch = Epoch { were_zeros, known, operated, ..Epoch::new() };
         self.out.push_back(Output::Judge);
     }
 }
