@@ -219,24 +219,17 @@ impl Core {
             Output::PushWhole { page, except } => self.push_whole(house, page, except)?,
             Output::Hand { page, to } => put_pages(house, Pages::one(page), to)?,
             Output::PutPages { pages, to } => put_pages(house, pages, to)?,
-            Output::Parcel { to, meeting, home } => {
-                let bytes = Parcel { meeting, home }.encode();
-                house.endpoint.send(to.0, Kind::Parcel.number(), &[&bytes])?;
-            }
             Output::PutDiff { page, to } => self.put_diff(house, page, to)?,
             Output::Refresh { page, from } => self.refresh(house, page, from)?,
+            Output::Parcel { to, meeting, home } => {
+                send(house, to, Kind::Parcel, &Parcel { meeting, home }.encode())?;
+            }
             Output::Control(to, meeting, control) => {
-                house.endpoint.send(to.0, Kind::Control.number(), &[&control.encode(meeting)])?;
+                send(house, to, Kind::Control, &control.encode(meeting))?
             }
-            Output::Token(to, token) => {
-                house.endpoint.send(to.0, Kind::Token.number(), &[&token.encode()])?;
-            }
-            Output::Sync(to, message) => {
-                house.endpoint.send(to.0, Kind::Sync.number(), &[&message.encode()])?;
-            }
-            Output::Reduce(to, message) => {
-                house.endpoint.send(to.0, Kind::Reduce.number(), &[&message.encode()])?;
-            }
+            Output::Token(to, token) => send(house, to, Kind::Token, &token.encode())?,
+            Output::Sync(to, message) => send(house, to, Kind::Sync, &message.encode())?,
+            Output::Reduce(to, message) => send(house, to, Kind::Reduce, &message.encode())?,
             Output::Acquired { object, who } => self.answers.push((object, who, true)),
             Output::Refused { object, who } => self.answers.push((object, who, false)),
             Output::Report { page, to } => {
@@ -560,6 +553,11 @@ impl Core {
         self.node.batch_taken()?;
         Ok(())
     }
+}
+
+/// Sends a message of the protocol.
+fn send(house: &House, to: Rank, kind: Kind, bytes: &[u8]) -> Result<()> {
+    Ok(house.endpoint.send(to.0, kind.number(), &[bytes])?)
 }
 
 /// Puts whole pages into a peer's frames.
