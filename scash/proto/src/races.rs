@@ -3,7 +3,7 @@
 //! 1. Where a rank compares a page with its twin, it **notes** what it finds (a trace: which bytes, what they were and what they are, in which interval). In a signal
 //!    handler nothing may allocate, so traces go to a log that has room.
 //! 2. Between the meetings of the memory barrier each rank **testifies**: it sends its traces to the homes of the pages.
-//! 3. At the end of the barrier the home **judges** ([`judge`]): it compares the traces of several ranks with each other, and each with what it knows of its own writes.
+//! 3. At the end of the barrier the home **judges** (`races/judge.rs`): it compares the traces of several ranks with each other, and each with what it knows of its own writes.
 //!
 //! A home has no twins of most of its pages, and no faults. What it wrote itself shows in other ways: in a byte that another rank found different from what it knew (a
 //! merge or a put meets a value that should not be there), and in the **base**, a copy of the page as the epoch began. Bases cost a copy of the page each, so not all
