@@ -1,6 +1,7 @@
 //! The rank's runtime: one a process, from `init` to `finalize`. The untyped interface that the Rust and C APIs stand on.
 
 mod atomics;
+mod crew;
 mod locks;
 mod meeting;
 mod objects;
@@ -18,6 +19,7 @@ use crate::fault::{PAGE, Verdict};
 use crate::live::{Generation, Live};
 use crate::serve;
 use crate::stats::{BarrierTime, Stats};
+use crew::Crew;
 use scash_comm::boot::{JobPage, Member, RankState};
 use scash_proto::node::{Collective, Input, Outcome};
 use scash_proto::{Access, AllocOptions, Pages, Protocol, Rank};
@@ -41,6 +43,8 @@ pub struct Runtime {
     waiters: AtomicU32,
     /// Held by the thread that is in a collective call.
     meeting: Mutex<()>,
+    /// Threads on their way to a memory barrier of all.
+    crew: Crew,
     /// The allocations that handles can be to.
     live: Mutex<Live>,
     member: Mutex<Member>,

@@ -394,3 +394,22 @@ fn a_deadlock_is_told_with_who_waits_for_what_and_who_has_it() {
         ]);
     }
 }
+
+#[test]
+fn a_collective_call_while_threads_wait_for_each_other_is_refused() {
+    for kind in kinds() {
+        let ended = wrong(&kind.job(1).option("--threads", "2"), "stay away from the crew");
+        ended.succeeded();
+        let words = "a collective call while 1 of the rank's 2 threads wait in dsm_barrier_threads";
+        assert!(ended.lines(1)[0].contains(words), "{ended}");
+    }
+}
+
+#[test]
+fn a_barrier_that_a_thread_never_reaches_is_told() {
+    for kind in kinds() {
+        let job = kind.job(2).option("--threads", "2").env("SCASH_STALL", "0.3");
+        until(&job, "never come", "rank 1: 1 of its 2 threads")
+            .said(&["rank 1: 1 of its 2 threads have come to dsm_barrier_threads, one of them 0.3 s ago"]);
+    }
+}

@@ -385,6 +385,15 @@ int dsm_free(void *p);
 int dsm_barrier(void);
 
 /**
+ * The memory barrier of all application threads: returns when dsm_threads() threads of each rank
+ * have called it, and then each of them sees what any had written before its call.
+ *
+ * Returns 0, or -1 to all threads of the rank for what makes dsm_barrier return -1. While some threads
+ * wait here for others of their rank, other collective calls of the rank fail.
+ */
+int dsm_barrier_threads(void);
+
+/**
  * The home of the page that holds the byte at `p`, as of the last memory barrier: a rank, or
  * DSM_HOME_NONE while no rank has touched the page; -1 if `p` is not in allocated shared memory.
  */

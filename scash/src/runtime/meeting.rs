@@ -82,6 +82,7 @@ impl Runtime {
 
     /// One thread at a time makes a collective call.
     fn alone(&self) -> Result<MutexGuard<'_, ()>> {
+        self.crew_is_free()?;
         match self.meeting.try_lock() {
             Ok(alone) => Ok(alone),
             Err(TryLockError::Poisoned(e)) => Ok(e.into_inner()),

@@ -1,5 +1,6 @@
 //! Joining a job: from the launcher's greeting to the fault handler in place.
 
+use super::crew::Crew;
 use super::{RUNTIME, Runtime, died};
 use crate::claims::Claims;
 use crate::config::{Config, REGION_BASE, RaceSetting};
@@ -68,6 +69,7 @@ pub fn init() -> Result<&'static Runtime> {
         faults: AtomicU64::new(0),
         waiters: AtomicU32::new(0),
         meeting: Mutex::new(()),
+        crew: Crew::default(),
         live: Mutex::default(),
         member: Mutex::new(member),
         page,

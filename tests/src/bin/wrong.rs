@@ -361,6 +361,24 @@ fn lock_and_meet(mut rank: Rank) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// One of two threads waits for the other, which makes another collective call. (With one rank, that call waits for nobody.)
+fn stay_away_from_the_crew(rank: Rank) -> Result<ExitCode> {
+    let (here, there) = (rank.untyped(), rank.untyped());
+    let waits = thread::spawn(move || there.barrier_threads());
+    let told = std::iter::repeat_with(|| here.barrier()).find(Result::is_err);
+    rank.say(told.expect("an endless sequence"));
+    here.barrier_threads()?;
+    waits.join().expect("no panic")?;
+    rank.dsm.finalize()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One of two threads never comes.
+fn never_come(rank: &Rank) -> Result<ExitCode> {
+    rank.untyped().barrier_threads()?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// A thread of rank 0 goes on doing something while another one is in the memory barrier, until it is refused.
 fn do_and_meet(rank: &mut Rank, it: impl Fn() -> Result<()> + Send + 'static) -> Result<()> {
     if rank.is(0) {
@@ -414,6 +432,8 @@ fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
         "wait and meet" => return wait_and_meet(rank),
         "lock each other out" => return lock_each_other_out(rank),
         "lock and meet" => return lock_and_meet(rank),
+        "stay away from the crew" => return stay_away_from_the_crew(rank),
+        "never come" => return never_come(&rank),
         "post and meet" => return post_and_meet(rank),
         "operate and meet" => return operate_and_meet(rank),
         "out of memory" => return run_out_of_memory(rank),

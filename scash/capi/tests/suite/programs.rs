@@ -47,6 +47,16 @@ fn threads_fault_at_once_and_have_errors_of_their_own() {
 }
 
 #[test]
+fn all_threads_of_all_ranks_meet_in_one_memory_barrier() {
+    let crew = Program::compile("crew", Link::Shared);
+    for job in Job::all() {
+        for threads in ["1", "3"] {
+            crew.run(job, &[("SCASH_THREADS", threads)], &[]).succeeded();
+        }
+    }
+}
+
+#[test]
 fn what_is_touched_under_a_lock_only_needs_no_barrier() {
     Program::compile("locks", Link::Shared).succeeds_everywhere(&[]);
 }
