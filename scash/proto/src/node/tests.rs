@@ -9,6 +9,8 @@ mod reduce;
 
 use super::*;
 use crate::PAGE_SIZE;
+use crate::Placement;
+use crate::wire::{Attendance, Token};
 use std::collections::BTreeSet;
 
 const PAGES: u32 = 32;

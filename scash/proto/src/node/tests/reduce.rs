@@ -1,8 +1,8 @@
 //! Reductions, and ranks of which some came for something else.
 
 use super::*;
-use crate::wire::Purpose;
-use crate::wire::reduce::{Combine, Number, Step};
+use crate::wire::reduce::{Combine, Number, Reduction, Step};
+use crate::wire::{Purpose, ReduceMessage};
 use std::collections::VecDeque;
 
 /// What a rank comes for.

@@ -1,0 +1,77 @@
+//! What a node must know of its job, and what can be asked of an allocation.
+
+use super::Eviction;
+use crate::{Placement, Rank};
+
+/// How the pages of an allocation are kept coherent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// Copies are leases until they prove to be used again; then their home updates them for as long as they are read.
+    #[default]
+    Adaptive,
+    /// The home sends its sharers what changed, at every memory barrier.
+    Update,
+    /// The home tells its sharers that their copies are stale.
+    Invalidate,
+}
+
+/// What can be asked of an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocOptions {
+    /// Where its pages have their homes.
+    pub placement: Placement,
+    /// How copies are kept coherent.
+    pub protocol: Protocol,
+    /// Pages that are fetched, and first touched, together. At least 1.
+    pub block: u32,
+}
+
+impl Default for AllocOptions {
+    fn default() -> Self {
+        AllocOptions { placement: Placement::FirstTouch, protocol: Protocol::Adaptive, block: 1 }
+    }
+}
+
+/// How changed pages reach their sharers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transfer {
+    /// Written straight into the sharer's frame (the SCASH paper's zero copy).
+    #[default]
+    ZeroCopy,
+    /// Copied into a message, and out of it (the paper's message transfer).
+    Message,
+}
+
+/// What a node must know of its job.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// This rank.
+    pub rank: Rank,
+    /// Number of ranks, at most [`MAX_RANKS`](crate::MAX_RANKS).
+    pub size: u32,
+    /// Pages of the region.
+    pub pages: u32,
+    /// A put is in the peer's memory when it was ordered: nothing need be said after it.
+    pub puts_at_once: bool,
+    /// How changed pages reach their sharers.
+    pub transfer: Transfer,
+    /// Pages of the first fetch of a run that nothing is known of.
+    pub fetch_first: u32,
+    /// Most pages of one fetch.
+    pub fetch_most: u32,
+    /// Whether pages that are written in barrier after barrier stay writable.
+    pub predict: bool,
+    /// Most cached pages; 0: no limit. The same at all ranks.
+    pub cache: u32,
+    /// Which go first.
+    pub eviction: Eviction,
+    /// Times (at most 15) that a copy which is used again and again in critical sections is renewed by acquires, and a home page left writable by
+    /// releases, until it is looked at whether it still is. 0: never.
+    pub renewals: u64,
+    /// Memory barriers at which one other rank alone wrote a page, until it becomes that rank's; 0: never.
+    pub migrate_after: u32,
+    /// Shortest run of home pages whose writes are noticed without faults; 0 where the system cannot.
+    pub watch_from: u32,
+    /// Whether data races are looked for ([`races`](crate::races)). The same at all ranks.
+    pub races: bool,
+}

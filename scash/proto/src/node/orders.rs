@@ -1,0 +1,378 @@
+//! What a node is told, and what it orders.
+
+use super::{AllocOptions, ObjectKind, Protocol};
+use crate::heap::OutOfSpace;
+use crate::page::Access;
+use crate::wire::reduce::{ReduceMessage, Reduction};
+use crate::wire::sync::{Deed, SyncMessage, Wish};
+use crate::wire::{Attendance, Control, Token};
+use crate::{Pages, Rank, Strided};
+
+/// A call that all ranks make together. Each includes a memory barrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collective {
+    /// The memory barrier itself.
+    Barrier,
+    /// A memory barrier at which the partition that begins at this page passes to its next state.
+    Publish(u32),
+    /// Allocate this many bytes.
+    Alloc(u64, AllocOptions),
+    /// Free the allocation that begins at this page.
+    Free(u32),
+    /// Make this many objects of synchronisation.
+    Make(ObjectKind, u32),
+    /// Bring these pages, which belong to one allocation, to all ranks.
+    Broadcast(Pages),
+    /// The last meeting of a job.
+    Finalize,
+}
+
+/// What can happen to a node.
+#[derive(Debug)]
+pub enum Input {
+    /// A thread of this rank touched a page in a way that its access does not allow.
+    Fault {
+        /// Which page.
+        page: u32,
+        /// What the thread wants ([`Access::Read`] or [`Access::Write`]).
+        want: Access,
+    },
+    /// Pages of an [`Output::Get`] are here and mapped.
+    Fetched(Strided),
+    /// They could not be had.
+    FetchFailed(Strided),
+    /// All threads of this rank have come to a collective call.
+    Arrive(Collective),
+    /// A page of an [`Output::Diff`], [`Output::DiffZero`] or [`Output::Push`] was compared.
+    Compared {
+        /// Which page.
+        page: u32,
+        /// Whether anything differed.
+        changed: bool,
+    },
+    /// A page of an [`Output::Push`] had changed, in so many pieces that they went to the sharers by message although the transfer is zero copy. (Or
+    /// because [`Node::must_message`](super::Node::must_message) said so.)
+    Messaged {
+        /// Which page.
+        page: u32,
+    },
+    /// Pages of an [`Output::Scan`] that were written since the last one.
+    Written(Pages),
+    /// The system refused an [`Output::Watch`]; the pages were protected ([`Access::Read`]) instead.
+    Unwatchable(Pages),
+    /// All orders before [`Output::Flushed`] have been carried out.
+    Flushed,
+    /// A meeting's token.
+    Token(Rank, Token),
+    /// A peer's word in a meeting.
+    Control(Rank, u32, Control),
+    /// A diff for a page whose home is here, in the meeting of the given number. To be applied when this was accepted.
+    Diff(Rank, u32, u32),
+    /// Changes of a page that is cached here (transfer by message), likewise.
+    Update(Rank, u32, u32),
+    /// Pages that a peer put here for a broadcast, in the meeting of the given number: all of the range whose home is the second rank.
+    Parcel(Rank, u32, Rank),
+    /// From the next memory barrier on, the home of these pages is to be that rank.
+    SetHome(Pages, Rank),
+    /// From now on the pages of the allocation that holds this page are kept coherent so.
+    SetProtocol(u32, Protocol),
+    /// This rank's changes of these pages are to be at their homes now. The program must not write the bytes again that it has written back
+    /// before the next memory barrier: the home may bring them to sharers, this rank among them, on its own way into the barrier.
+    WriteBack(Pages),
+    /// Cached copies of these pages are to be as their homes have them now, but for what was written here.
+    ReadHome(Pages),
+    /// A page of an [`Output::PutDiff`] was compared.
+    PutBack {
+        /// Which page.
+        page: u32,
+        /// Whether anything differed.
+        changed: bool,
+    },
+    /// All puts before [`Output::Closed`] are in the frames that they were for.
+    Closed,
+    /// A thread of this rank wants a lock, which exists. While it waits, the rank does not come to a collective call.
+    Acquire {
+        /// The lock's number.
+        lock: u32,
+        /// Stands for the thread.
+        who: u64,
+    },
+    /// A thread of this rank wants a lock, which exists, if it is free: [`Output::Acquired`] or [`Output::Refused`] follows.
+    TryAcquire {
+        /// The lock's number.
+        lock: u32,
+        /// Stands for the thread.
+        who: u64,
+    },
+    /// The thread that has a lock gives it back.
+    Release(u32),
+    /// A thread of this rank waits for something. The object exists and can grant it. While it waits, the rank does not come to a collective call.
+    Wish {
+        /// The object's number.
+        object: u32,
+        /// Stands for the thread.
+        who: u64,
+        /// What for.
+        wish: Wish,
+    },
+    /// A thread of this rank lets others go on. It may do so to this object.
+    Deed {
+        /// The object's number.
+        object: u32,
+        /// Stands for the thread.
+        who: u64,
+        /// How.
+        deed: Deed,
+    },
+    /// A thread of this rank, which has a lock, gives it back, waits for a condition, and takes the lock again.
+    Wait {
+        /// The condition's number.
+        condition: u32,
+        /// The lock's number.
+        lock: u32,
+        /// Stands for the thread.
+        who: u64,
+    },
+    /// A peer's word about an object of synchronisation.
+    Sync(Rank, SyncMessage),
+    /// This rank comes to a reduction with these values; [`Node::take_reduced`](super::Node::take_reduced) has the result when all have come. Not while it is in another, or in a collective call.
+    Reduce(Reduction, Vec<u64>),
+    /// A peer's message of a reduction.
+    Reducing(Rank, ReduceMessage),
+    /// A thread of this rank wants to execute an atomic operation on a word of a page: [`Output::Operate`] follows, or an [`Output::Claim`], after whose
+    /// answer the thread asks again. Between two memory barriers a word is either operated on, or read and written as plain memory.
+    Operate {
+        /// Which page.
+        page: u32,
+        /// Whether the operation may change the word.
+        changes: bool,
+    },
+    /// An [`Output::Operate`] has marked the page.
+    Marked(u32),
+    /// A page of an [`Output::Push`] is marked in this interval: nothing was brought to anybody. To be answered only while [`Node::pushes_early`](super::Node::pushes_early) says so.
+    IsMarked {
+        /// Which page.
+        page: u32,
+    },
+    /// The answer to [`Output::Claim`]: whose the page is.
+    Claimed {
+        /// The page of the order.
+        page: u32,
+        /// Its home, if it has one now.
+        home: Option<Rank>,
+    },
+    /// A message of an [`Output::Testify`] was sent to that rank.
+    Testified(Rank),
+    /// A peer has testified, in the meeting of the given number. To be heard when this was accepted.
+    Testimony(Rank, u32),
+}
+
+/// What a node orders. Orders are to be carried out one after the other.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Give frames, zeroed if new, and access. Only the last page of a run may be the one that faulted.
+    MapZero(Pages, Access),
+    /// Fetch pages from their home and map them for reading; then [`Input::Fetched`].
+    Get {
+        /// The home.
+        from: Rank,
+        /// Which pages, the one that faulted in the first run; at most [`MOST_RUNS`](super::MOST_RUNS) runs.
+        pages: Strided,
+    },
+    /// Give access to pages whose frames hold what they should.
+    Map(Pages, Access),
+    /// Change the access of mapped pages.
+    Protect(Pages, Access),
+    /// Take all access; the frames stay.
+    Unmap(Pages),
+    /// Take all access, and the frames.
+    Discard(Pages),
+    /// From now on remember which of these pages, which are writable, are written.
+    Watch(Pages),
+    /// Tell which of these pages, as far as they are watched, were written since the last time: [`Input::Written`], any number of times.
+    Scan(Pages),
+    /// Watch these pages no longer; they stay writable.
+    Unwatch(Pages),
+    /// Copy the page to a twin: to the one that it has, if it has one.
+    Twin(u32),
+    /// Forget the twin.
+    DropTwin(u32),
+    /// Another thread is fetching the page: wait until it has.
+    Wait(u32),
+    /// The page belongs to no allocation: a fault of the program.
+    Denied(u32),
+    /// Compare the page with its twin and send the home what differs; then [`Input::Compared`].
+    Diff {
+        /// Which page.
+        page: u32,
+        /// Its home.
+        to: Rank,
+        /// Send it even if nothing differs.
+        force: bool,
+    },
+    /// As `Diff`, for a page that was all zeros before this interval and has no twin.
+    DiffZero {
+        /// Which page.
+        page: u32,
+        /// Its home.
+        to: Rank,
+    },
+    /// Compare the page with its twin, bring what differs to all sharers ([`Node::update_sharers`](super::Node::update_sharers)) and to the twin; then [`Input::Compared`].
+    Push(u32),
+    /// Bring the whole page to all sharers but one.
+    PushWhole {
+        /// Which page.
+        page: u32,
+        /// The sharer that has it already.
+        except: Option<Rank>,
+    },
+    /// Bring the whole page to its new home.
+    Hand {
+        /// Which page.
+        page: u32,
+        /// The new home.
+        to: Rank,
+    },
+    /// Compare the page with its twin and put what differs into the home's frame and into the twin; then [`Input::PutBack`].
+    PutDiff {
+        /// Which page.
+        page: u32,
+        /// Its home.
+        to: Rank,
+    },
+    /// Get the page from its home; where page and twin agree, take the home's bytes into both.
+    Refresh {
+        /// Which page.
+        page: u32,
+        /// Its home.
+        from: Rank,
+    },
+    /// Put whole pages into a peer's frames.
+    PutPages {
+        /// Which pages.
+        pages: Pages,
+        /// The peer.
+        to: Rank,
+    },
+    /// Tell a peer that all pages of a broadcast whose home is `home` have been put.
+    Parcel {
+        /// The peer.
+        to: Rank,
+        /// Number of the meeting.
+        meeting: u32,
+        /// The pages' home.
+        home: Rank,
+    },
+    /// Send a message.
+    Control(Rank, u32, Control),
+    /// Send a token.
+    Token(Rank, Token),
+    /// Answer with [`Input::Flushed`].
+    Flushed,
+    /// Send the home a diff with nothing in it: what was written is there, by [`Output::PutDiff`].
+    Report {
+        /// Which page.
+        page: u32,
+        /// Its home.
+        to: Rank,
+    },
+    /// Answer with [`Input::Closed`] as soon as all puts are in place that were ordered before.
+    Closed,
+    /// A thread has what it waited for.
+    Acquired {
+        /// Which object. For a condition: the lock.
+        object: u32,
+        /// Which thread.
+        who: u64,
+    },
+    /// A thread tried to get a lock that was not free.
+    Refused {
+        /// Which lock.
+        object: u32,
+        /// Which thread.
+        who: u64,
+    },
+    /// Send a message about an object of synchronisation.
+    Sync(Rank, SyncMessage),
+    /// Send a message of a reduction.
+    Reduce(Rank, ReduceMessage),
+    /// Ask rank `at` whose the pages are whose claim has number `key` there; and, if they are nobody's, take them if `take`: [`Input::Claimed`].
+    Claim {
+        /// The page that faulted.
+        page: u32,
+        /// The first page of its block: the number of the claim.
+        key: u32,
+        /// Who keeps the claim.
+        at: Rank,
+        /// Whether this rank wants to be the home.
+        take: bool,
+    },
+    /// Execute the atomic operation on the word in the frame of rank `at`: after the page has been marked there with the number of this interval, if `mark`; then
+    /// [`Input::Marked`].
+    Operate {
+        /// The page of the [`Input::Operate`].
+        page: u32,
+        /// Whose frame.
+        at: Rank,
+        /// Whether the page is not marked yet.
+        mark: bool,
+    },
+    /// Forget the claims of these pages that are kept here: the pages are free.
+    ForgetClaims(Pages),
+    /// Send what was written here to those who judge ([`Races::testify`](crate::races::Races::testify)); [`Input::Testified`] for each message.
+    Testify,
+    /// Find the data races of the epoch that ends ([`Races::judge`](crate::races::Races::judge)).
+    Judge,
+    /// The collective call is over.
+    Done(Outcome),
+}
+
+impl Output {
+    /// Whether it sends something that leaves with the transport's next flush.
+    pub fn is_message(&self) -> bool {
+        matches!(
+            self,
+            Output::Control(..)
+                | Output::Token(..)
+                | Output::Sync(..)
+                | Output::Reduce(..)
+                | Output::Parcel { .. }
+        )
+    }
+}
+
+/// How a collective call ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// As asked.
+    Done,
+    /// Memory was allocated.
+    Allocated(Pages),
+    /// Objects of synchronisation were made; this is the number of the first.
+    Made(u32),
+    /// The result of a reduction.
+    Reduced(Vec<u64>),
+    /// There are no numbers for that many.
+    TooManyObjects,
+    /// There was no room for it, at any rank.
+    OutOfSpace(OutOfSpace),
+    /// Ranks came for different things. Nothing was done, and nothing can be done any more.
+    Mismatch([Attendance; 2]),
+}
+
+/// What a peer did that no correct peer does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Who.
+    pub rank: Rank,
+    /// What.
+    pub what: &'static str,
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} broke the protocol: {}", self.rank, self.what)
+    }
+}
+
+impl std::error::Error for Violation {}
