@@ -217,10 +217,10 @@ impl Races {
             self.lately.insert(page, LATELY);
         }
         let in_turns = node.pages_at_home(&mut self.cursor, IN_TURNS);
-        // To read a frame that nobody has touched would take memory for it.
-        let (untouched, mut pages): (Vec<u32>, Vec<u32>) =
-            in_turns.into_iter().partition(|&page| node.is_untouched(page));
-        self.zeros = untouched.into_iter().filter(|page| !self.ever.contains(page)).collect();
+        // To read a frame that nobody has touched would take memory for it. (What others have merged may have changed nothing, and left no trace.)
+        let is_zero = |page: &u32| node.is_untouched(*page) && !self.ever.contains(page);
+        let (zeros, mut pages): (Vec<u32>, Vec<u32>) = in_turns.into_iter().partition(is_zero);
+        self.zeros = zeros.into_iter().collect();
         let is_here = |&page: &u32| node.home(page) == Some(node.rank());
         pages.extend(self.lately.keys().copied().filter(is_here));
         let mut free: Vec<Box<PageBytes>> = std::mem::take(&mut self.bases).into_values().collect();

@@ -40,6 +40,8 @@ struct Stream {
     series: u32,
     /// Runs that were fetched along with the last one.
     ahead: u32,
+    /// When the last run began.
+    interval: u32,
 }
 
 impl Stream {
@@ -53,10 +55,11 @@ impl Stream {
         runs: 0,
         series: 0,
         ahead: 0,
+        interval: 0,
     };
 
     /// A run begins at `page`, that is not where the last one ended.
-    fn begin(&mut self, page: u32) {
+    fn begin(&mut self, page: u32, interval: u32) {
         self.jumps += 1;
         let forgets = self.jumps.is_multiple_of(64);
         let less = |n: u32| if forgets { n / 2 } else { n };
@@ -64,15 +67,20 @@ impl Stream {
         self.known[usize::from(ended > SHORT)] = ended;
         self.run = 0;
         let step = page.wrapping_sub(self.start).cast_signed();
-        if step == self.step {
+        // What is fetched now is of no use in the next interval, so a series ends with its interval.
+        let goes_on = interval == self.interval;
+        if goes_on && step == self.step {
             self.runs += self.ahead + 1;
         } else {
             // What was fetched ahead counts if it was expected from the beginning.
             let series = less(self.runs.max(self.series.min(self.runs + self.ahead)));
-            (self.series, self.step, self.runs) =
-                if series >= STEADY { (series, self.step, 1) } else { (0, step, 2) };
+            (self.series, self.step, self.runs) = match (series >= STEADY, goes_on) {
+                (true, _) => (series, self.step, 1),
+                (false, true) => (0, step, 2),
+                (false, false) => (0, 0, 1),
+            };
         }
-        (self.start, self.ahead) = (page, 0);
+        (self.start, self.ahead, self.interval) = (page, 0, interval);
     }
 
     /// How many runs are expected to follow the one that has begun, at the same distance.
@@ -106,12 +114,12 @@ impl Streams {
         Streams { table: [Stream::EMPTY; 16], first, most }
     }
 
-    /// How many pages to fetch, beginning at `page` of allocation number `allocation`.
-    pub(super) fn window(&mut self, allocation: u64, page: u32) -> u32 {
+    /// How many pages to fetch in this interval, beginning at `page` of allocation number `allocation`.
+    pub(super) fn window(&mut self, allocation: u64, page: u32, interval: u32) -> u32 {
         let (first, most) = (self.first, self.most);
         let s = &mut self.table[(allocation % 16) as usize];
         if page != s.next {
-            s.begin(page);
+            s.begin(page, interval);
         }
         let [short, long] = s.known.map(|pages| pages.saturating_sub(s.run));
         if short > 0 {
@@ -240,7 +248,7 @@ mod tests {
     fn a_block_of_eight_pages_comes_in_one_fetch_once_its_length_is_known() {
         let mut s = Streams::new(1, 64);
         let mut fetch = |page: u32, limit: u32| {
-            let n = s.window(3, page).min(limit);
+            let n = s.window(3, page, 0).min(limit);
             s.fetched(3, Pages { first: page, count: n });
             n
         };
@@ -262,7 +270,7 @@ mod tests {
             let mut got = vec![];
             let mut page = first;
             while page < first + pages {
-                let n = s.window(3, page);
+                let n = s.window(3, page, 0);
                 s.fetched(3, Pages { first: page, count: n });
                 got.push(n);
                 page += n;
@@ -285,7 +293,7 @@ mod tests {
             if here.contains(&page) {
                 continue;
             }
-            let run = Pages { first: page, count: s.window(3, page) };
+            let run = Pages { first: page, count: s.window(3, page, 0) };
             s.fetched(3, run);
             let strided = s.strided(3, run);
             s.stridden(3, strided);
@@ -324,6 +332,16 @@ mod tests {
         walk(&mut s, column(10, 1, 4, 16));
         let places = [7000, 400, 900, 5000, 1200, 3300, 2050, 610].map(Pages::one);
         assert_eq!(walk(&mut s, places.into_iter()), [(1, 1); 8]);
+    }
+
+    #[test]
+    fn a_series_ends_with_its_interval() {
+        let mut s = Streams::new(1, 32);
+        for (interval, page) in (0..20).zip((100..).step_by(10)) {
+            let run = Pages { first: page, count: s.window(3, page, interval) };
+            s.fetched(3, run);
+            assert_eq!(s.strided(3, run), run.into());
+        }
     }
 
     #[test]

@@ -163,7 +163,7 @@ impl Node {
     /// A cached page becomes writable: with a twin, so that what was written can be told apart. Where pages are written one after the other, those
     /// that follow become writable with it: a twin that was made for nothing costs less than a fault.
     fn write_cached(&mut self, page: u32, id: u64, range: Pages) {
-        let ahead = if self.cfg.predict { self.writes.window(id, page) } else { 1 };
+        let ahead = if self.cfg.predict { self.writes.window(id, page, self.interval) } else { 1 };
         let end = page.saturating_add(ahead).min(range.end());
         let alike = |node: &Node, p| {
             node.table.get(p).access() == Access::Read
@@ -249,7 +249,7 @@ impl Node {
         alike: impl Fn(&Node, u32) -> bool,
     ) -> Pages {
         let whole = block_of(page, range, block);
-        let ahead = self.streams.window(id, page);
+        let ahead = self.streams.window(id, page, self.interval);
         let end = whole.end().max(page.saturating_add(ahead)).min(range.end());
         let mut first = page;
         while first > whole.first && alike(self, first - 1) {

@@ -4,7 +4,7 @@
 
 use super::collective::union;
 use super::{Node, Output, Violation};
-use crate::page::{Access, Word};
+use crate::page::Word;
 use crate::races::Stamp;
 use crate::wire::sync::Known;
 use crate::wire::{News, Notice};
@@ -82,7 +82,7 @@ impl Node {
         self.table.get(page) == Word(0) && !self.epoch_of_races.operated.contains(&page)
     }
 
-    /// Some pages that are at home here and in use, or that this rank has never touched, from where the last search ended.
+    /// Some pages that are at home here, from where the last search ended.
     pub(crate) fn pages_at_home(&self, cursor: &mut u32, most: usize) -> Vec<u32> {
         let start = *cursor;
         let behind = self.heap.iter().flat_map(|a| a.range().start.max(start)..a.range().end.max(start));
@@ -93,8 +93,8 @@ impl Node {
                 break;
             }
             *cursor = page + 1;
-            let in_use = self.table.get(page).access() != Access::None || self.is_untouched(page);
-            if self.is_home(page) && in_use {
+            // Also those that this rank has never touched itself: others may have them.
+            if self.is_home(page) {
                 found.push(page);
             }
         }
