@@ -104,8 +104,8 @@ static void try_and_count(void)
     }
     of[rank] = mine;
     CHECK(dsm_barrier() == 0);
-    for (int r = 0; r < size; r++)
-        *count -= rank == 0 ? of[r] : 0;
+    for (int r = 0; rank == 0 && r < size; r++)
+        *count -= of[r];
     CHECK(dsm_barrier() == 0);
     CHECK(*count == 0);
 }
