@@ -406,6 +406,16 @@ fn a_collective_call_while_threads_wait_for_each_other_is_refused() {
 }
 
 #[test]
+fn a_thread_more_than_the_rank_has_is_refused_and_the_others_meet() {
+    for kind in kinds() {
+        let ended = wrong(&kind.job(2), "crowd");
+        ended.succeeded();
+        let words = "one thread more in dsm_barrier_threads than the 1 that the rank has";
+        assert!(ended.lines(1)[0].contains(words), "{ended}");
+    }
+}
+
+#[test]
 fn a_barrier_that_a_thread_never_reaches_is_told() {
     for kind in kinds() {
         let job = kind.job(2).option("--threads", "2").env("SCASH_STALL", "0.3");

@@ -112,8 +112,9 @@ pub extern "C" fn dsm_barrier() -> c_int {
 /// The memory barrier of all application threads: returns when dsm_threads() threads of each rank
 /// have called it, and then each of them sees what any had written before its call.
 ///
-/// Returns 0, or -1 to all threads of the rank for what makes dsm_barrier return -1. While some threads
-/// wait here for others of their rank, other collective calls of the rank fail.
+/// Returns 0, or -1 to all threads of the rank for what makes dsm_barrier return -1. Also -1, and
+/// nothing happens, to a thread more than dsm_threads(). While some threads wait here for others of
+/// their rank, other collective calls of the rank fail.
 #[unsafe(no_mangle)]
 pub extern "C" fn dsm_barrier_threads() -> c_int {
     status(call("dsm_barrier_threads", Runtime::barrier_threads))

@@ -86,13 +86,13 @@ pub struct Strided {
     /// Pages from the beginning of a run to that of the next; no run overlaps another.
     pub step: i32,
     /// How many runs.
-    pub runs: u32,
+    pub times: u32,
 }
 
 impl Strided {
     /// Pages of all runs together.
     pub fn count(self) -> u32 {
-        self.first.count * self.runs
+        self.first.count * self.times
     }
 
     /// The runs, one after the other.
@@ -101,7 +101,7 @@ impl Strided {
             first: self.first.first.wrapping_add(i.wrapping_mul(self.step.cast_unsigned())),
             ..self.first
         };
-        (0..self.runs).map(run)
+        (0..self.times).map(run)
     }
 
     /// All pages, run after run.
@@ -112,6 +112,6 @@ impl Strided {
 
 impl From<Pages> for Strided {
     fn from(first: Pages) -> Self {
-        Strided { first, step: 0, runs: 1 }
+        Strided { first, step: 0, times: 1 }
     }
 }

@@ -44,10 +44,16 @@ impl Runtime {
     /// The memory barrier of all application threads: returns when all threads ([`threads`](Self::threads)) of all ranks have called it.
     ///
     /// # Errors
-    /// As those of [`barrier`](Self::barrier), for all threads of the rank alike.
+    /// As those of [`barrier`](Self::barrier), for all threads of the rank alike; more threads come than the rank has.
     pub fn barrier_threads(&self) -> Result<()> {
         let crew = &self.crew;
         let mut state = lock(&crew.state);
+        if state.come == self.threads {
+            return Err(Error::Argument(format!(
+                "one thread more in dsm_barrier_threads than the {} that the rank has: say how many there are by `scash run --threads`",
+                self.threads
+            )));
+        }
         let before = crew.passed.load(Ordering::Relaxed);
         state.come += 1;
         if state.come < self.threads {
@@ -96,6 +102,10 @@ impl Runtime {
 
     /// Checks that no threads of this rank wait for others: these may be about to make another call, and never come.
     pub(super) fn crew_is_free(&self) -> Result<()> {
+        // One thread waits for nobody.
+        if self.threads == 1 {
+            return Ok(());
+        }
         let come = lock(&self.crew.state).come;
         if come == 0 || come == self.threads {
             return Ok(());

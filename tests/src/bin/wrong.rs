@@ -373,6 +373,28 @@ fn stay_away_from_the_crew(rank: Rank) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Two threads of rank 0 come, which has one; rank 1 comes when one of them was refused.
+fn crowd(rank: Rank) -> Result<ExitCode> {
+    if rank.is(0) {
+        let (it, refused) = (rank.untyped(), note(&rank.notes, "refused", 0));
+        let come = move || {
+            let told = it.barrier_threads();
+            if told.is_err() {
+                std::fs::write(&refused, "").expect("a directory");
+            }
+            told
+        };
+        let other = thread::spawn(come.clone());
+        let told = come();
+        rank.say(told.and(other.join().expect("no panic")));
+    } else {
+        rank.wait_for("refused", 0);
+        rank.untyped().barrier_threads()?;
+    }
+    rank.dsm.finalize()?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// One of two threads never comes.
 fn never_come(rank: &Rank) -> Result<ExitCode> {
     rank.untyped().barrier_threads()?;
@@ -433,6 +455,7 @@ fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
         "lock each other out" => return lock_each_other_out(rank),
         "lock and meet" => return lock_and_meet(rank),
         "stay away from the crew" => return stay_away_from_the_crew(rank),
+        "crowd" => return crowd(rank),
         "never come" => return never_come(&rank),
         "post and meet" => return post_and_meet(rank),
         "operate and meet" => return operate_and_meet(rank),

@@ -100,7 +100,7 @@ impl Stream {
 /// has had so far, yet ends where the last long run did. So blocks of k consecutive pages that are read as wholes come in one fetch each, also
 /// between walks along many of them, and what is fetched behind a run's end is never more than what was read of it.
 ///
-/// Runs that begin at one distance from each other, as in a walk down a column of a matrix, come several at a time: as many more as there have been; or, once the
+/// Runs that begin in one interval at one distance from each other, as in a walk down a column of a matrix, come several at a time: as many more as there have been; or, once the
 /// second of them shows that the distance is the one of the last such series, as many as there were then.
 #[derive(Debug)]
 pub(super) struct Streams {
@@ -140,16 +140,16 @@ impl Streams {
     pub(super) fn strided(&self, allocation: u64, first: Pages) -> Strided {
         let s = &self.table[(allocation % 16) as usize];
         let most = (self.most / first.count).min(MOST_RUNS);
-        let runs = (1 + s.more()).min(most);
+        let times = (1 + s.more()).min(most);
         let apart = s.start == first.first && s.step.unsigned_abs() >= first.count;
-        if apart && runs > 1 { Strided { first, step: s.step, runs } } else { first.into() }
+        if apart && times > 1 { Strided { first, step: s.step, times } } else { first.into() }
     }
 
     /// Notes how many of these were fetched after all.
-    pub(super) fn stridden(&mut self, allocation: u64, runs: Strided) {
+    pub(super) fn strided_fetched(&mut self, allocation: u64, pages: Strided) {
         let s = &mut self.table[(allocation % 16) as usize];
-        if let Some(last) = runs.runs().last().filter(|_| runs.runs > 1) {
-            (s.start, s.next, s.ahead) = (last.first, last.end(), runs.runs - 1);
+        if let Some(last) = pages.runs().last().filter(|_| pages.times > 1) {
+            (s.start, s.next, s.ahead) = (last.first, last.end(), pages.times - 1);
         }
     }
 }
@@ -296,16 +296,16 @@ mod tests {
             let run = Pages { first: page, count: s.window(3, page, 0) };
             s.fetched(3, run);
             let strided = s.strided(3, run);
-            s.stridden(3, strided);
+            s.strided_fetched(3, strided);
             here.extend(strided.iter());
-            got.push((strided.runs, run.count));
+            got.push((strided.times, run.count));
         }
         got
     }
 
     /// `runs` runs of `count` pages, `step` pages apart.
-    fn column(first: u32, count: u32, step: i32, runs: u32) -> impl Iterator<Item = Pages> {
-        Strided { first: Pages { first, count }, step, runs }.runs()
+    fn column(first: u32, count: u32, step: i32, times: u32) -> impl Iterator<Item = Pages> {
+        Strided { first: Pages { first, count }, step, times }.runs()
     }
 
     #[test]

@@ -234,8 +234,8 @@ impl Node {
                 && run.iter().all(|p| alike(self, p))
         };
         let more = wanted.runs().skip(1).take_while(fits).count();
-        let pages = Strided { runs: 1 + u32::try_from(more).unwrap_or(0), ..wanted };
-        self.streams.stridden(id, pages);
+        let pages = Strided { times: 1 + u32::try_from(more).unwrap_or(0), ..wanted };
+        self.streams.strided_fetched(id, pages);
         pages
     }
 
