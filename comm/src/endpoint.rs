@@ -179,6 +179,19 @@ pub trait Endpoint: Send + Sync {
         f: &mut dyn FnMut(*const u8),
     ) -> Result<bool>;
 
+    /// Like [`read_peer`](Self::read_peer), for bytes of one page at most that this rank has not read before: they may be shown in a copy,
+    /// where that is cheaper than mapping them here.
+    fn read_peer_once(
+        &self,
+        from: u32,
+        segment: SegmentId,
+        offset: u64,
+        len: usize,
+        f: &mut dyn FnMut(*const u8),
+    ) -> Result<bool> {
+        self.read_peer(from, segment, offset, len, f)
+    }
+
     /// Sends a message made of `parts` one after the other. The bytes are taken before the call returns; they leave with the next
     /// [`flush`](Self::flush) at the latest. `to` may be this rank. The parts must not lie where
     /// an access can fault: in a DSM, not in the application's protected view.

@@ -125,11 +125,16 @@ impl House {
         let len = pages.first.count as usize * PAGE;
         if self.endpoint.caps().contains(Caps::DIRECT) {
             for run in pages.runs() {
-                let mut mapped = Ok(());
-                self.endpoint.read_peer(from.0, self.segment, offset(run.first), len, &mut |src| {
-                    // SAFETY: `read_peer` gives the address of `len` readable bytes, in the peer's runtime view.
+                let (at, mut mapped) = (offset(run.first), Ok(()));
+                let mut map = |src| {
+                    // SAFETY: the endpoint gives the address of `len` readable bytes: in the peer's runtime view, or a copy.
                     mapped = unsafe { self.engine.map_copy(span(run), src, fault::Access::Read) };
-                })?;
+                };
+                if run.count == 1 && self.engine.lacks_frame(run.first) {
+                    self.endpoint.read_peer_once(from.0, self.segment, at, len, &mut map)?;
+                } else {
+                    self.endpoint.read_peer(from.0, self.segment, at, len, &mut map)?;
+                }
                 mapped?;
             }
             return Ok(());

@@ -79,6 +79,7 @@ macro_rules! conformance_tests {
             a_get_never_undoes_a_newer_put
             several_threads_put_and_get_through_one_endpoint
             read_peer_shows_the_peers_bytes_where_memory_is_direct
+            read_peer_once_shows_what_is_inside_the_segment
             every_atomic_operation_returns_what_was_there_and_leaves_what_it_makes
             additions_by_all_ranks_and_their_threads_are_all_counted_once
             exactly_one_claims_a_number_by_compare_and_swap

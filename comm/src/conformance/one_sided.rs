@@ -317,23 +317,49 @@ pub fn several_threads_put_and_get_through_one_endpoint(factory: impl Factory) {
     });
 }
 
-/// With [`Caps::DIRECT`] the peer's bytes can be looked at in place; without, the call says so and does nothing.
+/// With [`Caps::DIRECT`] the peer's bytes can be looked at in place, or in a copy; without, the calls say so and do nothing.
 pub fn read_peer_shows_the_peers_bytes_where_memory_is_direct(factory: impl Factory) {
     cluster(2, factory, |rank| {
         let (segment, memory) = rank.register(10_000);
         memory.write(100, &pattern(u64::from(rank.rank()), 500));
         rank.meet();
-        for peer in [0, 1] {
+        for (peer, once) in [(0, false), (1, false), (0, true), (1, true)] {
             let mut seen = Vec::new();
-            let called = rank.endpoint.read_peer(peer, segment, 100, 500, &mut |bytes| {
-                // SAFETY: `read_peer` gives the address of 500 bytes.
+            let mut look = |bytes: *const u8| {
+                // SAFETY: the endpoint gives the address of 500 bytes.
                 let address = |i| unsafe { bytes.add(i) };
                 // SAFETY: as above; nobody writes them now.
                 seen.extend((0..500).map(|i| unsafe { address(i).read_volatile() }));
-            });
-            let called = called.unwrap();
-            assert!(called || peer == rank.rank() || !rank.endpoint.caps().contains(Caps::DIRECT));
+            };
+            let endpoint = &rank.endpoint;
+            let called = if once {
+                endpoint.read_peer_once(peer, segment, 100, 500, &mut look).unwrap()
+            } else {
+                endpoint.read_peer(peer, segment, 100, 500, &mut look).unwrap()
+            };
+            assert!(called || peer == rank.rank() || !endpoint.caps().contains(Caps::DIRECT));
             assert_eq!(seen, if called { pattern(u64::from(peer), 500) } else { Vec::new() });
         }
+    });
+}
+
+/// What is not inside the segment is not shown, and more than a page is shown all the same.
+pub fn read_peer_once_shows_what_is_inside_the_segment(factory: impl Factory) {
+    cluster(2, factory, |rank| {
+        let (segment, _memory) = rank.register(10_000);
+        rank.meet();
+        if !rank.endpoint.caps().contains(Caps::DIRECT) {
+            return;
+        }
+        let peer = 1 - rank.rank();
+        let show = |offset, len| {
+            let mut shown = false;
+            let called = rank.endpoint.read_peer_once(peer, segment, offset, len, &mut |_| shown = true);
+            called.map(|called| called && shown)
+        };
+        assert!(show(9_999, 1).unwrap());
+        assert!(show(0, 10_000).unwrap());
+        assert!(show(9_999, 2).is_err());
+        assert!(show(u64::MAX, 1).is_err());
     });
 }

@@ -5,7 +5,7 @@
 
 use super::map::{self, Mapping};
 use crate::{Error, Exchange, LocalSegment, Result, SegmentId};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Segments that a job can register.
@@ -13,16 +13,22 @@ const MAX: usize = 64;
 
 /// All segments of a job.
 pub(super) struct Segments {
-    /// One mapping a rank, in rank order, for each segment.
-    tables: Box<[OnceLock<Vec<Mapping>>]>,
+    /// Every rank's part, in rank order, for each segment.
+    tables: Box<[OnceLock<Vec<Part>>]>,
     /// Segments registered; locked during a registration.
     count: Mutex<u32>,
 }
 
 /// A rank's part of a segment.
+struct Part {
+    mapping: Mapping,
+    file: OwnedFd,
+}
+
+/// A rank's part of a segment, for use.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
-    mapping: &'a Mapping,
+    part: &'a Part,
 }
 
 impl Segments {
@@ -46,19 +52,18 @@ impl Segments {
             )));
         }
         let all = exchange.all_gather(&announce(*count, len), &[fd])?;
-        let mappings = (0..).zip(&all).map(|(rank, (blob, fds))| {
+        let parts = (0..).zip(all).map(|(rank, (blob, fds))| {
             let broken = |why: String| Error::Protocol { rank, why };
-            let [fd] = &fds[..] else {
-                return Err(broken(format!("{} descriptors came with a segment", fds.len())));
-            };
-            let len = understand(blob, *count).map_err(broken)?;
-            if map::file_len(fd)? < len as u64 {
+            let [file] = <[OwnedFd; 1]>::try_from(fds)
+                .map_err(|fds| broken(format!("{} descriptors came with a segment", fds.len())))?;
+            let len = understand(&blob, *count).map_err(broken)?;
+            if map::file_len(&file)? < len as u64 {
                 return Err(broken(format!("its file is shorter than its segment of {len} bytes")));
             }
-            Mapping::new(fd, len, "a rank's registered memory")
+            Ok(Part { mapping: Mapping::new(&file, len, "a rank's registered memory")?, file })
         });
         // Nobody else sets it: `count` is locked.
-        let _ = table.set(mappings.collect::<Result<_>>()?);
+        let _ = table.set(parts.collect::<Result<_>>()?);
         *count += 1;
         Ok(SegmentId(*count - 1))
     }
@@ -70,24 +75,35 @@ impl Segments {
         let Some(table) = table else {
             return Err(Error::Invalid(format!("there is no segment {}: register it first", segment.0)));
         };
-        let mapping = table.get(rank as usize);
-        let mapping = mapping
-            .ok_or_else(|| Error::Invalid(format!("there is no rank {rank} among {}", table.len())))?;
-        Ok(Place { mapping })
+        let part = table.get(rank as usize);
+        let part =
+            part.ok_or_else(|| Error::Invalid(format!("there is no rank {rank} among {}", table.len())))?;
+        Ok(Place { part })
     }
 }
 
 impl Place<'_> {
+    /// Reads `len` bytes from `offset` on, by a system call and without mapping them. `false` if they did not all come.
+    ///
+    /// # Safety
+    /// `dst` is writable for `len` bytes.
+    pub(super) unsafe fn read(self, offset: u64, dst: *mut u8, len: usize) -> bool {
+        let Ok(offset) = libc::off_t::try_from(offset) else { return false };
+        // SAFETY: the caller's promise.
+        let read = unsafe { libc::pread(self.part.file.as_raw_fd(), dst.cast(), len, offset) };
+        usize::try_from(read) == Ok(len)
+    }
+
     /// The address of `offset`, from where `len` bytes are inside the segment.
     #[inline]
     pub(super) fn at(self, offset: u64, len: usize) -> Result<*mut u8> {
-        let size = self.mapping.len();
+        let size = self.part.mapping.len();
         let inside = usize::try_from(offset).ok().filter(|&offset| offset <= size && len <= size - offset);
         let outside =
             || Error::Invalid(format!("{len} bytes at {offset} are not inside a segment of {size} bytes"));
         let offset = inside.ok_or_else(outside)?;
         // SAFETY: `offset` is at most the mapping's length.
-        Ok(unsafe { self.mapping.base().add(offset) })
+        Ok(unsafe { self.part.mapping.base().add(offset) })
     }
 }
 

@@ -119,6 +119,12 @@ pub trait FaultEngine: Send + Sync {
     /// `"uffd"` or `"mprotect"`: for people and for `SCASH_FAULT`.
     fn name(&self) -> &'static str;
 
+    /// Whether this page has no frame, as far as is known without asking the system.
+    fn lacks_frame(&self, page: u32) -> bool {
+        let _ = page;
+        false
+    }
+
     /// Gives zeroed frames to pages that have none, or keeps the frames that they have, and maps them. The range may be
     /// mixed, and pages that are mapped get the access asked for.
     fn map_zero(&self, pages: Range<u32>, access: Access) -> Result<(), EngineError>;

@@ -211,6 +211,10 @@ impl FaultEngine for Uffd {
         super::Kind::Uffd.name()
     }
 
+    fn lacks_frame(&self, page: u32) -> bool {
+        page < self.region.pages() && !self.frames.run(page..page + 1).0
+    }
+
     fn map_zero(&self, pages: Range<u32>, access: Access) -> Result<(), EngineError> {
         self.map_from(pages, Source::Frame, access)
     }
