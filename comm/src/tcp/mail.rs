@@ -107,7 +107,8 @@ impl Mail {
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    fn has_news(&self) -> bool {
+    /// Whether there is mail, or something was delivered since this thread last looked around.
+    pub(super) fn has_news(&self) -> bool {
         self.flag.load(Ordering::SeqCst) || self.delivered.load(Ordering::SeqCst) != SEEN.get()
     }
 

@@ -72,7 +72,7 @@ use pace::Waits;
 use peer::Peer;
 use poller::{Poller, Watch};
 use segments::Segments;
-use service::{Server, Service};
+use service::Service;
 use std::fmt::{self, Arguments};
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -404,7 +404,11 @@ impl Endpoint for TcpEndpoint {
     }
 
     fn idle(&self, turn: u32, limit: Duration) {
-        if !self.waits.idle.spin(turn) {
+        let pace = self.waits.idle;
+        let looks = if pace.spins_at(poller::SERVE_AFTER) { poller::looks(turn) } else { turn };
+        if looks > turn && (pace.spins_at(looks) || self.shared.service.is_needed()) {
+            poller::serve(&self.shared, limit);
+        } else if !pace.spin(looks) {
             poller::sleep(&self.shared, limit.min(LONGEST_SLEEP));
         }
     }
@@ -454,7 +458,7 @@ fn start_service(shared: &Arc<Shared>) -> Result<JoinHandle<()>> {
     let thread = std::thread::Builder::new()
         .name("scash-tcp".into())
         .stack_size(256 << 10)
-        .spawn(move || Server::new(&shared).run());
+        .spawn(move || shared.service.run(&shared));
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None).map_err(no_resources)?;
     thread.map_err(|source| Error::Io { what: "starting the service thread".into(), source })
 }

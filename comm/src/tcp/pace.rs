@@ -42,6 +42,11 @@ impl Pace {
         if busy <= cores { Self { spins: 200, yields: 0 } } else { Self { spins: 0, yields: 2 } }
     }
 
+    /// Whether a thread spins after `turn` vain looks.
+    pub(super) fn spins_at(self, turn: u32) -> bool {
+        turn < self.spins
+    }
+
     /// Spins or yields, if that is what to do after `turn` vain looks. `false` means sleep.
     pub(super) fn spin(self, turn: u32) -> bool {
         let is_polite = turn >= POLITE_AFTER && turn.is_multiple_of(POLITE_EVERY);

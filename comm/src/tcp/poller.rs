@@ -6,6 +6,7 @@
 
 use super::incoming::{Delivery, Pulled};
 use super::peer::Peer;
+use super::service::Duty;
 use super::sys::{self, Awaited};
 use super::{Shared, lock};
 use crate::Event;
@@ -13,10 +14,19 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use std::os::fd::AsFd;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Up to so many peers are looked at one by one.
 const FEW: usize = 2;
+/// Vain turns after which a thread that waits serves peers in the service thread's place. It pays two system calls each
+/// time: little against a wait that has taken so many already.
+pub(super) const SERVE_AFTER: u32 = 8;
+/// Looks in such a turn at most,
+const SERVING: u32 = 64;
+/// and after it has served someone, who may ask again;
+const AFTER_SERVICE: u32 = 400;
+/// and how often it offers its core meanwhile.
+const POLITE_EVERY: u32 = 32;
 /// Ready streams taken per look.
 const BURST: usize = 64;
 
@@ -52,6 +62,45 @@ impl Watch {
 
 /// Sleeps until something arrives or `limit` has passed.
 pub(super) fn sleep(shared: &Shared, limit: Duration) {
+    let (mut awaited, count) = streams(shared);
+    shared.mail.sleep(&mut awaited, count, limit);
+}
+
+/// Vain looks that a thread has had after so many vain turns.
+pub(super) fn looks(turn: u32) -> u32 {
+    turn.saturating_add(turn.saturating_sub(SERVE_AFTER).saturating_mul(SERVING - 1))
+}
+
+/// Looks until something may have arrived, or [`SERVING`] times in vain. Meanwhile serves peers in the service thread's
+/// place, and as long as they go on asking, but not longer than `limit`.
+pub(super) fn serve(shared: &Shared, limit: Duration) {
+    let (mut awaited, count) = streams(shared);
+    let (start, mut looks, mut most) = (Instant::now(), 0u32, SERVING);
+    shared.service.stand_in(shared, |requests| {
+        if looks >= most || shared.mail.has_news() {
+            return Duty::Leave;
+        }
+        looks += 1;
+        if looks.is_multiple_of(POLITE_EVERY) {
+            sys::give_way();
+        }
+        awaited[count] = sys::awaited(requests, libc::POLLIN);
+        sys::wait(&mut awaited[..=count], Duration::ZERO);
+        match awaited[..=count].iter().rposition(|awaited| awaited.revents != 0) {
+            None => Duty::Look,
+            Some(last) if last == count => {
+                if start.elapsed() < limit {
+                    most = looks + AFTER_SERVICE;
+                }
+                Duty::Serve
+            }
+            Some(_) => Duty::Leave,
+        }
+    });
+}
+
+/// What there is to be awaited of streams, how many descriptors that are, and a place behind them.
+fn streams(shared: &Shared) -> ([Awaited; FEW + 1], usize) {
     let nothing = Awaited { fd: -1, events: 0, revents: 0 };
     let mut awaited = [nothing; FEW + 1];
     let count = match &shared.watch {
@@ -65,7 +114,7 @@ pub(super) fn sleep(shared: &Shared, limit: Duration) {
             1
         }
     };
-    shared.mail.sleep(&mut awaited, count, limit);
+    (awaited, count)
 }
 
 /// What the polling thread keeps from one look to the next.

@@ -9,6 +9,10 @@
 //! service threads waited for each other's gets would wait for ever. A fence that cannot be answered yet is
 //! set aside, and whoever removes the obstacle (new data, the polling thread that took them, the end of a
 //! get) wakes the thread.
+//!
+//! **Who waits, serves.** To wake a thread takes several times as long as to answer. So an application thread
+//! that spins because it has nothing to do serves, too: [`Service::stand_in`]. Requests wake the service thread all
+//! the same, mostly for nothing: who spins may just have lost its core, and then the service thread is the faster.
 
 use super::fate::Fate;
 use super::incoming::{Incoming, Pulled};
@@ -17,7 +21,7 @@ use super::serving::{Serving, Step};
 use super::{Shared, lock};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,13 +30,28 @@ const BURST: usize = 16;
 /// What the bell's events are marked with.
 const BELL: u64 = u64::MAX;
 
-/// What others need to reach the service thread.
+/// What others need to reach the service thread, and what they need to do its work.
 pub(super) struct Service {
     epoll: Epoll,
     bell: EventFd,
     stop: AtomicBool,
     /// By rank: what the peer's stream is watched for.
     streams: Box<[Mutex<EpollFlags>]>,
+    /// Locked by whoever serves.
+    server: Mutex<Server>,
+    /// Whether the last who stood in for the thread was asked for something.
+    is_needed: AtomicBool,
+}
+
+/// What one who stands in for the service thread is to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Duty {
+    /// There is something to serve.
+    Serve,
+    /// There is nothing to do.
+    Look,
+    /// What the thread itself waits for may have come.
+    Leave,
 }
 
 /// The two kinds of sockets that are watched.
@@ -54,7 +73,44 @@ impl Service {
         epoll.add(&bell, EpollEvent::new(EpollFlags::EPOLLIN, BELL))?;
         let streams =
             std::iter::repeat_with(|| Mutex::new(EpollFlags::empty())).take(size as usize).collect();
-        Ok(Self { epoll, bell, stop: AtomicBool::new(false), streams })
+        let (stop, server) = (AtomicBool::new(false), Mutex::new(Server::new(size)));
+        Ok(Self { epoll, bell, stop, streams, server, is_needed: AtomicBool::new(false) })
+    }
+
+    /// The service thread: serves until it is told to stop.
+    pub(super) fn run(&self, shared: &Shared) {
+        let mut events = [EpollEvent::empty(); BURST];
+        while !self.stop.load(Ordering::Acquire) {
+            // An interrupted wait has no events.
+            let count = self.epoll.wait(&mut events, EpollTimeout::NONE).unwrap_or(0);
+            // Somebody else may have done all this meanwhile: then there is nothing to be found.
+            lock(&self.server).take(shared, &events[..count]);
+        }
+    }
+
+    /// Serves in the service thread's place, as long as `look` says so.
+    pub(super) fn stand_in(&self, shared: &Shared, mut look: impl FnMut(BorrowedFd<'_>) -> Duty) {
+        let (mut events, mut has_served) = ([EpollEvent::empty(); BURST], false);
+        loop {
+            match look(self.epoll.0.as_fd()) {
+                Duty::Leave => break,
+                Duty::Look => {}
+                // Only now: who holds the server and loses its core keeps everybody from serving.
+                Duty::Serve => {
+                    if let Ok(mut server) = self.server.try_lock() {
+                        let count = self.epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
+                        server.take(shared, &events[..count]);
+                        has_served = true;
+                    }
+                }
+            }
+        }
+        self.is_needed.store(has_served, Ordering::Relaxed);
+    }
+
+    /// Whether peers asked for something when somebody last stood in: then it pays to do so again rather than to sleep.
+    pub(super) fn is_needed(&self) -> bool {
+        self.is_needed.load(Ordering::Relaxed)
     }
 
     /// Makes the thread look at its fences again.
@@ -112,81 +168,64 @@ impl Service {
     }
 }
 
-/// The thread's own state.
-pub(super) struct Server<'a> {
-    shared: &'a Shared,
-    /// By rank; none for this one and for those that are gone.
+/// The state of serving.
+struct Server {
+    /// By rank; none for those that are gone.
     clients: Vec<Option<Serving>>,
     /// Ranks whose fences are not answered yet.
     fences: Vec<u32>,
 }
 
-impl<'a> Server<'a> {
-    /// Serves all peers.
-    pub(super) fn new(shared: &'a Shared) -> Self {
-        let clients = shared.peers.iter().map(|peer| peer.as_ref().map(|_| Serving::new())).collect();
-        Self { shared, clients, fences: Vec::new() }
+impl Server {
+    /// Serves all peers of a job of `size` ranks.
+    fn new(size: u32) -> Self {
+        Self { clients: (0..size).map(|_| Some(Serving::new())).collect(), fences: Vec::new() }
     }
 
-    /// Serves until it is told to stop.
-    pub(super) fn run(mut self) {
-        let service = &self.shared.service;
-        let mut events = [EpollEvent::empty(); BURST];
-        while !service.stop.load(Ordering::Acquire) {
-            // An interrupted wait has no events.
-            let count = service.epoll.wait(&mut events, EpollTimeout::NONE).unwrap_or(0);
-            for event in &events[..count] {
-                self.handle(event.data());
-            }
-            self.try_fences();
+    /// Does what these events ask for.
+    fn take(&mut self, shared: &Shared, events: &[EpollEvent]) {
+        for event in events {
+            self.handle(shared, event.data());
         }
+        self.try_fences(shared);
     }
 
-    fn handle(&mut self, data: u64) {
+    fn handle(&mut self, shared: &Shared, data: u64) {
         if data == BELL {
-            // The fences, for which it was rung, are looked at in any case.
-            let _ = self.shared.service.bell.read();
+            // The fences, for which it was rung, are looked at in any case. It fails if somebody else has heard it.
+            let _ = shared.service.bell.read();
             return;
         }
-        let Some(peer) = self.shared.peers.get((data / 2) as usize).and_then(Option::as_ref) else { return };
+        let Some(peer) = shared.peers.get((data / 2) as usize).and_then(Option::as_ref) else { return };
         if data == mark(peer.rank, Socket::Stream) {
-            self.write_backlog(peer);
-        } else if let Err(fate) = self.serve(peer) {
+            write_backlog(shared, peer);
+        } else if let Err(fate) = self.serve(shared, peer) {
             peer.lose(fate);
-            self.shared.service.hang_up(peer.serves());
+            shared.service.hang_up(peer.serves());
             self.clients[peer.rank as usize] = None;
         }
     }
 
-    /// Hands over what the peer's stream has room for now.
-    fn write_backlog(&self, peer: &Peer) {
-        let mut outgoing = lock(&peer.outgoing);
-        // Under the lock, so that a flush that leaves a backlog asks for the watch after it has ended here.
-        if peer.drain(&mut outgoing) == 0 {
-            self.shared.service.watch(peer, EpollFlags::EPOLLOUT, false);
-        }
-    }
-
     /// Goes on with the peer's request, or with the reply to it.
-    fn serve(&mut self, peer: &Peer) -> Result<(), Fate> {
+    fn serve(&mut self, shared: &Shared, peer: &Peer) -> Result<(), Fate> {
         let Some(client) = &mut self.clients[peer.rank as usize] else { return Ok(()) };
         let was_full = client.is_replying();
-        let has_taken = |position| takes(self.shared, peer, position);
-        match client.advance(peer.serves(), &self.shared.segments, has_taken)? {
+        let has_taken = |position| takes(shared, peer, position);
+        match client.advance(peer.serves(), &shared.segments, has_taken)? {
             Step::Fence(position) => {
                 lock(&peer.incoming).ask_fence(position);
                 self.fences.push(peer.rank);
             }
-            Step::Idle if was_full => self.shared.service.turn_to(peer, EpollFlags::EPOLLIN).map_err(io)?,
-            Step::Full if !was_full => self.shared.service.turn_to(peer, EpollFlags::EPOLLOUT).map_err(io)?,
+            Step::Idle if was_full => shared.service.turn_to(peer, EpollFlags::EPOLLIN).map_err(io)?,
+            Step::Full if !was_full => shared.service.turn_to(peer, EpollFlags::EPOLLOUT).map_err(io)?,
             Step::Idle | Step::Full => {}
         }
         Ok(())
     }
 
     /// Answers the fences that can be.
-    fn try_fences(&mut self) {
-        let (shared, clients) = (self.shared, &mut self.clients);
+    fn try_fences(&mut self, shared: &Shared) {
+        let clients = &mut self.clients;
         self.fences.retain(|&rank| {
             let Some(peer) = &shared.peers[rank as usize] else { return false };
             let waits = match &mut clients[rank as usize] {
@@ -202,6 +241,15 @@ impl<'a> Server<'a> {
             }
             waits
         });
+    }
+}
+
+/// Hands over what the peer's stream has room for now.
+fn write_backlog(shared: &Shared, peer: &Peer) {
+    let mut outgoing = lock(&peer.outgoing);
+    // Under the lock, so that a flush that leaves a backlog asks for the watch after it has ended here.
+    if peer.drain(&mut outgoing) == 0 {
+        shared.service.watch(peer, EpollFlags::EPOLLOUT, false);
     }
 }
 

@@ -72,12 +72,17 @@ impl Rank {
 
 /// Plays `body` at `n` ranks, within the time limit.
 fn cluster(n: u32, body: impl Fn(Rank) + Send + Sync + 'static) {
+    crowd(n, n, body);
+}
+
+/// The same, where `n` ranks believe that `ranks_here` of them are on this host.
+fn crowd(n: u32, ranks_here: u32, body: impl Fn(Rank) + Send + Sync + 'static) {
     let (body, (done, verdicts)) = (Arc::new(body), mpsc::channel());
     for exchange in MemExchange::ranks(n) {
         let (body, done) = (Arc::clone(&body), done.clone());
         std::thread::spawn(move || {
             let verdict = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                body(Rank::new(exchange, &TcpOptions { ranks_here: n, ..TcpOptions::default() }));
+                body(Rank::new(exchange, &TcpOptions { ranks_here, ..TcpOptions::default() }));
             }));
             // The receiver is gone if another rank has failed.
             let _ = done.send(verdict);
@@ -221,6 +226,32 @@ fn more_data_than_a_backlog_may_hold_flow_to_a_peer_that_never_polls() {
             rank.put(peer, SEGMENT);
             rank.endpoint.flush().unwrap();
             assert!(lock(&rank.peer(peer as usize).outgoing).backlog() <= MOST_BACKLOG + SEGMENT);
+        }
+        rank.meet();
+    });
+}
+
+#[test]
+fn a_rank_that_waits_with_a_core_of_its_own_serves_without_its_service_thread() {
+    crowd(2, 1, |mut rank| {
+        if rank.endpoint.rank() == 1 {
+            rank.stop_service();
+            rank.memory.write(0, b"mine");
+            rank.meet();
+            // A turn in which it spins, however long this takes.
+            while rank.endpoint.poll(&mut |_| ()).unwrap() == 0 {
+                rank.endpoint.idle(100, Duration::from_millis(50));
+            }
+        } else {
+            rank.meet();
+            rank.get(1, 4).unwrap();
+            assert_eq!(rank.memory.read(SEGMENT / 2, 4), b"mine");
+            let (last, add) = (SEGMENT as u64 - 8, Atomic::U64(Rmw::Add(1)));
+            assert_eq!(rank.endpoint.atomic(1, rank.segment, last, add).unwrap(), 0);
+            rank.put(1, 4);
+            rank.endpoint.fence(1).unwrap();
+            rank.endpoint.send(1, 0, &[]).unwrap();
+            rank.endpoint.flush().unwrap();
         }
         rank.meet();
     });
