@@ -13,6 +13,8 @@ pub(crate) const REGION_BASE: usize = 0x1000_0000_0000;
 const DEFAULT_REGION: u64 = 64 << 30;
 /// Fewest pages that cached memory can be limited to: an instruction must find all that it touches, and other threads theirs.
 const LEAST_CACHE: u32 = 64;
+/// Most pages of a coherence block of allocations that do not say it.
+const MOST_BLOCK: u32 = 1024;
 /// Most bytes that page numbers of 32 bits, and the address space above [`REGION_BASE`], allow.
 const MOST_REGION: u64 = 8 << 40;
 
@@ -39,6 +41,8 @@ pub(crate) struct Config {
     pub(crate) migrate: bool,
     /// How copies of allocations are kept that do not ask for anything else than the default.
     pub(crate) copies: Protocol,
+    /// Pages of a coherence block of such allocations.
+    pub(crate) block: u32,
     /// Whether acquires renew copies that are used again and again.
     pub(crate) renew: bool,
     pub(crate) fetch_most: u32,
@@ -70,59 +74,40 @@ impl Config {
             )));
         }
         let pages = u32::try_from(region.div_ceil(PAGE as u64)).unwrap_or(u32::MAX);
-        let transfer = match var("SCASH_TRANSFER")?.as_deref() {
-            None | Some("zero-copy") => Transfer::ZeroCopy,
-            Some("message") => Transfer::Message,
-            Some(other) => {
-                return Err(Error::Setting(format!(
-                    "SCASH_TRANSFER={other}: there are zero-copy and message"
-                )));
-            }
-        };
+        let transfers = [("zero-copy", Transfer::ZeroCopy), ("message", Transfer::Message)];
+        let evictions = [("fifo", Eviction::Fifo), ("sieve", Eviction::Sieve)];
+        let protocols = [
+            ("adaptive", Protocol::Adaptive),
+            ("update", Protocol::Update),
+            ("invalidate", Protocol::Invalidate),
+        ];
+        let races =
+            [("off", RaceSetting::Off), ("report", RaceSetting::Report), ("abort", RaceSetting::Abort)];
         let cache = match var("SCASH_CACHE")? {
             Some(text) => cache_pages(&text)?,
             None => 0,
         };
-        let eviction = match var("SCASH_EVICTION")?.as_deref() {
-            None | Some("fifo") => Eviction::Fifo,
-            Some("sieve") => Eviction::Sieve,
-            Some(other) => {
-                return Err(Error::Setting(format!("SCASH_EVICTION={other}: there are fifo and sieve")));
-            }
-        };
-        let copies = match var("SCASH_COPIES")?.as_deref() {
-            None | Some("adaptive") => Protocol::Adaptive,
-            Some("update") => Protocol::Update,
-            Some("invalidate") => Protocol::Invalidate,
-            Some(other) => {
-                return Err(Error::Setting(format!(
-                    "SCASH_COPIES={other}: there are adaptive, update and invalidate"
-                )));
-            }
-        };
-        let races = match var("SCASH_RACES")?.as_deref() {
-            None | Some("0" | "off") => RaceSetting::Off,
-            Some("report") => RaceSetting::Report,
-            Some("abort") => RaceSetting::Abort,
-            Some(other) => {
-                return Err(Error::Setting(format!("SCASH_RACES={other}: there are off, report and abort")));
-            }
-        };
         let fetch_most = number("SCASH_PREFETCH", var("SCASH_PREFETCH")?, 32)?.clamp(1, 1024);
+        let block = number("SCASH_BLOCK", var("SCASH_BLOCK")?, 1)?;
+        let block = u32::try_from(block).ok().filter(|block| (1..=MOST_BLOCK).contains(block));
+        let block = block.ok_or_else(|| {
+            Error::Setting(format!("SCASH_BLOCK: a block can have 1 to {MOST_BLOCK} pages"))
+        })?;
         Ok(Config {
             pages,
             fault: var("SCASH_FAULT")?,
-            transfer,
+            transfer: choice("SCASH_TRANSFER", var("SCASH_TRANSFER")?, &transfers)?,
             predict: switch("SCASH_PREDICT", var("SCASH_PREDICT")?, true)?,
             stall: seconds("SCASH_STALL", var("SCASH_STALL")?)?,
             migrate: switch("SCASH_MIGRATE", var("SCASH_MIGRATE")?, true)?,
             renew: switch("SCASH_RENEW", var("SCASH_RENEW")?, true)?,
             watch: switch("SCASH_WATCH", var("SCASH_WATCH")?, true)?,
             stats: switch("SCASH_STATS", var("SCASH_STATS")?, false)?,
-            copies,
+            copies: choice("SCASH_COPIES", var("SCASH_COPIES")?, &protocols)?,
+            block,
             cache,
-            eviction,
-            races,
+            eviction: choice("SCASH_EVICTION", var("SCASH_EVICTION")?, &evictions)?,
+            races: choice("SCASH_RACES", var("SCASH_RACES")?, &races)?,
             fetch_most: u32::try_from(fetch_most).unwrap_or(1),
             interface: var("SCASH_INTERFACE")?.unwrap_or_else(|| "127.0.0.1".to_owned()),
             port: u16::try_from(number("SCASH_PORT", var("SCASH_PORT")?, 0)?)
@@ -152,6 +137,17 @@ fn text(name: &str, value: Option<OsString>) -> Result<Option<String>> {
     let value = value.filter(|value| !value.is_empty()).map(OsString::into_string).transpose();
     value.map_err(|value| {
         Error::Setting(format!("{name}={value:?} is not readable as text (UTF-8): set it anew, or unset it"))
+    })
+}
+
+/// One of these, by its name; the first of them if there is no such setting.
+fn choice<T: Copy>(name: &str, text: Option<String>, choices: &[(&str, T)]) -> Result<T> {
+    let Some(text) = text else { return Ok(choices[0].1) };
+    let chosen = choices.iter().find(|(choice, _)| *choice == text);
+    chosen.map(|&(_, value)| value).ok_or_else(|| {
+        let names: Vec<&str> = choices.iter().map(|&(choice, _)| choice).collect();
+        let (last, others) = names.split_last().unwrap_or((&"none", &[]));
+        Error::Setting(format!("{name}={text}: there are {} and {last}", others.join(", ")))
     })
 }
 
@@ -233,6 +229,7 @@ mod tests {
             ("SCASH_TRANSFER", "pigeon", "zero-copy"),
             ("SCASH_PREDICT", "maybe", "on or off"),
             ("SCASH_RACES", "on", "off, report and abort"),
+            ("SCASH_BLOCK", "0", "1 to 1024 pages"),
             ("SCASH_PORT", "70000", "65535"),
             ("SCASH_PORT", "x", "number"),
         ] {

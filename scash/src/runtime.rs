@@ -58,6 +58,8 @@ pub struct Runtime {
     tell_stats: bool,
     /// What `Protocol::Adaptive` means in this job (`SCASH_COPIES`).
     copies: Protocol,
+    /// Pages of a coherence block of an allocation that asks for none (`SCASH_BLOCK`).
+    block: u32,
     /// How long a wait is thought to be normal (`SCASH_STALL`).
     stall: Option<Duration>,
     /// Why no further call can succeed.
@@ -134,7 +136,8 @@ impl Runtime {
 
     /// As [`alloc`](Self::alloc), for handles that are to notice when the allocation is freed.
     pub(crate) fn alloc_live(&self, bytes: usize, options: AllocOptions) -> Result<(*mut u8, Generation)> {
-        let options = AllocOptions { protocol: self.meant(options.protocol), ..options };
+        let block = if options.block == 1 { self.block } else { options.block };
+        let options = AllocOptions { protocol: self.meant(options.protocol), block, ..options };
         if bytes == 0 {
             return Err(Error::Argument("dsm_alloc of 0 bytes: ask for at least one".to_owned()));
         }

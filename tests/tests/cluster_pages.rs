@@ -42,12 +42,13 @@ fn random_programs_read_what_was_written() {
 
 #[test]
 fn random_programs_read_what_was_written_with_every_setting() {
-    let settings: [&[(&str, &str)]; 11] = [
+    let settings: [&[(&str, &str)]; 12] = [
         &[("SCASH_TRANSFER", "message")],
         &[("SCASH_PREDICT", "off")],
         &[("SCASH_PREFETCH", "1")],
         &[("SCASH_COPIES", "update")],
         &[("SCASH_COPIES", "invalidate")],
+        &[("SCASH_BLOCK", "3")],
         &[("SCASH_WATCH", "off")],
         &[("SCASH_RENEW", "off")],
         &[("SCASH_MIGRATE", "off")],

@@ -129,6 +129,8 @@ fn settings_that_make_no_sense_are_named_with_what_would() {
         ("SCASH_STALL", "-1", &["SCASH_STALL=-1", "a number of seconds"]),
         ("SCASH_MIGRATE", "junk", &["SCASH_MIGRATE=junk", "on or off"]),
         ("SCASH_COPIES", "junk", &["SCASH_COPIES=junk", "adaptive, update and invalidate"]),
+        ("SCASH_BLOCK", "junk", &["SCASH_BLOCK=junk", "a number"]),
+        ("SCASH_BLOCK", "0", &["SCASH_BLOCK", "1 to 1024 pages"]),
         ("SCASH_RENEW", "junk", &["SCASH_RENEW=junk", "on or off"]),
         ("SCASH_CACHE", "junk", &["SCASH_CACHE=junk", "512M"]),
         ("SCASH_CACHE", "100K", &["SCASH_CACHE=100K", "256K"]),
@@ -155,7 +157,7 @@ fn settings_that_make_no_sense_are_named_with_what_would() {
 
 #[test]
 fn settings_that_differ_where_they_must_not_are_named() {
-    for (name, value) in [("SCASH_CACHE", "1M"), ("SCASH_COPIES", "update")] {
+    for (name, value) in [("SCASH_CACHE", "1M"), ("SCASH_COPIES", "update"), ("SCASH_BLOCK", "2")] {
         let script = r#"if [ "$SCASH_RANK" = 1 ]; then export "$1=$2"; fi; exec "$3" nothing /dev/null"#;
         let ended = Job::plain(3).run_script(script, &[name, value, WRONG]);
         ended.refused(&[&format!("{name} is not the same at rank"), "set it for the whole job"]);
@@ -173,6 +175,7 @@ fn settings_that_are_not_text_are_named() {
         "SCASH_EVICTION",
         "SCASH_MIGRATE",
         "SCASH_COPIES",
+        "SCASH_BLOCK",
         "SCASH_STALL",
         "SCASH_RACES",
         "SCASH_RENEW",

@@ -79,6 +79,7 @@ pub fn init() -> Result<&'static Runtime> {
         finalized: AtomicBool::new(false),
         tell_stats: config.stats,
         copies: config.copies,
+        block: config.block,
         stall: config.stall,
         broken: Mutex::new(None),
         clock: Mutex::new(BarrierTime::default()),
@@ -100,6 +101,7 @@ fn agree(exchange: &mut dyn Exchange, config: &Config) -> Result<()> {
     let all = [
         ("SCASH_CACHE", config.cache),
         ("SCASH_COPIES", config.copies as u32),
+        ("SCASH_BLOCK", config.block),
         ("SCASH_RACES", config.races as u32),
     ];
     for (name, mine) in all {

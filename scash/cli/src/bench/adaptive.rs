@@ -1,6 +1,6 @@
 //! `scash bench adaptive`: what each thing is worth that the protocol learns while a program runs.
 //!
-//! Each can be switched off by a setting. Programs run with all of them, and with each one off, in turns: two whose pattern of sharing stays, two in which who
+//! Each can be switched off by a setting. Programs run with all of them, and with each one off, in turns: if none is named, two whose pattern of sharing stays, two in which who
 //! writes what changes now and then, and one with locks.
 
 use super::Session;
@@ -8,7 +8,10 @@ use super::runner::On;
 use super::table::{Table, number, spread};
 use super::turns::{Line, Program, Way, measure};
 
-const PROGRAMS: [Program; 5] = [
+/// How many of [`PROGRAMS`] are measured where none is named.
+const STANDARD: usize = 5;
+
+const PROGRAMS: [Program; 13] = [
     Program { quick: &["--size", "254", "--iterations", "10"], ..Program::named("laplace") },
     Program {
         parameters: &["--size", "1024", "--block", "32"],
@@ -22,7 +25,18 @@ const PROGRAMS: [Program; 5] = [
         quick: &["--size", "40", "--steps", "2"],
         ..Program::named("water")
     },
+    Program { quick: &["--size", "254", "--iterations", "10"], ..Program::named("sor") },
+    Program { quick: &["--size", "64"], ..Program::named("matmul") },
+    Program { quick: &["--size", "4096"], ..Program::named("fft") },
+    Program { parameters: &["--size", "300000"], quick: &["--size", "3000"], ..Program::named("radix") },
+    Program { quick: &["--size", "1000"], ..Program::named("kmeans") },
+    Program { parameters: &["--cities", "13"], quick: &["--cities", "8"], ..Program::named("tsp") },
+    Program { parameters: &["--class", "s"], quick: &["--class", "s"], ..Program::named("ep") },
+    Program { parameters: &["--class", "w"], quick: &["--class", "s"], ..Program::named("is") },
 ];
+
+/// Pages of a block where pages are kept in blocks.
+const BLOCK: &str = "16";
 
 /// What the protocol learns: its name, the setting without it, and what counts its successes.
 struct Feature {
@@ -41,9 +55,13 @@ const FEATURES: [Feature; 7] = [
     Feature { name: "renewing copies", off: ("SCASH_RENEW", "off"), figure: "renewed_pages" },
 ];
 
-/// On how many ranks, connected by what
+/// Which programs, on how many ranks, connected by what
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Options {
+    /// Programs of `apps` [default: laplace lu shifting relay water]
+    #[arg(value_name = "PROGRAM", value_parser = PROGRAMS.map(|program| program.name))]
+    programs: Vec<String>,
+
     /// Ranks communicate over this provider
     #[arg(long, value_name = "NAME", value_parser = ["shm", "tcp"], default_value = "shm")]
     provider: String,
@@ -56,7 +74,17 @@ pub(super) struct Options {
 impl Options {
     /// What is measured where nothing was said.
     pub(super) fn standard() -> Options {
-        Options { provider: "shm".to_owned(), ranks: 2 }
+        Options { programs: Vec::new(), provider: "shm".to_owned(), ranks: 2 }
+    }
+
+    fn programs(&self) -> impl Iterator<Item = Program> {
+        let is_wanted = |at, name: &str| match &self.programs[..] {
+            [] => at < STANDARD,
+            named => named.iter().any(|named| named == name),
+        };
+        (PROGRAMS.into_iter().enumerate())
+            .filter(move |(at, program)| is_wanted(*at, program.name))
+            .map(|(_, program)| program)
     }
 
     fn on(&self) -> On {
@@ -68,7 +96,7 @@ impl Options {
 pub(super) fn run(session: &Session, options: &Options) -> bool {
     let ways = ways();
     let mut complete = true;
-    for program in PROGRAMS {
+    for program in options.programs() {
         let lines = measure(session, program, options.on(), &ways);
         let title = format!("{} ({})", program.title(session.how.quick), options.on());
         session.show(&format!("{title}\n{}", table(&lines)));
@@ -77,7 +105,7 @@ pub(super) fn run(session: &Session, options: &Options) -> bool {
     complete
 }
 
-/// With everything, and with everything but one.
+/// With everything, with everything but one, and in blocks, which programs must ask for.
 fn ways() -> Vec<Way> {
     let without = |feature: &Feature| Way {
         name: format!("without {}", feature.name),
@@ -86,6 +114,10 @@ fn ways() -> Vec<Way> {
     [Way { name: "with everything".to_owned(), ..Way::default() }]
         .into_iter()
         .chain(FEATURES.iter().map(without))
+        .chain([Way {
+            name: format!("in blocks of {BLOCK} pages"),
+            settings: vec![("SCASH_BLOCK", BLOCK.to_owned())],
+        }])
         .collect()
 }
 
@@ -97,8 +129,8 @@ fn table(lines: &[Option<Line>]) -> Table {
         let count = feature.and_then(|feature| with?.figure(feature.figure));
         count.map_or_else(String::new, |count| format!("{count:.0}"))
     };
-    let features = [None].into_iter().chain(FEATURES.iter().map(Some));
-    for ((way, line), feature) in ways().into_iter().zip(lines).zip(features) {
+    let features = [None].into_iter().chain(FEATURES.iter().map(Some)).chain([None]);
+    for (at, ((way, line), feature)) in ways().into_iter().zip(lines).zip(features).enumerate() {
         let Some(line) = line else {
             table.line([way.name, "failed".to_owned()]);
             continue;
@@ -106,7 +138,7 @@ fn table(lines: &[Option<Line>]) -> Table {
         table.line([
             way.name,
             number(Some(line.record.seconds * 1e3)),
-            spread(line.times.filter(|_| feature.is_some())),
+            spread(line.times.filter(|_| at > 0)),
             line.record.faults.to_string(),
             format!("{:.0}", line.figure("fetched_pages").unwrap_or(0.0)),
             line.record.messages.to_string(),
@@ -123,6 +155,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn programs_are_those_that_are_named_or_the_first_ones() {
+        let names = |named: &[&str]| -> Vec<&str> {
+            let programs = named.iter().map(|name| (*name).to_owned()).collect();
+            Options { programs, ..Options::standard() }.programs().map(|program| program.name).collect()
+        };
+        assert_eq!(names(&[]), ["laplace", "lu", "shifting", "relay", "water"]);
+        assert_eq!(names(&["is", "laplace"]), ["laplace", "is"]);
+    }
+
+    #[test]
     fn each_feature_is_off_once_and_shows_what_it_was_of_use() {
         let lines: Vec<Option<Line>> = (ways().into_iter().zip(1u8..))
             .map(|(way, number)| {
@@ -132,7 +174,7 @@ mod tests {
             })
             .collect();
         let text = table(&lines).to_string();
-        assert_eq!(text.lines().count(), 2 + FEATURES.len(), "{text}");
+        assert_eq!(text.lines().count(), 3 + FEATURES.len(), "{text}");
         let row = text.lines().find(|line| line.starts_with("without updating copies")).unwrap();
         assert!(row.ends_with(" 41"), "what it was of use where it was on: {text}");
     }
