@@ -5,7 +5,8 @@
 //! **Batons**: some pieces of an area go from thread to thread. Each writes and reads them, and lets the next go on: by a semaphore, a flag, or a condition. The last
 //! ones, of which there may be several, only read. Each thread takes part in the order in which the batons were drawn, so no two wait for each other.
 
-use super::{Character, RandomProgram};
+use super::RandomProgram;
+use super::character::Character;
 use crate::sim::program::Op;
 use crate::sim::rng::Rng;
 use scash_proto::Pages;

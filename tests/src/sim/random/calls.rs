@@ -1,0 +1,90 @@
+//! Calls: reductions, and those that change where pages live and how they are kept.
+
+use super::RandomProgram;
+use crate::sim::program::{Op, Span};
+use scash_proto::{Pages, Protocol, Rank};
+
+impl RandomProgram {
+    /// The numbers of the interval's reductions, by reduction and rank.
+    pub(super) fn reductions(&mut self) -> Vec<Vec<u64>> {
+        let count = if self.rng.below(1000) < self.reduces { self.rng.between(1, 4) } else { 0 };
+        (0..count).map(|_| (0..self.size).map(|_| self.rng.bits()).collect()).collect()
+    }
+
+    /// Lets a thread come to the interval's reductions, in their order, at any time at which it is in no critical section. `first`: before all else, because others
+    /// may wait for what it does then.
+    pub(super) fn reduce(&mut self, rank: usize, reductions: &[Vec<u64>], first: bool, thread: &mut Vec<Op>) {
+        let mut from = 0;
+        for numbers in reductions {
+            let mut held = thread[..from].iter().fold(0i32, |n, op| n + holds(op));
+            let last = if first { from } else { thread.len() };
+            let free = (from..=last).filter(|&at| {
+                let free = held == 0;
+                held += thread.get(at).map_or(0, holds);
+                free
+            });
+            let places: Vec<usize> = free.collect();
+            let at = places[self.rng.below(u32::try_from(places.len()).unwrap_or(1)) as usize];
+            let sum = numbers.iter().fold(0u64, |a, &b| a.wrapping_add(b));
+            thread.insert(at, Op::Reduce(numbers[rank], sum));
+            from = at + 1;
+        }
+    }
+
+    /// Calls that change where pages live and how they are kept.
+    pub(super) fn calls(&mut self, work: &mut [Vec<Vec<Op>>]) {
+        for area in 0..self.areas.len() {
+            if self.rng.below(1000) >= self.calls {
+                continue;
+            }
+            let some = self.some_pages(area);
+            let first = some.first;
+            let op = match self.rng.below(6) {
+                0 => Op::SetHome(some, Rank(self.rng.below(self.size))),
+                1 => {
+                    let protocol =
+                        self.rng.pick(&[Protocol::Adaptive, Protocol::Update, Protocol::Invalidate]);
+                    // Usually all ranks make the call; nothing breaks if they differ.
+                    if self.rng.chance(70) {
+                        let op = Op::SetProtocol(first, protocol);
+                        work.iter_mut().for_each(|threads| threads[0].push(op));
+                        continue;
+                    }
+                    Op::SetProtocol(first, protocol)
+                }
+                2 | 3 => Op::WriteBack(some),
+                _ => Op::ReadHome(some),
+            };
+            let (rank, thread) = (self.rng.below(self.size) as usize, self.rng.below(self.threads) as usize);
+            let length = u32::try_from(work[rank][thread].len()).unwrap_or(0);
+            let at = self.rng.below(length + 1) as usize;
+            if matches!(op, Op::WriteBack(_)) {
+                write_no_more(some, &mut work[rank], thread, at);
+            }
+            work[rank][thread].insert(at, op);
+        }
+    }
+}
+
+/// How many locks and the like more a thread has after an operation of a critical section.
+fn holds(op: &Op) -> i32 {
+    match op {
+        Op::Lock(_) | Op::TryLock(_) | Op::Wish(..) => 1,
+        Op::Unlock(_) | Op::Deed(..) => -1,
+        _ => 0,
+    }
+}
+
+/// What was written back is not written again in the same interval: `thread` stops writing the pages at its operation number `at`,
+/// the rank's other threads do not write them at all.
+fn write_no_more(pages: Pages, threads: &mut [Vec<Op>], thread: usize, at: usize) {
+    for (t, list) in threads.iter_mut().enumerate() {
+        let mut index = 0;
+        list.retain(|op| {
+            index += 1;
+            let late = t != thread || index > at;
+            let hit = |span: &Span| (pages.first..pages.end()).contains(&span.page);
+            !(late && matches!(op, Op::Write(span, _) | Op::Flicker(span, _) if hit(span)))
+        });
+    }
+}
