@@ -1,7 +1,9 @@
 //! Application threads: accesses, the faults they take, and calls.
 
+mod accesses;
+
 use super::{Result, Step, World, number};
-use crate::sim::program::{Change, Op, Program, Span, Word};
+use crate::sim::program::{Change, Op, Program, Word};
 use crate::sim::report::output_number;
 use scash_proto::diff::PageBytes;
 use scash_proto::node::Outcome;
@@ -408,36 +410,6 @@ impl<P: Program> World<P> {
         Err(self.failure(&format!("rank {rank} was told {outcome:?} as the sum, which is {sum}")))
     }
 
-    /// Marks a page at its home, or executes the atomic operation that the thread is at.
-    fn step_operation(&mut self, rank: usize, t: usize, page: u32, at: Rank, mark: bool) -> Result<()> {
-        if mark {
-            let epoch = self.ranks[rank].node.epoch();
-            self.ranks[at.0 as usize].marks.insert(page, epoch);
-            self.ranks[rank].threads[t].state = State::Operating { page, at, mark: false };
-            return self.tell(rank, Input::Marked(page));
-        }
-        let thread = &mut self.ranks[rank].threads[t];
-        let Some(&Op::Operate(word, change)) = thread.ops.get(thread.at) else {
-            return Err(self.failure(&format!("rank {rank} was told to operate, and did not want to")));
-        };
-        thread.at += 1;
-        let place = word.page as usize * PAGE_SIZE + word.first;
-        let frame = &mut self.ranks[at.0 as usize].frames.bytes_mut(word.page)[word.span().range()];
-        let (have, want) = (number_in(frame), number_in(&self.oracle[place..place + word.width]));
-        let after = change.apply(want).to_le_bytes();
-        frame.copy_from_slice(&after[..word.width]);
-        self.oracle[place..place + word.width].copy_from_slice(&after[..word.width]);
-        self.report.checked += word.width as u64;
-        self.trace(|| format!("rank {rank} makes {after:?} of {have:#x} at {word:?} of {at}"));
-        if have == want {
-            return Ok(());
-        }
-        let what = format!(
-            "rank {rank} operates on {word:?}, which is {have:#x} at {at}, but {want:#x} was written"
-        );
-        Err(self.failure_about(&what, rank, page))
-    }
-
     /// The keeper of a claim decides whose the pages are.
     fn claim(&mut self, rank: usize, page: u32, key: u32, take: bool) -> Result<()> {
         let me = Rank(number(rank));
@@ -446,63 +418,4 @@ impl<P: Program> World<P> {
         self.trace(|| format!("the claim of page {key} is {home:?}, says its keeper to rank {rank}"));
         self.tell(rank, Input::Claimed { page, home })
     }
-
-    fn write(&mut self, rank: usize, span: Span, salt: u8) {
-        self.trace(|| format!("rank {rank} writes {span:?} with {salt}"));
-        let base = span.page as usize * PAGE_SIZE;
-        self.ranks[rank].frames.note_write(span.page);
-        let frame = self.ranks[rank].frames.bytes_mut(span.page);
-        for i in span.range() {
-            let value = salt.wrapping_add((i as u64).wrapping_mul(31).to_le_bytes()[0]);
-            frame[i] = value;
-            self.oracle[base + i] = value;
-        }
-    }
-
-    /// The first step writes; the second one puts back what was there, and goes on.
-    fn flicker(&mut self, rank: usize, t: usize, span: Span, salt: u8) {
-        let me = &mut self.ranks[rank];
-        let Some(before) = me.threads[t].before.take() else {
-            me.threads[t].before = Some(me.frames.bytes(span.page)[span.range()].to_vec());
-            return self.write(rank, span, salt);
-        };
-        me.threads[t].at += 1;
-        me.frames.note_write(span.page);
-        me.frames.bytes_mut(span.page)[span.range()].copy_from_slice(&before);
-        let base = span.page as usize * PAGE_SIZE + span.first;
-        self.oracle[base..base + span.len].copy_from_slice(&before);
-        self.trace(|| format!("rank {rank} puts back what was at {span:?}"));
-    }
-
-    /// Stores the values that are there. They must be the right ones, or a later diff would undo the work of others.
-    fn rewrite(&mut self, rank: usize, span: Span) -> Result<()> {
-        self.read(rank, span)?;
-        self.ranks[rank].frames.note_write(span.page);
-        Ok(())
-    }
-
-    fn read(&mut self, rank: usize, span: Span) -> Result<()> {
-        let base = span.page as usize * PAGE_SIZE;
-        let have = &self.ranks[rank].frames.bytes(span.page)[span.range()];
-        let want = &self.oracle[base + span.first..base + span.first + span.len];
-        self.report.checked += span.len as u64;
-        if have == want {
-            return Ok(());
-        }
-        let at = have.iter().zip(want).position(|(h, w)| h != w).unwrap_or(0);
-        let interval = self.ranks[rank].interval;
-        let what = format!(
-            "rank {rank} reads byte {} of page {} in interval {interval}: {:#04x}, but {:#04x} was written",
-            span.first + at,
-            span.page,
-            have[at],
-            want[at],
-        );
-        Err(self.failure_about(&what, rank, span.page))
-    }
-}
-
-/// A word's bytes as a number.
-fn number_in(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |n, &byte| n << 8 | u64::from(byte))
 }
