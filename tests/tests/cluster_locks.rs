@@ -47,6 +47,11 @@ fn bytes_side_by_side_do_not_disturb_each_other() {
 }
 
 #[test]
+fn many_ranks_write_one_page_between_and_inside_critical_sections() {
+    litmus("one page", "40", &[3, 8]);
+}
+
+#[test]
 fn pages_that_are_first_touched_in_critical_sections_are_whole() {
     litmus("first touch", "2", &[2, 3]);
 }

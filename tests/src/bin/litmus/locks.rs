@@ -189,6 +189,34 @@ pub(crate) fn false_sharing(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     Ok(())
 }
 
+/// Many ranks write one page between and inside critical sections: all of them one word under the lock, each a word of its own there, and another one outside.
+pub(crate) fn one_page(dsm: &mut Dsm, rounds: usize) -> Result<()> {
+    let lock = dsm.locks(1)?[0];
+    let words = dsm.alloc::<usize>(PAGE)?;
+    let (inside, between) = (|rank: usize| 1 + 2 * rank, |rank: usize| 2 + 2 * rank);
+    let (me, size) = (dsm.rank(), dsm.size());
+    for round in 1..=rounds {
+        words.set(dsm, between(me), 2 * round);
+        let held = lock.hold(dsm)?;
+        assert_eq!(words.get(dsm, between(me)), 2 * round, "what this rank wrote before it had the lock");
+        words.set(dsm, 0, words.get(dsm, 0) + 1);
+        words.set(dsm, inside(me), round);
+        drop(held);
+        words.set(dsm, between(me), 2 * round + 1);
+        assert_eq!(words.get(dsm, inside(me)), round, "what this rank wrote while it had the lock");
+        if round.is_multiple_of(10) {
+            dsm.barrier()?;
+            assert_eq!(words.get(dsm, 0), size * round, "the word of the lock, after round {round}");
+            for rank in 0..size {
+                let found = (words.get(dsm, inside(rank)), words.get(dsm, between(rank)));
+                assert_eq!(found, (round, 2 * round + 1), "the words of rank {rank}, after round {round}");
+            }
+            dsm.barrier()?;
+        }
+    }
+    dsm.barrier()
+}
+
 /// Pages that nobody had touched are first touched in critical sections, by several ranks.
 pub(crate) fn first_touch(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     let next = dsm.mutex(0usize)?;

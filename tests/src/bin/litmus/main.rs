@@ -16,7 +16,7 @@ use std::process::ExitCode;
 
 type Litmus = fn(&mut Dsm, usize) -> Result<()>;
 
-const ALL: [(&str, Litmus); 28] = [
+const ALL: [(&str, Litmus); 29] = [
     ("counter", locks::counter),
     ("tries", locks::tries),
     ("tries in vain", locks::tries_in_vain),
@@ -25,6 +25,7 @@ const ALL: [(&str, Litmus); 28] = [
     ("store buffering", locks::store_buffering),
     ("independent reads", locks::independent_reads),
     ("false sharing", locks::false_sharing),
+    ("one page", locks::one_page),
     ("first touch", locks::first_touch),
     ("pages that travel", locks::pages_that_travel),
     ("threads", locks::threads),
