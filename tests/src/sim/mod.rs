@@ -7,7 +7,7 @@
 //! Every byte that a simulated program reads is compared with one flat memory, the **oracle**. The first wrong byte ends the run with the seed, the place
 //! and what the protocol believed about the page; so does a rank that cannot go on.
 //!
-//! Reading order: [`program`] (what ranks do), [`random`] (programs from a seed), [`World`] (the run).
+//! Reading order: [`program`] (what ranks do), [`random`] (programs from a seed), [`litmus`] (programs with a name), [`World`] (the run).
 //!
 //! # What the driver promises the node
 //! The runtime promises the same, and the simulator is as slow, as early and as torn as these promises permit:
@@ -21,6 +21,7 @@
 
 mod frame;
 mod liar;
+pub mod litmus;
 mod net;
 pub mod program;
 pub mod random;

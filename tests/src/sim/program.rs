@@ -7,7 +7,7 @@
 use scash_proto::heap::Heap;
 use scash_proto::node::{Collective, ObjectKind, Outcome};
 use scash_proto::wire::sync::{Deed, Wish};
-use scash_proto::{AllocOptions, PAGE_SIZE, Pages, Protocol, Rank};
+use scash_proto::{Access, AllocOptions, PAGE_SIZE, Pages, Protocol, Rank};
 use std::num::NonZeroU32;
 
 /// Some bytes of one page.
@@ -104,6 +104,15 @@ pub enum Op {
     SetProtocol(u32, Protocol),
     /// An atomic operation on a word that is not touched otherwise in this interval; what was there is compared with the oracle.
     Operate(Word, Change),
+    /// The same by a plain load and a plain store: nobody else may touch the word meanwhile. What was there, if that matters, is told in the report.
+    Plainly(Word, Change),
+    /// Goes back by so many operations, unless the number that the thread's last [`Plainly`](Op::Plainly) found is at least this.
+    Until {
+        /// The number.
+        least: u64,
+        /// How many operations it goes back.
+        back: usize,
+    },
     /// Comes to a reduction with the first number; the sum of all ranks' is the second. All ranks come to as many in an interval, by their first threads, and hold no lock then.
     Reduce(u64, u64),
     /// Takes a lock.
@@ -127,6 +136,19 @@ pub enum Op {
         /// The event.
         event: u32,
     },
+}
+
+impl Op {
+    /// What a thread must be allowed for it, if it is a plain access to memory.
+    pub fn access(self) -> Option<(Access, Span)> {
+        match self {
+            Op::Read(span) => Some((Access::Read, span)),
+            Op::Write(span, _) | Op::Rewrite(span) | Op::Flicker(span, _) => Some((Access::Write, span)),
+            Op::Plainly(word, Change::Load) => Some((Access::Read, word.span())),
+            Op::Plainly(word, _) => Some((Access::Write, word.span())),
+            _ => None,
+        }
+    }
 }
 
 /// What all ranks do until they meet, and what for.

@@ -1,5 +1,6 @@
 //! What a simulated run did, in numbers.
 
+use super::program::Word;
 use scash_proto::Output;
 use scash_proto::node::Counters;
 use scash_proto::races::Race;
@@ -75,6 +76,19 @@ pub struct Period {
     pub directory: usize,
 }
 
+/// What a thread found in a word that it loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The interval.
+    pub interval: u32,
+    /// The thread's rank.
+    pub rank: u32,
+    /// Where.
+    pub word: Word,
+    /// What.
+    pub value: u64,
+}
+
 /// What a run did.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -88,6 +102,8 @@ pub struct Report {
     pub steps: u64,
     /// Data races that were found, with the intervals in which the ranks were that found them.
     pub races: Vec<(u32, Race)>,
+    /// What each [`Plainly`](super::program::Op::Plainly) found, in the order of the loads.
+    pub seen: Vec<Seen>,
     /// Messages sent by each rank.
     pub sent: Vec<u64>,
 }

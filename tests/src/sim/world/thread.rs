@@ -16,8 +16,10 @@ pub(super) struct Thread {
     ops: Vec<Op>,
     /// Index of the operation it is at.
     at: usize,
-    /// What a flicker will put back.
+    /// What a flicker will put back, or what a word was that is about to be changed.
     before: Option<Vec<u8>>,
+    /// The number that it loaded last.
+    seen: u64,
     /// Orders of its fault or call that are not carried out yet.
     orders: VecDeque<Output>,
     state: State,
@@ -74,7 +76,8 @@ struct Copy {
 
 impl Thread {
     pub(super) fn new(ops: Vec<Op>) -> Self {
-        Thread { ops, at: 0, before: None, orders: VecDeque::new(), state: State::Ready, then: None }
+        let (orders, state) = (VecDeque::new(), State::Ready);
+        Thread { ops, at: 0, before: None, seen: 0, orders, state, then: None }
     }
 
     /// Goes on behind the end of a critical section.
@@ -116,9 +119,8 @@ impl<P: Program> World<P> {
             // The operation itself: the home's frame is free to all.
             (State::Operating { mark: false, .. }, _) => false,
             (State::Ready, _) if !thread.orders.is_empty() || thread.then.is_some() => true,
-            (State::Ready, Some(Op::Read(span))) => me.frames.rights(span.page) < Access::Read,
-            (State::Ready, Some(Op::Write(span, _) | Op::Rewrite(span) | Op::Flicker(span, _))) => {
-                me.frames.rights(span.page) < Access::Write
+            (State::Ready, Some(op)) => {
+                op.access().is_none_or(|(want, span)| me.frames.rights(span.page) < want)
             }
             _ => true,
         }
@@ -227,12 +229,21 @@ impl<P: Program> World<P> {
     }
 
     fn operate(&mut self, rank: usize, t: usize, op: Op) -> Result<()> {
-        let (want, span) = match op {
-            Op::Read(span) => (Access::Read, span),
-            Op::Write(span, _) | Op::Rewrite(span) | Op::Flicker(span, _) => (Access::Write, span),
-            Op::WriteBack(pages) => {
-                self.ranks[rank].threads[t].then = Some(Then::Fence);
-                return self.call(rank, t, Input::WriteBack(pages));
+        if let Some((want, span)) = op.access()
+            && self.ranks[rank].frames.rights(span.page) < want
+        {
+            return self.fault(rank, t, span.page, want);
+        }
+        let thread = &mut self.ranks[rank].threads[t];
+        match op {
+            Op::Flicker(span, salt) => {
+                self.flicker(rank, t, span, salt);
+                return Ok(());
+            }
+            Op::Plainly(word, change) => return self.plainly(rank, t, word, change),
+            Op::Until { least, back } if thread.seen < least => {
+                thread.at -= back;
+                return Ok(());
             }
             Op::Operate(Word { page, .. }, change) => {
                 let changes = change != Change::Load;
@@ -240,57 +251,46 @@ impl<P: Program> World<P> {
                 self.tell(rank, Input::Operate { page, changes })?;
                 return self.take_orders(rank, t);
             }
-            Op::Lock(lock) => {
-                self.ranks[rank].threads[t].then = Some(Then::Lock(lock));
-                return self.call(rank, t, Input::Acquire { lock, who: t as u64 });
-            }
-            Op::TryLock(lock) => {
-                self.ranks[rank].threads[t].then = Some(Then::Lock(lock));
-                return self.call(rank, t, Input::TryAcquire { lock, who: t as u64 });
-            }
-            Op::Wish(object, wish) => {
-                self.ranks[rank].threads[t].then = Some(Then::Lock(object));
-                return self.call(rank, t, Input::Wish { object, who: t as u64, wish });
-            }
-            Op::Deed(object, deed) => return self.call(rank, t, Input::Deed { object, who: t as u64, deed }),
-            Op::Announce(event) => {
-                self.events.insert(event);
-                self.ranks[rank].threads[t].at += 1;
-                return Ok(());
-            }
+            Op::WaitFor { event, .. } if !self.events.contains(&event) => return self.make_call(rank, t, op),
+            Op::Read(_) | Op::Write(..) | Op::Rewrite(_) => {}
+            Op::Announce(_) | Op::Until { .. } | Op::WaitFor { .. } => {}
+            call => return self.make_call(rank, t, call),
+        }
+        thread.at += 1;
+        match op {
+            Op::Read(span) => self.read(rank, span)?,
+            Op::Write(span, salt) => self.write(rank, span, salt),
+            Op::Rewrite(span) => self.rewrite(rank, span)?,
+            Op::Announce(event) => drop(self.events.insert(event)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Makes the call that an operation is.
+    fn make_call(&mut self, rank: usize, t: usize, op: Op) -> Result<()> {
+        let who = t as u64;
+        let (then, input) = match op {
+            Op::WriteBack(pages) => (Some(Then::Fence), Input::WriteBack(pages)),
+            Op::Lock(lock) => (Some(Then::Lock(lock)), Input::Acquire { lock, who }),
+            Op::TryLock(lock) => (Some(Then::Lock(lock)), Input::TryAcquire { lock, who }),
+            Op::Wish(object, wish) => (Some(Then::Lock(object)), Input::Wish { object, who, wish }),
+            Op::WaitFor { condition, lock, .. } => (Some(Then::Again), Input::Wait { condition, lock, who }),
+            Op::Deed(object, deed) => (None, Input::Deed { object, who, deed }),
+            Op::Unlock(lock) => (None, Input::Release(lock)),
+            Op::ReadHome(pages) => (None, Input::ReadHome(pages)),
+            Op::SetHome(pages, home) => (None, Input::SetHome(pages, home)),
+            Op::SetProtocol(page, protocol) => (None, Input::SetProtocol(page, protocol)),
             Op::Reduce(mine, all) => {
                 let what = Reduction::All(Combine::Sum, Number::U64);
                 self.call(rank, t, Input::Reduce(what, vec![mine]))?;
                 self.ranks[rank].threads[t].state = State::Reducing(all);
                 return Ok(());
             }
-            Op::WaitFor { event, .. } if self.events.contains(&event) => {
-                self.ranks[rank].threads[t].at += 1;
-                return Ok(());
-            }
-            Op::WaitFor { condition, lock, .. } => {
-                self.ranks[rank].threads[t].then = Some(Then::Again);
-                return self.call(rank, t, Input::Wait { condition, lock, who: t as u64 });
-            }
-            Op::Unlock(lock) => return self.call(rank, t, Input::Release(lock)),
-            Op::ReadHome(pages) => return self.call(rank, t, Input::ReadHome(pages)),
-            Op::SetHome(pages, home) => return self.call(rank, t, Input::SetHome(pages, home)),
-            Op::SetProtocol(page, p) => return self.call(rank, t, Input::SetProtocol(page, p)),
+            access => return Err(self.failure(&format!("{access:?} is not a call"))),
         };
-        if self.ranks[rank].frames.rights(span.page) < want {
-            return self.fault(rank, t, span.page, want);
-        }
-        if let Op::Flicker(span, salt) = op {
-            self.flicker(rank, t, span, salt);
-            return Ok(());
-        }
-        self.ranks[rank].threads[t].at += 1;
-        match op {
-            Op::Write(span, salt) => self.write(rank, span, salt),
-            Op::Rewrite(span) => self.rewrite(rank, span)?,
-            _ => self.read(rank, span)?,
-        }
-        Ok(())
+        self.ranks[rank].threads[t].then = then;
+        self.call(rank, t, input)
     }
 
     fn fault(&mut self, rank: usize, t: usize, page: u32, want: Access) -> Result<()> {

@@ -1,8 +1,9 @@
 //! Accesses to memory, each compared with the oracle.
 
 use super::State;
-use crate::sim::program::{Op, Program, Span};
-use crate::sim::world::{Result, World};
+use crate::sim::program::{Change, Op, Program, Span, Word};
+use crate::sim::report::Seen;
+use crate::sim::world::{Result, World, number};
 use scash_proto::{Input, PAGE_SIZE, Rank};
 
 impl<P: Program> World<P> {
@@ -41,6 +42,40 @@ impl<P: Program> World<P> {
             "rank {rank} operates on {word:?}, which is {have:#x} at {at}, but {want:#x} was written"
         );
         Err(self.failure_about(&what, rank, page))
+    }
+
+    /// The first step loads a word, the second one stores what is to be there. A store that does not depend on what was there looks at nothing.
+    pub(super) fn plainly(&mut self, rank: usize, t: usize, word: Word, change: Change) -> Result<()> {
+        let me = &mut self.ranks[rank];
+        let frame = &mut me.frames.bytes_mut(word.page)[word.span().range()];
+        let thread = &mut me.threads[t];
+        let place = word.page as usize * PAGE_SIZE + word.first;
+        let blind = matches!(change, Change::Swap(_)).then(|| frame.to_vec());
+        let Some(before) = thread.before.take().or(blind) else {
+            let have = number_in(frame);
+            thread.seen = have;
+            if change == Change::Load {
+                thread.at += 1;
+            } else {
+                thread.before = Some(frame.to_vec());
+            }
+            return self.seen(rank, word, have);
+        };
+        thread.at += 1;
+        let after = change.apply(number_in(&before)).to_le_bytes();
+        frame.copy_from_slice(&after[..word.width]);
+        self.oracle[place..place + word.width].copy_from_slice(&after[..word.width]);
+        me.frames.note_write(word.page);
+        self.trace(|| format!("rank {rank} makes {after:?} of {before:?} at {word:?}"));
+        Ok(())
+    }
+
+    /// A thread has found a number. It is compared with the oracle if only one can be right.
+    fn seen(&mut self, rank: usize, word: Word, value: u64) -> Result<()> {
+        self.trace(|| format!("rank {rank} sees {value} at {word:?}"));
+        let interval = self.ranks[rank].interval;
+        self.report.seen.push(Seen { interval, rank: number(rank), word, value });
+        if self.setup.racy { Ok(()) } else { self.read(rank, word.span()) }
     }
 
     pub(super) fn write(&mut self, rank: usize, span: Span, salt: u8) {

@@ -1,0 +1,94 @@
+//! Numbers that all ranks add to under locks: none misses an addition.
+
+use super::{Job, add, load, section};
+use crate::sim::program::{Op, Span};
+use crate::sim::report::Report;
+use scash_proto::node::ObjectKind;
+use scash_proto::wire::sync::{Deed, Wish};
+
+/// Additions of a thread in an interval.
+const TURNS: u64 = 6;
+/// Intervals with additions.
+const INTERVALS: u64 = 3;
+/// Counters of [`many`].
+const MANY: u32 = 5;
+/// Threads of a rank in [`many`].
+const THREADS: u32 = 2;
+
+/// One counter.
+pub fn one(job: &mut Job) {
+    let (word, lock) = (job.words(1)[0], job.objects(ObjectKind::Lock, 1));
+    for _ in 0..INTERVALS {
+        job.interval(|_| (0..TURNS).flat_map(|_| section(lock, [add(word, 1)])).collect());
+    }
+    job.interval(|_| vec![load(word)]);
+}
+
+/// What all ranks find in the end in the counter of [`one`].
+pub fn sum(ranks: u32) -> u64 {
+    u64::from(ranks) * TURNS * INTERVALS
+}
+
+/// Several counters, each with its lock, in an order that differs from thread to thread.
+pub fn many(job: &mut Job) {
+    let (words, locks) = (job.words(MANY), job.objects(ObjectKind::Lock, MANY));
+    for _ in 0..INTERVALS {
+        job.threads(THREADS, |rank, thread| {
+            let nth = |turn: u32| (turn * (rank % (MANY - 1) + 1) + thread) % MANY;
+            (0..MANY).map(nth).flat_map(|n| section(locks + n, [add(words[n as usize], 1)])).collect()
+        });
+    }
+    job.interval(|_| words.iter().map(|&word| load(word)).collect());
+}
+
+/// What all ranks find in the end in each counter of [`many`].
+pub fn sum_of_many(ranks: u32) -> u64 {
+    u64::from(ranks * THREADS) * INTERVALS
+}
+
+/// The last number that each rank saw.
+pub fn last_seen(report: &Report, ranks: u32) -> Vec<u64> {
+    let last = |rank: u32| report.seen.iter().rev().find(|seen| seen.rank == rank).map(|seen| seen.value);
+    (0..ranks).filter_map(last).collect()
+}
+
+/// Two ranks add in turns, so often that what they wrote first is joined in their histories. One that comes late has copies from before; rank 0 wrote one of
+/// these pages in its first turn only.
+pub fn late_comer(job: &mut Job) {
+    const TURNS: u64 = 80;
+    let (first, count) = (job.pages(1), job.pages(1));
+    let word = crate::sim::program::Word { page: count.first, first: 0, width: 8 };
+    let flags = job.objects(ObjectKind::Flag, 2);
+    let begin = job.objects(ObjectKind::Semaphore(0), 1);
+    let (whole, late) = (Op::Read(Span::page(first.first)), job.ranks - 1);
+    job.interval(|rank| match rank {
+        0 => (1..=TURNS)
+            .flat_map(|turn| turn_of_first(turn, begin, flags, first.first, add(word, 1)))
+            .collect(),
+        1 => (1..=TURNS)
+            .flat_map(|turn| {
+                let wait = Op::Wish(flags, Wish::AtLeast(turn));
+                [wait, add(word, 1), Op::Deed(flags + 1, Deed::Raise(turn))]
+            })
+            .collect(),
+        r if r == late => vec![
+            whole,
+            load(word),
+            Op::Deed(begin, Deed::Post(1)),
+            Op::Wish(flags + 1, Wish::AtLeast(TURNS)),
+            whole,
+            load(word),
+        ],
+        _ => Vec::new(),
+    });
+}
+
+/// What rank 0 does in a turn of [`late_comer`].
+fn turn_of_first(turn: u64, begin: u32, flags: u32, page: u32, add: Op) -> Vec<Op> {
+    let mut ops = match turn {
+        1 => vec![Op::Wish(begin, Wish::Take), Op::Write(Span::page(page), 7)],
+        _ => vec![Op::Wish(flags + 1, Wish::AtLeast(turn - 1))],
+    };
+    ops.extend([add, Op::Deed(flags, Deed::Raise(turn))]);
+    ops
+}
