@@ -1,7 +1,7 @@
 //! Numbers that all ranks add to under locks: none misses an addition.
 
 use super::{Job, add, load, section};
-use crate::sim::program::{Op, Span};
+use crate::sim::program::{Op, Span, Word};
 use crate::sim::report::Report;
 use scash_proto::node::ObjectKind;
 use scash_proto::wire::sync::{Deed, Wish};
@@ -11,7 +11,9 @@ const TURNS: u64 = 6;
 /// Intervals with additions.
 const INTERVALS: u64 = 3;
 /// Counters of [`many`].
-const MANY: u32 = 5;
+pub const MANY: u32 = 5;
+/// Turns after which the one in [`late_comer`] comes: more than a history has records of one rank.
+const LATE: u64 = 80;
 /// Threads of a rank in [`many`].
 const THREADS: u32 = 2;
 
@@ -46,26 +48,25 @@ pub fn sum_of_many(ranks: u32) -> u64 {
     u64::from(ranks * THREADS) * INTERVALS
 }
 
-/// The last number that each rank saw.
-pub fn last_seen(report: &Report, ranks: u32) -> Vec<u64> {
-    let last = |rank: u32| report.seen.iter().rev().find(|seen| seen.rank == rank).map(|seen| seen.value);
-    (0..ranks).filter_map(last).collect()
+/// What all ranks found in the last interval.
+pub fn seen_last(report: &Report) -> Vec<u64> {
+    let last = report.seen.last().map(|seen| seen.interval);
+    report.seen.iter().filter(|seen| Some(seen.interval) == last).map(|seen| seen.value).collect()
 }
 
 /// Two ranks add in turns, so often that what they wrote first is joined in their histories. One that comes late has copies from before; rank 0 wrote one of
 /// these pages in its first turn only.
 pub fn late_comer(job: &mut Job) {
-    const TURNS: u64 = 80;
     let (first, count) = (job.pages(1), job.pages(1));
-    let word = crate::sim::program::Word { page: count.first, first: 0, width: 8 };
+    let word = Word { page: count.first, first: 0, width: 8 };
     let flags = job.objects(ObjectKind::Flag, 2);
     let begin = job.objects(ObjectKind::Semaphore(0), 1);
     let (whole, late) = (Op::Read(Span::page(first.first)), job.ranks - 1);
     job.interval(|rank| match rank {
-        0 => (1..=TURNS)
-            .flat_map(|turn| turn_of_first(turn, begin, flags, first.first, add(word, 1)))
-            .collect(),
-        1 => (1..=TURNS)
+        0 => {
+            (1..=LATE).flat_map(|turn| turn_of_first(turn, begin, flags, first.first, add(word, 1))).collect()
+        }
+        1 => (1..=LATE)
             .flat_map(|turn| {
                 let wait = Op::Wish(flags, Wish::AtLeast(turn));
                 [wait, add(word, 1), Op::Deed(flags + 1, Deed::Raise(turn))]
@@ -75,7 +76,7 @@ pub fn late_comer(job: &mut Job) {
             whole,
             load(word),
             Op::Deed(begin, Deed::Post(1)),
-            Op::Wish(flags + 1, Wish::AtLeast(TURNS)),
+            Op::Wish(flags + 1, Wish::AtLeast(LATE)),
             whole,
             load(word),
         ],
