@@ -2,7 +2,7 @@
 //!
 //! The life of a page reads in this order: `fault` (an access needs work), `home` (the directory, and what a home owes its
 //! sharers), `barrier` (everyone meets), `adapt` (what is worth keeping up to date), `collective` (allocation, homes that move). Between barriers:
-//! `objects` (which there are, and who manages them), `locks` (who has which), `served` and `conditions` (the other objects), `intervals` (what must be known with all these);
+//! `objects` (which there are, and who manages them), `locks` (who has which), `served` and `conditions` (the other objects), `destroy` (their end), `intervals` (what must be known with all these);
 //! `atomics` (words that ranks operate on), `reduce` (values of all ranks that become one).
 
 mod adapt;
@@ -15,6 +15,7 @@ mod collective;
 mod conditions;
 mod config;
 mod counters;
+mod destroy;
 mod doings;
 mod fault;
 mod history;
@@ -51,7 +52,7 @@ pub use migrate::MIGRATE_AFTER;
 use migrate::Migration;
 pub use objects::ObjectKind;
 use objects::Objects;
-pub use orders::{Collective, Input, Outcome, Output, Violation};
+pub use orders::{Collective, InUse, Input, Outcome, Output, Violation};
 use reduce::Reductions;
 use served::Served;
 use std::collections::{BTreeMap, VecDeque};
@@ -75,6 +76,8 @@ enum Part {
 enum Phase {
     /// The application runs.
     Running,
+    /// This rank has said that none of its threads uses the objects that are to be destroyed. It waits for the word of all others, and none may begin to.
+    Announcing,
     /// Orders that come before one of the barrier's meetings are being carried out.
     Flushing(Part),
     /// Waiting for tokens and items.

@@ -82,6 +82,7 @@ impl World<'_> {
             Outcome::OutOfSpace(_)
             | Outcome::Mismatch(_)
             | Outcome::Made(_)
+            | Outcome::InUse(_)
             | Outcome::TooManyObjects
             | Outcome::Reduced(_) => {
                 panic!("rank {rank}: all ranks make the same calls, and there is room for them: {outcome:?}")

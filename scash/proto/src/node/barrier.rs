@@ -68,8 +68,16 @@ impl Node {
     /// All threads of this rank are in the barrier.
     pub(super) fn arrive(&mut self, collective: Collective) {
         assert_eq!(self.phase, Phase::Running, "one collective call at a time");
-        self.phase = Phase::Flushing(Part::Flush);
         self.collective = collective;
+        match collective {
+            Collective::Destroy { first, count, .. } => self.announce_use(first..first.saturating_add(count)),
+            _ => self.come(),
+        }
+    }
+
+    /// Comes to the memory barrier.
+    pub(super) fn come(&mut self) {
+        self.phase = Phase::Flushing(Part::Flush);
         if !self.may_meet() {
             return;
         }

@@ -41,6 +41,10 @@ impl Node {
                 Some(first) => Outcome::Made(first),
                 None => Outcome::TooManyObjects,
             },
+            Collective::Destroy { first, count, .. } => {
+                self.destroy(first..first.saturating_add(count));
+                Outcome::Done
+            }
             Collective::Free(first) => {
                 if let Ok(a) = self.heap.free(first) {
                     self.forget(Pages { first: a.first, count: a.pages });
@@ -227,6 +231,10 @@ pub(super) fn purpose(collective: Collective) -> Purpose {
         Collective::Make(kind, count) => {
             let [kind, parameter] = kind.numbers();
             [6, u64::from(count), kind, parameter]
+        }
+        Collective::Destroy { kind, first, count } => {
+            let [kind, _] = kind.numbers();
+            [7, u64::from(count), kind, u64::from(first)]
         }
     })
 }

@@ -26,6 +26,11 @@ impl Wait {
         self.who
     }
 
+    /// The number of the lock that it will take again.
+    pub(super) fn lock(&self) -> u32 {
+        self.lock
+    }
+
     /// The condition's number.
     pub(super) fn condition(&self) -> u32 {
         self.condition

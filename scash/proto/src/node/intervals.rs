@@ -20,7 +20,7 @@
 //! For the same reason everything is at home, by puts, before a rank says that it has come: it may have to hand a lock on while it waits.
 
 use super::history::{History, as_runs};
-use super::{Node, Output, Phase, Violation, runs};
+use super::{Node, Output, Violation, runs};
 use crate::Rank;
 use crate::page::{Access, List, flag};
 use crate::wire::sync::{self, Known, Place, Record};
@@ -395,7 +395,7 @@ impl Node {
     pub(super) fn epoch_of(&self, from: Rank, epoch: u32) -> Result<bool, Violation> {
         match epoch.wrapping_sub(self.interval) {
             0 => Ok(true),
-            1 if self.phase != Phase::Running => Ok(false),
+            1 if self.in_memory_barrier() => Ok(false),
             _ => Err(Violation { rank: from, what: "a message of an epoch that is over or far away" }),
         }
     }

@@ -1,6 +1,6 @@
 //! Objects of synchronisation: which there are, who manages them, and the messages about them.
 //!
-//! All have numbers from one series, in the order in which they were made. Rank (number mod ranks) *manages* an object. Locks are [`locks`](super::locks); the others are
+//! All have numbers from one series, in the order in which they were made; a number is never used again. Rank (number mod ranks) *manages* an object. Locks are [`locks`](super::locks); the others are
 //! [served](super::served) by their managers.
 
 use super::conditions::Wait;
@@ -9,6 +9,7 @@ use crate::Rank;
 use crate::wire::SyncMessage;
 use crate::wire::sync::SyncBody;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// What an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +40,14 @@ impl ObjectKind {
 }
 
 /// Which objects a job has, and messages about them that are on their way.
+///
+/// **Invariant:** no number is given twice, so that of an object that was destroyed never comes to mean another one.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
-    /// What was made in each call, with the number of the first object of the next one.
-    made: Vec<(u32, ObjectKind)>,
+    /// Runs of objects of a kind that are there, by the number of the first: where each ends.
+    runs: BTreeMap<u32, (u32, ObjectKind)>,
+    /// Numbers that were given.
+    given: u32,
     /// Messages of ranks that have left the memory barrier before this one.
     early: Vec<(Rank, SyncMessage)>,
     /// Deeds sent since the last memory barrier, by receiver.
@@ -50,26 +55,44 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Whether the job has any.
+    /// Whether the job has, or has had, any. (Who is the home of which page, and what is at home, was kept accordingly, and stays so.)
     pub(super) fn any(&self) -> bool {
-        !self.made.is_empty()
-    }
-
-    fn count(&self) -> u32 {
-        self.made.last().map_or(0, |&(end, _)| end)
+        self.given > 0
     }
 
     /// Makes so many more. Returns the number of the first, or nothing if there are no numbers for them.
     pub(super) fn add(&mut self, kind: ObjectKind, count: u32) -> Option<u32> {
-        let first = self.count();
-        self.made.push((first.checked_add(count)?, kind));
+        let first = self.given;
+        self.given = first.checked_add(count)?;
+        if count > 0 {
+            self.runs.insert(first, (self.given, kind));
+        }
         Some(first)
+    }
+
+    /// The object of that number, if there is one: its kind, and the end of its run.
+    fn run(&self, number: u32) -> Option<(u32, ObjectKind)> {
+        let (_, &run) = self.runs.range(..=number).next_back()?;
+        Some(run).filter(|&(end, _)| number < end)
     }
 
     /// What an object is, if there is one of that number.
     pub(super) fn kind(&self, number: u32) -> Option<ObjectKind> {
-        let at = self.made.partition_point(|&(end, _)| end <= number);
-        self.made.get(at).map(|&(_, kind)| kind)
+        self.run(number).map(|(_, kind)| kind)
+    }
+
+    /// Takes these out, as far as they are there.
+    pub(super) fn remove(&mut self, objects: Range<u32>) {
+        for cut in [objects.start, objects.end] {
+            if let Some((end, kind)) = self.run(cut)
+                && let Some((_, run)) = self.runs.range_mut(..cut).next_back()
+                && run.0 == end
+            {
+                run.0 = cut;
+                self.runs.insert(cut, (end, kind));
+            }
+        }
+        cut_out(&mut self.runs, objects);
     }
 
     /// A deed was sent: the memory barrier waits for its arrival.
@@ -78,14 +101,27 @@ impl Objects {
     }
 }
 
+/// Takes all entries out whose keys are in the range.
+pub(super) fn cut_out<T>(map: &mut BTreeMap<u32, T>, keys: Range<u32>) {
+    let gone: Vec<u32> = map.range(keys).map(|(&key, _)| key).collect();
+    for key in gone {
+        map.remove(&key);
+    }
+}
+
 impl Node {
     pub(super) fn manager(&self, object: u32) -> Rank {
         Rank(object % self.cfg.size)
     }
 
-    /// Number of objects of synchronisation that the job has.
+    /// Number of objects of synchronisation that the job has had so far: all have lower numbers.
     pub fn objects(&self) -> u32 {
-        self.objects.count()
+        self.objects.given
+    }
+
+    /// Where the run of objects ends that are of one kind and were made together with this one, if there is one of that number.
+    pub fn run_end(&self, object: u32) -> Option<u32> {
+        self.objects.run(object).map(|(end, _)| end)
     }
 
     /// What the object of that number is, if there is one.
@@ -96,6 +132,11 @@ impl Node {
     /// Whether this rank has come to a collective call that is not over: objects are not for use then.
     pub fn in_collective_call(&self) -> bool {
         self.phase != Phase::Running
+    }
+
+    /// Whether this rank has come to a memory barrier that is not over.
+    pub(super) fn in_memory_barrier(&self) -> bool {
+        !matches!(self.phase, Phase::Running | Phase::Announcing)
     }
 
     /// An object that a thread of this rank waits for, if one does: the rank must not come to a collective call then.
@@ -152,7 +193,7 @@ impl Node {
     pub(super) fn deed_arrives(&mut self, from: Rank) -> Result<(), Violation> {
         let due = match self.phase {
             Phase::Flushing(part) | Phase::Meeting(part) => part == Part::Flush,
-            Phase::Running | Phase::Failed => true,
+            Phase::Running | Phase::Announcing | Phase::Failed => true,
         };
         if !due {
             return Err(Violation { rank: from, what: "a deed after the meeting that waited for it" });
@@ -186,5 +227,38 @@ mod tests {
         let [lock, semaphore, flag] =
             [ObjectKind::Lock, ObjectKind::Semaphore(5), ObjectKind::Flag].map(Some);
         assert_eq!(kinds, [lock, lock, semaphore, flag, flag, None]);
+    }
+
+    /// The numbers below 20 that stand for an object.
+    fn there(objects: &Objects) -> Vec<u32> {
+        (0..20).filter(|&number| objects.kind(number).is_some()).collect()
+    }
+
+    #[test]
+    fn what_is_removed_is_gone_wherever_it_lies_and_its_numbers_do_not_come_back() {
+        let mut objects = Objects::default();
+        objects.add(ObjectKind::Lock, 6);
+        objects.add(ObjectKind::Flag, 4);
+        let removals =
+            [(2..4, vec![0, 1, 4, 5, 6, 7, 8, 9]), (5..7, vec![0, 1, 4, 7, 8, 9]), (0..9, vec![9])];
+        for (range, left) in removals {
+            objects.remove(range.clone());
+            assert_eq!(there(&objects), left, "after {range:?}");
+        }
+        assert_eq!((objects.kind(9), objects.runs.len()), (Some(ObjectKind::Flag), 1));
+        assert_eq!(objects.add(ObjectKind::Condition, 1), Some(10));
+        objects.remove(9..12);
+        assert_eq!((there(&objects), objects.any()), (vec![], true));
+    }
+
+    #[test]
+    fn a_series_that_is_made_and_removed_again_and_again_takes_no_room() {
+        let mut objects = Objects::default();
+        let stays = objects.add(ObjectKind::Lock, 1).unwrap();
+        for _ in 0..1000 {
+            let first = objects.add(ObjectKind::Semaphore(1), 3).unwrap();
+            objects.remove(first..first + 3);
+        }
+        assert_eq!((objects.runs.len(), objects.kind(stays)), (1, Some(ObjectKind::Lock)));
     }
 }

@@ -4,11 +4,12 @@ use super::{AllocOptions, ObjectKind, Protocol};
 use crate::heap::OutOfSpace;
 use crate::page::Access;
 use crate::wire::reduce::{ReduceMessage, Reduction};
+use crate::wire::stall::Deal;
 use crate::wire::sync::{Deed, SyncMessage, Wish};
 use crate::wire::{Attendance, Control, Token};
 use crate::{Pages, Rank, Strided};
 
-/// A call that all ranks make together. Each includes a memory barrier.
+/// A call that all ranks make together. Each includes a memory barrier, unless it says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collective {
     /// The memory barrier itself.
@@ -21,6 +22,15 @@ pub enum Collective {
     Free(u32),
     /// Make this many objects of synchronisation.
     Make(ObjectKind, u32),
+    /// Destroy these objects of synchronisation, which exist and are of that kind. No memory barrier, and nothing at all, if a thread of any rank uses one.
+    Destroy {
+        /// What they are.
+        kind: ObjectKind,
+        /// The number of the first.
+        first: u32,
+        /// How many they are.
+        count: u32,
+    },
     /// Bring these pages, which belong to one allocation, to all ranks.
     Broadcast(Pages),
     /// The last meeting of a job.
@@ -41,7 +51,7 @@ pub enum Input {
     Fetched(Strided),
     /// They could not be had.
     FetchFailed(Strided),
-    /// All threads of this rank have come to a collective call.
+    /// All threads of this rank have come to a collective call. (To [`Collective::Destroy`] of what threads wait for, the others have.)
     Arrive(Collective),
     /// A page of an [`Output::Diff`], [`Output::DiffZero`] or [`Output::Push`] was compared.
     Compared {
@@ -350,6 +360,8 @@ pub enum Outcome {
     Allocated(Pages),
     /// Objects of synchronisation were made; this is the number of the first.
     Made(u32),
+    /// They are not destroyed, at any rank: a thread uses one. [`Node::take_reduced`](super::Node::take_reduced) has this outcome, for it is that of no memory barrier.
+    InUse(InUse),
     /// The result of a reduction.
     Reduced(Vec<u64>),
     /// There are no numbers for that many.
@@ -358,6 +370,17 @@ pub enum Outcome {
     OutOfSpace(OutOfSpace),
     /// Ranks came for different things. Nothing was done, and nothing can be done any more.
     Mismatch([Attendance; 2]),
+}
+
+/// An object that a thread of a rank uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InUse {
+    /// Whose thread.
+    pub rank: Rank,
+    /// Which object.
+    pub object: u32,
+    /// How.
+    pub deal: Deal,
 }
 
 /// What a peer did that no correct peer does.

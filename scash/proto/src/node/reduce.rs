@@ -7,12 +7,14 @@
 //! **Disagreement.** What ranks came for goes up and down with the values, so that ranks that came for different reductions learn it in place of a result. A rank that came for a memory barrier instead sends none of these
 //! messages; but it sends a token to the rank behind it (rank r + 1, modulo n), which tells how many reductions it has passed, and some rank behind one that came for a barrier came for a reduction. Who finds that out tells everybody.
 //!
+//! **Announcements.** Before objects are destroyed, ranks say by a reduction whether they use one ([`destroy`](super::destroy)).
+//!
 //! Nobody leaves a reduction before all have come. So of the next one at most one message a child can be here before this rank comes, or before it leaves the memory barrier in between.
 
 use super::barrier::rounds;
 use super::{Node, Outcome, Output, Phase, Violation};
 use crate::Rank;
-use crate::wire::reduce::{ReduceMessage, Reduction, Step};
+use crate::wire::reduce::{Combine, Number, ReduceMessage, Reduction, Step};
 use crate::wire::{Attendance, Purpose, Token};
 use std::collections::BTreeMap;
 
@@ -35,7 +37,11 @@ pub(super) struct Reductions {
 struct Reducing {
     what: Reduction,
     me: Attendance,
+    /// How many values the result has.
+    count: usize,
     values: Vec<u64>,
+    /// What this rank says before it destroys objects, if that is what it came for.
+    announced: Option<u64>,
     /// Its values have gone up.
     gone: bool,
 }
@@ -44,6 +50,11 @@ impl Reductions {
     /// A memory barrier is over.
     pub(super) fn barrier(&mut self) {
         self.passed = 0;
+    }
+
+    /// Keeps how a reduction ended until that is asked for.
+    pub(super) fn end(&mut self, outcome: Outcome) {
+        self.outcome = Some(outcome);
     }
 
     /// How many this rank has passed since the last memory barrier.
@@ -76,7 +87,28 @@ impl Node {
         if matches!(what, Reduction::From(rank) if rank != self.cfg.rank) {
             values.fill(0);
         }
-        self.reductions.now = Some(Reducing { what, me, values, gone: false });
+        let count = values.len();
+        self.begin(Reducing { what, me, count, values, announced: None, gone: false });
+    }
+
+    /// This rank says something to all before a collective call, and is to hear the least that anybody says: [`announced`](Self::announced).
+    pub(super) fn announce(&mut self, purpose: Purpose, word: u64) {
+        if let Some(span) = self.reductions.disagreement {
+            return self.announced(Outcome::Mismatch(span));
+        }
+        self.begin(Reducing {
+            what: Reduction::All(Combine::Min, Number::U64),
+            me: Attendance { purpose, rank: self.cfg.rank },
+            count: 1,
+            values: vec![word],
+            announced: Some(word),
+            gone: false,
+        });
+    }
+
+    fn begin(&mut self, now: Reducing) {
+        let me = now.me;
+        self.reductions.now = Some(now);
         if let Some(other) = self.barrier_instead() {
             return self.disagree(join([me; 2], [other; 2]));
         }
@@ -143,14 +175,23 @@ impl Node {
         for child in self.children().rev() {
             self.say(child, Step::Down, span, values.clone());
         }
-        self.reductions.now = None;
         self.reductions.passed += 1;
-        self.reductions.outcome = Some(if agree(span) {
+        let outcome = if agree(span) {
             Outcome::Reduced(values)
         } else {
             self.reductions.disagreement = Some(span);
             Outcome::Mismatch(span)
-        });
+        };
+        self.end_reduction(outcome);
+    }
+
+    /// The reduction is over that this rank is in, if it is in one.
+    fn end_reduction(&mut self, outcome: Outcome) {
+        match self.reductions.now.take() {
+            Some(now) if now.announced.is_some() => self.announced(outcome),
+            Some(_) => self.reductions.end(outcome),
+            None => {}
+        }
     }
 
     /// A peer's message.
@@ -171,7 +212,7 @@ impl Node {
                 let Some(now) = self.reductions.now.as_ref().filter(|now| now.gone) else {
                     return lie("the result of a reduction that this rank is not in");
                 };
-                let sound = message.values.len() == now.expected() || !agree(message.span);
+                let sound = now.may_come_to(&message.values) || !agree(message.span);
                 if (message.epoch, message.number) != (this, passed) || !sound {
                     return lie("the result of another reduction");
                 }
@@ -184,7 +225,7 @@ impl Node {
 
     fn take_up(&mut self, from: Rank, message: ReduceMessage) -> Result<(), Violation> {
         let lie = |what| Err(Violation { rank: from, what });
-        let meets = self.phase != Phase::Running;
+        let meets = self.in_memory_barrier();
         let known = match message.epoch.wrapping_sub(self.interval) {
             // (If this rank is in a memory barrier, they disagree: somebody will find out by a token.)
             0 => message.number == self.reductions.passed,
@@ -239,9 +280,7 @@ impl Node {
     /// Nothing can be done any more: ends the call that this rank is in, if it is in one.
     fn break_off(&mut self, span: [Attendance; 2]) {
         let span = *self.reductions.disagreement.get_or_insert(span);
-        if self.reductions.now.take().is_some() {
-            self.reductions.outcome = Some(Outcome::Mismatch(span));
-        }
+        self.end_reduction(Outcome::Mismatch(span));
         if matches!(self.phase, Phase::Flushing(_) | Phase::Meeting(_)) {
             self.phase = Phase::Failed;
             self.out.push_back(Output::Done(Outcome::Mismatch(span)));
@@ -250,10 +289,8 @@ impl Node {
 }
 
 impl Reducing {
-    /// How many values the result has.
-    fn expected(&self) -> usize {
-        let [_, _, values, more] = self.me.purpose.0;
-        let count = if matches!(self.what, Reduction::From(_)) { values } else { more };
-        usize::try_from(count).unwrap_or(usize::MAX)
+    /// Whether that can be the result. Of all that is announced, the least is.
+    fn may_come_to(&self, values: &[u64]) -> bool {
+        values.len() == self.count && self.announced.is_none_or(|word| values.iter().all(|&v| v <= word))
     }
 }

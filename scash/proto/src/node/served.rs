@@ -17,7 +17,7 @@ mod rwlock;
 mod semaphore;
 
 use super::intervals::After;
-use super::objects::ObjectKind;
+use super::objects::{ObjectKind, cut_out};
 use super::{Node, Output, Violation};
 use crate::Rank;
 use crate::wire::stall::{Deal, Doing};
@@ -27,6 +27,7 @@ use flag::Flag;
 use rwlock::RwLock;
 use semaphore::Semaphore;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Who waits at a manager, and what that one knows.
 #[derive(Debug)]
@@ -120,6 +121,17 @@ impl Served {
         let ticket = self.tickets;
         self.tickets = ticket.wrapping_add(1);
         ticket
+    }
+
+    /// Objects whose state is kept here.
+    #[cfg(test)]
+    pub(super) fn known(&self) -> usize {
+        self.states.len()
+    }
+
+    /// Nothing is known of these objects any more.
+    pub(super) fn forget(&mut self, objects: Range<u32>) {
+        cut_out(&mut self.states, objects);
     }
 
     /// What threads of this rank have and wait for.

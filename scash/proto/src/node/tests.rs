@@ -2,6 +2,7 @@
 
 mod collective;
 mod copies;
+mod destroy;
 mod fault;
 mod lies;
 mod migrate;
@@ -99,18 +100,31 @@ impl Job {
     fn each(&mut self, call: impl Fn(u32) -> Collective) -> Vec<Outcome> {
         let size = u32::try_from(self.nodes.len()).unwrap();
         (0..size).for_each(|r| self.give(r, Input::Arrive(call(r))));
+        self.told()
+    }
+
+    /// What each rank is told at the end of the call that all have come to.
+    fn told(&mut self) -> Vec<Outcome> {
+        let done = self.calm();
+        assert!(done.iter().all(Option::is_some), "the call does not end: {done:?}");
+        done.into_iter().flatten().collect()
+    }
+
+    /// Lets happen what can. Returns what each rank was told.
+    fn calm(&mut self) -> Vec<Option<Outcome>> {
         let mut done = vec![None; self.nodes.len()];
-        while done.iter().any(Option::is_none) {
-            let mut idle = true;
-            for rank in 0..size {
+        let mut idle = false;
+        while !std::mem::replace(&mut idle, true) {
+            for rank in 0..u32::try_from(done.len()).unwrap() {
+                let done = &mut done[rank as usize];
                 while let Some(order) = self.nodes[rank as usize].poll_output() {
                     idle = false;
-                    self.carry_out(rank, order, &mut done[rank as usize]);
+                    self.carry_out(rank, order, done);
                 }
+                *done = done.take().or(self.nodes[rank as usize].take_reduced());
             }
-            assert!(!idle, "the barrier does not end");
         }
-        done.into_iter().flatten().collect()
+        done
     }
 
     fn carry_out(&mut self, rank: u32, order: Output, done: &mut Option<Outcome>) {
@@ -122,6 +136,9 @@ impl Job {
                 return self.give(to.0, Input::Parcel(from, meeting, home));
             }
             Output::Flushed => return self.give(rank, Input::Flushed),
+            Output::Closed => return self.give(rank, Input::Closed),
+            Output::Reduce(to, message) => return self.give(to.0, Input::Reducing(from, message)),
+            Output::Sync(to, message) => return self.give(to.0, Input::Sync(from, message)),
             Output::Done(ref outcome) => *done = Some(outcome.clone()),
             Output::Diff { page, to, force } => {
                 let changed = self.changed.remove(&(rank, page));

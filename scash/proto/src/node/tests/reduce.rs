@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     Barrier,
+    Make,
+    Destroy,
     Reduce(Combine),
 }
 
@@ -75,6 +77,10 @@ impl Crowd {
             rank,
             match call {
                 Call::Barrier => Input::Arrive(Collective::Barrier),
+                Call::Make => Input::Arrive(Collective::Make(ObjectKind::Lock, 2)),
+                Call::Destroy => {
+                    Input::Arrive(Collective::Destroy { kind: ObjectKind::Lock, first: 0, count: 2 })
+                }
                 Call::Reduce(c) => Input::Reduce(Reduction::All(c, Number::U64), vec![u64::from(rank), 7]),
             },
         );
@@ -90,6 +96,10 @@ impl Crowd {
                 Output::Reduce(to, message) => (to, Input::Reducing(from, message)),
                 Output::Flushed => {
                     self.job.give(rank, Input::Flushed);
+                    continue;
+                }
+                Output::Closed => {
+                    self.job.give(rank, Input::Closed);
                     continue;
                 }
                 Output::Done(outcome) => {
@@ -118,11 +128,12 @@ const MAX: Call = Call::Reduce(Combine::Max);
 fn all_ranks_get_the_same_values_among_memory_barriers() {
     for seed in 0..300 {
         let size = 1 + seed % 11;
-        let calls = [SUM, Call::Barrier, MAX, SUM, Call::Barrier, Call::Barrier, MAX];
+        let calls = [SUM, Call::Make, MAX, Call::Destroy, SUM, Call::Barrier, MAX];
         let told = Crowd::new(seed, vec![calls.to_vec(); usize::try_from(size).unwrap()]).run();
         let sum = Outcome::Reduced(vec![size * (size - 1) / 2, 7 * size]);
         let max = Outcome::Reduced(vec![size - 1, 7]);
-        let want = [sum.clone(), Outcome::Done, max.clone(), sum, Outcome::Done, Outcome::Done, max];
+        let (made, done) = (Outcome::Made(0), Outcome::Done);
+        let want = [sum.clone(), made, max.clone(), done.clone(), sum, done, max];
         assert!(told.iter().all(|all| all[..] == want), "seed {seed}: {told:?}");
     }
 }
@@ -131,11 +142,19 @@ fn all_ranks_get_the_same_values_among_memory_barriers() {
 fn whoever_comes_for_something_else_all_ranks_are_told() {
     for seed in 0..4000u64 {
         let size = 2 + seed % 7;
-        let (one, other) =
-            [(SUM, MAX), (SUM, Call::Barrier), (Call::Barrier, SUM)][usize::try_from(seed / 7 % 3).unwrap()];
+        let pairs = [
+            (SUM, MAX),
+            (SUM, Call::Barrier),
+            (Call::Barrier, SUM),
+            (Call::Destroy, Call::Barrier),
+            (Call::Barrier, Call::Destroy),
+            (Call::Destroy, SUM),
+        ];
+        let (one, other) = pairs[usize::try_from(seed / 7 % 6).unwrap()];
         // Any ranks but none or all.
         let who = 1 + seed.wrapping_mul(0x9e37_79b9) % ((1 << size) - 2);
-        let before = [&[][..], &[SUM], &[Call::Barrier, MAX, SUM]][usize::try_from(seed / 21 % 3).unwrap()];
+        let befores = [&[][..], &[SUM], &[Call::Make, MAX, SUM], &[Call::Make, Call::Destroy]];
+        let before = befores[usize::try_from(seed / 42 % 4).unwrap()];
         let calls = (0..size).map(|rank| {
             let call = if who >> rank & 1 == 1 { other } else { one };
             [before, &[call, SUM]].concat()
