@@ -18,6 +18,9 @@ pub enum Error {
     /// There is no room in the region.
     #[error("{0}")]
     OutOfSpace(String),
+    /// What is to be destroyed is in use at a rank. Nothing was destroyed at any rank; all were told the same.
+    #[error("{0}")]
+    InUse(String),
     /// Ranks made different collective calls.
     #[error("{0}")]
     Mismatch(String),
@@ -75,6 +78,17 @@ fn made(count: u64, kind: u64, initial: u64) -> String {
     }
 }
 
+fn destroyed(count: u64, kind: u64, first: u64) -> String {
+    let (name, what) = match kind {
+        0 => ("dsm_locks_destroy", "locks"),
+        1 => ("dsm_rwlocks_destroy", "reader-writer locks"),
+        2 => ("dsm_semaphores_destroy", "semaphores"),
+        3 => ("dsm_conditions_destroy", "conditions"),
+        _ => ("dsm_flags_destroy", "flags"),
+    };
+    format!("{name} of {count} {what} from {first} on")
+}
+
 /// What a program calls a collective call.
 pub(crate) fn call(purpose: Purpose) -> String {
     let [_, a, b, c] = purpose.0;
@@ -84,6 +98,7 @@ pub(crate) fn call(purpose: Purpose) -> String {
         [2, page, ..] => format!("dsm_free of the allocation at page {page}"),
         [4, page, pages, _] => format!("dsm_broadcast of {pages} pages from page {page}"),
         [6, count, kind, initial] => made(count, kind, initial),
+        [7, count, kind, first] => destroyed(count, kind, first),
         [5, page, ..] => format!("Partition::publish of the partition at page {page}"),
         [16, combine, number, values] => {
             let name = |names: &[&'static str], n: u64| {

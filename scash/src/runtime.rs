@@ -2,6 +2,7 @@
 
 mod atomics;
 mod crew;
+mod destroy;
 mod locks;
 mod meeting;
 mod objects;

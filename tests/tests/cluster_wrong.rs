@@ -96,6 +96,76 @@ fn ranks_that_make_different_calls_are_all_told() {
         &["dsm_semaphores_create of 2 semaphores of 7", "dsm_flags_create of 2 flags"],
     );
     all_are_told("broadcasts", &["dsm_barrier", "dsm_broadcast of 1 pages from page 0"]);
+    all_are_told("destroys", &["dsm_barrier", "dsm_locks_destroy of 2 locks from 1 on"]);
+    all_are_told(
+        "destroys others",
+        &["dsm_locks_destroy of 4 locks from 0 on", "dsm_locks_destroy of 2 locks from 1 on"],
+    );
+}
+
+#[test]
+fn what_is_in_use_at_one_rank_is_destroyed_by_none_and_all_are_told_whose_it_is() {
+    for kind in kinds() {
+        for ranks in [1, 2, 4] {
+            let ended = wrong(&kind.job(ranks), "destroy what is in use");
+            ended.succeeded();
+            let lines = ended.lines(5 * ranks);
+            let last = ranks - 1;
+            for rank in 0..ranks {
+                let told =
+                    lines.iter().filter_map(|line| line.strip_prefix(&format!("rank {rank} was told: ")));
+                let words = [
+                    format!(
+                        "lock 1 cannot be destroyed, because a thread of rank {last} has it: give it back first"
+                    ),
+                    format!(
+                        "reader-writer lock 3 cannot be destroyed, because a thread of rank {last} has it"
+                    ),
+                    format!(
+                        "reader-writer lock 3 cannot be destroyed, because a thread of rank {last} has it"
+                    ),
+                    format!(
+                        "condition 4 cannot be destroyed, because a thread of rank {last} waits for it: let it go on first"
+                    ),
+                    format!("lock 0 cannot be destroyed, because a thread of rank {last} waits for it"),
+                ];
+                let told: Vec<&str> = told.collect();
+                let right = told.len() == words.len() && told.iter().zip(&words).all(|(t, w)| t.contains(w));
+                assert!(right, "not {words:#?}: {ended}");
+                assert!(told.iter().all(|told| told.contains("no rank has destroyed anything")), "{ended}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_destroyed_cannot_be_used_or_destroyed_again_and_never_means_another() {
+    let gone = |what: &str, number: u32| format!("there is no {what} {number} any more: it was destroyed");
+    let words = [
+        gone("lock", 0),
+        gone("lock", 0),
+        gone("lock", 0),
+        gone("reader-writer lock", 2),
+        gone("reader-writer lock", 2),
+        gone("semaphore", 4),
+        gone("semaphore", 4),
+        gone("condition", 6),
+        gone("flag", 8),
+        gone("lock", 0),
+        gone("lock", 2),
+        "3 is a reader-writer lock: use a number that was returned when locks were made".to_owned(),
+        "there is no lock 20: locks, semaphores and the like have numbers 0 to 19".to_owned(),
+        "there is no lock 4294967295".to_owned(),
+        "0 locks are to be destroyed: name at least one".to_owned(),
+    ];
+    every_job(|job, _| {
+        let ended = wrong(&job, "destroy what is gone");
+        ended.succeeded();
+        let lines = ended.lines(u32::try_from(words.len()).unwrap());
+        for (line, words) in lines.iter().zip(&words) {
+            assert!(line.contains(words), "no {words:?} in {line:?}: {ended}");
+        }
+    });
 }
 
 #[test]

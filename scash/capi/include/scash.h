@@ -30,8 +30,9 @@
  * Before dsm_init and after dsm_finalize all functions fail but dsm_error and dsm_version.
  *
  * Collective functions (dsm_alloc, dsm_alloc_with, dsm_free, dsm_barrier, dsm_broadcast, dsm_finalize, and those that make
- * objects: dsm_locks_create, dsm_rwlocks_create, dsm_semaphores_create, dsm_conditions_create, dsm_flags_create) are
- * called by all ranks, in the same order and with the same arguments; each includes a memory barrier. One thread of a rank
+ * and destroy objects: dsm_locks_create, dsm_rwlocks_create, dsm_semaphores_create, dsm_conditions_create,
+ * dsm_flags_create, dsm_locks_destroy, dsm_rwlocks_destroy, dsm_semaphores_destroy, dsm_conditions_destroy,
+ * dsm_flags_destroy) are called by all ranks, in the same order and with the same arguments; each includes a memory barrier. One thread of a rank
  * calls them, while its other threads touch no shared memory, by atomic operations neither, and use no such object.
  * dsm_all_reduce_i64, dsm_all_reduce_u64, dsm_all_reduce_f64 and dsm_broadcast_value are collective, too, but no memory
  * barriers: other threads may do what they like, but for collective functions. All other functions may be called by any
@@ -490,7 +491,8 @@ const char *dsm_provider(void);
 /**
  * Makes `count` locks, which nobody has, and sets `*first` to the first one; the others are the
  * numbers that follow: `*first + 1`, and so on. Collective: all ranks ask for as many, and get the
- * same numbers. There are locks until `dsm_finalize`; those that are never used cost nothing.
+ * same numbers. There are locks until `dsm_locks_destroy` or `dsm_finalize`; those that are never
+ * used cost nothing.
  *
  * ```c
  * dsm_lock_t locks;
@@ -503,6 +505,19 @@ const char *dsm_provider(void);
  * Returns 0, or -1 if `count` is less than 1, `first` is NULL, or as `dsm_barrier` does.
  */
 int dsm_locks_create(int count, dsm_lock_t *first);
+
+/**
+ * Destroys `count` locks, from `first` on. Collective, and a memory barrier: all ranks name the same
+ * locks. Their numbers never mean other locks: a rank that uses one later is told so.
+ *
+ * If a thread of any rank has one of the locks, or waits for it (or for a condition, with the lock),
+ * all ranks get -1, and the text names it: none of the locks is destroyed then at any rank, and the
+ * call was no memory barrier.
+ *
+ * Returns 0, or -1 if one is in use, `count` is less than 1, there are no such locks, or as
+ * `dsm_barrier` does.
+ */
+int dsm_locks_destroy(dsm_lock_t first, int count);
 
 /**
  * Takes a lock: returns when no other thread of any rank has it. From then on this rank sees all
@@ -541,6 +556,14 @@ int dsm_unlock(dsm_lock_t lock);
 int dsm_rwlocks_create(int count, dsm_rwlock_t *first);
 
 /**
+ * Destroys `count` reader-writer locks, from `first` on, if no thread of any rank has one or waits for
+ * it; see `dsm_locks_destroy`. Collective.
+ *
+ * Returns 0, or -1 as `dsm_locks_destroy` does.
+ */
+int dsm_rwlocks_destroy(dsm_rwlock_t first, int count);
+
+/**
  * Takes a reader-writer lock to read: returns when nobody has it to write, and nobody waits for it
  * who came before. From then on this rank sees what was written by those who had it to write.
  *
@@ -574,6 +597,14 @@ int dsm_rw_unlock(dsm_rwlock_t lock);
 int dsm_semaphores_create(int count, unsigned int initial, dsm_semaphore_t *first);
 
 /**
+ * Destroys `count` semaphores, from `first` on, if no thread of any rank waits for one, whatever their
+ * numbers are; see `dsm_locks_destroy`. Collective.
+ *
+ * Returns 0, or -1 as `dsm_locks_destroy` does.
+ */
+int dsm_semaphores_destroy(dsm_semaphore_t first, int count);
+
+/**
  * Takes one from a semaphore's number: waits until it is not 0. From then on this rank sees all that
  * was written, by any rank, before the `dsm_semaphore_post` that let it go on. Those who wait go on
  * in the order in which they came.
@@ -598,6 +629,14 @@ int dsm_semaphore_post(dsm_semaphore_t semaphore, unsigned int count);
  * Returns 0, or -1 if `count` is less than 1, `first` is NULL, or as `dsm_barrier` does.
  */
 int dsm_conditions_create(int count, dsm_condition_t *first);
+
+/**
+ * Destroys `count` conditions, from `first` on, if no thread of any rank waits for one; see
+ * `dsm_locks_destroy`. Collective.
+ *
+ * Returns 0, or -1 as `dsm_locks_destroy` does.
+ */
+int dsm_conditions_destroy(dsm_condition_t first, int count);
 
 /**
  * Gives `lock` back, which the calling thread has, waits for a signal, and takes the lock again. No
@@ -639,6 +678,14 @@ int dsm_condition_broadcast(dsm_condition_t condition);
  * Returns 0, or -1 if `count` is less than 1, `first` is NULL, or as `dsm_barrier` does.
  */
 int dsm_flags_create(int count, dsm_flag_t *first);
+
+/**
+ * Destroys `count` flags, from `first` on, if no thread of any rank waits for one; see
+ * `dsm_locks_destroy`. Collective.
+ *
+ * Returns 0, or -1 as `dsm_locks_destroy` does.
+ */
+int dsm_flags_destroy(dsm_flag_t first, int count);
 
 /**
  * Waits until a flag's value is at least this one. From then on this rank sees all that was written,

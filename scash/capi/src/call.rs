@@ -57,6 +57,15 @@ pub(crate) fn int(number: Option<u32>) -> c_int {
     number.map_or(-1, |n| c_int::try_from(n).unwrap_or(c_int::MAX))
 }
 
+/// Destroys objects of synchronisation for the function `name`.
+pub(crate) fn destroy(name: &str, kind: ObjectKind, first: u32, count: c_int) -> c_int {
+    status(call(name, |runtime| {
+        let count = u32::try_from(count)
+            .map_err(|_| Error::Argument(format!("{name} of {count}: name at least one")))?;
+        runtime.destroy_objects(kind, first, count)
+    }))
+}
+
 /// Makes objects of synchronisation for the function `name`, and sets `*first` to the number of the first.
 ///
 /// # Safety

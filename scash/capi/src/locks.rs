@@ -3,7 +3,7 @@
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 #![allow(non_camel_case_types, reason = "C's way to name types")]
 
-use crate::call::{call, make, status};
+use crate::call::{call, destroy, make, status};
 use scash::runtime::ObjectKind;
 use std::ffi::c_int;
 
@@ -12,7 +12,8 @@ pub type dsm_lock_t = u32;
 
 /// Makes `count` locks, which nobody has, and sets `*first` to the first one; the others are the
 /// numbers that follow: `*first + 1`, and so on. Collective: all ranks ask for as many, and get the
-/// same numbers. There are locks until `dsm_finalize`; those that are never used cost nothing.
+/// same numbers. There are locks until `dsm_locks_destroy` or `dsm_finalize`; those that are never
+/// used cost nothing.
 ///
 /// ```c
 /// dsm_lock_t locks;
@@ -27,6 +28,20 @@ pub type dsm_lock_t = u32;
 pub unsafe extern "C" fn dsm_locks_create(count: c_int, first: *mut dsm_lock_t) -> c_int {
     // SAFETY: the caller's word for `first` is what `make` asks for.
     unsafe { make("dsm_locks_create", ObjectKind::Lock, count, first) }
+}
+
+/// Destroys `count` locks, from `first` on. Collective, and a memory barrier: all ranks name the same
+/// locks. Their numbers never mean other locks: a rank that uses one later is told so.
+///
+/// If a thread of any rank has one of the locks, or waits for it (or for a condition, with the lock),
+/// all ranks get -1, and the text names it: none of the locks is destroyed then at any rank, and the
+/// call was no memory barrier.
+///
+/// Returns 0, or -1 if one is in use, `count` is less than 1, there are no such locks, or as
+/// `dsm_barrier` does.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_locks_destroy(first: dsm_lock_t, count: c_int) -> c_int {
+    destroy("dsm_locks_destroy", ObjectKind::Lock, first, count)
 }
 
 /// Takes a lock: returns when no other thread of any rank has it. From then on this rank sees all
@@ -72,6 +87,15 @@ pub type dsm_rwlock_t = u32;
 pub unsafe extern "C" fn dsm_rwlocks_create(count: c_int, first: *mut dsm_rwlock_t) -> c_int {
     // SAFETY: the caller's word for `first` is what `make` asks for.
     unsafe { make("dsm_rwlocks_create", ObjectKind::RwLock, count, first) }
+}
+
+/// Destroys `count` reader-writer locks, from `first` on, if no thread of any rank has one or waits for
+/// it; see `dsm_locks_destroy`. Collective.
+///
+/// Returns 0, or -1 as `dsm_locks_destroy` does.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_rwlocks_destroy(first: dsm_rwlock_t, count: c_int) -> c_int {
+    destroy("dsm_rwlocks_destroy", ObjectKind::RwLock, first, count)
 }
 
 /// Takes a reader-writer lock to read: returns when nobody has it to write, and nobody waits for it

@@ -3,7 +3,7 @@
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 #![allow(non_camel_case_types, reason = "C's way to name types")]
 
-use crate::call::{call, make, status};
+use crate::call::{call, destroy, make, status};
 use crate::locks::dsm_lock_t;
 use scash::runtime::ObjectKind;
 use std::ffi::{c_int, c_uint};
@@ -23,6 +23,15 @@ pub unsafe extern "C" fn dsm_semaphores_create(
 ) -> c_int {
     // SAFETY: the caller's word for `first` is what `make` asks for.
     unsafe { make("dsm_semaphores_create", ObjectKind::Semaphore(initial), count, first) }
+}
+
+/// Destroys `count` semaphores, from `first` on, if no thread of any rank waits for one, whatever their
+/// numbers are; see `dsm_locks_destroy`. Collective.
+///
+/// Returns 0, or -1 as `dsm_locks_destroy` does.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_semaphores_destroy(first: dsm_semaphore_t, count: c_int) -> c_int {
+    destroy("dsm_semaphores_destroy", ObjectKind::Semaphore(0), first, count)
 }
 
 /// Takes one from a semaphore's number: waits until it is not 0. From then on this rank sees all that
@@ -56,6 +65,15 @@ pub type dsm_condition_t = u32;
 pub unsafe extern "C" fn dsm_conditions_create(count: c_int, first: *mut dsm_condition_t) -> c_int {
     // SAFETY: the caller's word for `first` is what `make` asks for.
     unsafe { make("dsm_conditions_create", ObjectKind::Condition, count, first) }
+}
+
+/// Destroys `count` conditions, from `first` on, if no thread of any rank waits for one; see
+/// `dsm_locks_destroy`. Collective.
+///
+/// Returns 0, or -1 as `dsm_locks_destroy` does.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_conditions_destroy(first: dsm_condition_t, count: c_int) -> c_int {
+    destroy("dsm_conditions_destroy", ObjectKind::Condition, first, count)
 }
 
 /// Gives `lock` back, which the calling thread has, waits for a signal, and takes the lock again. No
@@ -106,6 +124,15 @@ pub type dsm_flag_t = u32;
 pub unsafe extern "C" fn dsm_flags_create(count: c_int, first: *mut dsm_flag_t) -> c_int {
     // SAFETY: the caller's word for `first` is what `make` asks for.
     unsafe { make("dsm_flags_create", ObjectKind::Flag, count, first) }
+}
+
+/// Destroys `count` flags, from `first` on, if no thread of any rank waits for one; see
+/// `dsm_locks_destroy`. Collective.
+///
+/// Returns 0, or -1 as `dsm_locks_destroy` does.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_flags_destroy(first: dsm_flag_t, count: c_int) -> c_int {
+    destroy("dsm_flags_destroy", ObjectKind::Flag, first, count)
 }
 
 /// Waits until a flag's value is at least this one. From then on this rank sees all that was written,

@@ -1,6 +1,6 @@
 //! Collective calls: the protocol's meetings, seen from the thread that waits in one.
 
-use super::objects::must_not_wait;
+use super::objects::may_come;
 use super::stall::Patience;
 use super::{NAP, Runtime, died, lock};
 use crate::core::{Core, Step};
@@ -148,8 +148,8 @@ impl<'a> Meeting<'a> {
     fn hold(&mut self, came_for: Input) -> Result<Outcome> {
         let _waiting = self.runtime.waiting();
         let mut core = lock(&self.runtime.core);
-        if matches!(came_for, Input::Arrive(_)) {
-            must_not_wait(&core)?;
+        if let Input::Arrive(call) = came_for {
+            may_come(&core, call)?;
         }
         core.node.handle(came_for)?;
         let mut patience = Patience::new(self.runtime);

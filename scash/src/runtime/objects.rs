@@ -8,6 +8,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use scash_proto::node::{Collective, Input, ObjectKind, Outcome};
 use scash_proto::wire::sync::{Deed, Wish};
+use std::ops::Range;
 use std::sync::MutexGuard;
 
 /// What users call an object of that kind.
@@ -36,7 +37,7 @@ impl Runtime {
                 Ok(first)
             }
             Outcome::TooManyObjects => Err(Error::Argument(format!(
-                "{count} more {}s: there are numbers for 4294967295 locks, semaphores and the like in all",
+                "{count} more {}s: there are numbers for 4294967295 locks, semaphores and the like in all, those destroyed among them",
                 name(kind)
             ))),
             _ => Err(Error::Broken("the making of objects had no outcome".to_owned())),
@@ -193,13 +194,33 @@ impl Runtime {
     }
 }
 
-/// Checks that no thread of this rank waits for an object: the rank cannot come to a collective call then.
-pub(super) fn must_not_wait(core: &Core) -> Result<()> {
+/// Checks that this rank can come to a collective call: not while one of its threads waits for an object. But where what is to be destroyed is what it waits for,
+/// all ranks are to be told.
+pub(super) fn may_come(core: &Core, call: Collective) -> Result<()> {
+    if let Collective::Destroy { kind, first, count } = call {
+        let objects = must_all_be(core, first, count, kind)?;
+        if core.node.in_use(objects).is_some() {
+            return Ok(());
+        }
+    }
     let Some(number) = core.node.awaited() else { return Ok(()) };
     let what = core.node.kind(number).map_or("object", name);
     Err(Error::Argument(format!(
         "a collective call while another thread of this rank waits for {what} {number}: let all threads go on first"
     )))
+}
+
+/// Checks that there are so many objects of that kind, one after the other, and that now is a time to use them.
+fn must_all_be(core: &Core, first: u32, count: u32, kind: ObjectKind) -> Result<Range<u32>> {
+    // There is no object of the greatest number.
+    let least = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    let end = u64::from(first) + u64::from(count);
+    let mut at = u64::from(first);
+    while at < end {
+        must_be(core, least(at), kind)?;
+        at = core.node.run_end(least(at)).map_or(end, u64::from);
+    }
+    Ok(first..least(end))
 }
 
 /// Checks that there is an object of that number, that it is one of that kind, and that now is a time to use it.
@@ -216,6 +237,9 @@ pub(super) fn must_be(core: &Core, number: u32, kind: ObjectKind) -> Result<()> 
             format!("{number} is a {found}: use a number that was returned when {wanted}s were made")
         }
         (None, 0) => format!("there is no {wanted} {number}: none were made"),
+        (None, count) if number < count => {
+            format!("there is no {wanted} {number} any more: it was destroyed; make another one")
+        }
         (None, count) => {
             format!(
                 "there is no {wanted} {number}: locks, semaphores and the like have numbers 0 to {}",

@@ -3,21 +3,21 @@
 #include "check.h"
 #include <time.h>
 
-static FILE *open_note(const char *directory, int rank, const char *mode)
+static FILE *open_note(const char *directory, const char *what, int rank, const char *mode)
 {
     char path[4096];
-    sprintf(path, "%.4000s/%d", directory, rank);
+    sprintf(path, "%.4000s/%.10s.%d", directory, what, rank);
     return fopen(path, mode);
 }
 
-static void wait_until_all_are_told(const char *directory)
+static void wait_until_all_are(const char *what, const char *directory)
 {
     struct timespec time = {0, 1000000};
-    FILE *note = open_note(directory, dsm_rank(), "w");
+    FILE *note = open_note(directory, what, dsm_rank(), "w");
     CHECK(note != NULL);
     fclose(note);
     for (int r = 0; r < dsm_size(); r++) {
-        while ((note = open_note(directory, r, "r")) == NULL)
+        while ((note = open_note(directory, what, r, "r")) == NULL)
             nanosleep(&time, NULL);
         fclose(note);
     }
@@ -51,6 +51,12 @@ int main(int argc, char **argv)
     } else if (strcmp(argv[1], "locks") == 0) {
         dsm_lock_t first;
         CHECK(dsm_locks_create(last ? 2 : 1, &first) == -1);
+    } else if (strcmp(argv[1], "ends of locks") == 0) {
+        dsm_lock_t first;
+        CHECK(dsm_locks_create(2, &first) == 0);
+        /* Who is still in there is told there. */
+        wait_until_all_are("ready", argv[2]);
+        CHECK((last ? dsm_barrier() : dsm_locks_destroy(first, 2)) == -1);
     } else if (strcmp(argv[1], "kinds") == 0) {
         uint32_t first;
         CHECK((last ? dsm_rwlocks_create(1, &first) : dsm_conditions_create(1, &first)) == -1);
@@ -67,6 +73,6 @@ int main(int argc, char **argv)
     IS_NULL(dsm_alloc(1), text);
     FAILS(dsm_finalize(), text);
     CHECK(fflush(stdout) == 0);
-    wait_until_all_are_told(argv[2]);
+    wait_until_all_are("told", argv[2]);
     return 0;
 }

@@ -73,6 +73,7 @@ fn ranks_that_disagree_are_all_told_who_wanted_what() {
             ("an early barrier", ["dsm_all_reduce_i64", "dsm_barrier"]),
             ("an end", ["dsm_all_reduce_i64", "dsm_finalize"]),
             ("locks", ["dsm_locks_create of 1 locks", "dsm_locks_create of 2 locks"]),
+            ("ends of locks", ["dsm_locks_destroy of 2 locks from 0 on", "dsm_barrier"]),
             (
                 "kinds",
                 ["dsm_rwlocks_create of 1 reader-writer locks", "dsm_conditions_create of 1 conditions"],

@@ -72,6 +72,11 @@ fn who_goes_on_sees_what_was_written_before_it_was_let_go_on() {
 }
 
 #[test]
+fn objects_are_destroyed_at_all_ranks_or_at_none_and_nothing_else_has_their_numbers() {
+    Program::compile("destroy", Link::Shared).succeeds_everywhere(&[]);
+}
+
+#[test]
 fn atomic_operations_miss_nothing_and_disturb_nobody() {
     Program::compile("atomics", Link::Shared).succeeds_everywhere(&[]);
 }

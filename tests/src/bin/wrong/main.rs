@@ -2,6 +2,8 @@
 //!
 //! `NOTES` is a directory in which ranks leave notes for each other, where one must not go on before others have come somewhere.
 
+mod destroy;
+
 use scash::runtime::{ObjectKind, Runtime};
 use scash::{Atomic, Dsm, Result, Rmw, SharedSlice};
 use std::io::Write;
@@ -446,6 +448,9 @@ fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
         "sizes" | "frees" | "ends" | "broadcasts" | "publishes" | "semaphores" => {
             return disagree(rank, deed);
         }
+        "destroys" | "destroys others" => return destroy::alone(rank, deed),
+        "destroy what is in use" => return destroy::what_is_in_use(rank),
+        "destroy what is gone" => return destroy::what_is_gone(rank),
         "sizes, then leave" => return disagree_and_leave(rank),
         "meet twice" => return meet_twice(rank),
         "die in barriers" => return die_in_barriers(rank),
