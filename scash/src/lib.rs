@@ -25,6 +25,7 @@ mod atomics;
 mod claims;
 mod config;
 mod core;
+mod destroy;
 mod dsm;
 mod error;
 pub mod fault;
@@ -45,6 +46,7 @@ mod stats;
 mod twins;
 
 pub use atomics::AtomicWord;
+pub use destroy::SyncObject;
 pub use dsm::Dsm;
 pub use error::{Error, Result};
 pub use mutex::{DsmMutex, Held, Lock, MutexGuard};

@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 ///
 /// Whoever has it sees all that was written, by any rank, before it was last given back. It is handed on in the order in which ranks asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lock(u32);
+pub struct Lock(pub(crate) u32);
 
 impl Lock {
     /// The lock of that number, which [`Dsm::locks`] made.
@@ -81,9 +81,9 @@ impl Drop for Held<'_> {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct DsmMutex<T> {
-    lock: Lock,
-    values: SharedSlice<T>,
-    index: usize,
+    pub(crate) lock: Lock,
+    pub(crate) values: SharedSlice<T>,
+    pub(crate) index: usize,
 }
 
 impl<T: Plain> DsmMutex<T> {

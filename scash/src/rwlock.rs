@@ -29,9 +29,9 @@ use std::ops::{Deref, DerefMut};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct DsmRwLock<T> {
-    number: u32,
-    values: SharedSlice<T>,
-    index: usize,
+    pub(crate) number: u32,
+    pub(crate) values: SharedSlice<T>,
+    pub(crate) index: usize,
 }
 
 impl<T: Plain> DsmRwLock<T> {

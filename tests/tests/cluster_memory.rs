@@ -40,6 +40,21 @@ fn cached_pages_beyond_the_limit_go_back_to_the_system_and_the_results_are_right
     }
 }
 
+/// Something kept of each would be more: the state of 9,000 locks, or their values, of which the region has room for 16 at a time.
+#[test]
+fn what_is_made_and_destroyed_ten_thousand_times_takes_no_memory() {
+    for kind in kinds() {
+        let job = kind.job(2).env("SCASH_REGION", "64K");
+        let ended = job.run(Path::new(env!("CARGO_BIN_EXE_footprint")), &["objects"]);
+        ended.succeeded();
+        for line in ended.lines(2) {
+            let kib: u64 = line.parse().unwrap();
+            eprintln!("objects, {kind:?}: {kib} KiB more");
+            assert!(kib <= 256, "something is kept: {ended}");
+        }
+    }
+}
+
 /// Looked at between intervals, when there are no twins. TCP buffers what a peer is slow to take: up to 64 MiB a peer, some of which
 /// the allocator may still hold.
 #[test]

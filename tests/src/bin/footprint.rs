@@ -1,7 +1,8 @@
-//! What shared memory costs a rank: `footprint sparse` touches little of much, `footprint own` much of as much, `footprint cached` more of another rank's than it may keep.
+//! What shared memory costs a rank: `footprint sparse` touches little of much, `footprint own` much of as much, `footprint cached` more of another rank's than it may keep,
+//! `footprint objects` makes and destroys 10,000 locks with their values, and a few of all else.
 //!
 //! Each rank prints a number of KiB: with `sparse` all its memory that is there, with `own` what it has besides shared memory, with `cached` the frames of other
-//! ranks' pages.
+//! ranks' pages, with `objects` what the process has more after the last than after the first tenth.
 
 #![allow(clippy::print_stdout, reason = "a rank tells its size")]
 
@@ -99,11 +100,40 @@ fn cached(dsm: &mut Dsm) -> Result<u64> {
     Ok(most)
 }
 
+/// Ten mutexes and one of each other object a thousand times, all used by all ranks.
+fn objects(dsm: &mut Dsm) -> Result<u64> {
+    let mut early = 0;
+    for round in 0..1000 {
+        let mutexes = dsm.mutexes(10, |i| i)?;
+        let (table, condition) = (dsm.rwlock(7)?, dsm.condvar()?);
+        let (semaphore, flags) = (dsm.semaphore(0)?, dsm.flags(1)?);
+        for mutex in &mutexes {
+            *mutex.lock(dsm)? += 1;
+        }
+        assert_eq!(*table.read(dsm)?, 7);
+        semaphore.post(dsm)?;
+        condition.signal(dsm)?;
+        flags[0].raise(dsm, 1)?;
+        dsm.barrier()?;
+        assert!((0..10).all(|i| mutexes[i].lock(dsm).is_ok_and(|value| *value == i + dsm.size())));
+        dsm.destroy(&mutexes)?;
+        dsm.destroy(&[table])?;
+        dsm.destroy(&[condition])?;
+        dsm.destroy(&[semaphore])?;
+        dsm.destroy(&flags)?;
+        if round == 100 {
+            early = kib("status", "RssAnon:");
+        }
+    }
+    Ok(kib("status", "RssAnon:").saturating_sub(early))
+}
+
 fn run(what: &str) -> Result<()> {
     let mut dsm = Dsm::init()?;
     let size = match what {
         "sparse" => sparse(&mut dsm)?,
         "cached" => cached(&mut dsm)?,
+        "objects" => objects(&mut dsm)?,
         _ => own(&mut dsm)?,
     };
     dsm.finalize()?;

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// What is said of memory that was freed.
 const FREED: &str = "was freed";
 
-fn refused<T: Debug>(told: Result<T>, word: &str) {
+pub(crate) fn refused<T: Debug>(told: Result<T>, word: &str) {
     let error = told.expect_err("it cannot be done");
     assert!(matches!(error, Error::Argument(_)) && error.to_string().contains(word), "{error}");
 }

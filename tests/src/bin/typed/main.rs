@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, reason = "a rank's answer to its test")]
 
 mod handles;
+mod objects;
 
 use scash::{AllocOptions, Dsm, Error, Parts, Placement, Protocol, Result};
 use std::io::{Read, Write};
@@ -235,7 +236,7 @@ fn the_system_reaches_what_was_touched(dsm: &mut Dsm) -> Result<()> {
 
 fn main() -> Result<()> {
     let mut dsm = Dsm::init()?;
-    let checks: [(&str, Check); 11] = [
+    let checks: [(&str, Check); 12] = [
         ("partition", partition_shows_what_was_published),
         ("memory", partitions_give_their_memory_back),
         ("elements", elements_have_different_writers),
@@ -247,6 +248,7 @@ fn main() -> Result<()> {
         ("system calls", the_system_reaches_what_was_touched),
         ("freed memory", handles::lead_nowhere_when_the_memory_is_freed),
         ("arguments", handles::have_the_elements_that_were_asked_for),
+        ("objects", objects::end_together_with_their_values),
     ];
     for (name, check) in checks {
         check(&mut dsm).inspect_err(|_| eprintln!("rank {}: in the check of {name}:", dsm.rank()))?;
