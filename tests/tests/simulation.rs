@@ -43,6 +43,8 @@ struct Sum {
     checked: u64,
     steps: u64,
     counters: scash_proto::node::Counters,
+    destroyed: u64,
+    in_use: u64,
     failures: Vec<(u64, Failure)>,
 }
 
@@ -56,6 +58,8 @@ impl Sum {
                 self.checked += r.checked;
                 self.steps += r.steps;
                 self.counters = report::add(self.counters, r.counters());
+                self.destroyed += r.destroyed;
+                self.in_use += r.in_use;
             }
             Err(failure) => self.failures.push((seed, failure)),
         }
@@ -97,8 +101,8 @@ fn random_programs_read_what_was_written() {
     let budget = if asked.is_some() { Duration::from_secs(100_000) } else { BUDGET };
     let mut sum = run_seeds(asked.clone().unwrap_or(0..SEEDS), budget);
     println!(
-        "{} seeds, up to {} ranks, {} steps, {} bytes compared; {:?}",
-        sum.seeds, sum.largest, sum.steps, sum.checked, sum.counters
+        "{} seeds, up to {} ranks, {} steps, {} bytes compared; {} ends of objects and {} in vain; {:?}",
+        sum.seeds, sum.largest, sum.steps, sum.checked, sum.destroyed, sum.in_use, sum.counters
     );
     sum.failures.sort_by_key(|f| f.0);
     let first_lines: Vec<&str> = sum.failures.iter().filter_map(|(_, f)| f.0.lines().next()).collect();
@@ -119,5 +123,6 @@ fn everything_occurred(sum: &Sum) {
     for (name, n) in report::by_name(sum.counters) {
         assert!(n > 0, "no seed made a node count {name}");
     }
+    assert!(sum.destroyed > 0 && sum.in_use > 0, "{} ends of objects, {} in vain", sum.destroyed, sum.in_use);
     assert!(sum.largest > 60, "the largest job had {} ranks", sum.largest);
 }

@@ -251,6 +251,11 @@ impl Script {
         first
     }
 
+    /// Appends the end of such objects.
+    pub fn destroy(&mut self, kind: ObjectKind, first: u32, count: u32) {
+        self.interval(|i| i.end = Collective::Destroy { kind, first, count });
+    }
+
     /// Appends the end of an allocation.
     ///
     /// # Panics

@@ -10,6 +10,7 @@
 mod accesses;
 mod calls;
 mod character;
+mod destroy;
 mod operations;
 mod race;
 mod sync;
@@ -18,6 +19,7 @@ use super::program::{Interval, Op, Program, Span};
 use super::rng::{Rng, mix};
 use super::world::Setup;
 use character::Character;
+use destroy::Ends;
 pub use race::Planted;
 use scash_proto::heap::Heap;
 use scash_proto::node::{Collective, Eviction, Outcome};
@@ -99,7 +101,7 @@ impl RandomProgram {
             calls: rng.pick(&[0, 50, 400]),
             broadcasts: rng.pick(&[0, 0, 0, 20, 300]),
             reduces: rng.pick(&[0, 0, 50, 700]),
-            objects: Objects::new(&mut rng),
+            objects: Objects::new(&mut rng, Ends::new(setup.seed)),
             planted: None,
             rng,
         }
@@ -107,6 +109,9 @@ impl RandomProgram {
 
     /// Decides what ends the interval, and knows how it will end.
     fn end(&mut self) -> (Collective, Outcome) {
+        if let Some(call) = self.objects.destroy_or_make_again() {
+            return call;
+        }
         if self.rng.chance(30)
             && let Some(call) = self.objects.make()
         {
@@ -187,7 +192,7 @@ impl RandomProgram {
         if self.rng.chance(c.batons) {
             return self.batons(pages, &c, &mut batons.0, &mut batons.1);
         }
-        if c.locked > 0 {
+        if c.locked > 0 && self.objects.guards() > 0 {
             return self.sections(pages, &c, sections);
         }
         let cells = pages.count * c.pieces;
@@ -231,6 +236,9 @@ impl Program for RandomProgram {
         if self.next > self.intervals {
             return None;
         }
+        if let Some(interval) = self.give_back() {
+            return Some(interval);
+        }
         if self.next == self.intervals {
             self.next += 1;
             return Some(self.read_all());
@@ -269,6 +277,7 @@ impl Program for RandomProgram {
             self.use_arena(planted.page, &mut work);
         }
         let (end, outcome) = self.end();
+        let outcome = self.perhaps_in_use(end, outcome, &mut work);
         self.next += 1;
         Some(Interval { work, end, outcome, zeroed })
     }

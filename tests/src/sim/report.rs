@@ -106,6 +106,10 @@ pub struct Report {
     pub seen: Vec<Seen>,
     /// Messages sent by each rank.
     pub sent: Vec<u64>,
+    /// Ranks told that objects were destroyed.
+    pub destroyed: u64,
+    /// Ranks told that objects are in use and cannot be.
+    pub in_use: u64,
 }
 
 impl Report {

@@ -7,23 +7,32 @@
 
 use super::RandomProgram;
 use super::character::Character;
+use super::destroy::Ends;
 use crate::sim::program::Op;
 use crate::sim::rng::Rng;
 use scash_proto::Pages;
 use scash_proto::node::{Collective, ObjectKind, Outcome};
 use scash_proto::wire::sync::{Deed, Wish};
+use std::collections::BTreeMap;
 
 /// The objects of a program.
 pub(super) struct Objects {
     /// How many of each kind it will have, in the order in which they are made.
-    kinds: [(ObjectKind, u32); 6],
-    /// How many kinds are made.
+    pub(super) kinds: [(ObjectKind, u32); KINDS],
+    /// How many kinds have been made.
     made: usize,
+    /// The numbers of those that are there, by kind.
+    pub(super) there: [Vec<u32>; KINDS],
+    /// How many numbers were given.
+    given: u32,
     /// What each flag was raised to.
-    raised: Vec<u64>,
+    raised: BTreeMap<u32, u64>,
     /// Events that conditions were for.
     events: u32,
+    pub(super) ends: Ends,
 }
+
+const KINDS: usize = 6;
 
 /// Kinds that critical sections use.
 const GUARDS: usize = 3;
@@ -43,7 +52,7 @@ pub(super) struct Free {
 }
 
 impl Objects {
-    pub(super) fn new(rng: &mut Rng) -> Self {
+    pub(super) fn new(rng: &mut Rng, ends: Ends) -> Self {
         let mut kinds = [
             ObjectKind::Lock,
             ObjectKind::RwLock,
@@ -57,40 +66,50 @@ impl Objects {
             kinds = kinds.map(|(kind, _)| (kind, 0));
             kinds[LOCKS].1 = rng.pick(&[0, 0, 1, 3, 40]);
         }
-        Objects { kinds, made: 0, raised: vec![0; kinds[FLAGS].1 as usize], events: 0 }
+        Objects {
+            kinds,
+            made: 0,
+            there: Default::default(),
+            given: 0,
+            raised: BTreeMap::new(),
+            events: 0,
+            ends,
+        }
     }
 
     /// The call that makes the next objects, and its outcome.
     pub(super) fn make(&mut self) -> Option<(Collective, Outcome)> {
-        while let Some(&(kind, count)) = self.kinds.get(self.made) {
-            let first = self.first(self.made);
+        while let Some(&(_, count)) = self.kinds.get(self.made) {
             self.made += 1;
             if count > 0 {
-                return Some((Collective::Make(kind, count), Outcome::Made(first)));
+                return Some(self.make_some(self.made - 1, count));
             }
         }
         None
     }
 
-    /// Number of the first object of a kind.
-    fn first(&self, kind: usize) -> u32 {
-        self.kinds[..kind].iter().map(|(_, count)| count).sum()
+    /// The call that makes some of a kind.
+    pub(super) fn make_some(&mut self, kind: usize, count: u32) -> (Collective, Outcome) {
+        let first = self.given;
+        self.given += count;
+        self.there[kind].extend(first..self.given);
+        (Collective::Make(self.kinds[kind].0, count), Outcome::Made(first))
     }
 
     /// Number of objects that critical sections can use.
     pub(super) fn guards(&self) -> u32 {
-        self.first(self.made.min(GUARDS))
+        self.there[..GUARDS].iter().map(|numbers| count(numbers)).sum()
     }
 
-    fn guard(&self, number: u32) -> ObjectKind {
-        let at = (0..GUARDS).rfind(|&kind| self.first(kind) <= number && self.kinds[kind].1 > 0);
-        self.kinds[at.unwrap_or(0)].0
-    }
-
-    /// The objects of a kind, if they are made.
-    fn of(&self, kind: usize) -> Vec<u32> {
-        let first = self.first(kind);
-        if kind < self.made { (first..first + self.kinds[kind].1).collect() } else { Vec::new() }
+    /// One of these objects, and what it is.
+    fn guard(&self, mut at: u32) -> (u32, ObjectKind) {
+        for (numbers, &(kind, _)) in self.there.iter().zip(&self.kinds) {
+            if let Some(&number) = numbers.get(at as usize) {
+                return (number, kind);
+            }
+            at -= count(numbers);
+        }
+        unreachable!("guards are counted")
     }
 
     /// Whether there is anything that batons can go by.
@@ -99,12 +118,14 @@ impl Objects {
     }
 
     pub(super) fn free(&self) -> Free {
-        let mut conditions = self.of(CONDITIONS);
-        if self.kinds[LOCKS].1 == 0 {
-            conditions.clear();
-        }
-        Free { semaphores: self.of(SEMAPHORES), conditions, flags: self.of(FLAGS) }
+        let of = |kind: usize| self.there[kind].clone();
+        let conditions = if self.there[LOCKS].is_empty() { Vec::new() } else { of(CONDITIONS) };
+        Free { semaphores: of(SEMAPHORES), conditions, flags: of(FLAGS) }
     }
+}
+
+fn count(numbers: &[u32]) -> u32 {
+    u32::try_from(numbers.len()).unwrap_or(u32::MAX)
 }
 
 impl Free {
@@ -124,13 +145,14 @@ impl RandomProgram {
             for _ in 0..self.rng.between(1, 4) {
                 let thread = self.rng.below(self.threads) as usize;
                 let guard = self.rng.below(guards);
-                let (enter, leave) = self.enter(c, guard);
+                let (object, kind) = self.objects.guard(guard);
+                let (enter, leave) = self.enter(c, object, kind);
                 let mut section = vec![enter];
                 // Pieces are dealt out to the guards in turns.
                 let first = self.rng.below(cells);
                 let mine = (first..cells).chain(0..first).filter(|cell| cell % guards == guard);
                 for cell in mine.take(self.rng.between(1, 5) as usize).collect::<Vec<_>>() {
-                    self.visit(pages, c, cell, leave == Op::Deed(guard, Deed::HasRead), &mut section);
+                    self.visit(pages, c, cell, leave == Op::Deed(object, Deed::HasRead), &mut section);
                 }
                 section.push(leave);
                 threads[thread].push(section);
@@ -139,8 +161,8 @@ impl RandomProgram {
     }
 
     /// How a critical section begins and ends.
-    fn enter(&mut self, c: &Character, guard: u32) -> (Op, Op) {
-        match self.objects.guard(guard) {
+    fn enter(&mut self, c: &Character, guard: u32, kind: ObjectKind) -> (Op, Op) {
+        match kind {
             ObjectKind::RwLock if self.rng.chance(50) => {
                 (Op::Wish(guard, Wish::Read), Op::Deed(guard, Deed::HasRead))
             }
@@ -228,8 +250,7 @@ impl RandomProgram {
             }
             1 => {
                 let flag = free.flags.pop()?;
-                // Flags are used up from behind: so many are left, with lower numbers.
-                let raised = &mut self.objects.raised[free.flags.len()];
+                let raised = self.objects.raised.entry(flag).or_default();
                 let least = *raised + 1 + u64::from(self.rng.below(3));
                 *raised = least + u64::from(self.rng.below(3));
                 let give = vec![Op::Deed(flag, Deed::Raise(*raised))];
@@ -245,7 +266,7 @@ impl RandomProgram {
         let condition = if own { free.conditions.pop()? } else { *free.conditions.first()? };
         let event = self.objects.events;
         self.objects.events += 1;
-        let lock = self.rng.below(self.objects.kinds[LOCKS].1);
+        let lock = self.rng.pick(&self.objects.there[LOCKS]);
         let signal = if own && next == 1 { Deed::Signal } else { Deed::Broadcast };
         let mut give =
             vec![Op::Lock(lock), Op::Announce(event), Op::Deed(condition, signal), Op::Unlock(lock)];

@@ -2,6 +2,7 @@
 
 use super::{Result, Step, World, number};
 use crate::sim::program::Program;
+use scash_proto::node::{Collective, Outcome};
 use scash_proto::wire::{Kind, PageBatch, Parcel};
 use scash_proto::{Access, Input, Output, Pages, Rank, Transfer};
 use std::collections::VecDeque;
@@ -25,10 +26,21 @@ impl<P: Program> World<P> {
             return Ok(Step::Blocked);
         }
         let Some(order) = self.ranks[rank].node.poll_output() else {
-            return self.step_close(rank);
+            return if self.ends_without_barrier(rank)? { Ok(Step::Moved) } else { self.step_close(rank) };
         };
         self.carry_out(rank, order)?;
         Ok(Step::Moved)
+    }
+
+    /// Ends the call that all threads of the rank have come to, if it came to nothing: then it was no memory barrier, and there is no order for its end.
+    fn ends_without_barrier(&mut self, rank: usize) -> Result<bool> {
+        let me = &mut self.ranks[rank];
+        if me.running > 0 {
+            return Ok(false);
+        }
+        let Some(outcome) = me.node.take_reduced() else { return Ok(false) };
+        self.done(rank, &outcome)?;
+        Ok(true)
     }
 
     /// Closes an interval, if all that was put has landed.
@@ -307,12 +319,16 @@ impl<P: Program> World<P> {
     }
 
     /// A rank leaves the barrier.
-    fn done(&mut self, rank: usize, outcome: &scash_proto::node::Outcome) -> Result<()> {
+    fn done(&mut self, rank: usize, outcome: &Outcome) -> Result<()> {
         let left = self.ranks[rank].interval;
-        let expected = &self.intervals[(left - self.first_interval) as usize].0.outcome;
+        let expected = &self.interval(rank).outcome;
         if outcome != expected {
             return Err(self.failure(&format!("rank {rank} was told {outcome:?} instead of {expected:?}")));
         }
+        let destroyed =
+            outcome == &Outcome::Done && matches!(self.interval(rank).end, Collective::Destroy { .. });
+        self.report.destroyed += u64::from(destroyed);
+        self.report.in_use += u64::from(matches!(outcome, Outcome::InUse(_)));
         self.check_rights(rank, scash_proto::Pages { first: 0, count: self.setup.pages })?;
         self.check_cache(rank)?;
         self.count(rank, left);
