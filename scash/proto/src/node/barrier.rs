@@ -67,7 +67,8 @@ impl Meeting {
 impl Node {
     /// All threads of this rank are in the barrier.
     pub(super) fn arrive(&mut self, collective: Collective) {
-        assert_eq!(self.phase, Phase::Running, "one collective call at a time");
+        let free = self.phase == Phase::Running && self.reduces().is_none();
+        assert!(free, "one collective call at a time");
         self.collective = collective;
         match collective {
             Collective::Destroy { first, count, .. } => self.announce_use(first..first.saturating_add(count)),

@@ -1,6 +1,7 @@
 //! What no correct peer sends.
 
 use super::*;
+use crate::wire::reduce::{ReduceMessage, Step};
 use crate::wire::{News, Notice, Purpose};
 use proptest::prelude::*;
 
@@ -91,11 +92,27 @@ fn lie() -> impl Strategy<Value = Input> {
     ]
 }
 
+/// What peers say of the objects that are to be destroyed: about the right call, or another one.
+fn announcement() -> impl Strategy<Value = Input> {
+    let rank = || (0..5u32).prop_map(Rank);
+    let purpose = prop_oneof![4 => Just([7, 2, 0, 0]), 1 => Just([7, 1, 0, 0]), 1 => Just([0; 4])];
+    let span = (purpose.clone(), rank(), purpose, rank()).prop_map(|(a, x, b, y)| {
+        [(a, x), (b, y)].map(|(purpose, rank)| Attendance { purpose: Purpose(purpose), rank })
+    });
+    let step = prop_oneof![4 => Just(Step::Up), 1 => Just(Step::Down), 1 => Just(Step::Disagree)];
+    let word = prop_oneof![3 => Just(u64::MAX), 1 => any::<u64>()];
+    let values = proptest::collection::vec(word, 0..3);
+    (rank(), 0..4u32, 0..4u32, step, span, values).prop_map(|(from, epoch, number, step, span, values)| {
+        Input::Reducing(from, ReduceMessage { epoch, number, step, span, values })
+    })
+}
+
 /// Lets a node carry out what it ordered, as far as that takes nobody else.
 fn serve(node: &mut Node) {
     while let Some(order) = node.poll_output() {
         let answer = match order {
             Output::Flushed => Input::Flushed,
+            Output::Closed => Input::Closed,
             Output::Diff { page, .. } | Output::DiffZero { page, .. } | Output::Push(page) => {
                 Input::Compared { page, changed: page.is_multiple_of(2) }
             }
@@ -131,6 +148,39 @@ proptest! {
                 }
                 _ => {}
             }
+            serve(node);
+        }
+    }
+
+    #[test]
+    fn no_peer_can_make_a_node_panic_that_destroys_objects(
+        lies in proptest::collection::vec((prop_oneof![lie(), announcement(), announcement()], 0..4u32), 1..60),
+        me in 0..4usize,
+    ) {
+        let mut job = Job::new(4);
+        job.all(Collective::Make(ObjectKind::Lock, 2));
+        let node = &mut job.nodes[me];
+        // One of the two is managed here, if any is.
+        let lock = u32::try_from(me % 2).unwrap();
+        for (lie, act) in lies {
+            let free = node.phase == Phase::Running && node.reduces().is_none();
+            let there = node.kind(lock).is_some();
+            match (act, node.holder(lock)) {
+                (0, _) if free => {
+                    let _ = node.handle(Input::Arrive(Collective::Destroy { kind: ObjectKind::Lock, first: 0, count: 2 }));
+                }
+                (1, None) if free && there && node.awaited().is_none() => {
+                    let _ = node.handle(Input::Acquire { lock, who: 7 });
+                }
+                (2, Some(_)) if free => {
+                    let _ = node.handle(Input::Release(lock));
+                }
+                _ => {}
+            }
+            serve(node);
+            let _ = node.handle(lie);
+            let _ = node.batch_taken();
+            let _ = node.take_reduced();
             serve(node);
         }
     }
