@@ -93,3 +93,20 @@ fn a_signal_that_nobody_waits_for_is_one_message() {
     let signals = [(1, Op::Deed(0, Deed::Signal)), (2, Op::Deed(0, Deed::Broadcast))];
     run(3, ObjectKind::Condition, &[&signals], |report| assert_eq!(messages(&report), [2]));
 }
+
+#[test]
+fn the_end_of_objects_is_a_reduction_and_a_memory_barrier_however_many_they_are() {
+    for count in [1, 40] {
+        let mut script = Script::new(8, 4);
+        let first = script.make(ObjectKind::Lock, count);
+        let work =
+            |lock: u32| (0..8).flat_map(move |rank| [(rank, Op::Lock(lock)), (rank, Op::Unlock(lock))]);
+        script.interval(|i| (first..first + count).flat_map(work).for_each(|(rank, op)| i.push(rank, op)));
+        script.destroy(ObjectKind::Lock, first, count);
+        let report = World::new(Setup::new(8, 4), script.into_program()).run().unwrap();
+        let end = report.periods.last().unwrap().traffic;
+        // A tree of 8 ranks has 7 pairs; a meeting, 3 rounds.
+        assert_eq!((end.reductions, end.tokens, end.messages()), (2 * 7, 8 * 3, 2 * 7 + 8 * 3));
+        assert_eq!(report.destroyed, 8);
+    }
+}

@@ -2,8 +2,9 @@
 
 use super::rng::Rng;
 use scash_proto::copyset::CopyMode;
+use scash_proto::wire::reduce::Step;
 use scash_proto::wire::sync::{Deed, Record, SyncBody, Wish};
-use scash_proto::wire::{Control, Kind, News, Notice, PageBatch, Parcel, SyncMessage, Token};
+use scash_proto::wire::{Control, Kind, News, Notice, PageBatch, Parcel, ReduceMessage, SyncMessage, Token};
 use scash_proto::{Pages, Rank};
 
 /// What lies may refer to.
@@ -97,6 +98,7 @@ impl Liar<'_> {
             (Kind::Token, Ok(token), _) => self.distort_token(token).encode(),
             (Kind::Control, _, Ok((meeting, control))) => self.distort_control(control).encode(meeting),
             (Kind::Sync, ..) => self.distort_sync(bytes),
+            (Kind::Reduce, ..) => self.distort_reduction(bytes),
             (Kind::Parcel, ..) => Parcel { meeting, home: self.rank() }.encode().to_vec(),
             _ => {
                 let mut out = Vec::new();
@@ -110,6 +112,22 @@ impl Liar<'_> {
             }
         };
         (kind, bytes)
+    }
+
+    fn distort_reduction(&mut self, bytes: Vec<u8>) -> Vec<u8> {
+        let Ok(mut message) = ReduceMessage::decode(&bytes) else { return bytes };
+        match self.rng.below(6) {
+            0 => message.epoch = message.epoch.wrapping_add(self.rng.below(3)).wrapping_sub(1),
+            1 => message.number = message.number.wrapping_add(self.rng.below(3)).wrapping_sub(1),
+            2 => message.step = self.rng.pick(&[Step::Up, Step::Down, Step::Disagree]),
+            3 => message.span[1].purpose.0[0] += 1,
+            4 => message.values.push(0),
+            _ => {
+                let value = self.rng.pick(&[0, u64::MAX, 1 << 40]);
+                message.values.iter_mut().for_each(|it| *it = value);
+            }
+        }
+        message.encode()
     }
 
     fn distort_token(&mut self, mut token: Token) -> Token {
