@@ -1,6 +1,6 @@
 //! How ranks find each other before they have endpoints.
 
-use crate::Result;
+use crate::{Result, Secret};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Start-up exchange among all ranks of a job: the launcher's line in real jobs, a table in memory in tests.
@@ -9,6 +9,8 @@ pub trait Exchange {
     fn rank(&self) -> u32;
     /// Number of ranks.
     fn size(&self) -> u32;
+    /// What all ranks of the job know, and nobody else.
+    fn secret(&self) -> &Secret;
     /// Gives every rank's blob and file descriptors to every rank. Collective; the result has one entry a rank, in
     /// rank order, this rank's own included (with duplicates of its descriptors).
     fn all_gather(&mut self, blob: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Vec<(Vec<u8>, Vec<OwnedFd>)>>;

@@ -40,6 +40,7 @@ pub mod conformance;
 mod endpoint;
 mod exchange;
 pub mod mem_exchange;
+mod secret;
 pub mod shm;
 pub mod tcp;
 
@@ -48,3 +49,4 @@ pub use endpoint::{
     Caps, Endpoint, Error, Event, GetRange, LocalSegment, PutRange, Result, SegmentId, Traffic,
 };
 pub use exchange::Exchange;
+pub use secret::Secret;

@@ -5,7 +5,7 @@
 //! every rank takes a copy. A round cannot start before all ranks have taken the last one's table, because a rank
 //! contributes to a round only after it has taken what the round before it gave.
 
-use crate::{Error, Exchange, Result};
+use crate::{Error, Exchange, Result, Secret};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ type Contribution = (Vec<u8>, Vec<OwnedFd>);
 #[derive(Debug)]
 pub struct MemExchange {
     rank: u32,
+    secret: Secret,
     hub: Arc<Hub>,
 }
 
@@ -42,7 +43,11 @@ struct State {
 
 impl MemExchange {
     /// The ends of an exchange among `n` ranks, in rank order. Each goes to its rank's thread.
+    ///
+    /// # Panics
+    /// If the system gives no random numbers.
     pub fn ranks(n: u32) -> Vec<Self> {
+        let secret = Secret::random().expect("the system gives random numbers");
         let state = State {
             round: 0,
             slots: (0..n).map(|_| None).collect(),
@@ -50,7 +55,7 @@ impl MemExchange {
             table: Arc::default(),
         };
         let hub = Arc::new(Hub { state: Mutex::new(state), changed: Condvar::new() });
-        (0..n).map(|rank| Self { rank, hub: Arc::clone(&hub) }).collect()
+        (0..n).map(|rank| Self { rank, secret: secret.clone(), hub: Arc::clone(&hub) }).collect()
     }
 }
 
@@ -99,6 +104,10 @@ impl Exchange for MemExchange {
     fn size(&self) -> u32 {
         // A hub is made for a `u32` number of ranks.
         u32::try_from(self.hub.lock().slots.len()).unwrap_or(u32::MAX)
+    }
+
+    fn secret(&self) -> &Secret {
+        &self.secret
     }
 
     fn all_gather(&mut self, blob: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Vec<(Vec<u8>, Vec<OwnedFd>)>> {

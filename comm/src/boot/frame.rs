@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 
 /// First two bytes of every packet; the low byte is the version of this format.
-const MAGIC: u16 = 0x5C01;
+const MAGIC: u16 = 0x5C02;
 /// Bytes of a packet's header.
 pub(super) const HEADER: usize = 16;
 /// Payload bytes of one packet. Far below the default socket buffer (208 KiB), so that a packet always fits.
@@ -215,7 +215,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Rubbish> {
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Rubbish> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N)?);
         Ok(array)

@@ -8,7 +8,7 @@ use super::line::{self, Received, Wait};
 use super::page::{PageWriter, RankState};
 use super::roster::{Exit, Failure, Output, Roster};
 use super::vars;
-use crate::{Error, Result};
+use crate::{Error, Result, Secret};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::collections::VecDeque;
@@ -38,6 +38,7 @@ pub struct Invitation {
 #[derive(Debug)]
 pub struct Host {
     settings: Settings,
+    secret: Secret,
     seats: Vec<Seat>,
     roster: Roster,
     page: PageWriter,
@@ -76,6 +77,7 @@ impl Host {
         };
         Ok(Host {
             settings,
+            secret: Secret::random()?,
             seats: (0..size).map(seat).collect(),
             roster: Roster::new(size),
             page: PageWriter::new(size).map_err(io("making the job page (a memfd)"))?,
@@ -122,6 +124,7 @@ impl Host {
     fn start_message(&self, rank: u32) -> Result<Message> {
         let mut bytes = rank.to_le_bytes().to_vec();
         bytes.extend_from_slice(&self.size().to_le_bytes());
+        bytes.extend_from_slice(self.secret.bytes());
         bytes.extend_from_slice(env!("CARGO_PKG_VERSION").as_bytes());
         let page = self.page.fd().try_clone().map_err(|source| Error::Io {
             what: "duplicating the job page's descriptor (raise `ulimit -n`)".into(),

@@ -7,7 +7,7 @@ use super::line::{self, Received, Wait};
 use super::page::JobPage;
 use super::roster::Reason;
 use super::vars;
-use crate::{Error, Exchange, Result};
+use crate::{Error, Exchange, Result, Secret};
 use nix::errno::Errno;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -25,6 +25,7 @@ pub struct Member {
     size: u32,
     threads: u32,
     provider: String,
+    secret: Secret,
     line: OwnedFd,
     page: Arc<JobPage>,
     assembler: Assembler,
@@ -68,9 +69,9 @@ impl Member {
         }
         let line = lookup.line()?;
         let mut buffer = line::buffer();
-        let page = Arc::new(start(line.as_fd(), &mut buffer, rank, size)?);
-        let assembler = Assembler::new(Limits::FROM_LAUNCHER);
-        Ok(Member { rank, size, threads, provider, line, page, assembler, buffer, sequence: 0 })
+        let (secret, page) = start(line.as_fd(), &mut buffer, rank, size)?;
+        let (page, assembler) = (Arc::new(page), Assembler::new(Limits::FROM_LAUNCHER));
+        Ok(Member { rank, size, threads, provider, secret, line, page, assembler, buffer, sequence: 0 })
     }
 
     /// Application threads that this rank should run.
@@ -161,6 +162,10 @@ impl Exchange for Member {
         self.size
     }
 
+    fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
     fn all_gather(&mut self, blob: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Vec<Share>> {
         let Limits { bytes: max_bytes, fds: max_fds } = Limits::FROM_RANK;
         if blob.len() > max_bytes || fds.len() > max_fds {
@@ -231,8 +236,8 @@ impl Lookup<'_> {
     }
 }
 
-/// Reads the first message, which the launcher has sent before this process began, and opens the job page that came with it.
-fn start(line: BorrowedFd<'_>, buffer: &mut [u8], rank: u32, size: u32) -> Result<JobPage> {
+/// Reads the first message, which the launcher has sent before this process began: the job's secret, and the job page, which is opened.
+fn start(line: BorrowedFd<'_>, buffer: &mut [u8], rank: u32, size: u32) -> Result<(Secret, JobPage)> {
     let (length, fds) = match line::receive(line, buffer, Wait::No) {
         Ok(Received::Packet(length, fds)) => (length, fds),
         Ok(received) => return Err(unreadable(&received)),
@@ -249,6 +254,7 @@ fn start(line: BorrowedFd<'_>, buffer: &mut [u8], rank: u32, size: u32) -> Resul
     };
     let mut reader = Reader::new(&bytes);
     let numbers = (reader.u32().map_err(confused)?, reader.u32().map_err(confused)?);
+    let secret = Secret::from_bytes(reader.array().map_err(confused)?);
     let version = text(reader.rest());
     if numbers != (rank, size) {
         return Err(invalid(format!(
@@ -261,7 +267,8 @@ fn start(line: BorrowedFd<'_>, buffer: &mut [u8], rank: u32, size: u32) -> Resul
         )));
     }
     let page = fds.first().ok_or_else(|| confused(frame::Rubbish("no job page".into())))?;
-    JobPage::open(page.as_fd(), size).map_err(io("mapping the job page"))
+    let page = JobPage::open(page.as_fd(), size).map_err(io("mapping the job page"))?;
+    Ok((secret, page))
 }
 
 fn invalid(why: impl Into<String>) -> Error {

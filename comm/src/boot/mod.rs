@@ -19,6 +19,15 @@
 //!        ──────────── Abort (why) ────────────────▶                       at any time; ends every wait
 //! ```
 //!
+//! # The job's secret
+//! The launcher draws 256 random bits for each job, and every rank finds them in its Start packet. Providers whose connections a
+//! stranger could reach prove by them that both ends belong to the job (`tcp/handshake.rs`). An inherited socket pair is the
+//! safest way there is to hand them over: it has no name or address by which another process could reach it, and unlike command
+//! lines, files and the environment it is neither listed in `/proc` nor passed on to what a rank starts (a rank closes the line
+//! on exec). Who can take it from a rank could read the rank's memory anyway: the same user, with the right to trace it.
+//! For the same reasons nothing on the line itself is authenticated: whoever holds the other end has started this process.
+//! A process without a line has no secret, and is refused: there is no way to start a rank but by the launcher.
+//!
 //! # Packets
 //! The sockets are `SOCK_SEQPACKET`: a packet arrives whole or not at all. A message of any size is cut into packets of at most
 //! 64 KiB and 253 descriptors (the kernel's `SCM_MAX_FD` is 253). All numbers are little-endian.
@@ -27,13 +36,13 @@
 //!  0         2       3       4                 8                 12                16
 //!  +---------+-------+-------+-----------------+-----------------+-----------------+------------- - -
 //!  | magic   | kind  | last  | sequence        | descriptors     | payload bytes   | payload …
-//!  | 0x5C01  | 1 … 7 | 0 / 1 | (of the call)   | in this packet  | in this packet  |
+//!  | 0x5C02  | 1 … 7 | 0 / 1 | (of the call)   | in this packet  | in this packet  |
 //!  +---------+-------+-------+-----------------+-----------------+-----------------+------------- - -
 //! ```
 //!
 //! | kind | name | direction | payload of the whole message | descriptors |
 //! |---|---|---|---|---|
-//! | 1 | Start | to the rank | rank `u32`, size `u32`, the launcher's version (UTF-8) | the job page |
+//! | 1 | Start | to the rank | rank `u32`, size `u32`, the job's secret (32 bytes), the launcher's version (UTF-8) | the job page |
 //! | 2 | Hello | to the launcher | ABI `u32`, then build id, version and path, each `u32` length + bytes | none |
 //! | 3 | Welcome | to the rank | none | none |
 //! | 4 | Gather | to the launcher | the blob | any |

@@ -65,6 +65,20 @@ fn a_member_knows_what_the_launcher_told_it() {
 }
 
 #[test]
+fn the_ranks_of_a_job_have_one_secret_and_those_of_another_have_another() {
+    let (mut host, mut other) = (Host::new(2, settings()).unwrap(), Host::new(1, settings()).unwrap());
+    let invitation = host.invite(0).unwrap();
+    let secret = host.secret.bytes().map(char::from);
+    for (name, value) in &invitation.env {
+        assert!(!value.chars().collect::<Vec<_>>().windows(32).any(|part| part == secret), "{name} has it");
+    }
+    let first = member(&environment(invitation)).unwrap();
+    let (second, stranger) = (join(&mut host, 1), join(&mut other, 0));
+    assert_eq!(first.secret(), second.secret());
+    assert_ne!(first.secret(), stranger.secret());
+}
+
+#[test]
 fn a_job_joins_exchanges_and_finishes() {
     let (mut host, gathered) = job(4, |mut member| {
         member.hello(&identity()).unwrap();
