@@ -2,38 +2,49 @@
 //! IO, no clock.
 //!
 //! ```text
-//! connector → acceptor   hello      magic 8 | version 2 | class 2 | from 4 | to 4 | ranks 4 | nonce 32
-//! acceptor → connector   challenge  nonce 32 | HMAC(secret, "acceptor", hello, nonce)
-//! connector → acceptor   proof      HMAC(secret, "connector", hello, nonce)
+//! connector → acceptor   hello      opening 10 | class 2 | from 4 | to 4 | ranks 4 | abi 4 | job 8 | nonce 32 | tag 32
+//! acceptor → connector   challenge  opening 10 | nonce 32 | tag 32
+//! connector → acceptor   answer     tag 32
 //! acceptor → connector   welcome    magic 8
+//!
+//! opening   magic 8 | version 2, in every version; who hears another version says only its own opening, and hangs up
+//! job       which job it is: the same bits at all its ranks, made of the secret
+//! tag       HMAC-SHA-256(secret, whose | fields of the hello | acceptor's nonce), cut nowhere
+//!           whose: "hello" (where there is no acceptor's nonce yet), "acceptor" or "connector"
 //! ```
-//! Both proofs cover the whole hello and both nonces, so neither can be replayed, nor moved to another pair,
-//! class or job; the two labels keep one side's answer from serving as the other's. The secret itself never
-//! travels here. What follows the welcome is not encrypted: the handshake keeps strangers out, not those who
-//! can change packets on the way.
+//! - A *stranger* does not get beyond the hello: its tag needs the secret.
+//! - A *replayed* hello is answered by a new nonce, and so is never followed by the right answer; a replayed challenge has
+//!   the tag of another hello.
+//! - A *reflected* tag has another label. All tags cover version, class, both ranks, the number of ranks, ABI and job, so that
+//!   none serves between other ranks, for another purpose or in another job.
+//!
+//! The secret never travels here. What follows the welcome is neither encrypted nor signed: the handshake keeps out strangers,
+//! not those who can change packets on the way. Keys for that could be made of the secret and both nonces.
 //!
 //! HMAC-SHA-256 (crates `hmac` and `sha2`): a standard with a published analysis, that a provider in another
 //! language could speak too; both crates are pure Rust, need no C compiler on the boards we build for, and
 //! `hmac` compares in constant time.
 
-use super::wire::VERSION;
+use super::wire::{VERSION, u16_at, u32_at};
+use crate::Secret;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 const MAGIC: [u8; 8] = *b"scashtcp";
 const NONCE: usize = 32;
-const PROOF: usize = 32;
+const TAG: usize = 32;
+/// Bytes of a hello before its tag.
+const FIELDS: usize = OPENING + 2 + 4 * 4 + 8 + NONCE;
+/// Bytes of what both sides say first.
+pub(super) const OPENING: usize = MAGIC.len() + 2;
 /// Bytes of a hello.
-pub(super) const HELLO: usize = 8 + 2 + 2 + 4 + 4 + 4 + NONCE;
-/// Bytes of a challenge.
-pub(super) const CHALLENGE: usize = NONCE + PROOF;
-/// Bytes of the connector's proof.
-pub(super) const ANSWER: usize = PROOF;
+pub(super) const HELLO: usize = FIELDS + TAG;
+/// Bytes of a challenge behind its opening.
+pub(super) const CHALLENGE: usize = NONCE + TAG;
+/// Bytes of the connector's answer.
+pub(super) const ANSWER: usize = TAG;
 /// Bytes of the welcome.
 pub(super) const WELCOME: usize = MAGIC.len();
-
-/// Shortest secret that is accepted: what is shorter can be guessed from a recorded handshake.
-pub(super) const SHORTEST_SECRET: usize = 16;
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,27 +66,92 @@ impl Class {
     }
 }
 
+/// Why the other end of a connection is not talked to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("it does not speak this protocol")]
+    Foreign,
+    #[error("it speaks version {0} of the protocol, this rank version {ours}: use the same build for all ranks", ours = VERSION)]
+    Version(u16),
+    #[error("it belongs to another job")]
+    OtherJob,
+    #[error("it does not know this job's secret")]
+    Secret,
+    #[error("it has ABI {theirs}, this rank has ABI {ours}: use the same build for all ranks")]
+    Abi { theirs: u32, ours: u32 },
+    #[error("it asks for a connection of an unknown class")]
+    Class,
+    #[error("it says it is rank {from} of {size} looking for rank {to}")]
+    Rank { from: u32, size: u32, to: u32 },
+    #[error("rank {0} has that connection already")]
+    Again(u32),
+    #[error("it hung up during the handshake")]
+    HungUp,
+    #[error("it did not complete the handshake in time")]
+    Late,
+    #[error("too many wait to be heard")]
+    Crowd,
+    #[error("all ranks are connected")]
+    NotNeeded,
+    #[error("{0}")]
+    System(String),
+}
+
 /// The job as all its ranks know it.
 #[derive(Clone)]
 pub(super) struct Job {
     pub(super) size: u32,
-    pub(super) secret: Vec<u8>,
+    pub(super) abi: u32,
+    pub(super) secret: Secret,
 }
 
 impl Job {
-    fn proof(&self, who: &str, hello: &[u8; HELLO], nonce: &[u8; NONCE]) -> Hmac<Sha256> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.secret).expect("HMAC takes keys of any length");
-        for part in [who.as_bytes(), hello, nonce] {
-            mac.update(part);
-        }
+    fn mac(&self, parts: &[&[u8]]) -> Hmac<Sha256> {
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(self.secret.bytes()).expect("HMAC takes keys of any length");
+        parts.iter().for_each(|part| mac.update(part));
         mac
+    }
+
+    fn tag(&self, parts: &[&[u8]]) -> [u8; TAG] {
+        self.mac(parts).finalize().into_bytes().into()
+    }
+
+    fn check(&self, parts: &[&[u8]], tag: &[u8]) -> Result<(), Refusal> {
+        self.mac(parts).verify_slice(tag).map_err(|_| Refusal::Secret)
+    }
+
+    /// What tells this job from others, and tells nothing of the secret.
+    fn id(&self) -> [u8; 8] {
+        *self.tag(&[b"job"]).first_chunk().expect("a tag is longer")
+    }
+}
+
+/// What both sides say first.
+pub(super) fn opening() -> [u8; OPENING] {
+    let mut opening = [0; OPENING];
+    opening[..MAGIC.len()].copy_from_slice(&MAGIC);
+    opening[MAGIC.len()..].copy_from_slice(&VERSION.to_le_bytes());
+    opening
+}
+
+/// Checks the first bytes that the other side says, as far as they have come.
+pub(super) fn check_opening(said: &[u8]) -> Result<(), Refusal> {
+    let (magic, rest) = said.split_at(said.len().min(MAGIC.len()));
+    if !MAGIC.starts_with(magic) {
+        return Err(Refusal::Foreign);
+    }
+    match rest.first_chunk().map(|version| u16::from_le_bytes(*version)) {
+        Some(version) if version != VERSION => Err(Refusal::Version(version)),
+        _ => Ok(()),
     }
 }
 
 /// A new random nonce.
-fn nonce() -> Result<[u8; NONCE], String> {
+fn nonce() -> Result<[u8; NONCE], Refusal> {
     let mut nonce = [0; NONCE];
-    getrandom::fill(&mut nonce).map_err(|error| format!("the system gives no random numbers: {error}"))?;
+    getrandom::fill(&mut nonce)
+        .map_err(|error| Refusal::System(format!("the system gives no random numbers: {error}")))?;
     Ok(nonce)
 }
 
@@ -88,31 +164,29 @@ pub(super) struct Connector<'a> {
 
 impl<'a> Connector<'a> {
     /// Introduces rank `from` to rank `to`.
-    pub(super) fn new(job: &'a Job, class: Class, from: u32, to: u32) -> Result<Self, String> {
+    pub(super) fn new(job: &'a Job, class: Class, from: u32, to: u32) -> Result<Self, Refusal> {
         let mut hello = Vec::with_capacity(HELLO);
-        hello.extend(MAGIC);
-        hello.extend(VERSION.to_le_bytes());
+        hello.extend(opening());
         hello.extend((class as u16).to_le_bytes());
-        hello.extend(from.to_le_bytes());
-        hello.extend(to.to_le_bytes());
-        hello.extend(job.size.to_le_bytes());
+        for number in [from, to, job.size, job.abi] {
+            hello.extend(number.to_le_bytes());
+        }
+        hello.extend(job.id());
         hello.extend(nonce()?);
+        hello.extend(job.tag(&[b"hello", &hello]));
         Ok(Self { job, hello: hello.try_into().expect("HELLO counts these fields") })
     }
 
     /// Checks that the acceptor knows the secret, and shows that this side does.
-    pub(super) fn answer(&self, challenge: &[u8; CHALLENGE]) -> Result<[u8; ANSWER], String> {
-        let (nonce, proof) = challenge.split_first_chunk::<NONCE>().expect("a challenge starts with a nonce");
-        self.job
-            .proof("acceptor", &self.hello, nonce)
-            .verify_slice(proof)
-            .map_err(|_| "it does not know this job's secret".to_string())?;
-        Ok(self.job.proof("connector", &self.hello, nonce).finalize().into_bytes().into())
+    pub(super) fn answer(&self, challenge: &[u8; CHALLENGE]) -> Result<[u8; ANSWER], Refusal> {
+        let (nonce, tag) = challenge.split_at(NONCE);
+        self.job.check(&[b"acceptor", &self.hello[..FIELDS], nonce], tag)?;
+        Ok(self.job.tag(&[b"connector", &self.hello[..FIELDS], nonce]))
     }
 
     /// Checks the last word.
-    pub(super) fn welcome(bytes: &[u8; WELCOME]) -> Result<(), String> {
-        if *bytes == MAGIC { Ok(()) } else { Err("it does not speak this protocol".into()) }
+    pub(super) fn welcome(bytes: &[u8; WELCOME]) -> Result<(), Refusal> {
+        if *bytes == MAGIC { Ok(()) } else { Err(Refusal::Foreign) }
     }
 }
 
@@ -120,129 +194,45 @@ impl<'a> Connector<'a> {
 pub(super) struct Acceptor {
     hello: [u8; HELLO],
     nonce: [u8; NONCE],
-    /// Who the connector says it is.
+    /// Who the connector is, if it answers.
     pub(super) from: u32,
     /// What the connection is for.
     pub(super) class: Class,
 }
 
 impl Acceptor {
-    /// Reads a hello and makes the challenge to answer it with.
+    /// Checks a hello and makes the challenge to answer it with, its opening included.
     pub(super) fn challenge(
         job: &Job,
         me: u32,
         hello: [u8; HELLO],
-    ) -> Result<(Self, [u8; CHALLENGE]), String> {
-        let (magic, rest) = hello.split_first_chunk::<8>().expect("a hello starts with the magic");
-        let small = |at: usize| u16::from_le_bytes([rest[at], rest[at + 1]]);
-        let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| rest[at + i]));
-        if *magic != MAGIC {
-            return Err("it does not speak this protocol".into());
+    ) -> Result<(Self, [u8; OPENING + CHALLENGE]), Refusal> {
+        check_opening(&hello)?;
+        let (fields, tag) = hello.split_at(FIELDS);
+        let [from, to, size, abi] = [12, 16, 20, 24].map(|at| u32_at(fields, at));
+        if fields[28..36] != job.id() {
+            return Err(Refusal::OtherJob);
         }
-        if small(0) != VERSION {
-            return Err(format!(
-                "it speaks version {} of the protocol, this rank version {VERSION}",
-                small(0)
-            ));
+        job.check(&[b"hello", fields], tag)?;
+        if abi != job.abi {
+            return Err(Refusal::Abi { theirs: abi, ours: job.abi });
         }
-        let (from, to, size) = (word(4), word(8), word(12));
-        let class = Class::decode(small(2)).ok_or("it asks for a connection of an unknown class")?;
+        let class = Class::decode(u16_at(fields, 10)).ok_or(Refusal::Class)?;
         if to != me || size != job.size || from <= me || from >= size {
-            return Err(format!("it says it is rank {from} of {size} looking for rank {to}"));
+            return Err(Refusal::Rank { from, size, to });
         }
         let nonce = nonce()?;
-        let proof = job.proof("acceptor", &hello, &nonce).finalize().into_bytes();
-        let mut challenge = [0; CHALLENGE];
-        challenge[..NONCE].copy_from_slice(&nonce);
-        challenge[NONCE..].copy_from_slice(&proof);
+        let tag = job.tag(&[b"acceptor", fields, &nonce]);
+        let challenge = [&opening()[..], &nonce, &tag].concat().try_into().expect("CHALLENGE counts these");
         Ok((Self { hello, nonce, from, class }, challenge))
     }
 
-    /// Checks the connector's proof; returns the welcome.
-    pub(super) fn accept(&self, job: &Job, answer: &[u8; ANSWER]) -> Result<[u8; WELCOME], String> {
-        job.proof("connector", &self.hello, &self.nonce)
-            .verify_slice(answer)
-            .map_err(|_| "it does not know this job's secret".to_string())?;
+    /// Checks the connector's answer; returns the welcome.
+    pub(super) fn accept(&self, job: &Job, answer: &[u8; ANSWER]) -> Result<[u8; WELCOME], Refusal> {
+        job.check(&[b"connector", &self.hello[..FIELDS], &self.nonce], answer)?;
         Ok(MAGIC)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn job() -> Job {
-        Job { size: 4, secret: vec![7; 32] }
-    }
-
-    #[test]
-    fn two_ranks_of_a_job_accept_each_other() {
-        let job = job();
-        for class in Class::ALL {
-            let connector = Connector::new(&job, class, 3, 1).unwrap();
-            let (acceptor, challenge) = Acceptor::challenge(&job, 1, connector.hello).unwrap();
-            assert_eq!((acceptor.from, acceptor.class), (3, class));
-            let answer = connector.answer(&challenge).unwrap();
-            let welcome = acceptor.accept(&job, &answer).unwrap();
-            Connector::welcome(&welcome).unwrap();
-        }
-    }
-
-    #[test]
-    fn neither_side_accepts_one_with_another_secret() {
-        let (job, other) = (job(), Job { size: 4, secret: vec![8; 32] });
-        let stranger = Connector::new(&other, Class::Stream, 3, 1).unwrap();
-        let (acceptor, challenge) = Acceptor::challenge(&job, 1, stranger.hello).unwrap();
-        assert!(stranger.answer(&challenge).unwrap_err().contains("secret"));
-        let guess = other.proof("connector", &stranger.hello, &acceptor.nonce).finalize().into_bytes().into();
-        assert!(acceptor.accept(&job, &guess).unwrap_err().contains("secret"));
-    }
-
-    #[test]
-    fn an_acceptors_proof_does_not_serve_as_a_connectors() {
-        let job = job();
-        let connector = Connector::new(&job, Class::Stream, 3, 1).unwrap();
-        let (acceptor, challenge) = Acceptor::challenge(&job, 1, connector.hello).unwrap();
-        let reflected = challenge[NONCE..].try_into().unwrap();
-        assert!(acceptor.accept(&job, &reflected).is_err());
-    }
-
-    #[test]
-    fn no_flipped_bit_of_a_handshake_passes() {
-        let job = job();
-        let connector = Connector::new(&job, Class::ConnectorAsks, 3, 1).unwrap();
-        for bit in 0..HELLO * 8 {
-            let mut hello = connector.hello;
-            hello[bit / 8] ^= 1 << (bit % 8);
-            let passed = Acceptor::challenge(&job, 1, hello)
-                .is_ok_and(|(_, challenge)| connector.answer(&challenge).is_ok());
-            assert!(!passed, "bit {bit} of the hello");
-        }
-        let (acceptor, challenge) = Acceptor::challenge(&job, 1, connector.hello).unwrap();
-        for bit in 0..CHALLENGE * 8 {
-            let mut flipped = challenge;
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(connector.answer(&flipped).is_err(), "bit {bit} of the challenge");
-        }
-        let answer = connector.answer(&challenge).unwrap();
-        for bit in 0..ANSWER * 8 {
-            let mut flipped = answer;
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(acceptor.accept(&job, &flipped).is_err(), "bit {bit} of the answer");
-        }
-    }
-
-    #[test]
-    fn a_hello_of_another_size_rank_or_version_is_refused_with_its_reason() {
-        let job = job();
-        let hello = |from, to| Connector::new(&job, Class::Stream, from, to).unwrap().hello;
-        let refusal = |hello| Acceptor::challenge(&job, 1, hello).err().unwrap();
-        assert!(refusal(hello(3, 2)).contains("looking for rank 2"));
-        assert!(refusal(hello(0, 1)).contains("rank 0"), "lower ranks are connected to, they do not connect");
-        assert!(refusal(hello(4, 1)).contains("rank 4 of 4"));
-        let mut newer = hello(3, 1);
-        newer[8] = 9;
-        assert!(refusal(newer).contains("version 9"));
-        assert!(refusal([b'G'; HELLO]).contains("does not speak"));
-    }
-}
+mod tests;

@@ -2,20 +2,24 @@
 //!
 //! Each rank listens on the one address that was chosen, and gives that address to all others through the
 //! start-up exchange. It then connects to every lower rank, while a second thread accepts the higher ones, in
-//! whatever order they come. The accepting thread never waits for a single connection: strangers who say
-//! nothing, little or rubbish cost a slot until their time is up, and a line on stderr. When all are there,
-//! the listener is closed.
+//! whatever order they come (`reception` says what strangers can do there). When all are there, the listener is
+//! closed: a job that runs has no port.
 
 use super::TcpOptions;
-use super::handshake::{ANSWER, CHALLENGE, Class, Connector, Job, SHORTEST_SECRET, WELCOME};
+use super::handshake::{CHALLENGE, Class, Connector, Job, OPENING, Refusal, WELCOME, check_opening};
 use super::reception::Reception;
 use super::wire::VERSION;
 use crate::{Error, Exchange, Result};
-use std::io::{Read, Write};
+use nix::sys::socket;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+/// Pauses between calls of a rank that hangs up, the first and the longest.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 
 /// The connections to one peer.
 pub(super) struct Links {
@@ -30,23 +34,12 @@ pub(super) struct Links {
 /// Connects this rank with all others: one entry a rank, none for this one.
 pub(super) fn join(exchange: &mut dyn Exchange, options: &TcpOptions) -> Result<Vec<Option<Links>>> {
     let (me, size) = (exchange.rank(), exchange.size());
-    if let Some(secret) = &options.secret
-        && secret.len() < SHORTEST_SECRET
-    {
-        return Err(Error::Invalid(format!(
-            "the job's secret has {} bytes: give at least {SHORTEST_SECRET}",
-            secret.len()
-        )));
-    }
     let listener = listen(options)?;
     let address =
         listener.local_addr().map_err(|source| io_error("asking for the listener's address", source))?;
-    let card = Card::of_this_rank(me, options, address)?;
-    let cards = exchange.all_gather(&card.encode(), &[])?;
-    let cards: Vec<&[u8]> = cards.iter().map(|(blob, _)| &blob[..]).collect();
-    let (addresses, secret) = read_cards(&cards, size, options)?;
-    let deadline = Instant::now() + options.patience;
-    meet(&Job { size, secret }, me, &addresses, listener, deadline)
+    let addresses = read_cards(&exchange.all_gather(&card(options.abi, address), &[])?, size, options.abi)?;
+    let job = Job { size, abi: options.abi, secret: exchange.secret().clone() };
+    meet(&job, me, &addresses, listener, Instant::now() + options.patience)
 }
 
 /// Listens on the chosen address and nowhere else.
@@ -67,92 +60,51 @@ fn listen(options: &TcpOptions) -> Result<TcpListener> {
             "that means every network there is, and peers could not connect to it".into(),
         ));
     }
-    TcpListener::bind(address).map_err(|source| match source.kind() {
-        std::io::ErrorKind::AddrInUse => io_error(
+    let listener = TcpListener::bind(address).map_err(|source| match source.kind() {
+        ErrorKind::AddrInUse => io_error(
             &format!("port {} of {} is in use: choose another, or 0 for any", options.port, address.ip()),
             source,
         ),
-        std::io::ErrorKind::AddrNotAvailable => unreadable("this host does not have that address".into()),
+        ErrorKind::AddrNotAvailable => unreadable("this host does not have that address".into()),
         _ => io_error(&format!("listening on {address}"), source),
-    })
+    })?;
+    // As many in its queue as the system permits: who finds it full calls again only after a second.
+    let longer = socket::listen(&listener, socket::Backlog::MAXALLOWABLE);
+    longer.map_err(|errno| io_error("preparing the listener", errno.into()))?;
+    Ok(listener)
 }
 
-/// What a rank tells all others about itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Card {
-    /// The secret that rank 0 made, or nothing where it was given.
-    secret: Vec<u8>,
-    /// Whether the rank was given a secret.
-    given: bool,
-    /// Where the rank listens.
-    address: String,
+/// What a rank tells all others about itself: `version 2 | ABI 4 | address as text`.
+fn card(abi: u32, address: SocketAddr) -> Vec<u8> {
+    [&VERSION.to_le_bytes()[..], &abi.to_le_bytes(), address.to_string().as_bytes()].concat()
 }
 
-impl Card {
-    fn of_this_rank(me: u32, options: &TcpOptions, address: SocketAddr) -> Result<Self> {
-        let given = options.secret.is_some();
-        let mut secret = Vec::new();
-        if me == 0 && !given {
-            secret = vec![0; 32];
-            getrandom::fill(&mut secret)
-                .map_err(|error| Error::Invalid(format!("the system gives no random numbers: {error}")))?;
-        }
-        Ok(Self { secret, given, address: address.to_string() })
+/// Where the rank listens that gave this card, if it works with one of this ABI.
+fn read_card(abi: u32, card: &[u8]) -> std::result::Result<SocketAddr, String> {
+    let (version, rest) = card
+        .split_first_chunk()
+        .ok_or("it gave something else than its address; do all ranks use the provider tcp?")?;
+    let version = u16::from_le_bytes(*version);
+    if version != VERSION {
+        return Err(Refusal::Version(version).to_string());
     }
-
-    /// `version 2 | given 1 | length of secret 1 | secret | address as text`
-    fn encode(&self) -> Vec<u8> {
-        let mut bytes = VERSION.to_le_bytes().to_vec();
-        bytes.push(u8::from(self.given));
-        bytes.push(u8::try_from(self.secret.len()).expect("32 bytes or none"));
-        bytes.extend(&self.secret);
-        bytes.extend(self.address.as_bytes());
-        bytes
+    let (theirs, address) = rest.split_first_chunk().ok_or("it gave a shortened card")?;
+    let theirs = u32::from_le_bytes(*theirs);
+    if theirs != abi {
+        return Err(Refusal::Abi { theirs, ours: abi }.to_string());
     }
-
-    fn decode(bytes: &[u8]) -> std::result::Result<Self, String> {
-        let [v0, v1, given @ (0 | 1), length, rest @ ..] = bytes else {
-            return Err("something else than its address; do all ranks use the provider tcp?".into());
-        };
-        let version = u16::from_le_bytes([*v0, *v1]);
-        if version != VERSION {
-            return Err(format!(
-                "version {version} of the tcp protocol, where this rank speaks version {VERSION}; \
-                 use the same build for all ranks"
-            ));
-        }
-        let (secret, address) = rest.split_at_checked(usize::from(*length)).ok_or("a shortened card")?;
-        let address = String::from_utf8_lossy(address).into_owned();
-        Ok(Self { secret: secret.to_vec(), given: *given == 1, address })
-    }
+    read_address(&String::from_utf8_lossy(address))
 }
 
-/// The addresses and the secret that all ranks' cards agree on.
-fn read_cards(cards: &[&[u8]], size: u32, options: &TcpOptions) -> Result<(Vec<SocketAddr>, Vec<u8>)> {
+/// Where all ranks listen.
+fn read_cards(cards: &[(Vec<u8>, Vec<OwnedFd>)], size: u32, abi: u32) -> Result<Vec<SocketAddr>> {
     if cards.len() != size as usize {
         return Err(Error::Invalid(format!("the start-up exchange gave {} of {size} ranks", cards.len())));
     }
-    let (mut addresses, mut secret) = (Vec::new(), options.secret.clone());
-    for (rank, bytes) in (0u32..).zip(cards) {
-        let card =
-            Card::decode(bytes).map_err(|why| Error::Protocol { rank, why: format!("it gave {why}") })?;
-        if card.given != options.secret.is_some() {
-            let (with, without) = if card.given { ("it", "this rank") } else { ("this rank", "it") };
-            let why = format!(
-                "{with} was given the job's secret and {without} was not: give it to all ranks or to none"
-            );
-            return Err(Error::Protocol { rank, why });
-        }
-        if rank == 0 && !card.given {
-            secret = Some(card.secret.clone());
-        }
-        addresses.push(read_address(&card.address).map_err(|why| Error::Protocol { rank, why })?);
-    }
-    let secret = secret.unwrap_or_default();
-    if secret.len() < SHORTEST_SECRET {
-        return Err(Error::Protocol { rank: 0, why: "it made no secret for the job".into() });
-    }
-    Ok((addresses, secret))
+    let read = |(rank, (card, _)): (u32, &(Vec<u8>, _))| {
+        read_card(abi, card).map_err(|why| Error::Protocol { rank, why })
+    };
+    (0..).zip(cards).map(read).collect()
 }
 
 /// Reads the text in which a rank says where it listens.
@@ -214,12 +166,12 @@ fn connect_all(
 ) -> std::result::Result<Vec<Links>, Option<Error>> {
     let mut links = Vec::new();
     for (rank, address) in (0..me).zip(addresses) {
+        let address = *address;
+        let caller = Caller { job, me, rank, address, deadline };
         let connect = |class| {
-            if given_up.load(Ordering::Relaxed) {
-                return Err(None);
-            }
-            connect(job, me, rank, class, *address, deadline).map_err(|why| {
-                Some(Error::Down { rank, why: format!("no connection to it at {address}: {why}") })
+            caller.connect(class, given_up).map_err(|why| {
+                let why = format!("no connection to it at {address}: {}", why?);
+                Some(Error::Down { rank, why })
             })
         };
         links.push(Links {
@@ -231,55 +183,102 @@ fn connect_all(
     Ok(links)
 }
 
-/// Makes one connection to a lower rank.
-fn connect(
-    job: &Job,
+/// Who calls a lower rank, and how long that may take.
+struct Caller<'a> {
+    job: &'a Job,
     me: u32,
     rank: u32,
-    class: Class,
     address: SocketAddr,
     deadline: Instant,
-) -> std::result::Result<OwnedFd, String> {
-    let mut stream =
-        TcpStream::connect_timeout(&address, left(deadline)?).map_err(|error| error.to_string())?;
-    let connector = Connector::new(job, class, me, rank)?;
-    stream.set_nodelay(true).map_err(|error| error.to_string())?;
-    stream.write_all(&connector.hello).map_err(|error| error.to_string())?;
-    let challenge: [u8; CHALLENGE] = read_by(&mut stream, deadline)?;
-    let answer: [u8; ANSWER] = connector.answer(&challenge)?;
-    stream.write_all(&answer).map_err(|error| error.to_string())?;
-    let welcome: [u8; WELCOME] = read_by(&mut stream, deadline)?;
-    Connector::welcome(&welcome)?;
-    Ok(stream.into())
 }
 
-/// Reads as many bytes as the answer has, before the deadline.
-fn read_by<const N: usize>(
-    stream: &mut TcpStream,
-    deadline: Instant,
-) -> std::result::Result<[u8; N], String> {
-    let mut bytes = [0; N];
-    let mut filled = 0;
-    while filled < N {
-        stream.set_read_timeout(Some(left(deadline)?)).map_err(|error| error.to_string())?;
-        match stream.read(&mut bytes[filled..]) {
-            Ok(0) => return Err("it closed the connection during the handshake; its stderr says why".into()),
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Err(TOO_LATE.into()),
-            Err(error) => return Err(error.to_string()),
+/// Why a call has failed.
+#[derive(Debug, PartialEq, Eq)]
+enum Miss {
+    /// It was cut off. A rank does that to some callers when strangers crowd its port: the next call may do better.
+    HungUp,
+    /// As the text says, and for good.
+    Failed(String),
+}
+
+impl From<Refusal> for Miss {
+    fn from(refusal: Refusal) -> Self {
+        Miss::Failed(refusal.to_string())
+    }
+}
+
+impl From<std::io::Error> for Miss {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => Miss::HungUp,
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => Miss::Failed(TOO_LATE.into()),
+            ErrorKind::ConnectionRefused => {
+                Miss::Failed(format!("it does not listen there ({error}); its stderr may say why"))
+            }
+            _ => Miss::Failed(error.to_string()),
         }
     }
-    Ok(bytes)
 }
 
 const TOO_LATE: &str = "it did not answer in time";
 
-/// The time until `deadline`, or an error when it has passed.
-fn left(deadline: Instant) -> std::result::Result<Duration, String> {
-    match deadline.saturating_duration_since(Instant::now()) {
-        Duration::ZERO => Err(TOO_LATE.into()),
-        left => Ok(left),
+impl Caller<'_> {
+    /// Makes one connection, in as many calls as that takes. `Err(None)`: given up, for a reason that somebody else has.
+    fn connect(&self, class: Class, given_up: &AtomicBool) -> std::result::Result<OwnedFd, Option<String>> {
+        let mut pause = SHORTEST_PAUSE;
+        loop {
+            if given_up.load(Ordering::Relaxed) {
+                return Err(None);
+            }
+            match self.call(class) {
+                Ok(stream) => return Ok(stream.into()),
+                Err(Miss::Failed(why)) => return Err(Some(why)),
+                Err(Miss::HungUp) if Instant::now() + pause > self.deadline => {
+                    return Err(Some(
+                        "it closes each connection during the handshake; its stderr says why".into(),
+                    ));
+                }
+                Err(Miss::HungUp) => std::thread::sleep(pause),
+            }
+            pause = LONGEST_PAUSE.min(2 * pause);
+        }
+    }
+
+    /// Calls once.
+    fn call(&self, class: Class) -> std::result::Result<TcpStream, Miss> {
+        let mut stream = TcpStream::connect_timeout(&self.address, self.left()?)?;
+        let connector = Connector::new(self.job, class, self.me, self.rank)?;
+        stream.set_nodelay(true)?;
+        stream.write_all(&connector.hello)?;
+        check_opening(&self.read::<OPENING>(&mut stream)?)?;
+        let answer = connector.answer(&self.read::<CHALLENGE>(&mut stream)?)?;
+        stream.write_all(&answer)?;
+        Connector::welcome(&self.read::<WELCOME>(&mut stream)?)?;
+        Ok(stream)
+    }
+
+    /// Reads this many bytes before the deadline.
+    fn read<const N: usize>(&self, stream: &mut TcpStream) -> std::result::Result<[u8; N], Miss> {
+        let mut bytes = [0; N];
+        let mut filled = 0;
+        while filled < N {
+            stream.set_read_timeout(Some(self.left()?))?;
+            match stream.read(&mut bytes[filled..]) {
+                Ok(0) => return Err(Miss::HungUp),
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// The time that is left.
+    fn left(&self) -> std::result::Result<Duration, Miss> {
+        match self.deadline.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(Miss::Failed(TOO_LATE.into())),
+            left => Ok(left),
+        }
     }
 }
 

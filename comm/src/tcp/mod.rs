@@ -73,7 +73,7 @@ use peer::Peer;
 use poller::{Poller, Watch};
 use segments::Segments;
 use service::Service;
-use std::fmt::{self, Arguments};
+use std::fmt::Arguments;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -90,15 +90,14 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// How a rank's tcp endpoint is to be made.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct TcpOptions {
     /// Address or name of the one interface to listen on.
     pub bind: String,
     /// Port to listen on, which no other rank of this host may have; 0 for any.
     pub port: u16,
-    /// The job's secret, the same at all ranks, of at least 16 bytes. If no rank has one, rank 0 makes one
-    /// and the start-up exchange shares it.
-    pub secret: Option<Vec<u8>>,
+    /// Number of the agreement between ranks on what messages and segments mean. Ranks that differ do not form a job.
+    pub abi: u32,
     /// Ranks of the job on this host. If the threads that they keep busy outnumber the cores, waiting threads do not spin.
     pub ranks_here: u32,
     /// Threads that each of them keeps busy; 0 counts as 1.
@@ -112,7 +111,7 @@ impl Default for TcpOptions {
         Self {
             bind: "127.0.0.1".into(),
             port: 0,
-            secret: None,
+            abi: 0,
             ranks_here: 1,
             threads: 1,
             patience: Duration::from_secs(30),
@@ -124,20 +123,6 @@ impl TcpOptions {
     /// Busy threads of the job on this host.
     fn busy(&self) -> u32 {
         self.ranks_here.saturating_mul(self.threads.max(1))
-    }
-}
-
-impl fmt::Debug for TcpOptions {
-    /// Without the secret: options end up in logs.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { bind, port, secret: _, ranks_here, threads, patience } = self;
-        f.debug_struct("TcpOptions")
-            .field("bind", bind)
-            .field("port", port)
-            .field("ranks_here", ranks_here)
-            .field("threads", threads)
-            .field("patience", patience)
-            .finish_non_exhaustive()
     }
 }
 

@@ -1,15 +1,21 @@
 //! Where the higher ranks, and whoever else finds the port, are received.
 //!
-//! One thread, no blocking read: each newcomer is a small state that is fed with the bytes that have come. A
-//! newcomer has [`TIME_LIMIT`] for its whole handshake, and at most [`Reception::capacity`] are heard at
-//! once; the oldest makes room.
+//! One thread, no blocking read: each newcomer is a small state that is fed with the bytes that have come, of which it
+//! holds [`HELLO`] at most. A newcomer has [`TIME_LIMIT`] for its whole handshake.
+//!
+//! What a stranger can do, who can connect as often as it likes: say nothing, little, rubbish, or what it has recorded.
+//! - It costs a descriptor until its time is up, or until the port is crowded ([`Reception::capacity`], or no descriptor is left):
+//!   then the oldest makes room that has not shown by its hello that it knows the secret.
+//! - All newcomers are heard after at most [`ROUND`] new ones, so that no flood keeps a rank from being heard. If a rank is
+//!   turned away in a crowd before its hello has come, it calls again (`join`).
+//! - It costs one line on stderr for each kind of [`Refusal`], however many come.
 
-use super::handshake::{ANSWER, Acceptor, HELLO, Job};
+use super::handshake::{ANSWER, Acceptor, HELLO, Job, Refusal, check_opening, opening};
 use super::join::{Links, io_error};
-use super::log;
-use super::sys;
+use super::{log, sys};
 use crate::{Error, Result};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
+use std::mem::{Discriminant, discriminant};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +23,8 @@ use std::time::{Duration, Instant};
 
 /// Time for a handshake from the newcomer's first byte to its last.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
+/// Newcomers that are taken in before all are heard.
+const ROUND: usize = 32;
 /// How often the thread looks whether it is still needed.
 const LOOK_UP: Duration = Duration::from_millis(20);
 
@@ -31,6 +39,30 @@ pub(super) struct Reception<'a> {
     newcomers: Vec<Newcomer>,
     /// Of the ranks above this one.
     arrived: Vec<Arrived>,
+    refusals: Refusals,
+}
+
+/// What strangers have been told off for.
+#[derive(Default)]
+struct Refusals(Vec<Discriminant<Refusal>>);
+
+impl Refusals {
+    /// Whether nobody was refused for such a reason before.
+    fn is_new(&mut self, why: &Refusal) -> bool {
+        let kind = discriminant(why);
+        let is_new = !self.0.contains(&kind);
+        if is_new {
+            self.0.push(kind);
+        }
+        is_new
+    }
+
+    /// One line about the first of each kind: a flood of strangers is not to be a flood of lines.
+    fn tell(&mut self, address: SocketAddr, why: &Refusal) {
+        if self.is_new(why) {
+            log(format_args!("refused a connection from {address}: {why} (told once, however many come)"));
+        }
+    }
 }
 
 /// A connection of which nothing is known yet.
@@ -51,7 +83,7 @@ enum Outcome {
     /// It has shown who it is.
     Known(Acceptor, TcpStream),
     /// It is not one of us.
-    Stranger(SocketAddr, String),
+    Stranger(SocketAddr, Refusal),
 }
 
 impl<'a> Reception<'a> {
@@ -59,12 +91,12 @@ impl<'a> Reception<'a> {
     pub(super) fn new(job: &'a Job, me: u32, listener: TcpListener) -> Self {
         let above = (job.size - me - 1) as usize;
         let arrived = std::iter::repeat_with(Arrived::default).take(above).collect();
-        Self { job, me, listener, newcomers: Vec::new(), arrived }
+        Self { job, me, listener, newcomers: Vec::new(), arrived, refusals: Refusals::default() }
     }
 
-    /// Newcomers that are heard at once: all that are expected, and as many strangers as cannot do harm.
+    /// Newcomers that are heard at once: all that are expected, and two rounds of strangers.
     fn capacity(&self) -> usize {
-        3 * self.arrived.len() + 64
+        3 * self.arrived.len() + 2 * ROUND
     }
 
     /// Returns when all expected ranks are connected, in rank order. `Err(None)`: given up, for a reason that
@@ -89,7 +121,7 @@ impl<'a> Reception<'a> {
             self.hear();
         }
         for newcomer in &self.newcomers {
-            refuse(newcomer.address, "all ranks are connected");
+            self.refusals.tell(newcomer.address, &Refusal::NotNeeded);
         }
         Ok(self.arrived.into_iter().map(links).collect())
     }
@@ -119,9 +151,9 @@ impl<'a> Reception<'a> {
         sys::wait(&mut awaited, LOOK_UP);
     }
 
-    /// Takes in whoever has connected.
+    /// Takes in who has connected, up to a round.
     fn accept(&mut self) -> Result<()> {
-        loop {
+        for _ in 0..ROUND {
             let (stream, address) = match self.listener.accept() {
                 Ok(newcomer) => newcomer,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -130,21 +162,35 @@ impl<'a> Reception<'a> {
                 {
                     continue;
                 }
+                // Descriptors that strangers hold can be had back.
+                Err(error) if is_out_of_descriptors(&error) && self.turn_one_away() => continue,
                 Err(source) => {
                     return Err(io_error("accepting connections of other ranks (see `ulimit -n`)", source));
                 }
             };
             if let Err(error) = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)) {
-                refuse(address, &error.to_string());
+                self.refusals.tell(address, &Refusal::System(error.to_string()));
                 continue;
             }
             if self.newcomers.len() == self.capacity() {
-                refuse(self.newcomers.remove(0).address, "too many wait to be heard");
+                self.turn_one_away();
             }
             let deadline = Instant::now() + TIME_LIMIT;
             let bytes = [0; HELLO];
             self.newcomers.push(Newcomer { stream, address, deadline, bytes, filled: 0, acceptor: None });
         }
+        Ok(())
+    }
+
+    /// Makes room: the oldest newcomer goes that has not said a good hello, or else the oldest. `false` if there is none.
+    fn turn_one_away(&mut self) -> bool {
+        let silent = self.newcomers.iter().position(|newcomer| newcomer.acceptor.is_none());
+        if self.newcomers.is_empty() {
+            return false;
+        }
+        let newcomer = self.newcomers.remove(silent.unwrap_or(0));
+        self.refusals.tell(newcomer.address, &Refusal::Crowd);
+        true
     }
 
     /// Reads what the newcomers have said.
@@ -153,7 +199,7 @@ impl<'a> Reception<'a> {
             match newcomer.hear(self.job, self.me) {
                 Outcome::Pending(newcomer) => self.newcomers.push(newcomer),
                 Outcome::Known(acceptor, stream) => self.seat(&acceptor, stream),
-                Outcome::Stranger(address, why) => refuse(address, &why),
+                Outcome::Stranger(address, why) => self.refusals.tell(address, &why),
             }
         }
     }
@@ -165,7 +211,7 @@ impl<'a> Reception<'a> {
         if place.is_none() {
             *place = Some(stream);
         } else if let Ok(address) = stream.peer_addr() {
-            refuse(address, &format!("rank {} has that connection already", acceptor.from));
+            self.refusals.tell(address, &Refusal::Again(acceptor.from));
         }
     }
 }
@@ -175,57 +221,75 @@ impl Newcomer {
     fn hear(mut self, job: &Job, me: u32) -> Outcome {
         let address = self.address;
         match self.step(job, me) {
-            Ok(true) => match self.acceptor {
-                Some(acceptor) => Outcome::Known(acceptor, self.stream),
-                None => Outcome::Stranger(address, "it was welcomed before its hello".into()),
-            },
-            Ok(false) if Instant::now() < self.deadline => Outcome::Pending(self),
-            Ok(false) => Outcome::Stranger(address, "it did not complete the handshake in time".into()),
+            Ok(Some(acceptor)) => Outcome::Known(acceptor, self.stream),
+            Ok(None) if Instant::now() < self.deadline => Outcome::Pending(self),
+            Ok(None) => Outcome::Stranger(address, Refusal::Late),
             Err(why) => Outcome::Stranger(address, why),
         }
     }
 
-    /// Advances as far as the bytes allow. `true`: the handshake is complete.
-    fn step(&mut self, job: &Job, me: u32) -> std::result::Result<bool, String> {
+    /// Advances as far as the bytes allow. Returns who it is once the handshake is complete.
+    fn step(&mut self, job: &Job, me: u32) -> std::result::Result<Option<Acceptor>, Refusal> {
         if self.acceptor.is_none() {
-            if !self.fill(HELLO)? {
-                return Ok(false);
+            let whole = self.fill(HELLO);
+            self.check_opening()?;
+            if !whole? {
+                return Ok(None);
             }
             let (acceptor, challenge) = Acceptor::challenge(job, me, self.bytes)?;
             self.say(&challenge)?;
             (self.acceptor, self.filled) = (Some(acceptor), 0);
         }
-        let whole = self.fill(ANSWER)?;
-        let (Some(acceptor), true) = (&self.acceptor, whole) else { return Ok(false) };
-        let answer = self.bytes.first_chunk::<ANSWER>().ok_or("an answer is shorter than a hello")?;
+        if !self.fill(ANSWER)? {
+            return Ok(None);
+        }
+        let answer = self.bytes.first_chunk::<ANSWER>().expect("an answer is shorter than a hello");
+        let Some(acceptor) = self.acceptor.take() else { return Ok(None) };
         let welcome = acceptor.accept(job, answer)?;
         self.say(&welcome)?;
-        Ok(true)
+        Ok(Some(acceptor))
+    }
+
+    /// Checks how the newcomer began. One of another version is told ours, if it still
+    /// listens, and can say so to its user.
+    fn check_opening(&mut self) -> std::result::Result<(), Refusal> {
+        let checked = check_opening(&self.bytes[..self.filled]);
+        if let Err(Refusal::Version(_)) = checked {
+            let _ = self.say(&opening());
+        }
+        checked
     }
 
     /// Reads until `wanted` bytes are there; `false` if they are not yet.
-    fn fill(&mut self, wanted: usize) -> std::result::Result<bool, String> {
+    fn fill(&mut self, wanted: usize) -> std::result::Result<bool, Refusal> {
         while self.filled < wanted {
             match self.stream.read(&mut self.bytes[self.filled..wanted]) {
-                Ok(0) => return Err("it hung up during the handshake".into()),
+                Ok(0) => return Err(Refusal::HungUp),
                 Ok(count) => self.filled += count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(cut_off(&error)),
             }
         }
         Ok(true)
     }
 
     /// Sends a few bytes: an empty socket takes them at once.
-    fn say(&mut self, bytes: &[u8]) -> std::result::Result<(), String> {
-        self.stream.write_all(bytes).map_err(|error| error.to_string())
+    fn say(&mut self, bytes: &[u8]) -> std::result::Result<(), Refusal> {
+        self.stream.write_all(bytes).map_err(|error| cut_off(&error))
     }
 }
 
-/// One line about a connection that is not of this job.
-fn refuse(address: SocketAddr, why: &str) {
-    log(format_args!("refused a connection from {address}: {why}"));
+/// What an error of a newcomer's connection means.
+fn cut_off(error: &io::Error) -> Refusal {
+    match error.kind() {
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Refusal::HungUp,
+        _ => Refusal::System(error.to_string()),
+    }
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// The three connections of a pair, all of which have arrived.
@@ -234,3 +298,6 @@ fn links(arrived: Arrived) -> Links {
         arrived.map(|stream| stream.expect("nobody is missing").into());
     Links { stream, asks: acceptor_asks, serves: connector_asks }
 }
+
+#[cfg(test)]
+mod tests;

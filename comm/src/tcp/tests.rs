@@ -136,7 +136,8 @@ fn a_peer_that_crashes_is_told_from_one_that_leaves() {
             1 => {
                 let peer = rank.peer(0);
                 for socket in [peer.stream(), peer.asks(), peer.serves()] {
-                    shutdown(socket.as_raw_fd(), Shutdown::Both).unwrap();
+                    // Rank 0 may have been faster, having lost the one before.
+                    let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
                 }
             }
             _ => {}
@@ -379,27 +380,16 @@ fn segments_of_different_lengths_are_refused_at_all_ranks() {
 }
 
 #[test]
-fn a_secret_that_can_be_guessed_is_refused() {
-    let mut exchange = MemExchange::ranks(1).remove(0);
-    let options = TcpOptions { secret: Some(b"short".to_vec()), ..TcpOptions::default() };
-    let error = TcpEndpoint::new(&mut exchange, &options).err().unwrap().to_string();
-    assert!(error.contains("at least 16"), "{error}");
-}
-
-#[test]
-fn ranks_with_different_secrets_do_not_form_a_job() {
+fn ranks_of_different_abi_do_not_form_a_job() {
     let ranks = MemExchange::ranks(2).into_iter().map(|mut exchange| {
         std::thread::spawn(move || {
-            let secret = Some(vec![u8::try_from(exchange.rank()).unwrap(); 16]);
-            let patience = Duration::from_secs(2);
-            TcpEndpoint::new(&mut exchange, &TcpOptions { secret, patience, ..TcpOptions::default() })
-                .map(drop)
+            let options = TcpOptions { abi: 7 + exchange.rank(), ..TcpOptions::default() };
+            TcpEndpoint::new(&mut exchange, &options).map(drop).unwrap_err().to_string()
         })
     });
-    let errors: Vec<_> =
-        ranks.collect::<Vec<_>>().into_iter().map(|rank| rank.join().unwrap().unwrap_err()).collect();
-    assert!(errors[1].to_string().contains("does not know this job's secret"), "{}", errors[1]);
-    assert!(errors[0].to_string().contains("rank 1"), "{}", errors[0]);
+    let errors: Vec<_> = ranks.collect::<Vec<_>>().into_iter().map(|rank| rank.join().unwrap()).collect();
+    assert!(errors[0].contains("rank 1") && errors[0].contains("ABI 8"), "{}", errors[0]);
+    assert!(errors[1].contains("rank 0") && errors[1].contains("ABI 7"), "{}", errors[1]);
 }
 
 #[test]

@@ -61,7 +61,7 @@ use super::sys::MAX_PIECES;
 pub(super) use operation::{OPERATION, Operation};
 
 /// Version of everything on the wire, the handshake included. Ranks that differ do not form a job.
-pub(super) const VERSION: u16 = 2;
+pub(super) const VERSION: u16 = 3;
 
 /// Longest message. What is longer goes by put.
 pub(super) const MAX_MESSAGE: usize = 1 << 30;
@@ -91,11 +91,11 @@ fn garbage<T>(why: impl Into<String>) -> Result<T, Garbage> {
     Err(Garbage(why.into()))
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
 }
 

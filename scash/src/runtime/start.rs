@@ -158,6 +158,7 @@ fn endpoint(member: &mut Member, config: &Config) -> Result<Box<dyn Endpoint>> {
             let options = TcpOptions {
                 bind: config.interface.clone(),
                 port: config.port_of(member.rank(), size)?,
+                abi: ABI,
                 ranks_here: size,
                 threads,
                 ..TcpOptions::default()

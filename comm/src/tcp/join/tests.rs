@@ -1,26 +1,32 @@
 //! What ranks tell each other before they connect, and what becomes of those who do not belong.
 
-use super::super::handshake::HELLO;
+use super::super::handshake::{HELLO, opening};
 use super::*;
+use crate::Secret;
+use proptest::prelude::*;
+use std::collections::VecDeque;
 use std::sync::mpsc;
 
-const SECRET: [u8; 32] = [3; 32];
-
-fn card(address: &str) -> Vec<u8> {
-    Card { secret: vec![], given: true, address: address.into() }.encode()
+fn job(size: u32) -> Job {
+    Job { size, abi: 5, secret: Secret::from_bytes([3; 32]) }
 }
 
-fn options(secret: Option<&[u8]>) -> TcpOptions {
-    TcpOptions { secret: secret.map(<[u8]>::to_vec), ..TcpOptions::default() }
+fn deadline() -> Instant {
+    Instant::now() + Duration::from_secs(60)
 }
 
-fn refusal(cards: &[&[u8]], secret: Option<&[u8]>) -> String {
-    read_cards(cards, 2, &options(secret)).unwrap_err().to_string()
+fn card_of(address: &str) -> Vec<u8> {
+    [&VERSION.to_le_bytes()[..], &5u32.to_le_bytes(), address.as_bytes()].concat()
+}
+
+fn refusal(cards: &[&[u8]]) -> String {
+    let cards: Vec<_> = cards.iter().map(|card| (card.to_vec(), vec![])).collect();
+    read_cards(&cards, 2, 5).unwrap_err().to_string()
 }
 
 #[test]
 fn an_address_that_cannot_be_read_is_shown_with_its_rank() {
-    let good = card("127.0.0.1:4000");
+    let good = card_of("127.0.0.1:4000");
     for bad in [
         "no such host",
         "127.0.0.1",
@@ -31,95 +37,184 @@ fn an_address_that_cannot_be_read_is_shown_with_its_rank() {
         "127.0.0.1:70000",
         "",
     ] {
-        let error = refusal(&[&good, &card(bad)], Some(&SECRET));
+        let error = refusal(&[&good, &card_of(bad)]);
         assert!(error.contains("rank 1") && error.contains(&format!("{bad:?}")), "{error}");
     }
-    let rubbish = [&[1, 0, 1, 0][..], &[0xff; 300]].concat();
-    assert!(refusal(&[&good, &rubbish], Some(&SECRET)).len() < 1_000);
+    let rubbish = [&good[..6], &[0xff; 300]].concat();
+    assert!(refusal(&[&good, &rubbish]).len() < 1_000);
 }
 
 #[test]
 fn a_card_of_another_version_or_provider_is_refused_with_its_rank() {
-    let good = card("127.0.0.1:4000");
+    let good = card_of("127.0.0.1:4000");
     let mut newer = good.clone();
     newer[0] = 7;
-    assert!(
-        refusal(&[&newer, &good], Some(&SECRET)).contains("rank 0 broke the protocol: it gave version 7")
-    );
-    for cut in 0..4 {
-        let error = refusal(&[&good, &good[..cut]], Some(&SECRET));
-        assert!(error.contains("rank 1") && error.contains("provider tcp"), "{error}");
+    assert!(refusal(&[&newer, &good]).contains("rank 0 broke the protocol: it speaks version 7"));
+    for (cut, why) in [(0, "provider tcp"), (1, "provider tcp"), (2, "shortened"), (5, "shortened")] {
+        let error = refusal(&[&good, &good[..cut]]);
+        assert!(error.contains("rank 1") && error.contains(why), "{error}");
     }
-    assert!(refusal(&[&good, &[1, 0, 1, 200, 5]], Some(&SECRET)).contains("rank 1"));
-    assert!(refusal(&[&good], Some(&SECRET)).contains("1 of 2 ranks"));
-}
-
-#[test]
-fn a_secret_is_given_to_all_ranks_or_to_none() {
-    let with = card("127.0.0.1:4000");
-    let without = Card { secret: vec![], given: false, address: "127.0.0.1:4001".into() }.encode();
-    assert!(refusal(&[&with, &without], Some(&SECRET)).contains("give it to all ranks or to none"));
-    assert!(refusal(&[&with, &without], None).contains("give it to all ranks or to none"));
-    assert!(refusal(&[&without, &without], None).contains("rank 0"), "rank 0 made none");
-    let made = Card { secret: SECRET.to_vec(), given: false, address: "127.0.0.1:4000".into() }.encode();
-    let (addresses, secret) = read_cards(&[&made, &without], 2, &options(None)).unwrap();
-    assert_eq!((addresses[1].port(), secret), (4001, SECRET.to_vec()));
+    assert!(refusal(&[&good]).contains("1 of 2 ranks"));
 }
 
 #[test]
 fn cards_survive_the_exchange() {
-    for secret in [vec![], SECRET.to_vec()] {
-        let card = Card { secret, given: false, address: "[::1]:80".into() };
-        assert_eq!(Card::decode(&card.encode()), Ok(card));
+    for address in ["127.0.0.1:4000", "[::1]:80"] {
+        let address = address.parse().unwrap();
+        assert_eq!(read_card(7, &card(7, address)), Ok(address));
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_a_card_or_an_error(mut bytes in prop::collection::vec(any::<u8>(), 0..100), is_ours: bool) {
+        if let (true, Some(start)) = (is_ours, bytes.first_chunk_mut::<6>()) {
+            start.copy_from_slice(&card_of(""));
+        }
+        if let Ok(address) = read_card(5, &bytes) {
+            prop_assert!(address.port() != 0);
+        }
     }
 }
 
 /// Rank 0 of 2 receives whoever comes to the address that `visit` is given, until `visit` is over and rank 1
 /// is there.
 fn receive(visit: impl FnOnce(SocketAddr) + Send + 'static) -> Result<Vec<Option<Links>>> {
-    let job = Job { size: 2, secret: SECRET.to_vec() };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let there = job.clone();
     let visitors = std::thread::spawn(move || {
         visit(address);
-        connect_all(&there, 1, &[address], deadline, &AtomicBool::new(false)).map_err(Option::unwrap)
+        connect_all(&job(2), 1, &[address], deadline(), &AtomicBool::new(false)).map_err(Option::unwrap)
     });
-    let met = meet(&job, 0, &[address, address], listener, deadline);
+    let met = meet(&job(2), 0, &[address, address], listener, deadline());
     visitors.join().unwrap()?;
     met
+}
+
+/// Says these bytes to whoever listens there.
+fn call(address: SocketAddr, bytes: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(bytes).unwrap();
+    stream
+}
+
+/// What the other side says until it hangs up.
+fn last_words(mut stream: TcpStream) -> Vec<u8> {
+    let mut words = Vec::new();
+    // A reset is as good as an end.
+    let _ = stream.read_to_end(&mut words);
+    words
+}
+
+fn hello_of(job: &Job) -> [u8; HELLO] {
+    Connector::new(job, Class::Stream, 1, 0).unwrap().hello
 }
 
 #[test]
 fn strangers_do_not_keep_a_rank_from_joining() {
     let links = receive(|address| {
-        let call = |bytes: &[u8]| {
-            let mut stream = TcpStream::connect(address).unwrap();
-            stream.write_all(bytes).unwrap();
-            stream
-        };
-        let job = Job { size: 2, secret: vec![4; 32] };
-        let hello = Connector::new(&job, Class::Stream, 1, 0).unwrap().hello;
+        let hello = hello_of(&Job { secret: Secret::from_bytes([4; 32]), ..job(2) });
         // Those who hang up at once, who say nothing, too little, rubbish, or far too much.
-        drop(call(&[]));
-        drop(call(&hello[..10]));
-        let silent = [call(&[]), call(&hello[..HELLO - 1]), call(&[0x55; HELLO])];
-        let mut flood = call(&hello);
+        drop(call(address, &[]));
+        drop(call(address, &hello[..10]));
+        let silent = [call(address, &[]), call(address, &hello[..HELLO - 1])];
+        assert_eq!(last_words(call(address, &[0x55])), []);
+        let mut flood = call(address, &hello);
         while flood.write_all(&[0; 10_000]).is_ok() {}
         // One who knows all but the secret.
-        let mut imposter = call(&hello);
-        let mut answer = [0; CHALLENGE];
-        imposter.read_exact(&mut answer).unwrap();
-        imposter.write_all(&answer[..ANSWER]).unwrap();
-        assert_eq!(imposter.read(&mut [0]).unwrap_or(0), 0, "it was let in");
+        assert_eq!(last_words(call(address, &hello)), [], "it was answered");
         drop(silent);
-        // More of them than are heard at once: the oldest have to make room.
-        let crowd: Vec<_> = (0..80).map(|_| call(&[])).collect();
-        drop(crowd);
     });
     let links = links.unwrap();
     assert!(links[0].is_none() && links[1].is_some());
+}
+
+#[test]
+fn who_has_recorded_a_handshake_is_not_let_in() {
+    receive(|address| {
+        let (job, mut record) = (job(2), Vec::new());
+        // The words of a rank whose connection broke when it had said them all: its place is still free.
+        let connector = Connector::new(&job, Class::AcceptorAsks, 1, 0).unwrap();
+        for attempt in 0..3 {
+            let mut stream = call(address, &connector.hello);
+            let mut challenge = [0; OPENING + CHALLENGE];
+            stream.read_exact(&mut challenge).unwrap();
+            if attempt == 0 {
+                record = connector.answer(challenge.last_chunk().unwrap()).unwrap().to_vec();
+                continue;
+            }
+            stream.write_all(&record).unwrap();
+            assert_eq!(last_words(stream), [], "it was welcomed");
+        }
+        // The acceptor's own tag, sent back to it.
+        let mut stream = call(address, &connector.hello);
+        let mut challenge = [0; OPENING + CHALLENGE];
+        stream.read_exact(&mut challenge).unwrap();
+        stream.write_all(challenge.last_chunk::<32>().unwrap()).unwrap();
+        assert_eq!(last_words(stream), [], "it was welcomed");
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_thousand_who_say_nothing_do_not_keep_a_rank_from_joining() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, most.min(4096), most).unwrap();
+    let (held, holds) = mpsc::channel();
+    receive(move |address| {
+        let crowd: Vec<_> = (0..1_000).map(|_| call(address, &[])).collect();
+        held.send(crowd).unwrap();
+    })
+    .unwrap();
+    assert_eq!(holds.recv().unwrap().len(), 1_000, "they were there all the time");
+}
+
+#[test]
+fn a_rank_that_is_turned_away_calls_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let called = std::thread::spawn(move || {
+        for attempt in 0..3 {
+            let (mut stream, _) = listener.accept().unwrap();
+            if attempt > 0 {
+                stream.read_exact(&mut [0; HELLO]).unwrap();
+            }
+        }
+        meet(&job(2), 0, &[address, address], listener, deadline()).map(drop)
+    });
+    connect_all(&job(2), 1, &[address], deadline(), &AtomicBool::new(false)).map_err(Option::unwrap).unwrap();
+    called.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_crowd_that_never_ends_does_not_keep_a_rank_from_joining() {
+    receive(|address| {
+        for _ in 0..3 {
+            // Until the listener is closed.
+            std::thread::spawn(move || {
+                let mut crowd = VecDeque::new();
+                while let Ok(stream) = TcpStream::connect(address) {
+                    crowd.push_back(stream);
+                    crowd.truncate(100);
+                }
+            });
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn one_of_another_version_hears_which_this_is() {
+    receive(|address| {
+        let mut hello = hello_of(&job(2));
+        hello[8] = 77;
+        // It may have a shorter hello.
+        for said in [HELLO, 60, OPENING] {
+            assert_eq!(last_words(call(address, &hello[..said])), opening());
+        }
+    })
+    .unwrap();
 }
 
 #[test]
@@ -127,35 +222,53 @@ fn the_listener_is_closed_once_all_are_there() {
     let (told, address) = mpsc::channel();
     receive(move |address| told.send(address).unwrap()).unwrap();
     let late = TcpStream::connect(address.recv().unwrap());
-    assert_eq!(late.unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
+    assert_eq!(late.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+}
+
+/// What rank 1 says about a rank 0 that says `words` after each hello, and hangs up.
+fn call_an_imposter(words: &'static [u8], deadline: Instant) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // It lives as long as the process.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            stream.read_exact(&mut [0; HELLO]).unwrap();
+            stream.write_all(words).unwrap();
+        }
+    });
+    let job = job(2);
+    let caller = Caller { job: &job, me: 1, rank: 0, address, deadline };
+    caller.connect(Class::Stream, &AtomicBool::new(false)).unwrap_err().unwrap()
 }
 
 #[test]
 fn a_rank_does_not_connect_to_an_imposter() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let imposter = std::thread::spawn(move || {
-        let mut stream = listener.accept().unwrap().0;
-        stream.read_exact(&mut [0; HELLO]).unwrap();
-        stream.write_all(&[9; CHALLENGE]).unwrap();
-        assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0, "it was answered");
-    });
-    let job = Job { size: 2, secret: SECRET.to_vec() };
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let error = connect(&job, 1, 0, Class::Stream, address, deadline).unwrap_err();
+    let error = call_an_imposter(
+        b"scashtcp\x03\0 and sixty-four bytes that know nothing of the secret, alas, alas !!!!",
+        deadline(),
+    );
     assert!(error.contains("does not know this job's secret"), "{error}");
-    imposter.join().unwrap();
+    let error = call_an_imposter(b"SSH-2.0-OpenSSH_9.2\r\n", deadline());
+    assert!(error.contains("does not speak this protocol"), "{error}");
+    let error = call_an_imposter(b"scashtcp\x04\0", deadline());
+    assert!(error.contains("speaks version 4 of the protocol, this rank version 3"), "{error}");
+}
+
+#[test]
+fn a_rank_that_hangs_up_is_called_again_until_the_time_is_up() {
+    let error = call_an_imposter(b"", Instant::now() + Duration::from_millis(50));
+    assert!(error.contains("closes each connection during the handshake"), "{error}");
 }
 
 #[test]
 fn ranks_that_do_not_come_are_named() {
-    let job = Job { size: 3, secret: SECRET.to_vec() };
+    let job = job(3);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let error = meet(&job, 0, &[address; 3], listener, Instant::now()).err().unwrap().to_string();
     assert!(error.contains("rank 1") && error.contains("1 others"), "{error}");
-    let error =
-        connect_all(&job, 1, &[address], Instant::now() + Duration::from_secs(60), &AtomicBool::new(false));
+    let error = connect_all(&job, 1, &[address], deadline(), &AtomicBool::new(false));
     let error = error.err().flatten().unwrap().to_string();
     assert!(error.contains("rank 0") && error.contains(&address.to_string()), "{error}");
 }
