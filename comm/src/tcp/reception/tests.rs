@@ -3,6 +3,8 @@
 use super::super::handshake::{CHALLENGE, Class, Connector, OPENING, WELCOME};
 use super::*;
 use crate::Secret;
+use nix::sys::resource::{Resource, setrlimit};
+use std::os::fd::AsRawFd;
 
 /// More than are heard at once at rank 0 of 2.
 const CROWD: usize = 100;
@@ -67,6 +69,29 @@ fn the_oldest_silent_newcomer_makes_room() {
         stream.set_nonblocking(true).unwrap();
         assert_eq!(stream.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock, "it is still there");
     }
+}
+
+#[test]
+fn where_descriptors_run_out_strangers_make_room() {
+    const ALONE: &str = "SCASH_TEST_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        // The limit on descriptors is a process's: this test has one of its own.
+        let name = "tcp::reception::tests::where_descriptors_run_out_strangers_make_room";
+        let mut this = std::process::Command::new(std::env::current_exe().unwrap());
+        let output = this.args([name, "--exact"]).env(ALONE, "1").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        return;
+    }
+    let job = job();
+    let (mut reception, address) = reception(&job);
+    let strangers: Vec<_> = (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let next = std::fs::File::open("/dev/null").unwrap().as_raw_fd();
+    let limit = u64::try_from(next).unwrap() + 10;
+    setrlimit(Resource::RLIMIT_NOFILE, limit, limit).unwrap();
+    reception.rounds();
+    assert!(reception.newcomers.len() <= 10);
+    let last = strangers.last().unwrap().local_addr().unwrap();
+    assert_eq!(reception.newcomers.last().unwrap().address, last, "all of them were taken in");
 }
 
 #[test]
