@@ -81,6 +81,7 @@ fn ones(mask: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn hello(cores: &[u8], quota: u32) -> Hello {
         Hello { ring: Layout::new(2, None).ring() as u64, cores: cores.to_vec(), quota }
@@ -96,6 +97,22 @@ mod tests {
             assert!(matches!(Hello::decode(&blob[..len], 1, layout), Err(Error::Protocol { rank: 1, .. })));
         }
         assert!(Hello::decode(&blob, 1, Layout::new(2, Some(16 << 10))).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_an_announcement_or_an_error(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..60), known in 0..30usize,
+        ) {
+            let layout = Layout::new(2, None);
+            let good = Hello::new(layout).encode();
+            let known = known.min(bytes.len()).min(good.len());
+            bytes[..known].copy_from_slice(&good[..known]);
+            match Hello::decode(&bytes, 1, layout) {
+                Ok(hello) => prop_assert_eq!(hello.encode(), bytes),
+                Err(error) => prop_assert!(matches!(error, Error::Protocol { rank: 1, .. }), "{}", error),
+            }
+        }
     }
 
     #[test]

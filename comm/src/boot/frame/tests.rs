@@ -1,3 +1,4 @@
+use super::super::identity::Identity;
 use super::*;
 use proptest::prelude::*;
 use std::fs::File;
@@ -125,10 +126,34 @@ proptest! {
         let mut assembler = Assembler::new(Limits::FROM_RANK);
         for packet in packets {
             let _ = assembler.push(&packet, Vec::new());
-            let _ = super::super::identity::Identity::decode(&packet);
+            let _ = Identity::decode(&packet);
             let message = Message { kind: Kind::Gathered, sequence: 0, bytes: packet, fds: Vec::new() };
             let _ = decode_gathered(3, message);
         }
+    }
+
+    #[test]
+    fn changed_bytes_are_read_as_what_they_say_or_refused(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let changed = |mut bytes: Vec<u8>| {
+            for (at, byte) in &changes {
+                let at = at.index(bytes.len());
+                bytes[at] = *byte;
+            }
+            bytes
+        };
+        let shares = [&b"one"[..], b"", b"three"].map(|blob| (blob.to_vec(), Vec::new()));
+        let gathered = encode_gathered(0, shares.into());
+        let packet = gathered.packet(0).unwrap();
+        let _ = push(&changed([&packet.header[..], packet.payload].concat()));
+        let bytes = changed(gathered.bytes);
+        let message = Message { kind: Kind::Gathered, sequence: 0, bytes: bytes.clone(), fds: Vec::new() };
+        if let Ok(shares) = decode_gathered(3, message) {
+            prop_assert_eq!(encode_gathered(0, shares).bytes, bytes);
+        }
+        let identity = Identity { path: "/bin/a".into(), build: vec![1; 20], version: "1".into(), abi: 1 };
+        let _ = Identity::decode(&changed(identity.encode()));
     }
 
     #[test]

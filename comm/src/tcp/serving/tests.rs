@@ -204,6 +204,30 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
+    fn a_request_however_changed_is_served_as_what_it_says_or_refused(
+        which in 0..4usize, changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let mut requests = [
+            get(0, &[(1_000, 5), (0, 3)]),
+            atomic(0, 100, 24, Atomic::U64(Rmw::Add(2))),
+            atomic(0, 0, 32, Atomic::U32(Rmw::CompareSwap { expected: 0, new: 1 })),
+            Request::Fence { position: 7 }.encode().to_vec(),
+        ];
+        let request = &mut requests[which];
+        for (at, byte) in changes {
+            let at = at.index(request.len());
+            request[at] = byte;
+        }
+        request.truncate(cut.map_or(request.len(), |cut| cut.index(request.len()) + 1));
+        let mut server = Server::new();
+        let step = server.ask(request);
+        prop_assert!(matches!(step, Ok(_) | Err(Fate::Broke(_) | Fate::Left)), "{step:?}");
+        let changed = server.memory.iter().zip(0..).filter(|&(&word, i)| word != i * 0x0101_0101_0001).count();
+        prop_assert!(changed <= 1, "one operation at most, on one word");
+    }
+
+    #[test]
     fn no_bytes_make_a_server_do_worse_than_refuse(
         mut rubbish in prop::collection::vec(any::<u8>(), 1..600), kind in 0..6u8,
     ) {
