@@ -1,13 +1,15 @@
 //! Strangers crowd the port of a real job from its first moment on: it gives the right answer, and says what it has refused, in one line a kind.
+//! Once it runs, it has no port.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, Job};
+use scash_tests::cluster::{Ended, Job, kinds};
 use scash_tests::sim::rng::Rng;
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -106,4 +108,16 @@ fn strangers_at_its_port_do_not_harm_a_job() {
         }
     }
     panic!("in {MOST_JOBS} jobs nobody was refused because {missing:?}");
+}
+
+#[test]
+fn a_job_that_runs_has_no_door() {
+    for kind in kinds() {
+        let ended = kind.job(3).run(Path::new(env!("CARGO_BIN_EXE_doors")), &[]);
+        ended.succeeded();
+        // The line to the launcher, and three connections to each of two others.
+        let sockets = if kind.provider == "tcp" { 7 } else { 1 };
+        let expected = format!("has {sockets} sockets and these doors: []");
+        assert!(ended.lines(3).iter().all(|line| line.ends_with(&expected)), "{ended}");
+    }
 }

@@ -17,6 +17,12 @@
 //! | `peers` | who is alive, and who says so |
 //! | `hello`, `endpoint` | how ranks come together and part |
 //!
+//! # Who may join
+//! Nobody can connect: there is no socket with a name or address here, and no file with a name. What ranks share are
+//! descriptors of memfds, which go from rank to rank through the lines that they have inherited from the launcher
+//! ([`boot`](crate::boot)). So there is nothing to challenge, and no peer whose credentials would tell more than that
+//! the launcher has started it.
+//!
 //! # Invariants
 //! - Nothing that a peer writes is believed: positions, lengths and kinds are copied once and checked. A peer that
 //!   breaks the rules is treated as gone ([`Error::Protocol`](crate::Error::Protocol) once, then
