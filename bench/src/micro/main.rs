@@ -8,6 +8,7 @@
 //! options, and only one rank, which took the time, has an [`Outcome`] to print.
 
 mod area;
+mod bare;
 mod barrier;
 mod diff;
 mod engine;
@@ -72,6 +73,8 @@ enum Error {
     OneRank,
     #[error("{0}")]
     NotMeasured(String),
+    #[error("a bare connection: {0}")]
+    Bare(std::io::Error),
     #[error("cannot read {0}: {1}")]
     Proc(&'static str, std::io::Error),
     #[error("cannot print the figures: {0}")]

@@ -14,6 +14,7 @@ use scash_comm::tcp::{TcpEndpoint, TcpOptions};
 use scash_comm::{Caps, Endpoint, Event, GetRange, PutRange, SegmentId};
 
 use crate::area::PAGE;
+use crate::bare;
 use crate::outcome::{Outcome, Place, Spent, microseconds, samples};
 use crate::{Error, Result};
 
@@ -35,6 +36,10 @@ pub(crate) struct Options {
 
 /// Bytes of a message: about those of a token of the memory barrier.
 const MESSAGE: usize = 16;
+/// Bytes of a small get.
+const SMALL: usize = 64;
+/// Bytes of the header of a reply over TCP.
+const HEAD: usize = 16;
 /// Bytes of a large put.
 const LARGE: usize = 1 << 20;
 /// Longest sleep of a rank that waits.
@@ -54,6 +59,11 @@ struct Times {
     large_put: Vec<f64>,
     /// A page got.
     get: Vec<f64>,
+    /// A few bytes got.
+    small_get: Vec<f64>,
+    /// What a bare connection takes for such requests and replies, if the provider uses one.
+    bare: Vec<f64>,
+    small_bare: Vec<f64>,
 }
 
 /// Measures, and says with which provider.
@@ -68,7 +78,15 @@ pub(crate) fn measure(options: &Options) -> Result<(Place, Outcome)> {
         };
         threads.into_iter().map(join).collect()
     });
-    let (direct, times) = both?.swap_remove(0);
+    let (direct, mut times) = both?.swap_remove(0);
+    if options.provider == "tcp" {
+        // Only now: while the ranks wait for each other they spin, and there may be no more cores.
+        let bare = |reply| bare::round_trip(options.length, reply).map_err(Error::Bare);
+        for _ in 0..options.rounds {
+            times.bare.push(bare(HEAD + PAGE)?);
+            times.small_bare.push(bare(HEAD + SMALL)?);
+        }
+    }
     let outcome = Outcome::new(Spent::without_job(start.elapsed(), 0))
         .parameter("direct", direct)
         .times("round_trip", &samples(times.round_trip)?)
@@ -76,7 +94,13 @@ pub(crate) fn measure(options: &Options) -> Result<(Place, Outcome)> {
         .times("in_burst", &samples(times.in_burst)?)
         .times("put", &samples(times.small_put)?)
         .times("large_put", &samples(times.large_put)?)
-        .times("get", &samples(times.get)?);
+        .times("get", &samples(times.get)?)
+        .times("small_get", &samples(times.small_get)?);
+    let outcome = if times.bare.is_empty() {
+        outcome
+    } else {
+        outcome.times("bare", &samples(times.bare)?).times("small_bare", &samples(times.small_bare)?)
+    };
     Ok((Place::of_provider(&options.provider), outcome))
 }
 
@@ -130,7 +154,8 @@ impl Rank {
         times.in_burst.push(each(start.elapsed().as_secs_f64() * 1e6));
         times.small_put.push(each(timed(|| (0..length).try_for_each(|_| self.put(PAGE)))?));
         times.large_put.push(timed(|| self.put(LARGE))?);
-        times.get.push(each(timed(|| (0..length).try_for_each(|_| self.get()))?));
+        times.get.push(each(timed(|| (0..length).try_for_each(|_| self.get(PAGE)))?));
+        times.small_get.push(each(timed(|| (0..length).try_for_each(|_| self.get(SMALL)))?));
         self.send()
     }
 
@@ -175,8 +200,8 @@ impl Rank {
         Ok(self.endpoint.fence(1)?)
     }
 
-    fn get(&self) -> Result<()> {
-        let range = GetRange { offset: 0, len: PAGE, dst: self.memory.at(0) };
+    fn get(&self, len: usize) -> Result<()> {
+        let range = GetRange { offset: 0, len, dst: self.memory.at(0) };
         // SAFETY: the memory stays mapped, and nobody relies on what it holds.
         Ok(unsafe { self.endpoint.get(1, self.segment, &[range]) }?)
     }
