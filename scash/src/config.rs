@@ -41,7 +41,7 @@ pub(crate) struct Config {
     pub(crate) migrate: bool,
     /// How copies of allocations are kept that do not ask for anything else than the default.
     pub(crate) copies: Protocol,
-    /// Pages of a coherence block of such allocations.
+    /// Pages of a coherence block of allocations that ask for single pages.
     pub(crate) block: u32,
     /// Whether acquires renew copies that are used again and again.
     pub(crate) renew: bool,
@@ -88,10 +88,10 @@ impl Config {
             None => 0,
         };
         let fetch_most = number("SCASH_PREFETCH", var("SCASH_PREFETCH")?, 32)?.clamp(1, 1024);
-        let block = number("SCASH_BLOCK", var("SCASH_BLOCK")?, 1)?;
-        let block = u32::try_from(block).ok().filter(|block| (1..=MOST_BLOCK).contains(block));
+        let pages_of_block = number("SCASH_BLOCK", var("SCASH_BLOCK")?, 1)?;
+        let block = u32::try_from(pages_of_block).ok().filter(|block| (1..=MOST_BLOCK).contains(block));
         let block = block.ok_or_else(|| {
-            Error::Setting(format!("SCASH_BLOCK: a block can have 1 to {MOST_BLOCK} pages"))
+            Error::Setting(format!("SCASH_BLOCK={pages_of_block}: a block can have 1 to {MOST_BLOCK} pages"))
         })?;
         Ok(Config {
             pages,
@@ -140,14 +140,15 @@ fn text(name: &str, value: Option<OsString>) -> Result<Option<String>> {
     })
 }
 
-/// One of these, by its name; the first of them if there is no such setting.
+/// One of these, of which there are several, by its name; the first of them if there is no such setting. As for switches, `0` is `off`.
 fn choice<T: Copy>(name: &str, text: Option<String>, choices: &[(&str, T)]) -> Result<T> {
     let Some(text) = text else { return Ok(choices[0].1) };
-    let chosen = choices.iter().find(|(choice, _)| *choice == text);
+    let means = |choice: &str| choice == text || choice == "off" && text == "0";
+    let chosen = choices.iter().find(|(choice, _)| means(choice));
     chosen.map(|&(_, value)| value).ok_or_else(|| {
         let names: Vec<&str> = choices.iter().map(|&(choice, _)| choice).collect();
-        let (last, others) = names.split_last().unwrap_or((&"none", &[]));
-        Error::Setting(format!("{name}={text}: there are {} and {last}", others.join(", ")))
+        let (others, last) = names.split_at(names.len() - 1);
+        Error::Setting(format!("{name}={text}: there are {} and {}", others.join(", "), last.concat()))
     })
 }
 

@@ -39,6 +39,7 @@ mod races;
 mod reduce;
 pub mod runtime;
 mod rwlock;
+mod say;
 mod serve;
 mod shared;
 mod signals;

@@ -9,6 +9,7 @@ use crate::core::House;
 use crate::error::Result;
 use crate::fault::{PAGE, Region};
 use crate::frames;
+use crate::say::say;
 use places::Places;
 use scash_proto::Rank;
 use scash_proto::diff::{Changes, PageBytes};
@@ -144,10 +145,9 @@ impl Search {
             return;
         }
         self.told.insert(place);
-        let line = format!("scash: data race: {}\n", self.describe(node, region, race));
-        eprint!("{line}");
+        say(&format!("scash: data race: {}\n", self.describe(node, region, race)));
         if self.abort {
-            eprintln!("scash: {} ends here, as SCASH_RACES=abort asks", node.rank());
+            say(&format!("scash: {} ends here, as SCASH_RACES=abort asks\n", node.rank()));
             // SAFETY: ends the process at once, running no code of the program.
             unsafe { libc::_exit(EXIT_RACE) }
         }

@@ -18,6 +18,7 @@ use crate::core::{Core, House};
 use crate::error::{Error, Result};
 use crate::fault::{PAGE, Verdict};
 use crate::live::{Generation, Live};
+use crate::say::say;
 use crate::serve;
 use crate::stats::{BarrierTime, Stats};
 use crew::Crew;
@@ -59,8 +60,10 @@ pub struct Runtime {
     tell_stats: bool,
     /// What `Protocol::Adaptive` means in this job (`SCASH_COPIES`).
     copies: Protocol,
-    /// Pages of a coherence block of an allocation that asks for none (`SCASH_BLOCK`).
+    /// Pages of a coherence block of an allocation that asks for single pages (`SCASH_BLOCK`).
     block: u32,
+    /// Pages of the largest block. With a limit on cached pages an instruction must find all blocks that it touches.
+    most_block: u32,
     /// How long a wait is thought to be normal (`SCASH_STALL`).
     stall: Option<Duration>,
     /// Why no further call can succeed.
@@ -137,8 +140,6 @@ impl Runtime {
 
     /// As [`alloc`](Self::alloc), for handles that are to notice when the allocation is freed.
     pub(crate) fn alloc_live(&self, bytes: usize, options: AllocOptions) -> Result<(*mut u8, Generation)> {
-        let block = if options.block == 1 { self.block } else { options.block };
-        let options = AllocOptions { protocol: self.meant(options.protocol), block, ..options };
         if bytes == 0 {
             return Err(Error::Argument("dsm_alloc of 0 bytes: ask for at least one".to_owned()));
         }
@@ -150,6 +151,8 @@ impl Runtime {
             )));
         }
         options.placement.check(self.size).map_err(|e| Error::Argument(e.to_string()))?;
+        let block = if options.block == 1 { self.block } else { options.block }.min(self.most_block);
+        let options = AllocOptions { protocol: self.meant(options.protocol), block, ..options };
         self.collective_then(Collective::Alloc(bytes as u64, options), |outcome| match outcome {
             Outcome::Allocated(pages) => Ok((self.address(pages.first), lock(&self.live).add(pages.first))),
             Outcome::OutOfSpace(e) => Err(Error::OutOfSpace(format!(
@@ -324,14 +327,12 @@ impl Runtime {
         })?;
         lock(&self.member).finalized().map_err(join)?;
         if let Some(words) = lock(&self.core).search().and_then(|(search, node)| search.last_words(node)) {
-            eprint!("{words}");
+            say(&words);
         }
         // The fault handler stays: whoever touches shared memory from now on is told so.
         self.house.engine.unmap(0..self.house.region.pages())?;
         if self.tell_stats {
-            // In one piece, so that ranks do not talk over each other.
-            let line = format!("scash: rank {}: {}\n", self.rank, self.stats());
-            eprint!("{line}");
+            say(&format!("scash: rank {}: {}\n", self.rank, self.stats()));
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use crate::core::Step;
 use crate::error::Result;
 use crate::fault::{self, Verdict};
 use crate::runtime::{Runtime, current, lock};
+use crate::say::say;
 use scash_proto::Access;
 use scash_proto::node::Input;
 use std::sync::atomic::Ordering;
@@ -39,7 +40,8 @@ pub(crate) fn fault(page: u32, addr: usize, access: fault::Access, pc: usize) ->
         ),
         Err(e) => {
             // The access can neither be completed nor fail: the rank ends here.
-            eprintln!("scash: rank {}: access to shared memory at {addr:#x}: {e}", runtime.rank());
+            let rank = runtime.rank();
+            say(&format!("scash: rank {rank}: access to shared memory at {addr:#x}: {e}\n"));
             runtime.let_the_dead_be_noticed();
             // SAFETY: ends the process at once, running no code of the program.
             unsafe { libc::_exit(EXIT_LOST) }

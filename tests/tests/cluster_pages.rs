@@ -42,7 +42,7 @@ fn random_programs_read_what_was_written() {
 
 #[test]
 fn random_programs_read_what_was_written_with_every_setting() {
-    let settings: [&[(&str, &str)]; 12] = [
+    let settings: [&[(&str, &str)]; 13] = [
         &[("SCASH_TRANSFER", "message")],
         &[("SCASH_PREDICT", "off")],
         &[("SCASH_PREFETCH", "1")],
@@ -53,6 +53,7 @@ fn random_programs_read_what_was_written_with_every_setting() {
         &[("SCASH_RENEW", "off")],
         &[("SCASH_MIGRATE", "off")],
         &[("SCASH_CACHE", "256K")],
+        &[("SCASH_CACHE", "256K"), ("SCASH_BLOCK", "64")],
         &[("SCASH_CACHE", "256K"), ("SCASH_EVICTION", "sieve"), ("SCASH_TRANSFER", "message")],
         &[("SCASH_REGION", "64M"), ("SCASH_TRANSFER", "message"), ("SCASH_PREDICT", "off")],
     ];

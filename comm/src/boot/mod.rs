@@ -23,10 +23,10 @@
 //! The launcher draws 256 random bits for each job, and every rank finds them in its Start packet. Providers whose connections a
 //! stranger could reach prove by them that both ends belong to the job (`tcp/handshake.rs`). An inherited socket pair is the
 //! safest way there is to hand them over: it has no name or address by which another process could reach it, and unlike command
-//! lines, files and the environment it is neither listed in `/proc` nor passed on to what a rank starts (a rank closes the line
+//! lines, files and the environment it is neither listed in `/proc` nor, once the rank has joined, passed on to what it starts (it closes the line
 //! on exec). Who can take it from a rank could read the rank's memory anyway: the same user, with the right to trace it.
 //! For the same reasons nothing on the line itself is authenticated: whoever holds the other end has started this process.
-//! A process without a line has no secret, and is refused: there is no way to start a rank but by the launcher.
+//! A process without a line has no secret, and is refused.
 //!
 //! # Packets
 //! The sockets are `SOCK_SEQPACKET`: a packet arrives whole or not at all. A message of any size is cut into packets of at most

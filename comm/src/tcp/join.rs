@@ -7,7 +7,7 @@
 
 use super::TcpOptions;
 use super::handshake::{CHALLENGE, Class, Connector, Job, OPENING, Refusal, WELCOME, check_opening};
-use super::reception::Reception;
+use super::reception::{Reception, is_out_of_descriptors};
 use super::wire::VERSION;
 use crate::{Error, Exchange, Result};
 use nix::sys::socket;
@@ -132,17 +132,20 @@ fn meet(
     deadline: Instant,
 ) -> Result<Vec<Option<Links>>> {
     let given_up = AtomicBool::new(false);
-    let (connected, accepted) = std::thread::scope(|scope| {
+    let (connected, accepted) = std::thread::scope(|scope| -> Result<_> {
         let reception = Reception::new(job, me, listener);
-        let accepting = scope.spawn(|| {
+        let accepting = std::thread::Builder::new().spawn_scoped(scope, || {
             let accepted = reception.receive_all(deadline, &given_up);
             given_up.fetch_or(accepted.is_err(), Ordering::Relaxed);
             accepted
         });
+        let accepting = accepting.map_err(|source| {
+            io_error("starting a thread that accepts other ranks (see `ulimit -u`)", source)
+        })?;
         let connected = connect_all(job, me, addresses, deadline, &given_up);
         given_up.fetch_or(connected.is_err(), Ordering::Relaxed);
-        (connected, accepting.join())
-    });
+        Ok((connected, accepting.join()))
+    })?;
     let accepted = accepted.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     // If both failed, one of them failed first and the other gave up for that reason.
     let (connected, accepted) = match (connected, accepted) {
@@ -212,6 +215,8 @@ impl From<std::io::Error> for Miss {
         match error.kind() {
             ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => Miss::HungUp,
             ErrorKind::WouldBlock | ErrorKind::TimedOut => Miss::Failed(TOO_LATE.into()),
+            // Those that crowd this rank's own port hold descriptors, for a while.
+            _ if is_out_of_descriptors(&error) => Miss::HungUp,
             ErrorKind::ConnectionRefused => {
                 Miss::Failed(format!("it does not listen there ({error}); its stderr may say why"))
             }

@@ -7,7 +7,7 @@
 //!   sleeps takes tens of microseconds to wake.
 //! - Two **service connections**, one for each direction of asking, for gets, atomic operations and fences. They are served by a
 //!   background thread, because the peer's application may compute for minutes. The thread sleeps, and stream
-//!   traffic does not wake it.
+//!   traffic does not wake it. An application thread that spins in a wait serves them, too, and sooner (`service`).
 //!
 //! # The way of the bytes
 //! ```text
@@ -391,7 +391,7 @@ impl Endpoint for TcpEndpoint {
     fn idle(&self, turn: u32, limit: Duration) {
         let pace = self.waits.idle;
         let looks = if pace.spins_at(poller::SERVE_AFTER) { poller::looks(turn) } else { turn };
-        if looks > turn && (pace.spins_at(looks) || self.shared.service.is_needed()) {
+        if turn > poller::SERVE_AFTER && (pace.spins_at(looks) || self.shared.service.is_needed()) {
             poller::serve(&self.shared, limit);
         } else if !pace.spin(looks) {
             poller::sleep(&self.shared, limit.min(LONGEST_SLEEP));
@@ -478,9 +478,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes one line on stderr. If that is closed, nobody wants to know.
+/// Writes one line on stderr, in one piece, so that ranks do not talk over each other. If that is closed, nobody wants to know.
 fn log(what: Arguments<'_>) {
-    let _ = writeln!(std::io::stderr(), "scash: tcp: {what}");
+    let _ = std::io::stderr().write_all(format!("scash: tcp: {what}\n").as_bytes());
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! One peer: its three connections and the state of each, under one lock each.
 //!
-//! Locks are taken in the order `requester`, `incoming`, and `outgoing` on its own; none is held while a
+//! Locks are taken in the order `requester`, `incoming`, and `outgoing` on its own; whoever serves holds the service's `server`
+//! before the last two, and never takes `requester`; what streams are watched for is locked after all of them. None is held while a
 //! caller's function runs or while waiting for a peer, but `requester`, which is there to have one request
 //! under way at a time.
 

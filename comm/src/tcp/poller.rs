@@ -11,6 +11,7 @@ use super::sys::{self, Awaited};
 use super::{Shared, lock};
 use crate::Event;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use std::cell::Cell;
 use std::os::fd::AsFd;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -66,37 +67,47 @@ pub(super) fn sleep(shared: &Shared, limit: Duration) {
     shared.mail.sleep(&mut awaited, count, limit);
 }
 
-/// Vain looks that a thread has had after so many vain turns.
+thread_local! {
+    /// Looks that this thread has had while it served in its present wait, beside one in each turn.
+    static MORE_LOOKS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Vain looks that this thread has had in its present wait, which has had so many vain turns.
 pub(super) fn looks(turn: u32) -> u32 {
-    turn.saturating_add(turn.saturating_sub(SERVE_AFTER).saturating_mul(SERVING - 1))
+    if turn <= SERVE_AFTER {
+        MORE_LOOKS.set(0);
+    }
+    turn.saturating_add(MORE_LOOKS.get())
 }
 
 /// Looks until something may have arrived, or [`SERVING`] times in vain. Meanwhile serves peers in the service thread's
 /// place, and as long as they go on asking, but not longer than `limit`.
 pub(super) fn serve(shared: &Shared, limit: Duration) {
     let (mut awaited, count) = streams(shared);
-    let (start, mut looks, mut most) = (Instant::now(), 0u32, SERVING);
+    let (before, start) = (MORE_LOOKS.get(), Instant::now());
+    let (mut looks, mut most, mut is_last) = (0u32, SERVING, false);
     shared.service.stand_in(shared, |requests| {
-        if looks >= most || shared.mail.has_news() {
+        if is_last || looks >= most || shared.mail.has_news() {
             return Duty::Leave;
         }
         looks += 1;
-        if looks.is_multiple_of(POLITE_EVERY) {
+        if before.wrapping_add(looks).is_multiple_of(POLITE_EVERY) {
             sys::give_way();
         }
         awaited[count] = sys::awaited(requests, libc::POLLIN);
         sys::wait(&mut awaited[..=count], Duration::ZERO);
-        match awaited[..=count].iter().rposition(|awaited| awaited.revents != 0) {
-            None => Duty::Look,
-            Some(last) if last == count => {
-                if start.elapsed() < limit {
-                    most = looks + AFTER_SERVICE;
-                }
+        // What this thread waits for does not wait for those that ask without end.
+        is_last = awaited[..count].iter().any(|stream| stream.revents != 0) || start.elapsed() >= limit;
+        match awaited[count].revents {
+            0 if is_last => Duty::Leave,
+            0 => Duty::Look,
+            _ => {
+                most = looks + AFTER_SERVICE;
                 Duty::Serve
             }
-            Some(_) => Duty::Leave,
         }
     });
+    MORE_LOOKS.set(before.saturating_add(looks - 1));
 }
 
 /// What there is to be awaited of streams, how many descriptors that are, and a place behind them.

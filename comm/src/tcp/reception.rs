@@ -94,9 +94,10 @@ impl<'a> Reception<'a> {
         Self { job, me, listener, newcomers: Vec::new(), arrived, refusals: Refusals::default() }
     }
 
-    /// Newcomers that are heard at once: all that are expected, and two rounds of strangers.
+    /// Newcomers that are heard at once: all that are still expected, and two rounds of strangers.
     fn capacity(&self) -> usize {
-        3 * self.arrived.len() + 2 * ROUND
+        let expected = self.arrived.iter().flatten().filter(|connection| connection.is_none()).count();
+        expected + 2 * ROUND
     }
 
     /// Returns when all expected ranks are connected, in rank order. `Err(None)`: given up, for a reason that
@@ -153,6 +154,8 @@ impl<'a> Reception<'a> {
 
     /// Takes in who has connected, up to a round.
     fn accept(&mut self) -> Result<()> {
+        // Nobody is turned away in the round in which he comes, before he is heard.
+        let mut heard = self.newcomers.len();
         for _ in 0..ROUND {
             let (stream, address) = match self.listener.accept() {
                 Ok(newcomer) => newcomer,
@@ -163,7 +166,13 @@ impl<'a> Reception<'a> {
                     continue;
                 }
                 // Descriptors that strangers hold can be had back.
-                Err(error) if is_out_of_descriptors(&error) && self.turn_one_away() => continue,
+                Err(error) if is_out_of_descriptors(&error) && !self.newcomers.is_empty() => {
+                    if !self.turn_one_away(heard) {
+                        return Ok(());
+                    }
+                    heard -= 1;
+                    continue;
+                }
                 Err(source) => {
                     return Err(io_error("accepting connections of other ranks (see `ulimit -n`)", source));
                 }
@@ -172,8 +181,8 @@ impl<'a> Reception<'a> {
                 self.refusals.tell(address, &Refusal::System(error.to_string()));
                 continue;
             }
-            if self.newcomers.len() == self.capacity() {
-                self.turn_one_away();
+            if self.newcomers.len() >= self.capacity() && self.turn_one_away(heard) {
+                heard -= 1;
             }
             let deadline = Instant::now() + TIME_LIMIT;
             let bytes = [0; HELLO];
@@ -182,12 +191,12 @@ impl<'a> Reception<'a> {
         Ok(())
     }
 
-    /// Makes room: the oldest newcomer goes that has not said a good hello, or else the oldest. `false` if there is none.
-    fn turn_one_away(&mut self) -> bool {
-        let silent = self.newcomers.iter().position(|newcomer| newcomer.acceptor.is_none());
-        if self.newcomers.is_empty() {
+    /// Makes room: of the first newcomers, those that were `heard`, the oldest goes that has not said a good hello, or else the oldest. `false` if there is none.
+    fn turn_one_away(&mut self, heard: usize) -> bool {
+        if heard == 0 {
             return false;
         }
+        let silent = self.newcomers[..heard].iter().position(|newcomer| newcomer.acceptor.is_none());
         let newcomer = self.newcomers.remove(silent.unwrap_or(0));
         self.refusals.tell(newcomer.address, &Refusal::Crowd);
         true
@@ -288,7 +297,7 @@ fn cut_off(error: &io::Error) -> Refusal {
     }
 }
 
-fn is_out_of_descriptors(error: &io::Error) -> bool {
+pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 

@@ -1,4 +1,4 @@
-//! The background thread: it serves peers' gets, atomic operations and fences, and writes backlogs, whatever
+//! Service, mostly by a background thread: it serves peers' gets, atomic operations and fences, and writes backlogs, whatever
 //! the application does.
 //!
 //! It sleeps in epoll on the service connections. Streams are watched only while there is a reason: for room,
@@ -22,8 +22,8 @@ use super::{Shared, lock};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, TryLockError};
 
 /// Events taken per system call.
 const BURST: usize = 16;
@@ -39,7 +39,7 @@ pub(super) struct Service {
     streams: Box<[Mutex<EpollFlags>]>,
     /// Locked by whoever serves.
     server: Mutex<Server>,
-    /// Whether the last who stood in for the thread was asked for something.
+    /// Whether the last who stood in for the thread found something to do.
     is_needed: AtomicBool,
 }
 
@@ -97,18 +97,21 @@ impl Service {
                 Duty::Look => {}
                 // Only now: who holds the server and loses its core keeps everybody from serving.
                 Duty::Serve => {
-                    if let Ok(mut server) = self.server.try_lock() {
-                        let count = self.epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
-                        server.take(shared, &events[..count]);
-                        has_served = true;
-                    }
+                    let mut server = match self.server.try_lock() {
+                        Ok(server) => server,
+                        Err(TryLockError::Poisoned(server)) => server.into_inner(),
+                        Err(TryLockError::WouldBlock) => continue,
+                    };
+                    let count = self.epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
+                    server.take(shared, &events[..count]);
+                    has_served |= count > 0;
                 }
             }
         }
         self.is_needed.store(has_served, Ordering::Relaxed);
     }
 
-    /// Whether peers asked for something when somebody last stood in: then it pays to do so again rather than to sleep.
+    /// Whether there was something to do when somebody last stood in: then it pays to do so again rather than to sleep.
     pub(super) fn is_needed(&self) -> bool {
         self.is_needed.load(Ordering::Relaxed)
     }

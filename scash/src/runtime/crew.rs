@@ -4,6 +4,7 @@
 
 use super::{NAP, Runtime, lock};
 use crate::error::{Error, Result};
+use crate::say::say;
 use scash_proto::node::Collective;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -88,13 +89,13 @@ impl Runtime {
             // When all have come, they wait for other ranks, and the one that made the call tells that.
             if is_long && state.come < self.threads {
                 let (normal, _) = patience.take().unwrap_or((NAP, Instant::now()));
-                eprintln!(
-                    "scash: rank {}: {} of its {} threads have come to dsm_barrier_threads, one of them {} s ago (SCASH_STALL)",
+                say(&format!(
+                    "scash: rank {}: {} of its {} threads have come to dsm_barrier_threads, one of them {} s ago (SCASH_STALL)\n",
                     self.rank,
                     state.come,
                     self.threads,
                     normal.as_secs_f64()
-                );
+                ));
             }
         }
         state.ended.clone().map_or(Ok(()), Err)

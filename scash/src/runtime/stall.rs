@@ -3,6 +3,7 @@
 use super::{Runtime, objects};
 use crate::core::{Core, House};
 use crate::error::{Result, call};
+use crate::say::say;
 use scash_proto::Rank;
 use scash_proto::stall::{Because, Link, circle};
 use scash_proto::wire::Kind;
@@ -97,7 +98,7 @@ impl Patience {
                     let mut doings = std::mem::take(&mut core.inquiry.answers);
                     doings.insert(Rank(runtime.rank), core.node.doings());
                     let name = |object| core.node.kind(object).map_or("object", objects::name);
-                    eprint!("{}", report(runtime.rank, runtime.size, normal, &doings, name));
+                    say(&report(runtime.rank, runtime.size, normal, &doings, name));
                 }
             }
             State::Waiting | State::Told => {}

@@ -80,6 +80,7 @@ pub fn init() -> Result<&'static Runtime> {
         tell_stats: config.stats,
         copies: config.copies,
         block: config.block,
+        most_block: if config.cache > 0 { config.cache / 4 } else { config.pages },
         stall: config.stall,
         broken: Mutex::new(None),
         clock: Mutex::new(BarrierTime::default()),

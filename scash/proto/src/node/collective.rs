@@ -30,6 +30,8 @@ impl Node {
                 let align = NonZeroU32::new(options.block).unwrap_or(NonZeroU32::MIN);
                 match self.heap.alloc(bytes, align, options) {
                     Ok(a) => {
+                        // A fault may take a whole block, and allocates nothing: a few orders for each of its pages.
+                        self.out.reserve(4 * options.block.min(a.pages) as usize);
                         let pages = Pages { first: a.first, count: a.pages };
                         self.note_new_pages(pages);
                         Outcome::Allocated(pages)
