@@ -12,6 +12,16 @@ fn a_counter_under_a_lock_misses_no_increment() {
 }
 
 #[test]
+fn a_rank_whose_threads_never_leave_the_lock_alone_keeps_nobody_from_it() {
+    litmus("greed", "12", &[2, 4]);
+}
+
+#[test]
+fn ranks_that_take_strict_turns_all_come_to_theirs() {
+    litmus("alternation", "20", &[2, 5]);
+}
+
+#[test]
 fn a_counter_misses_no_increment_whose_lock_is_only_tried() {
     litmus("tries", "60", &[1, 2, 4]);
 }

@@ -17,6 +17,57 @@ pub(crate) fn counter(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     Ok(())
 }
 
+/// Rank 0, with all its threads, takes the lock again as soon as it has given it back, until every other rank has had it so many times.
+pub(crate) fn greed(dsm: &mut Dsm, rounds: usize) -> Result<()> {
+    let had = dsm.alloc::<u64>(1)?;
+    let all = (rounds * (dsm.size() - 1)) as u64;
+    // SAFETY: no references into shared memory are made here.
+    let runtime = unsafe { dsm.runtime() };
+    let number = runtime.make_locks(1)?;
+    let at = had.as_ptr() as usize;
+    // How many times others have had the lock, after adding this.
+    let have = |more: u64| -> Result<u64> {
+        let word = at as *mut u64;
+        runtime.lock(number)?;
+        // SAFETY: the word of a live allocation; the lock is held.
+        let now = more + unsafe { word.read_volatile() };
+        if more > 0 {
+            // SAFETY: as above.
+            unsafe { word.write_volatile(now) };
+        }
+        runtime.unlock(number)?;
+        Ok(now)
+    };
+    if dsm.rank() == 0 {
+        on_threads(|_| {
+            while have(0)? < all {}
+            Ok(())
+        })?;
+    } else {
+        for _ in 0..rounds {
+            have(1)?;
+        }
+    }
+    dsm.barrier()?;
+    assert_eq!(had.get(dsm, 0), all);
+    Ok(())
+}
+
+/// Ranks count on in turns; who is not next gives the lock back and asks again.
+pub(crate) fn alternation(dsm: &mut Dsm, rounds: usize) -> Result<()> {
+    let (turn, mut mine) = (dsm.mutex(0usize)?, 0);
+    while mine < rounds {
+        let mut turn = turn.lock(dsm)?;
+        if *turn % dsm.size() == dsm.rank() {
+            *turn += 1;
+            mine += 1;
+        }
+    }
+    dsm.barrier()?;
+    assert_eq!(*turn.lock(dsm)?, rounds * dsm.size());
+    Ok(())
+}
+
 /// As [`counter`], but most of the time without waiting for the lock.
 pub(crate) fn tries(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     let count = dsm.mutex([0u64; 2])?;

@@ -16,8 +16,10 @@ use std::process::ExitCode;
 
 type Litmus = fn(&mut Dsm, usize) -> Result<()>;
 
-const ALL: [(&str, Litmus); 29] = [
+const ALL: [(&str, Litmus); 31] = [
     ("counter", locks::counter),
+    ("greed", locks::greed),
+    ("alternation", locks::alternation),
     ("tries", locks::tries),
     ("tries in vain", locks::tries_in_vain),
     ("many counters", locks::many_counters),
