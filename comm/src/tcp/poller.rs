@@ -107,7 +107,7 @@ pub(super) fn serve(shared: &Shared, limit: Duration) {
             }
         }
     });
-    MORE_LOOKS.set(before.saturating_add(looks - 1));
+    MORE_LOOKS.set(before.saturating_add(looks.saturating_sub(1)));
 }
 
 /// What there is to be awaited of streams, how many descriptors that are, and a place behind them.

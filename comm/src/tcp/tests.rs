@@ -233,6 +233,19 @@ fn more_data_than_a_backlog_may_hold_flow_to_a_peer_that_never_polls() {
 }
 
 #[test]
+fn a_rank_that_waits_hears_at_once_what_it_has_said_to_itself() {
+    crowd(1, 1, |rank| {
+        rank.endpoint.poll(&mut |_| ()).unwrap();
+        for turn in [0, 20, 100] {
+            rank.endpoint.send(0, 0, &[b"psst"]).unwrap();
+            rank.endpoint.flush().unwrap();
+            rank.endpoint.idle(turn, Duration::from_secs(3600));
+            assert_eq!(rank.poll().0, [b"psst"]);
+        }
+    });
+}
+
+#[test]
 fn a_rank_that_waits_with_a_core_of_its_own_serves_without_its_service_thread() {
     crowd(2, 1, |mut rank| {
         if rank.endpoint.rank() == 1 {
