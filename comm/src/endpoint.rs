@@ -179,8 +179,8 @@ pub trait Endpoint: Send + Sync {
         f: &mut dyn FnMut(*const u8),
     ) -> Result<bool>;
 
-    /// Like [`read_peer`](Self::read_peer), for bytes of one page at most that this rank has not read before: they may be shown in a copy,
-    /// where that is cheaper than mapping them here.
+    /// Like [`read_peer`](Self::read_peer), for bytes of one page at most that this rank has most likely not read before, and may not read again: they
+    /// may be shown in a copy, where that is cheaper than mapping them here.
     fn read_peer_once(
         &self,
         from: u32,

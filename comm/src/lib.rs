@@ -10,7 +10,7 @@
 //!    newer bytes into the same place of S, the put is what stays: a put never lands *under* a get that
 //!    had read H's memory before H issued the put.
 //! 3. **No call waits for the application of a peer**, except [`Endpoint::get`], [`Endpoint::atomic`] and [`Endpoint::fence`], which wait for the
-//!    peer's *endpoint* (served by its background thread, or by nobody at all where memory is mapped directly).
+//!    peer's *endpoint* (served by its background thread or by a thread that waits, or by nobody at all where memory is mapped directly).
 //! 4. **A peer's death is an event**, [`Event::Down`], or an [`Error::Down`] from a call that needs the peer: never a hang, never a panic.
 //! 5. **A rank reads what it wrote.** A get from a peer sees what its own rank has put to that peer and flushed before, whether or not
 //!    the peer's application has made a call since. An atomic operation comes after the same puts.

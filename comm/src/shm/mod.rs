@@ -1,4 +1,4 @@
-//! The provider for ranks of one host: shared memory, without system calls while nobody sleeps.
+//! The provider for ranks of one host: shared memory, without system calls while nobody sleeps (but for `read_peer_once`).
 //!
 //! Every rank makes an inbox in a memfd and maps everybody's. A **message** is written into the ring that its sender
 //! has in the receiver's inbox. **Put** and **get** are copies to and from the peer's registered memory, which is

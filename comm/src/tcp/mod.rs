@@ -39,7 +39,7 @@
 //!    position of the last flushed put in the stream; a server that has not come that far, and does not by
 //!    taking what has arrived, says so, and the requester fences and asks again (with the mark of guarantee 2
 //!    off while it waits). An atomic operation does likewise, and is not executed before the server has come that far.
-//! 6. *Atomic operations come one after the other.* A word's owner executes all operations on it, its own and, in its service thread,
+//! 6. *Atomic operations come one after the other.* A word's owner executes all operations on it, its own and, in the thread that serves,
 //!    its peers', as instructions of its processor on one mapping. A request is sent again only after the answer "not that far yet",
 //!    which means that nothing was done: so each operation is executed once.
 //! 7. *A word announces what was put before it*, because of 5: the puts are in memory when the operation is executed there, and a later operation on the

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 /// Up to so many peers are looked at one by one.
 const FEW: usize = 2;
-/// Vain turns after which a thread that waits serves peers in the service thread's place. It pays two system calls each
-/// time: little against a wait that has taken so many already.
+/// Vain turns after which a thread that waits serves peers in the service thread's place. From then on it learns of what it
+/// waits for by one system call more: little against a wait that has taken so many already.
 pub(super) const SERVE_AFTER: u32 = 8;
 /// Looks in such a turn at most,
 const SERVING: u32 = 64;
@@ -97,11 +97,12 @@ pub(super) fn serve(shared: &Shared, limit: Duration) {
         awaited[count] = sys::awaited(requests, libc::POLLIN);
         sys::wait(&mut awaited[..=count], Duration::ZERO);
         // What this thread waits for does not wait for those that ask without end.
-        is_last = awaited[..count].iter().any(|stream| stream.revents != 0) || start.elapsed() >= limit;
+        is_last = awaited[..count].iter().any(|stream| stream.revents != 0);
         match awaited[count].revents {
             0 if is_last => Duty::Leave,
             0 => Duty::Look,
             _ => {
+                is_last |= start.elapsed() >= limit;
                 most = looks + AFTER_SERVICE;
                 Duty::Serve
             }

@@ -30,8 +30,9 @@ impl Node {
                 let align = NonZeroU32::new(options.block).unwrap_or(NonZeroU32::MIN);
                 match self.heap.alloc(bytes, align, options) {
                     Ok(a) => {
-                        // A fault may take a whole block, and allocates nothing: a few orders for each of its pages.
-                        self.out.reserve(4 * options.block.min(a.pages) as usize);
+                        // With a limit on cached pages, a fault that fetches a block may give up as many pages by a few orders each, and allocates nothing.
+                        let evicted = options.block.min(a.pages).min(self.cfg.cache / 4);
+                        self.out.reserve(4 * evicted as usize);
                         let pages = Pages { first: a.first, count: a.pages };
                         self.note_new_pages(pages);
                         Outcome::Allocated(pages)

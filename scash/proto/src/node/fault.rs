@@ -100,10 +100,21 @@ impl Node {
             });
             self.table.touch(p);
             self.counters.first_touches += 1;
-            self.out.push_back(match had {
-                Access::None => Output::MapZero(Pages::one(p), Access::Write),
-                _ => Output::Protect(Pages::one(p), Access::Write),
-            });
+            self.open_claimed(p, had);
+        }
+    }
+
+    /// Orders access to a page that was claimed, in one order with the page before it where that is ordered alike.
+    fn open_claimed(&mut self, page: u32, had: Access) {
+        match (self.out.back_mut(), had) {
+            (Some(Output::MapZero(run, Access::Write)), Access::None)
+            | (Some(Output::Protect(run, Access::Write)), Access::Read)
+                if run.end() == page =>
+            {
+                run.count += 1;
+            }
+            (_, Access::None) => self.out.push_back(Output::MapZero(Pages::one(page), Access::Write)),
+            _ => self.out.push_back(Output::Protect(Pages::one(page), Access::Write)),
         }
     }
 

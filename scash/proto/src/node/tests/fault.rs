@@ -45,7 +45,11 @@ fn of_two_first_writers_the_lower_is_the_home_and_the_other_sends_what_it_wrote(
 #[test]
 fn a_block_is_first_touched_as_a_whole() {
     let mut job = Job::with(2, 8, AllocOptions { block: 4, ..AllocOptions::default() });
-    job.touch(1, 6, Access::Write);
+    assert_eq!(
+        job.fault(1, 6, Access::Write),
+        [Output::MapZero(Pages { first: 4, count: 4 }, Access::Write)],
+        "by one order"
+    );
     job.barrier();
     let homes: Vec<_> = (0..8).map(|p| job.nodes[0].home(p)).collect();
     assert_eq!(homes, [vec![None; 4], vec![Some(Rank(1)); 4]].concat());
