@@ -11,7 +11,9 @@ pub trait Exchange {
     fn size(&self) -> u32;
     /// What all ranks of the job know, and nobody else.
     fn secret(&self) -> &Secret;
-    /// Gives every rank's blob and file descriptors to every rank. Collective; the result has one entry a rank, in
-    /// rank order, this rank's own included (with duplicates of its descriptors).
+    /// The number of the host that a rank runs on, the same at all ranks; hosts are numbered from 0.
+    fn host(&self, rank: u32) -> u32;
+    /// Gives every rank's blob to every rank, and its file descriptors to every rank of its host: those of other hosts' ranks stay there. Collective; the
+    /// result has one entry a rank, in rank order, this rank's own included (with duplicates of its descriptors).
     fn all_gather(&mut self, blob: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Vec<(Vec<u8>, Vec<OwnedFd>)>>;
 }

@@ -27,6 +27,8 @@ pub struct MemExchange {
 struct Hub {
     state: Mutex<State>,
     changed: Condvar,
+    /// Where each rank runs.
+    hosts: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -47,6 +49,15 @@ impl MemExchange {
     /// # Panics
     /// If the system gives no random numbers.
     pub fn ranks(n: u32) -> Vec<Self> {
+        Self::ranks_on(&vec![0; n as usize])
+    }
+
+    /// As [`ranks`](Self::ranks), for ranks that are to behave as if each ran on the host of that number.
+    ///
+    /// # Panics
+    /// If the system gives no random numbers, or there are more ranks than a `u32` counts.
+    pub fn ranks_on(hosts: &[u32]) -> Vec<Self> {
+        let n = u32::try_from(hosts.len()).expect("ranks are counted by a u32");
         let secret = Secret::random().expect("the system gives random numbers");
         let state = State {
             round: 0,
@@ -54,7 +65,7 @@ impl MemExchange {
             left: vec![false; n as usize],
             table: Arc::default(),
         };
-        let hub = Arc::new(Hub { state: Mutex::new(state), changed: Condvar::new() });
+        let hub = Arc::new(Hub { state: Mutex::new(state), changed: Condvar::new(), hosts: hosts.to_vec() });
         (0..n).map(|rank| Self { rank, secret: secret.clone(), hub: Arc::clone(&hub) }).collect()
     }
 }
@@ -103,7 +114,7 @@ impl Exchange for MemExchange {
 
     fn size(&self) -> u32 {
         // A hub is made for a `u32` number of ranks.
-        u32::try_from(self.hub.lock().slots.len()).unwrap_or(u32::MAX)
+        u32::try_from(self.hub.hosts.len()).unwrap_or(u32::MAX)
     }
 
     fn secret(&self) -> &Secret {
@@ -112,10 +123,16 @@ impl Exchange for MemExchange {
 
     fn all_gather(&mut self, blob: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Vec<(Vec<u8>, Vec<OwnedFd>)>> {
         let table = self.hub.meet(self.rank, (blob.to_vec(), duplicates(fds.iter().copied())?))?;
-        table
-            .iter()
-            .map(|(blob, fds)| Ok((blob.clone(), duplicates(fds.iter().map(std::os::fd::AsFd::as_fd))?)))
-            .collect()
+        let here = self.host(self.rank);
+        let from = |(rank, (blob, fds)): (u32, &Contribution)| {
+            let fds = if self.host(rank) == here { &fds[..] } else { &[] };
+            Ok((blob.clone(), duplicates(fds.iter().map(std::os::fd::AsFd::as_fd))?))
+        };
+        (0..).zip(table.iter()).map(from).collect()
+    }
+
+    fn host(&self, rank: u32) -> u32 {
+        self.hub.hosts[rank as usize]
     }
 }
 
@@ -170,6 +187,19 @@ mod tests {
             })
             .collect();
         threads.into_iter().for_each(|t| t.join().unwrap());
+    }
+
+    #[test]
+    fn descriptors_do_not_leave_their_host() {
+        let threads = MemExchange::ranks_on(&[0, 1, 0]).into_iter().map(|mut exchange| {
+            thread::spawn(move || {
+                let all = exchange.all_gather(&[7], &[tempfile().as_fd()]).unwrap();
+                assert!(all.iter().all(|(blob, _)| *blob == [7]));
+                let given: Vec<usize> = all.iter().map(|(_, fds)| fds.len()).collect();
+                assert_eq!(given, if exchange.rank() == 1 { [0, 1, 0] } else { [1, 0, 1] });
+            })
+        });
+        threads.collect::<Vec<_>>().into_iter().for_each(|t| t.join().unwrap());
     }
 
     #[test]

@@ -168,6 +168,11 @@ impl Exchange for Member {
         &self.secret
     }
 
+    fn host(&self, _rank: u32) -> u32 {
+        // The launcher starts all ranks on its own machine.
+        0
+    }
+
     fn all_gather(&mut self, blob: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Vec<Share>> {
         let Limits { bytes: max_bytes, fds: max_fds } = Limits::FROM_RANK;
         if blob.len() > max_bytes || fds.len() > max_fds {
