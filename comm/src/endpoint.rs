@@ -94,6 +94,16 @@ pub enum Error {
         /// What was wrong.
         why: String,
     },
+    /// A message is longer than the memory that was given for it. What is in that memory is not said.
+    #[error(
+        "a message of {len} bytes was to be received into memory of {room}: give it more, or receive it into memory of its own"
+    )]
+    TooLong {
+        /// Bytes of the message.
+        len: usize,
+        /// Bytes of the memory.
+        room: usize,
+    },
     /// The system refused something.
     #[error("{what}: {source}")]
     Io {
@@ -199,6 +209,9 @@ pub trait Endpoint: Send + Sync {
 
     /// Hands over all that was put and sent so far: one vectored write per peer, where there is a socket.
     fn flush(&self) -> Result<()>;
+
+    /// Whether something that was sent or put to `to`, and flushed, has not left yet: more would only be copied to wait behind it.
+    fn is_congested(&self, to: u32) -> bool;
 
     /// Returns when all earlier puts of this rank to `to` are in its memory (and drives progress meanwhile).
     fn fence(&self, to: u32) -> Result<()>;

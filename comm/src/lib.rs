@@ -40,6 +40,7 @@ pub mod conformance;
 mod endpoint;
 mod exchange;
 pub mod mem_exchange;
+pub mod mp;
 mod secret;
 pub mod shm;
 pub mod tcp;

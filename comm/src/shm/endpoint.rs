@@ -197,6 +197,10 @@ impl Endpoint for ShmEndpoint {
         self.drain()
     }
 
+    fn is_congested(&self, to: u32) -> bool {
+        self.backlogs.load(Ordering::Relaxed) > 0 && self.has_backlog(to)
+    }
+
     fn fence(&self, to: u32) -> Result<()> {
         // Puts are copies: they are where they belong when `put` returns, for every thread that this one tells about
         // it.

@@ -129,6 +129,11 @@ impl ShmEndpoint {
         }
     }
 
+    /// Whether messages to a rank wait for room in its ring.
+    pub(super) fn has_backlog(&self, to: u32) -> bool {
+        self.outbox(to).has_backlog()
+    }
+
     fn outbox(&self, to: u32) -> MutexGuard<'_, Outbox> {
         // An outbox is consistent wherever its owner can panic.
         self.outboxes[to as usize].lock().unwrap_or_else(PoisonError::into_inner)

@@ -366,6 +366,10 @@ impl Endpoint for TcpEndpoint {
         Ok(())
     }
 
+    fn is_congested(&self, to: u32) -> bool {
+        self.peer(to).is_ok_and(|peer| peer.is_some_and(|peer| peer.has_backlog.load(Ordering::Relaxed)))
+    }
+
     fn fence(&self, to: u32) -> Result<()> {
         let Some(peer) = self.peer(to)? else { return Ok(()) };
         self.flush_peer(peer);

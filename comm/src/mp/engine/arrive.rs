@@ -1,0 +1,241 @@
+//! What other engines say.
+
+use super::receive::{too_long, whole};
+use super::{Arrival, COST, Content, Engine, Landing, Leaving, Target};
+use crate::mp::Status;
+use crate::mp::requests::{Ended, Number, Request};
+use crate::mp::wire::{Head, envelope};
+use crate::{Error, Result};
+
+/// What follows from a message, or what is wrong with it.
+type Checked = std::result::Result<(), &'static str>;
+
+impl Engine {
+    /// Takes a message of another engine, or of this one.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`]: no correct engine says that. Nothing was done.
+    #[inline]
+    pub(in crate::mp) fn arrived(&mut self, from: u32, kind: u16, message: &[u8]) -> Result<()> {
+        let checked = match Head::decode(kind, message) {
+            Some((Head::Eager { context, tag }, body)) => self.eager(from, context, tag, body),
+            Some((head, body)) => self.other(from, head, body),
+            None => Err("a message has no known form"),
+        };
+        checked.map_err(|why| Error::Protocol { rank: from, why: why.to_owned() })
+    }
+
+    fn eager(&mut self, from: u32, context: u16, tag: u64, body: &[u8]) -> Checked {
+        self.owe(from, body.len())?;
+        let status = Status { source: from, tag, len: body.len() };
+        match self.expected.take(envelope(from, context, tag)) {
+            Some(number) => {
+                let number = Number(number);
+                if let Some(seat) = self.requests.get_mut(number)
+                    && let Request::Expected { into, .. } =
+                        std::mem::replace(seat, Request::Over(Ok(Ended::default())))
+                {
+                    *seat = Request::Over(whole(into, status, body));
+                }
+                self.was_received(from, body.len());
+            }
+            None => {
+                let arrival = Arrival { status, content: Content::Here(body.to_vec()) };
+                self.unexpected.push(envelope(from, context, tag), arrival);
+            }
+        }
+        Ok(())
+    }
+
+    fn other(&mut self, from: u32, head: Head, body: &[u8]) -> Checked {
+        match head {
+            Head::Eager { .. } => Ok(()),
+            Head::Offer { context, tag, len, send, address } => {
+                self.offer(from, context, tag, length(len)?, (send, address))
+            }
+            Head::Accept { send, receive } => self.accept(from, Number(send), receive),
+            Head::Data { receive, offset } => self.data(from, Number(receive), offset, body),
+            Head::Done { send } => self.done(from, Number(send)),
+            Head::Push { context, tag, len, push } => self.push(from, context, tag, length(len)?, push),
+            Head::Pushed { push } => self.pushed(from, push, body),
+            Head::Credit { bytes } => {
+                let peer = &mut self.peers[from as usize];
+                let credit = usize::try_from(bytes).ok().and_then(|bytes| peer.credit.checked_add(bytes));
+                peer.credit = credit
+                    .filter(|&credit| credit <= self.options.window)
+                    .ok_or("more is given back than was taken")?;
+                Ok(())
+            }
+        }
+    }
+
+    fn offer(
+        &mut self,
+        from: u32,
+        context: u16,
+        tag: u64,
+        len: usize,
+        (send, address): (u64, u64),
+    ) -> Checked {
+        let status = Status { source: from, tag, len };
+        match self.expected.take(envelope(from, context, tag)) {
+            Some(number) => {
+                let number = Number(number);
+                if let Some(seat) = self.requests.get_mut(number)
+                    && let Request::Expected { into, .. } =
+                        std::mem::replace(seat, Request::Over(Ok(Ended::default())))
+                {
+                    self.fetch(number, status, into, send, address);
+                }
+            }
+            None => {
+                let arrival = Arrival { status, content: Content::Offered { send, address } };
+                self.unexpected.push(envelope(from, context, tag), arrival);
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, from: u32, send: Number, receive: u64) -> Checked {
+        let seat = self.requests.get_mut(send).ok_or("a send is asked for that does not exist")?;
+        let Request::Offered { to, body, status } = *seat else {
+            return Err("a send is asked for that was not offered");
+        };
+        if to != from {
+            return Err("a send to another rank is asked for");
+        }
+        *seat = Request::Leaving { to, status };
+        self.leave(to, Leaving { send, body, gone: 0, receive: Some(receive) });
+        Ok(())
+    }
+
+    fn data(&mut self, from: u32, receive: Number, offset: u64, bytes: &[u8]) -> Checked {
+        let seat = self.requests.get_mut(receive).ok_or("data come for no receive")?;
+        let Request::Coming { from: source, status, into, here } = seat else {
+            return Err("data come for a receive that has not asked for them");
+        };
+        if *source != from || offset != *here as u64 || bytes.len() > status.len - *here {
+            return Err("data come that were not asked for");
+        }
+        into.store(*here, bytes);
+        *here += bytes.len();
+        self.end_if_here(receive);
+        Ok(())
+    }
+
+    /// Ends a receive that has all its bytes.
+    fn end_if_here(&mut self, receive: Number) {
+        let Some(seat) = self.requests.get_mut(receive) else { return };
+        if !matches!(seat, Request::Coming { status, here, .. } if *here == status.len) {
+            return;
+        }
+        if let Request::Coming { status, into, .. } =
+            std::mem::replace(seat, Request::Over(Ok(Ended::default())))
+        {
+            *seat = Request::Over(Ok(Ended { status, bytes: into.bytes() }));
+        }
+    }
+
+    fn done(&mut self, from: u32, send: Number) -> Checked {
+        match self.requests.get_mut(send) {
+            Some(Request::Offered { to, status, .. }) if *to == from => {
+                let status = *status;
+                self.end(send, Ok(Ended { status, bytes: Vec::new() }));
+                Ok(())
+            }
+            _ => Err("the end of a send is told that was not offered"),
+        }
+    }
+
+    fn push(&mut self, from: u32, context: u16, tag: u64, len: usize, push: u64) -> Checked {
+        if self.landings.contains_key(&(from, push)) {
+            return Err("two messages are pushed under one number");
+        }
+        if len == 0 {
+            return Err("a message of no bytes is pushed");
+        }
+        self.owe(from, len)?;
+        let status = Status { source: from, tag, len };
+        let target = match self.expected.take(envelope(from, context, tag)) {
+            Some(number) => self.land_at(from, Number(number), status),
+            None => {
+                let arrival = Arrival { status, content: Content::Landing { push } };
+                let at = self.unexpected.push(envelope(from, context, tag), arrival);
+                // Bounded by the window, which `owe` has looked at.
+                Target::Waiting(at, Vec::with_capacity(len))
+            }
+        };
+        self.landings.insert((from, push), Landing::new(len, target));
+        Ok(())
+    }
+
+    /// A push finds a receive.
+    fn land_at(&mut self, from: u32, number: Number, status: Status) -> Target {
+        let Some(seat) = self.requests.get_mut(number) else { return Target::Nobody };
+        let Request::Expected { mut into, .. } = std::mem::replace(seat, Request::Over(Ok(Ended::default())))
+        else {
+            return Target::Nobody;
+        };
+        if !into.prepare(status.len) {
+            *seat = Request::Over(Err(too_long(status.len, &into)));
+            return Target::Nobody;
+        }
+        *seat = Request::Coming { from, status, into, here: 0 };
+        Target::Receive(number)
+    }
+
+    fn pushed(&mut self, from: u32, push: u64, bytes: &[u8]) -> Checked {
+        let landing = self.landings.get_mut(&(from, push)).ok_or("bytes are pushed of no message")?;
+        if bytes.len() > landing.len - landing.here {
+            return Err("more bytes are pushed than were announced");
+        }
+        landing.here += bytes.len();
+        let is_whole = landing.here == landing.len;
+        match &mut landing.target {
+            Target::Nobody => {}
+            Target::Waiting(_, own) => own.extend_from_slice(bytes),
+            Target::Receive(number) => {
+                let number = *number;
+                if let Some(Request::Coming { into, here, .. }) = self.requests.get_mut(number) {
+                    into.store(*here, bytes);
+                    *here += bytes.len();
+                }
+                self.end_if_here(number);
+            }
+        }
+        if is_whole && let Some(landing) = self.landings.remove(&(from, push)) {
+            self.landed(from, landing);
+        }
+        Ok(())
+    }
+
+    /// A push is here as a whole.
+    fn landed(&mut self, from: u32, landing: Landing) {
+        match landing.target {
+            Target::Waiting(at, bytes) => {
+                if let Some(arrival) = self.unexpected.get_mut(at) {
+                    arrival.content = Content::Here(bytes);
+                }
+            }
+            Target::Receive(_) | Target::Nobody => self.was_received(from, landing.len),
+        }
+    }
+
+    /// A rank has sent so many bytes unasked.
+    fn owe(&mut self, from: u32, len: usize) -> Checked {
+        let peer = &mut self.peers[from as usize];
+        let debt = len.checked_add(COST).and_then(|cost| peer.debt.checked_add(cost));
+        peer.debt = debt
+            .filter(|&debt| debt <= self.options.window)
+            .ok_or("more is sent unasked than the window allows")?;
+        Ok(())
+    }
+}
+
+/// A length that a peer tells.
+fn length(len: u64) -> std::result::Result<usize, &'static str> {
+    usize::try_from(len)
+        .ok()
+        .filter(|&len| isize::try_from(len).is_ok())
+        .ok_or("a message is longer than any memory")
+}

@@ -1,0 +1,297 @@
+//! The engine: everything about messages but the way they travel. A value without IO, threads or clock.
+//!
+//! What the application wants and what arrives goes in; [`Order`]s come out, which its owner carries out in their order. So the same engine runs on real endpoints, and
+//! in tests on a network in memory that delays what it likes.
+
+mod arrive;
+mod receive;
+#[cfg(test)]
+mod tests;
+
+use super::matching::{Expected, Unexpected};
+use super::requests::{Ended, Number, Outcome, Request, Requests};
+use super::span::{Place, Source};
+use super::wire::{Encoded, Head};
+use super::{Large, Options, Status};
+use crate::{Error, Result};
+use std::collections::{HashMap, VecDeque};
+
+/// What a pushed message costs of the window besides its bytes: what its receiver keeps of it.
+const COST: usize = 64;
+
+/// What the engine's owner is to do.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// Send `head` to `to`, and behind it the `len` bytes of `body` from `from` on. What an order like this gives away is its to use until it was carried out.
+    Send { to: u32, head: Encoded, body: Option<(Source, usize, usize)> },
+    /// Read what [`Engine::reading`] says, and say how it went: [`Engine::was_read`].
+    Read(Number),
+}
+
+/// A read of another process's memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    /// The rank whose process it is.
+    pub(super) from: u32,
+    /// Where the bytes begin there.
+    pub(super) address: u64,
+    /// Where they go: as many as there is room.
+    pub(super) place: Place,
+}
+
+/// What is known of a rank.
+#[derive(Debug)]
+struct Peer {
+    /// Bytes that may be sent there before a receive asks for them.
+    credit: usize,
+    /// Bytes that it sent so, of which it does not know yet that they were received,
+    debt: usize,
+    /// and how many of them have been.
+    received: usize,
+    /// It may be able to read this process's memory.
+    may_read: bool,
+    /// This process is able to read its memory.
+    is_readable: bool,
+    /// What leaves piece by piece, the first one first.
+    leaving: VecDeque<Leaving>,
+    is_gone: bool,
+}
+
+/// A send on its way.
+#[derive(Debug)]
+struct Leaving {
+    send: Number,
+    body: Source,
+    /// Bytes that have left.
+    gone: usize,
+    /// The receive that has asked for it; `None`: it was pushed.
+    receive: Option<u64>,
+}
+
+/// A message for which there was no receive when it came.
+#[derive(Debug)]
+struct Arrival {
+    status: Status,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    Here(Vec<u8>),
+    /// At the sender still: the send's number and address.
+    Offered {
+        send: u64,
+        address: u64,
+    },
+    /// On its way here, unasked: the push's number.
+    Landing {
+        push: u64,
+    },
+}
+
+/// A pushed message on its way here.
+#[derive(Debug)]
+struct Landing {
+    len: usize,
+    /// Bytes that are here.
+    here: usize,
+    target: Target,
+}
+
+#[derive(Debug)]
+enum Target {
+    /// A receive.
+    Receive(Number),
+    /// The memory that was made for it, and its place in the unexpected queue.
+    Waiting(u32, Vec<u8>),
+    /// Nobody: its receive had no room for it.
+    Nobody,
+}
+
+/// One rank's engine.
+#[derive(Debug)]
+pub(super) struct Engine {
+    options: Options,
+    requests: Requests,
+    expected: Expected,
+    unexpected: Unexpected<Arrival>,
+    landings: HashMap<(u32, u64), Landing>,
+    peers: Vec<Peer>,
+    orders: VecDeque<Order>,
+    /// Ranks to which something leaves piece by piece.
+    busy: usize,
+}
+
+/// Who may read whose memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reach {
+    pub(super) may_read: bool,
+    pub(super) is_readable: bool,
+}
+
+impl Engine {
+    /// An engine among as many ranks as there are entries.
+    pub(super) fn new(options: Options, reach: &[Reach]) -> Self {
+        let peer = |reach: &Reach| Peer {
+            credit: options.window,
+            debt: 0,
+            received: 0,
+            may_read: reach.may_read,
+            is_readable: reach.is_readable,
+            leaving: VecDeque::new(),
+            is_gone: false,
+        };
+        Self {
+            requests: Requests::default(),
+            expected: Expected::new(),
+            unexpected: Unexpected::new(),
+            landings: HashMap::new(),
+            peers: reach.iter().map(peer).collect(),
+            orders: VecDeque::new(),
+            busy: 0,
+            options,
+        }
+    }
+
+    /// The next thing to be done.
+    #[inline]
+    pub(super) fn order(&mut self) -> Option<Order> {
+        self.orders.pop_front()
+    }
+
+    /// Begins to send. `None`: it is over as soon as the orders are carried out.
+    ///
+    /// # Errors
+    /// The receiver is gone.
+    pub(super) fn send(&mut self, to: u32, context: u16, tag: u64, body: Source) -> Result<Option<Number>> {
+        let options = &self.options;
+        let peer = &mut self.peers[to as usize];
+        if peer.is_gone {
+            return Err(gone(to));
+        }
+        let (len, cost) = (body.len(), body.len() + COST);
+        let has_credit = cost <= peer.credit;
+        if len <= options.eager && has_credit {
+            peer.credit -= cost;
+            self.say(to, Head::Eager { context, tag }, Some((body, 0, len)));
+            return Ok(None);
+        }
+        let shows = peer.may_read && matches!(options.large, Large::Auto | Large::Get);
+        let status = Status { source: to, tag, len };
+        if !shows && has_credit && options.large != Large::Rendezvous && len <= options.push {
+            peer.credit -= cost;
+            let send = self.requests.add(Request::Leaving { to, status });
+            self.say(to, Head::Push { context, tag, len: len as u64, push: send.0 }, None);
+            self.leave(to, Leaving { send, body, gone: 0, receive: None });
+            return Ok(Some(send));
+        }
+        let send = self.requests.add(Request::Offered { to, body, status });
+        let address = if shows { body.address() } else { 0 };
+        self.say(to, Head::Offer { context, tag, len: len as u64, send: send.0, address }, None);
+        Ok(Some(send))
+    }
+
+    /// The next piece, of at most `most` bytes, of what is on its way to `to`; asked for when the way there is free. `false`: there is none.
+    pub(super) fn next_piece(&mut self, to: u32, most: usize) -> bool {
+        let peer = &mut self.peers[to as usize];
+        let Some(leaving) = peer.leaving.front_mut() else { return false };
+        let Leaving { send, body, gone, receive } = *leaving;
+        let len = most.min(body.len() - gone);
+        leaving.gone += len;
+        let is_last = leaving.gone == body.len();
+        let head = match receive {
+            Some(receive) => Head::Data { receive, offset: gone as u64 },
+            None => Head::Pushed { push: send.0 },
+        };
+        if is_last {
+            peer.leaving.pop_front();
+            self.busy -= usize::from(peer.leaving.is_empty());
+        }
+        self.say(to, head, Some((body, gone, len)));
+        if is_last && let Some(Request::Leaving { status, .. }) = self.requests.get_mut(send) {
+            let status = *status;
+            self.end(send, Ok(Ended { status, bytes: Vec::new() }));
+        }
+        true
+    }
+
+    /// Ranks to which something leaves piece by piece.
+    pub(super) fn busy(&self) -> impl Iterator<Item = u32> + '_ {
+        let all = if self.busy == 0 { &[] } else { &self.peers[..] };
+        (0..).zip(all).filter(|(_, peer)| !peer.leaving.is_empty()).map(|(rank, _)| rank)
+    }
+
+    /// What came of an operation that is over.
+    pub(super) fn outcome(&mut self, number: Number) -> Option<Outcome> {
+        if !self.requests.is_over(number)? {
+            return None;
+        }
+        match self.requests.remove(number) {
+            Some(Request::Over(outcome)) => Some(outcome),
+            _ => None,
+        }
+    }
+
+    /// Takes back a receive that no message has been matched with; whether that was so.
+    pub(super) fn cancel(&mut self, receive: Number) -> bool {
+        let Some(Request::Expected { slot, .. }) = self.requests.get_mut(receive) else { return false };
+        self.expected.withdraw(*slot);
+        self.requests.remove(receive);
+        true
+    }
+
+    /// A rank is gone: so are all operations with it. Receives from whichever rank fail too, once, since it may have been this one that they waited for.
+    pub(super) fn down(&mut self, rank: u32) {
+        let peer = &mut self.peers[rank as usize];
+        peer.is_gone = true;
+        self.busy -= usize::from(!peer.leaving.is_empty());
+        peer.leaving.clear();
+        for request in self.requests.iter_mut() {
+            let concerned = match request {
+                Request::Offered { to, .. } | Request::Leaving { to, .. } => *to == rank,
+                Request::Coming { from, .. } | Request::Read { from, .. } => *from == rank,
+                Request::Expected { source, .. } => source.is_none_or(|source| source == rank),
+                Request::Over(_) => false,
+            };
+            if !concerned {
+                continue;
+            }
+            if let Request::Expected { slot, .. } = request {
+                self.expected.withdraw(*slot);
+            }
+            *request = Request::Over(Err(gone(rank)));
+        }
+        self.landings.retain(|&(from, _), _| from != rank);
+        let never: Vec<u32> = (self.unexpected.iter())
+            .filter(|(_, arrival)| {
+                arrival.status.source == rank && !matches!(arrival.content, Content::Here(_))
+            })
+            .map(|(at, _)| at)
+            .collect();
+        never.into_iter().for_each(|at| drop(self.unexpected.remove(at)));
+    }
+
+    fn leave(&mut self, to: u32, leaving: Leaving) {
+        let queue = &mut self.peers[to as usize].leaving;
+        self.busy += usize::from(queue.is_empty());
+        queue.push_back(leaving);
+    }
+
+    #[inline]
+    fn say(&mut self, to: u32, head: Head, body: Option<(Source, usize, usize)>) {
+        self.orders.push_back(Order::Send { to, head: head.encode(), body });
+    }
+
+    fn end(&mut self, number: Number, outcome: Outcome) {
+        if let Some(request) = self.requests.get_mut(number) {
+            *request = Request::Over(outcome);
+        }
+    }
+}
+
+fn gone(rank: u32) -> Error {
+    Error::Down {
+        rank,
+        why: "it ended or was cut off while messages to or from it were under way".to_owned(),
+    }
+}

@@ -1,0 +1,164 @@
+//! Receives: from the unexpected queue, or into the expected one.
+
+use super::{Arrival, COST, Content, Engine, Landing, Order, Reading, Target, gone};
+use crate::mp::Status;
+use crate::mp::matching::Pattern;
+use crate::mp::requests::{Ended, Into, Number, Outcome, Request};
+use crate::mp::wire::Head;
+use crate::{Error, Result};
+
+impl Engine {
+    /// Begins to receive.
+    ///
+    /// # Errors
+    /// The rank that it should come from is gone, and has left nothing that fits.
+    pub(in crate::mp) fn receive(&mut self, pattern: Pattern, into: Into) -> Result<Number> {
+        if let Some(at) = self.unexpected.find(pattern)
+            && let Some(arrival) = self.unexpected.remove(at)
+        {
+            return Ok(self.receive_arrived(arrival, into));
+        }
+        if let Some(source) = pattern.source.filter(|&source| self.peers[source as usize].is_gone) {
+            return Err(gone(source));
+        }
+        let number = self.requests.add(Request::Over(Ok(Ended::default())));
+        let slot = self.expected.post(pattern, number.0);
+        let request = Request::Expected { source: pattern.source, slot, into };
+        if let Some(seat) = self.requests.get_mut(number) {
+            *seat = request;
+        }
+        Ok(number)
+    }
+
+    /// The first message in the unexpected queue that would be received so.
+    pub(in crate::mp) fn probe(&self, pattern: Pattern) -> Option<Status> {
+        Some(self.unexpected.get(self.unexpected.find(pattern)?)?.status)
+    }
+
+    fn receive_arrived(&mut self, Arrival { status, content }: Arrival, mut into: Into) -> Number {
+        let from = status.source;
+        match content {
+            Content::Here(bytes) => {
+                self.was_received(from, bytes.len());
+                let outcome = match into {
+                    Into::Own(_) => Ok(Ended { status, bytes }),
+                    into => whole(into, status, &bytes),
+                };
+                self.requests.add(Request::Over(outcome))
+            }
+            Content::Offered { send, address } => {
+                let number = self.requests.add(Request::Over(Ok(Ended::default())));
+                self.fetch(number, status, into, send, address);
+                number
+            }
+            Content::Landing { push } => {
+                let fits = into.prepare(status.len);
+                let number = self.requests.add(Request::Over(Err(too_long(status.len, &into))));
+                let Some(landing) = self.landings.get_mut(&(from, push)) else { return number };
+                let Target::Waiting(_, bytes) = std::mem::replace(&mut landing.target, Target::Nobody) else {
+                    return number;
+                };
+                if !fits {
+                    return number;
+                }
+                landing.target = Target::Receive(number);
+                // What has been asked for from now on takes no room of the window.
+                into.store(0, &bytes);
+                let here = landing.here;
+                if let Some(seat) = self.requests.get_mut(number) {
+                    *seat = Request::Coming { from, status, into, here };
+                }
+                number
+            }
+        }
+    }
+
+    /// Has the message of an offer brought.
+    pub(super) fn fetch(&mut self, number: Number, status: Status, mut into: Into, send: u64, address: u64) {
+        let from = status.source;
+        let fits = into.prepare(status.len);
+        if !fits || status.len == 0 {
+            self.say(from, Head::Done { send }, None);
+            let outcome = if fits { whole(into, status, &[]) } else { Err(too_long(status.len, &into)) };
+            return self.end(number, outcome);
+        }
+        let request = if address != 0 && self.peers[from as usize].is_readable {
+            self.orders.push_back(Order::Read(number));
+            Request::Read { from, status, into, send, address }
+        } else {
+            self.say(from, Head::Accept { send, receive: number.0 }, None);
+            Request::Coming { from, status, into, here: 0 }
+        };
+        if let Some(seat) = self.requests.get_mut(number) {
+            *seat = request;
+        }
+    }
+
+    /// What an [`Order::Read`] asks for; `None`: it is of no use any more.
+    pub(in crate::mp) fn reading(&mut self, receive: Number) -> Option<Reading> {
+        match self.requests.get_mut(receive)? {
+            Request::Read { from, status, into, address, .. } => {
+                Some(Reading { from: *from, address: *address, place: into.place(status.len) })
+            }
+            _ => None,
+        }
+    }
+
+    /// An [`Order::Read`] was carried out, or could not be: then the sender is asked for the bytes, and its memory is not read again.
+    ///
+    /// # Safety
+    /// If it is done, all bytes of the place were written.
+    pub(in crate::mp) unsafe fn was_read(&mut self, receive: Number, is_done: bool) {
+        let Some(seat) = self.requests.get_mut(receive) else { return };
+        let over = Request::Over(Ok(Ended::default()));
+        let Request::Read { from, status, mut into, send, .. } = std::mem::replace(seat, over) else {
+            return;
+        };
+        if is_done {
+            // SAFETY: the caller's promise.
+            unsafe { into.is_filled(status.len) };
+            self.say(from, Head::Done { send }, None);
+            self.end(receive, Ok(Ended { status, bytes: into.bytes() }));
+            return;
+        }
+        *seat = Request::Coming { from, status, into, here: 0 };
+        self.peers[from as usize].is_readable = false;
+        self.say(from, Head::Accept { send, receive: receive.0 }, None);
+    }
+
+    /// A message that was sent unasked was received: its room is the sender's again.
+    pub(super) fn was_received(&mut self, from: u32, len: usize) {
+        let peer = &mut self.peers[from as usize];
+        peer.received += len + COST;
+        if peer.received >= self.options.window / 2 {
+            let bytes = std::mem::take(&mut peer.received);
+            peer.debt -= bytes;
+            self.say(from, Head::Credit { bytes: bytes as u64 }, None);
+        }
+    }
+}
+
+/// The outcome of a receive whose message is here as a whole.
+pub(super) fn whole(mut into: Into, status: Status, bytes: &[u8]) -> Outcome {
+    if !into.prepare(bytes.len()) {
+        return Err(too_long(bytes.len(), &into));
+    }
+    into.store(0, bytes);
+    Ok(Ended { status, bytes: into.bytes() })
+}
+
+/// The message has no room where it was to be received.
+pub(super) fn too_long(len: usize, into: &Into) -> Error {
+    let room = match into {
+        Into::Place(place) => place.len(),
+        Into::Own(_) => 0,
+    };
+    Error::TooLong { len, room }
+}
+
+impl Landing {
+    /// A push that finds its receive, or the memory that was made for it.
+    pub(super) fn new(len: usize, target: Target) -> Self {
+        Self { len, here: 0, target }
+    }
+}

@@ -1,0 +1,92 @@
+//! Message passing: tagged sends and receives between ranks, on any [`Endpoint`](crate::Endpoint).
+//!
+//! Three systems in one (see the papers in the project's README):
+//! - After **MPICH-PM/CLUMP**: one numbering of ranks, and a protocol for each size. *Eager*: a short message travels at once, and is copied where it is received.
+//!   *Rendezvous*: a long one is offered; its receiver asks for it, and it comes piece by piece. *Get*: a long one of the same host is offered with its address, and its
+//!   receiver reads the sender's memory, in one copy.
+//! - After **MPI/O2G**: the queues of expected receives and unexpected messages are matched when something arrives, whether or not the application has called: a background thread
+//!   takes over when no application thread makes progress ([`Communicator`]). What arrives is always taken out of the transport, so no pattern of sends deadlocks.
+//! - After **MMP**: *active zero copy*. A message of middling size is pushed, without a trip to ask; if no receive awaits it, memory of its size is made for it, and
+//!   [`Communicator::receive_owned`] hands over that very memory.
+//!
+//! **Memory for unexpected messages is bounded.** Each rank may push [`Options::window`] bytes to another beyond what that one has received. Past that, even short messages are only
+//! offered, so a sender whose receiver does not keep up waits (or, with a non-blocking send, keeps its bytes), and no message is held back that somebody waits for.
+//!
+//! **Matching.** A message has a source and a tag; receives may leave both open. Of several messages that fit, the one that came first is received; of several receives, the one
+//! that was posted first gets it; messages between two ranks keep their order. The time that this takes does not grow with the lengths of the queues.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `lists`, `matching` | the two queues |
+//! | `requests`, `span` | operations under way, and the application's memory that they use |
+//! | `wire` | what engines say to each other |
+//! | `engine` | the protocols, as a value |
+//! | `communicator`, `progress` | drives an engine on an endpoint; who does so when |
+//! | `reading` | reading another process's memory |
+//! | `scope` | non-blocking operations on borrowed memory |
+//!
+//! # What it asks of buffers
+//! They are used under locks, and by the kernel: memory whose access raises a fault that the program serves itself (a DSM's protected view) must not be given.
+
+mod communicator;
+mod engine;
+mod lists;
+mod matching;
+mod progress;
+mod reading;
+mod requests;
+mod scope;
+mod span;
+mod wire;
+
+pub use communicator::{Communicator, Received, Request};
+pub use scope::{Operation, Scope};
+
+/// Any rank, as the source of a receive.
+pub const ANY_SOURCE: Option<u32> = None;
+/// Any tag, for a receive.
+pub const ANY_TAG: Option<u64> = None;
+
+/// What is known of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The rank that sent it; of a send, the one that it went to.
+    pub source: u32,
+    /// Its tag.
+    pub tag: u64,
+    /// Its length in bytes.
+    pub len: usize,
+}
+
+/// How long messages travel that are too long for eager.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Large {
+    /// Get within a host; else active zero copy up to [`Options::push`] bytes, and rendezvous beyond.
+    #[default]
+    Auto,
+    /// Get where the receiver can read the sender's memory, rendezvous elsewhere.
+    Get,
+    /// Active zero copy up to [`Options::push`] bytes, rendezvous beyond.
+    Push,
+    /// Rendezvous.
+    Rendezvous,
+}
+
+/// Which protocol serves which messages. All ranks must choose the same `window`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of the longest message that travels at once.
+    pub eager: usize,
+    /// Bytes of the longest message that is pushed.
+    pub push: usize,
+    /// The protocols of longer ones than `eager`.
+    pub large: Large,
+    /// Bytes that may be on their way or unexpected from one rank to another.
+    pub window: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { eager: 4 << 10, push: 256 << 10, large: Large::Auto, window: 1 << 20 }
+    }
+}

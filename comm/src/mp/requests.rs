@@ -1,0 +1,176 @@
+//! The operations under way, by number.
+
+use super::Status;
+use super::matching::Slot;
+use super::span::{Place, Source};
+use crate::Error;
+
+/// Names an operation. The upper half tells one from another that had the same place before it; 0 names none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Number(pub(super) u64);
+
+/// How an operation ended.
+pub(super) type Outcome = std::result::Result<Ended, Error>;
+
+/// What comes of an operation that went well.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Ended {
+    /// Of the message that was received; of a send, what was sent.
+    pub(super) status: Status,
+    /// The message, if the receive had not brought room for it.
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Where a received message goes.
+#[derive(Debug)]
+pub(super) enum Into {
+    /// Room of the application.
+    Place(Place),
+    /// Memory that is made when the length is known.
+    Own(Vec<u8>),
+}
+
+/// An operation.
+#[derive(Debug)]
+pub(super) enum Request {
+    /// A send whose receiver was told of it, and has not yet asked for it.
+    Offered { to: u32, body: Source, status: Status },
+    /// A send whose bytes leave piece by piece.
+    Leaving { to: u32, status: Status },
+    /// A receive in the expected queue. `source` is `None` if any rank's message will do.
+    Expected { source: Option<u32>, slot: Slot, into: Into },
+    /// A receive whose message is being brought, of which so many bytes are here.
+    Coming { from: u32, status: Status, into: Into, here: usize },
+    /// A receive whose message is being read from its sender's memory; the send's number and address there.
+    Read { from: u32, status: Status, into: Into, send: u64, address: u64 },
+    /// Over.
+    Over(Outcome),
+}
+
+/// All operations under way.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    seats: Vec<Seat>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Seat {
+    generation: u32,
+    request: Option<Request>,
+}
+
+impl Requests {
+    /// Takes an operation in.
+    pub(super) fn add(&mut self, request: Request) -> Number {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.seats.push(Seat { generation: 1, request: None });
+            u32::try_from(self.seats.len() - 1).expect("operations fit memory")
+        });
+        let seat = &mut self.seats[at as usize];
+        seat.request = Some(request);
+        Number(u64::from(seat.generation) << 32 | u64::from(at))
+    }
+
+    /// The operation of that number, if it exists.
+    pub(super) fn get_mut(&mut self, number: Number) -> Option<&mut Request> {
+        self.seat(number)?.request.as_mut()
+    }
+
+    /// Whether an operation is over; `None` if there is none of that number.
+    pub(super) fn is_over(&mut self, number: Number) -> Option<bool> {
+        Some(matches!(self.get_mut(number)?, Request::Over(_)))
+    }
+
+    /// Takes the operation of that number out. The number names nothing then.
+    pub(super) fn remove(&mut self, number: Number) -> Option<Request> {
+        let seat = self.seat(number)?;
+        let request = seat.request.take()?;
+        // A number that comes back after four thousand million operations at one place is nobody's any more. Never 0.
+        seat.generation = seat.generation.wrapping_add(1).max(1);
+        let [a, b, c, d, ..] = number.0.to_le_bytes();
+        self.free.push(u32::from_le_bytes([a, b, c, d]));
+        Some(request)
+    }
+
+    /// All of them.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Request> {
+        self.seats.iter_mut().filter_map(|seat| seat.request.as_mut())
+    }
+
+    fn seat(&mut self, number: Number) -> Option<&mut Seat> {
+        let [a, b, c, d, e, f, g, h] = number.0.to_le_bytes();
+        let seat = self.seats.get_mut(u32::from_le_bytes([a, b, c, d]) as usize)?;
+        (seat.generation == u32::from_le_bytes([e, f, g, h])).then_some(seat)
+    }
+}
+
+impl Into {
+    /// Prepares for a message of `len` bytes; whether it fits.
+    pub(super) fn prepare(&mut self, len: usize) -> bool {
+        match self {
+            Into::Place(place) => len <= place.len(),
+            Into::Own(bytes) => bytes.try_reserve_exact(len).is_ok(),
+        }
+    }
+
+    /// Stores the bytes that follow the first `here`.
+    pub(super) fn store(&mut self, here: usize, bytes: &[u8]) {
+        match self {
+            Into::Place(place) => place.store(here, bytes),
+            Into::Own(own) => own.extend_from_slice(bytes),
+        }
+    }
+
+    /// The place for a message of `len` bytes, for which it has been prepared. Good until this value is used again.
+    pub(super) fn place(&mut self, len: usize) -> Place {
+        match self {
+            Into::Place(place) => *place,
+            Into::Own(bytes) => {
+                let spare = bytes.spare_capacity_mut();
+                let room = spare.len().min(len);
+                // SAFETY: the spare capacity is memory of ours, which moves or goes only when the vector is used again.
+                unsafe { Place::new(spare.as_mut_ptr().cast(), room) }
+            }
+        }
+    }
+
+    /// `len` bytes were written to the whole of that place.
+    ///
+    /// # Safety
+    /// They were.
+    pub(super) unsafe fn is_filled(&mut self, len: usize) {
+        if let Into::Own(bytes) = self {
+            // SAFETY: the caller's promise; `place` is no longer than the capacity.
+            unsafe { bytes.set_len(len) };
+        }
+    }
+
+    /// The bytes, if they are not in the application's room.
+    pub(super) fn bytes(self) -> Vec<u8> {
+        match self {
+            Into::Place(_) => Vec::new(),
+            Into::Own(bytes) => bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_names_one_operation_and_no_later_one() {
+        let mut requests = Requests::default();
+        let over = || Request::Over(Ok(Ended::default()));
+        let first = requests.add(over());
+        assert!(requests.remove(first).is_some());
+        let second = requests.add(over());
+        assert_ne!(first, second);
+        assert!(requests.get_mut(first).is_none() && requests.remove(first).is_none());
+        assert_eq!(requests.is_over(second), Some(true));
+        for wrong in [0, 7, u64::MAX, second.0 + 1] {
+            assert!(requests.get_mut(Number(wrong)).is_none());
+        }
+    }
+}

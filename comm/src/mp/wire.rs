@@ -1,0 +1,177 @@
+//! What engines say to each other: one message of the endpoint each, its kind and head as below, then the body. Numbers are little-endian.
+//!
+//! | kind | name | head | body |
+//! |---|---|---|---|
+//! | 1 | Eager | context `u16`, tag `u64` | the whole message |
+//! | 2 | Offer | context `u16`, tag `u64`, length `u64`, the send's number `u64`, its address in the sender's process `u64` (0: not to be read) | none |
+//! | 3 | Accept | the send's number `u64`, the receive's number `u64` | none |
+//! | 4 | Data | the receive's number `u64`, offset `u64` | the bytes from there on |
+//! | 5 | Done | the send's number `u64` | none |
+//! | 6 | Push | context `u16`, tag `u64`, length `u64`, the push's number `u64` | none |
+//! | 7 | Pushed | the push's number `u64` | the bytes that follow those before it |
+//! | 8 | Credit | bytes `u64` | none |
+//!
+//! A send's, receive's and push's numbers are the business of the rank that gave them; the other one only repeats them.
+
+use super::matching::Envelope;
+
+/// Kinds of messages begin here, so that an endpoint's other users can have theirs.
+pub(super) const FIRST_KIND: u16 = 0x4D00;
+/// Bytes of the longest head.
+const LONGEST: usize = 34;
+
+/// The head of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Head {
+    Eager { context: u16, tag: u64 },
+    Offer { context: u16, tag: u64, len: u64, send: u64, address: u64 },
+    Accept { send: u64, receive: u64 },
+    Data { receive: u64, offset: u64 },
+    Done { send: u64 },
+    Push { context: u16, tag: u64, len: u64, push: u64 },
+    Pushed { push: u64 },
+    Credit { bytes: u64 },
+}
+
+/// An encoded head.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Encoded {
+    pub(super) kind: u16,
+    bytes: [u8; LONGEST],
+    len: usize,
+}
+
+impl Encoded {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+struct Writer(Encoded);
+
+impl Writer {
+    fn new(number: u16) -> Self {
+        Self(Encoded { kind: FIRST_KIND + number, bytes: [0; LONGEST], len: 0 })
+    }
+
+    fn put(mut self, bytes: &[u8]) -> Self {
+        self.0.bytes[self.0.len..self.0.len + bytes.len()].copy_from_slice(bytes);
+        self.0.len += bytes.len();
+        self
+    }
+
+    fn words(self, words: &[u64]) -> Encoded {
+        words.iter().fold(self, |writer, word| writer.put(&word.to_le_bytes())).0
+    }
+}
+
+impl Head {
+    #[inline]
+    pub(super) fn encode(self) -> Encoded {
+        match self {
+            Head::Eager { context, tag } => Writer::new(1).put(&context.to_le_bytes()).words(&[tag]),
+            Head::Offer { context, tag, len, send, address } => {
+                Writer::new(2).put(&context.to_le_bytes()).words(&[tag, len, send, address])
+            }
+            Head::Accept { send, receive } => Writer::new(3).words(&[send, receive]),
+            Head::Data { receive, offset } => Writer::new(4).words(&[receive, offset]),
+            Head::Done { send } => Writer::new(5).words(&[send]),
+            Head::Push { context, tag, len, push } => {
+                Writer::new(6).put(&context.to_le_bytes()).words(&[tag, len, push])
+            }
+            Head::Pushed { push } => Writer::new(7).words(&[push]),
+            Head::Credit { bytes } => Writer::new(8).words(&[bytes]),
+        }
+    }
+
+    /// Reads the head of a message; returns it and the body. `None`: no engine says that.
+    #[inline]
+    pub(super) fn decode(kind: u16, message: &[u8]) -> Option<(Head, &[u8])> {
+        let mut rest = message;
+        let mut context = || {
+            let (bytes, after) = rest.split_first_chunk()?;
+            rest = after;
+            Some(u16::from_le_bytes(*bytes))
+        };
+        let number = kind.checked_sub(FIRST_KIND)?;
+        let context = if matches!(number, 1 | 2 | 6) { context()? } else { 0 };
+        let mut word = || {
+            let (bytes, after) = rest.split_first_chunk()?;
+            rest = after;
+            Some(u64::from_le_bytes(*bytes))
+        };
+        let head = match number {
+            1 => Head::Eager { context, tag: word()? },
+            2 => Head::Offer { context, tag: word()?, len: word()?, send: word()?, address: word()? },
+            3 => Head::Accept { send: word()?, receive: word()? },
+            4 => Head::Data { receive: word()?, offset: word()? },
+            5 => Head::Done { send: word()? },
+            6 => Head::Push { context, tag: word()?, len: word()?, push: word()? },
+            7 => Head::Pushed { push: word()? },
+            8 => Head::Credit { bytes: word()? },
+            _ => return None,
+        };
+        let has_body = matches!(head, Head::Eager { .. } | Head::Data { .. } | Head::Pushed { .. });
+        (has_body || rest.is_empty()).then_some((head, rest))
+    }
+}
+
+/// The envelope of a message of `source`.
+pub(super) fn envelope(source: u32, context: u16, tag: u64) -> Envelope {
+    Envelope { context, source, tag }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn head() -> impl Strategy<Value = Head> {
+        let word = any::<u64>;
+        prop_oneof![
+            (any::<u16>(), word()).prop_map(|(context, tag)| Head::Eager { context, tag }),
+            (any::<u16>(), word(), word(), word(), word()).prop_map(|(context, tag, len, send, address)| {
+                Head::Offer { context, tag, len, send, address }
+            }),
+            (word(), word()).prop_map(|(send, receive)| Head::Accept { send, receive }),
+            (word(), word()).prop_map(|(receive, offset)| Head::Data { receive, offset }),
+            word().prop_map(|send| Head::Done { send }),
+            (any::<u16>(), word(), word(), word()).prop_map(|(context, tag, len, push)| Head::Push {
+                context,
+                tag,
+                len,
+                push
+            }),
+            word().prop_map(|push| Head::Pushed { push }),
+            word().prop_map(|bytes| Head::Credit { bytes }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn heads_come_back_as_they_were_sent(head in head(), body in prop::collection::vec(any::<u8>(), 0..20)) {
+            let encoded = head.encode();
+            let has_body = matches!(head, Head::Eager { .. } | Head::Data { .. } | Head::Pushed { .. });
+            let body = if has_body { &body[..] } else { &[] };
+            let message = [encoded.bytes(), body].concat();
+            prop_assert_eq!(Head::decode(encoded.kind, &message), Some((head, body)));
+            let shortened = &encoded.bytes()[..encoded.bytes().len() - 1];
+            prop_assert_eq!(Head::decode(encoded.kind, shortened), None);
+        }
+
+        #[test]
+        fn any_bytes_are_a_head_or_nothing(
+            number in 0..12u16, bytes in prop::collection::vec(any::<u8>(), 0..60),
+        ) {
+            if let Some((head, body)) = Head::decode(FIRST_KIND + number, &bytes) {
+                prop_assert_eq!([head.encode().bytes(), body].concat(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn other_kinds_are_not_ours() {
+        assert_eq!(Head::decode(3, &[0; 16]), None);
+        assert_eq!(Head::decode(u16::MAX, &[0; 16]), None);
+    }
+}
