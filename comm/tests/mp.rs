@@ -1,0 +1,376 @@
+//! Message passing on each provider.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test fails by panicking; ranks are few"
+)]
+
+use scash_comm::mem_exchange::MemExchange;
+use scash_comm::mp::{ANY_SOURCE, ANY_TAG, Communicator, Large, Options};
+use scash_comm::shm::{ShmEndpoint, ShmOptions};
+use scash_comm::tcp::{TcpEndpoint, TcpOptions};
+use scash_comm::{Endpoint, Error, Exchange, Result};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::mpsc;
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a test may last.
+const LIMIT: Duration = Duration::from_secs(100);
+
+type Make = fn(&mut MemExchange) -> Result<Box<dyn Endpoint>>;
+
+fn shm(exchange: &mut MemExchange) -> Result<Box<dyn Endpoint>> {
+    Ok(Box::new(ShmEndpoint::new(exchange, &ShmOptions::default())?))
+}
+
+fn tcp(exchange: &mut MemExchange) -> Result<Box<dyn Endpoint>> {
+    let options = TcpOptions { ranks_here: exchange.size(), ..TcpOptions::default() };
+    Ok(Box::new(TcpEndpoint::new(exchange, &options)?))
+}
+
+/// One rank of a test.
+struct Rank {
+    communicator: Communicator,
+    meeting: Arc<Barrier>,
+}
+
+impl std::ops::Deref for Rank {
+    type Target = Communicator;
+
+    fn deref(&self) -> &Communicator {
+        &self.communicator
+    }
+}
+
+impl Rank {
+    /// All ranks come here, out of the communicator's sight.
+    fn meet(&self) {
+        self.meeting.wait();
+    }
+}
+
+/// Plays `body` at `n` ranks, within the time limit.
+fn play(make: Make, n: u32, options: Options, body: impl Fn(Rank) + Send + Sync + 'static) {
+    let (body, meeting) = (Arc::new(body), Arc::new(Barrier::new(n as usize)));
+    let (done, verdicts) = mpsc::channel();
+    for mut exchange in MemExchange::ranks(n) {
+        let (body, meeting, done) = (Arc::clone(&body), Arc::clone(&meeting), done.clone());
+        thread::spawn(move || {
+            let verdict = panic::catch_unwind(AssertUnwindSafe(|| {
+                let endpoint = make(&mut exchange).unwrap();
+                let communicator = Communicator::new(endpoint, &mut exchange, options).unwrap();
+                body(Rank { communicator, meeting });
+            }));
+            // The receiver is gone if another rank has failed.
+            let _ = done.send(verdict);
+        });
+    }
+    for _ in 0..n {
+        let verdict = verdicts.recv_timeout(LIMIT).expect("the ranks hang");
+        verdict.unwrap_or_else(|panic| panic::resume_unwind(panic));
+    }
+}
+
+/// `len` bytes that belong to nobody else.
+fn bytes(seed: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at.wrapping_mul(31) ^ seed.wrapping_mul(97) ^ (at >> 8)) as u8).collect()
+}
+
+const ALL: [Large; 4] = [Large::Auto, Large::Get, Large::Push, Large::Rendezvous];
+
+fn by(large: Large) -> Options {
+    Options { large, ..Options::default() }
+}
+
+fn messages_of_every_length_arrive_by_every_protocol(make: Make) {
+    for large in ALL {
+        play(make, 2, by(large), move |rank| {
+            let peer = 1 - rank.rank();
+            for len in [0, 1, 8, 100, 4_095, 4_096, 4_097, 70_000, 262_144, 262_145, 3_000_000] {
+                let mine = bytes(len, len);
+                let mut theirs = vec![0; len + 1];
+                if rank.rank() == 0 {
+                    rank.send(peer, 5, &mine).unwrap();
+                    let received = rank.receive_owned(Some(peer), Some(6)).unwrap();
+                    assert!(received.bytes == mine && received.status.len == len, "{large:?} {len}");
+                } else {
+                    let status = rank.receive(Some(peer), Some(5), &mut theirs).unwrap();
+                    assert_eq!((status.source, status.tag, status.len), (peer, 5, len));
+                    assert!(theirs[..len] == mine, "{large:?} {len}");
+                    rank.send(peer, 6, &theirs[..len]).unwrap();
+                }
+            }
+            rank.meet();
+        });
+    }
+}
+
+fn all_send_to_all_before_anybody_receives(make: Make) {
+    for large in [Large::Auto, Large::Rendezvous] {
+        play(make, 4, by(large), |rank| {
+            for len in [16, 20_000, 400_000] {
+                let mine = bytes(rank.rank() as usize, len);
+                let mut theirs = vec![vec![0; len]; rank.size() as usize];
+                rank.scope(|scope| {
+                    for to in 0..rank.size() {
+                        scope.send(to, 1, &mine)?;
+                    }
+                    for (from, into) in (0..).zip(&mut theirs) {
+                        scope.receive(Some(from), Some(1), into)?;
+                    }
+                    Ok(())
+                })
+                .unwrap();
+                for (from, theirs) in theirs.iter().enumerate() {
+                    assert!(*theirs == bytes(from, len));
+                }
+            }
+            rank.meet();
+        });
+    }
+}
+
+fn messages_of_a_rank_keep_their_order_whatever_their_length(make: Make) {
+    play(make, 3, Options::default(), |rank| {
+        const COUNT: usize = 400;
+        let len = |number: usize| [8, 5_000, 40, 100_000, 700][number % 5] + number;
+        if rank.rank() > 0 {
+            for number in 0..COUNT {
+                rank.send(0, 3, &bytes(number, len(number))).unwrap();
+            }
+        } else {
+            let mut next = [0; 3];
+            for _ in 0..2 * COUNT {
+                let received = rank.receive_owned(ANY_SOURCE, ANY_TAG).unwrap();
+                let number = &mut next[received.status.source as usize];
+                assert!(received.bytes == bytes(*number, len(*number)));
+                *number += 1;
+            }
+            assert_eq!(next, [0, COUNT, COUNT]);
+        }
+        rank.meet();
+    });
+}
+
+fn a_flood_that_nobody_receives_is_bounded_and_arrives_in_the_end(make: Make) {
+    let options = Options { eager: 1 << 10, push: 16 << 10, window: 64 << 10, ..Options::default() };
+    play(make, 2, options, |rank| {
+        const COUNT: usize = 5_000;
+        if rank.rank() == 0 {
+            let flood: Vec<Vec<u8>> = (0..COUNT).map(|number| bytes(number, 1 + number % 1_000)).collect();
+            rank.scope(|scope| {
+                for message in &flood {
+                    scope.send(1, 1, message)?;
+                }
+                // It is not behind all of those.
+                scope.send(1, 2, b"urgent")?;
+                rank.meet();
+                Ok(())
+            })
+            .unwrap();
+        } else {
+            rank.meet();
+            assert_eq!(rank.receive_owned(Some(0), Some(2)).unwrap().bytes, b"urgent");
+            for number in 0..COUNT {
+                assert!(
+                    rank.receive_owned(Some(0), Some(1)).unwrap().bytes == bytes(number, 1 + number % 1_000)
+                );
+            }
+        }
+        rank.meet();
+    });
+}
+
+fn a_long_message_arrives_while_its_receiver_computes(make: Make) {
+    for large in ALL {
+        play(make, 2, by(large), |rank| {
+            const LEN: usize = 5_000_000;
+            if rank.rank() == 0 {
+                rank.meet();
+                rank.send(1, 0, &bytes(1, LEN)).unwrap();
+                rank.meet();
+            } else {
+                let mut theirs = vec![0; LEN];
+                rank.scope(|scope| {
+                    scope.receive(Some(0), Some(0), &mut theirs)?;
+                    rank.meet();
+                    // It makes no call until the other's send is over.
+                    rank.meet();
+                    Ok(())
+                })
+                .unwrap();
+                assert!(theirs == bytes(1, LEN));
+            }
+        });
+    }
+}
+
+fn operations_can_be_tested_probed_for_and_taken_back(make: Make) {
+    play(make, 2, Options::default(), |rank| {
+        let peer = 1 - rank.rank();
+        let never = rank.start_receive_owned(ANY_SOURCE, Some(99)).unwrap();
+        let mut soon = rank.start_receive_owned(Some(peer), Some(1)).unwrap();
+        rank.meet();
+        assert_eq!(rank.test(&mut soon).unwrap(), None);
+        assert_eq!(rank.probe(ANY_SOURCE, Some(2)).unwrap(), None);
+        rank.meet();
+        rank.send(peer, 1, b"one").unwrap();
+        rank.send(peer, 2, b"two").unwrap();
+        let received = loop {
+            if let Some(received) = rank.test(&mut soon).unwrap() {
+                break received;
+            }
+        };
+        assert_eq!(received.bytes, b"one");
+        let status = loop {
+            if let Some(status) = rank.probe(ANY_SOURCE, ANY_TAG).unwrap() {
+                break status;
+            }
+        };
+        assert_eq!((status.source, status.tag, status.len), (peer, 2, 3));
+        assert_eq!(rank.receive_owned(ANY_SOURCE, ANY_TAG).unwrap().bytes, b"two");
+        rank.cancel(never).unwrap();
+        rank.meet();
+        rank.send(peer, 99, b"three").unwrap();
+        assert_eq!(
+            rank.receive_owned(Some(peer), Some(99)).unwrap().bytes,
+            b"three",
+            "not by what was taken back"
+        );
+        rank.meet();
+    });
+}
+
+fn of_several_operations_the_one_that_is_over_is_returned(make: Make) {
+    play(make, 3, Options::default(), |rank| {
+        if rank.rank() == 0 {
+            let mut receives: Vec<_> =
+                (0..3).map(|from| rank.start_receive_owned(Some(from), ANY_TAG).unwrap()).collect();
+            rank.meet();
+            let (index, received) = rank.wait_any(&mut receives).unwrap().unwrap();
+            assert_eq!((index, &received.bytes[..]), (2, &b"from 2"[..]));
+            rank.meet();
+            let (index, received) = rank.wait_any(&mut receives).unwrap().unwrap();
+            assert_eq!((index, &received.bytes[..]), (1, &b"from 1"[..]));
+            rank.send(0, 0, b"to myself").unwrap();
+            assert_eq!(rank.wait_all(receives).unwrap()[0].bytes, b"to myself");
+            assert_eq!(rank.wait_any(&mut Vec::new()).unwrap(), None);
+        } else {
+            rank.meet();
+            if rank.rank() == 1 {
+                rank.meet();
+                rank.send(0, 7, b"from 1").unwrap();
+            } else {
+                rank.send(0, 7, b"from 2").unwrap();
+                rank.meet();
+            }
+        }
+        rank.meet();
+    });
+}
+
+fn several_threads_of_a_rank_pass_messages_at_once(make: Make) {
+    play(make, 2, Options::default(), |rank| {
+        let peer = 1 - rank.rank();
+        thread::scope(|scope| {
+            for thread in 0..3 {
+                let rank = &rank;
+                scope.spawn(move || {
+                    for number in 0..200 {
+                        let len = [8, 6_000, 300_000][number % 3];
+                        let mine = bytes(number + thread, len);
+                        let mut theirs = vec![0; len];
+                        rank.scope(|scope| {
+                            scope.receive(Some(peer), Some(thread as u64), &mut theirs)?;
+                            scope.send(peer, thread as u64, &mine)?;
+                            Ok(())
+                        })
+                        .unwrap();
+                        assert!(mine == theirs);
+                    }
+                });
+            }
+        });
+        rank.meet();
+    });
+}
+
+fn who_waits_for_a_rank_that_leaves_is_told_which(make: Make) {
+    play(make, 3, Options::default(), |rank| {
+        if rank.rank() == 2 {
+            return rank.meet();
+        }
+        let long = bytes(0, 1_000_000);
+        let started = Instant::now();
+        let error = rank.scope(|scope| {
+            scope.send(2, 0, &long)?;
+            rank.meet();
+            Ok(())
+        });
+        assert!(matches!(error, Err(Error::Down { rank: 2, .. })), "{error:?}");
+        for result in [rank.receive_owned(Some(2), ANY_TAG).map(drop), rank.send(2, 0, b"?")] {
+            assert!(matches!(result, Err(Error::Down { rank: 2, .. })), "{result:?}");
+        }
+        assert!(started.elapsed() < LIMIT);
+        // The others go on.
+        let peer = 1 - rank.rank();
+        rank.send(peer, 1, b"still here").unwrap();
+        assert_eq!(rank.receive_owned(Some(peer), ANY_TAG).unwrap().bytes, b"still here");
+    });
+}
+
+fn wrong_use_gets_a_clear_error(make: Make) {
+    play(make, 1, Options::default(), |rank| {
+        for error in [rank.send(1, 0, b"").unwrap_err(), rank.receive_owned(Some(7), ANY_TAG).unwrap_err()] {
+            assert!(error.to_string().contains("the job has 1, counted from 0"), "{error}");
+        }
+        rank.send(0, 0, b"longer than that").unwrap();
+        let error = rank.receive(ANY_SOURCE, ANY_TAG, &mut [0; 4]).unwrap_err();
+        assert!(matches!(error, Error::TooLong { len: 16, room: 4 }), "{error}");
+    });
+    let options = Options { window: 1 << 10, ..Options::default() };
+    let mut exchange = MemExchange::ranks(1).remove(0);
+    let error = Communicator::new(make(&mut exchange).unwrap(), &mut exchange, options).unwrap_err();
+    assert!(error.to_string().contains("let it be twice as large at least"), "{error}");
+}
+
+fn ranks_with_different_windows_are_told_so(make: Make) {
+    let ranks = MemExchange::ranks(2).into_iter().zip([1 << 20, 2 << 20]).map(|(mut exchange, window)| {
+        thread::spawn(move || {
+            let options = Options { window, ..Options::default() };
+            Communicator::new(make(&mut exchange).unwrap(), &mut exchange, options).unwrap_err().to_string()
+        })
+    });
+    for error in ranks.collect::<Vec<_>>() {
+        let error = error.join().unwrap();
+        assert!(error.contains("start all ranks with the same options"), "{error}");
+    }
+}
+
+macro_rules! on_each_provider {
+    ($($test:ident)*) => {
+        mod on_shm {
+            $(#[test] fn $test() { super::$test(super::shm) })*
+        }
+        mod on_tcp {
+            $(#[test] fn $test() { super::$test(super::tcp) })*
+        }
+    };
+}
+
+on_each_provider! {
+    messages_of_every_length_arrive_by_every_protocol
+    all_send_to_all_before_anybody_receives
+    messages_of_a_rank_keep_their_order_whatever_their_length
+    a_flood_that_nobody_receives_is_bounded_and_arrives_in_the_end
+    a_long_message_arrives_while_its_receiver_computes
+    operations_can_be_tested_probed_for_and_taken_back
+    of_several_operations_the_one_that_is_over_is_returned
+    several_threads_of_a_rank_pass_messages_at_once
+    who_waits_for_a_rank_that_leaves_is_told_which
+    wrong_use_gets_a_clear_error
+    ranks_with_different_windows_are_told_so
+}
