@@ -42,6 +42,7 @@ mod exchange;
 pub mod mem_exchange;
 pub mod mp;
 mod secret;
+mod shared_memory;
 pub mod shm;
 pub mod tcp;
 
@@ -51,3 +52,4 @@ pub use endpoint::{
 };
 pub use exchange::Exchange;
 pub use secret::Secret;
+pub use shared_memory::SharedMemory;

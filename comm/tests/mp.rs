@@ -108,6 +108,26 @@ fn messages_of_every_length_arrive_by_every_protocol(make: Make) {
     }
 }
 
+fn messages_from_registered_memory_arrive(make: Make) {
+    play(make, 3, Options { registered: 1 << 30, ..Options::default() }, |rank| {
+        let mut mine = rank.allocate(3_000_000).unwrap();
+        for (round, len) in [3_000_000, 4_097, 100_000].into_iter().enumerate() {
+            mine[..len].copy_from_slice(&bytes(rank.rank() as usize + round, len));
+            let mut theirs = rank.allocate(len).unwrap();
+            let (to, from) = ((rank.rank() + 1) % 3, (rank.rank() + 2) % 3);
+            rank.scope(|scope| {
+                scope.send(to, 0, &mine[..len])?;
+                scope.receive(Some(from), Some(0), &mut theirs)?;
+                Ok(())
+            })
+            .unwrap();
+            assert!(*theirs == bytes(from as usize + round, len));
+        }
+        rank.meet();
+        assert!(rank.allocate(1 << 30).is_err(), "a part of it is taken");
+    });
+}
+
 fn all_send_to_all_before_anybody_receives(make: Make) {
     for large in [Large::Auto, Large::Rendezvous] {
         play(make, 4, by(large), |rank| {
@@ -363,6 +383,7 @@ macro_rules! on_each_provider {
 
 on_each_provider! {
     messages_of_every_length_arrive_by_every_protocol
+    messages_from_registered_memory_arrive
     all_send_to_all_before_anybody_receives
     messages_of_a_rank_keep_their_order_whatever_their_length
     a_flood_that_nobody_receives_is_bounded_and_arrives_in_the_end

@@ -25,14 +25,13 @@ use std::sync::Arc;
 mod atomics;
 mod cluster;
 mod failures;
-mod memory;
 mod messages;
 mod one_sided;
 mod waiting;
 
+pub use crate::SharedMemory;
 pub use atomics::*;
 pub use failures::*;
-pub use memory::SharedMemory;
 pub use messages::*;
 pub use one_sided::*;
 pub use waiting::*;

@@ -1,13 +1,14 @@
 //! A communicator: an engine on an endpoint.
 
-use super::engine::{Engine, Order};
+use super::engine::{Engine, Order, REGISTERED, Reading};
 use super::matching::Pattern;
 use super::progress::Helper;
 use super::reading::{self, Memories};
+use super::registered::{Buffer, Heap};
 use super::requests::{Ended, Into, Number, Outcome};
 use super::span::{Place, Source};
 use super::{Options, Status};
-use crate::{Endpoint, Error, Event, Exchange, Result};
+use crate::{Endpoint, Error, Event, Exchange, Result, SharedMemory};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,6 +19,8 @@ const PROGRAM: u16 = 0;
 const PIECE: usize = (16 << 10) - 64;
 /// Pieces that are handed over before it is asked again whether the way is free.
 const BURST: usize = 8;
+/// Looks at what has arrived until a thread that waits lets others look, and spins or sleeps as the endpoint advises.
+const LOOKS: u32 = 4;
 /// The longest sleep of a thread that waits,
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// and where something has not left, of whose way nothing tells when it is free.
@@ -46,8 +49,10 @@ pub struct Communicator {
     _helper: Helper,
 }
 
+/// The endpoint is dropped before the memory that is registered there.
 pub(super) struct Shared {
     endpoint: Box<dyn Endpoint>,
+    heap: Option<Arc<Heap>>,
     engine: Mutex<Engine>,
     memories: Memories,
     /// Times that application threads have made progress.
@@ -75,15 +80,16 @@ impl Communicator {
                 options.eager.max(options.push)
             )));
         }
-        let (memories, reach) = reading::meet(exchange, options.window)?;
-        let engine = Mutex::new(Engine::new(options, &reach));
-        let shared = Arc::new(Shared {
-            endpoint,
-            engine,
-            memories,
-            drives: AtomicU64::new(0),
-            waiting: AtomicU32::new(0),
-        });
+        let heap = register(&*endpoint, exchange, options.registered)?;
+        let is_mapped = |rank| {
+            let look = |heap: &Arc<Heap>| endpoint.read_peer(rank, heap.segment(), 0, 1, &mut |_| {});
+            heap.as_ref().is_some_and(|heap| look(heap).is_ok_and(|is_mapped| is_mapped))
+        };
+        let memories = reading::meet(exchange, options.window, is_mapped)?;
+        let registered = heap.as_ref().map_or(0..0, |heap| heap.addresses());
+        let engine = Mutex::new(Engine::new(options, &memories.reads, &memories.readable, registered));
+        let (drives, waiting) = (AtomicU64::new(0), AtomicU32::new(0));
+        let shared = Arc::new(Shared { endpoint, heap, engine, memories, drives, waiting });
         let helper = Helper::start(Arc::clone(&shared))?;
         Ok(Self { shared, _helper: helper })
     }
@@ -96,6 +102,19 @@ impl Communicator {
     /// Number of ranks.
     pub fn size(&self) -> u32 {
         self.shared.endpoint.size()
+    }
+
+    /// Memory in which long messages travel within a host in one copy that needs no system call. No other rank has to do likewise.
+    ///
+    /// # Errors
+    /// There is not so much of it ([`Options::registered`]).
+    pub fn allocate(&self, len: usize) -> Result<Buffer> {
+        match &self.shared.heap {
+            Some(heap) => Buffer::new(heap, len),
+            None => Err(Error::Invalid(
+                "this communicator has no registered memory: choose how much in its options".to_owned(),
+            )),
+        }
     }
 
     /// Sends a message, and returns when its bytes may be changed again: at once if it is short or pushed, else when they were received.
@@ -269,6 +288,17 @@ impl Communicator {
     }
 }
 
+/// Makes and registers memory of so many bytes. Collective.
+fn register(endpoint: &dyn Endpoint, exchange: &mut dyn Exchange, len: usize) -> Result<Option<Arc<Heap>>> {
+    if len == 0 {
+        return Ok(None);
+    }
+    let memory = SharedMemory::new(len)?;
+    // SAFETY: the memory is dropped after the endpoint (order of declaration in `Shared`); there are references only to buffers, which peers do not write.
+    let segment = unsafe { endpoint.register(exchange, memory.segment()) }?;
+    Ok(Some(Arc::new(Heap::new(memory, len, segment))))
+}
+
 fn received(outcome: Outcome) -> Result<Received> {
     outcome.map(|ended| Received { status: ended.status, bytes: ended.bytes })
 }
@@ -286,23 +316,23 @@ impl Shared {
 
     /// Makes progress until `over` gives something.
     fn until<T>(&self, mut over: impl FnMut(&mut Engine) -> Option<T>) -> Result<T> {
-        let mut turn = 0;
+        let mut turn = 0u32;
         let mut waiting = None;
         loop {
             let mut engine = self.engine();
-            if let Some(result) = over(&mut engine) {
-                return Ok(result);
+            for _ in 0..LOOKS {
+                if let Some(result) = over(&mut engine) {
+                    return Ok(result);
+                }
+                turn = if self.drive(&mut engine) > 0 { 0 } else { turn.saturating_add(1) };
             }
-            let news = self.drive(&mut engine);
-            if news > 0 {
-                turn = 0;
+            if turn == 0 {
                 continue;
             }
             let is_busy = engine.busy().next().is_some();
             drop(engine);
             waiting.get_or_insert_with(|| Waiting::new(&self.waiting));
             self.endpoint.idle(turn, if is_busy { BUSY_SLEEP } else { LONGEST_SLEEP });
-            turn = turn.saturating_add(1);
         }
     }
 
@@ -328,6 +358,9 @@ impl Shared {
             self.lose(engine, &error);
             1
         });
+        if events == 0 && engine.busy().next().is_none() {
+            return 0;
+        }
         self.carry_out(engine);
         if let Err(error) = self.give_way(engine) {
             self.lose(engine, &error);
@@ -356,12 +389,29 @@ impl Shared {
                 Order::Read(receive) => {
                     let Some(reading) = engine.reading(receive) else { continue };
                     // SAFETY: the engine vouches for the place, under the lock until it is told that the reading is over.
-                    let is_done = unsafe { self.memories.read(reading) };
+                    let is_done = unsafe { self.read(reading) };
                     // SAFETY: a reading that succeeds has written all of the place.
                     unsafe { engine.was_read(receive, is_done) };
                 }
             }
         }
+    }
+
+    /// Reads another process's memory; whether all of the place was written.
+    ///
+    /// # Safety
+    /// The place is writable, and nobody relies on what is in it.
+    unsafe fn read(&self, reading: Reading) -> bool {
+        let Reading { from, address, place } = reading;
+        if address & REGISTERED == 0 {
+            // SAFETY: the caller's promise.
+            return unsafe { self.memories.read(reading) };
+        }
+        let Some(heap) = &self.heap else { return false };
+        let (offset, len) = (address & !REGISTERED, place.len());
+        // SAFETY: the endpoint gives the address of as many bytes; the caller vouches for the place, which is of another mapping.
+        let copy = &mut |bytes: *const u8| unsafe { bytes.copy_to(place.start(), len) };
+        self.endpoint.read_peer(from, heap.segment(), offset, len, copy).is_ok_and(|is_mapped| is_mapped)
     }
 
     /// Sends the next pieces of what is on its way, where the way is free, and hands everything over.

@@ -3,7 +3,7 @@
 //! Three systems in one (see the papers in the project's README):
 //! - After **MPICH-PM/CLUMP**: one numbering of ranks, and a protocol for each size. *Eager*: a short message travels at once, and is copied where it is received.
 //!   *Rendezvous*: a long one is offered; its receiver asks for it, and it comes piece by piece. *Get*: a long one of the same host is offered with its address, and its
-//!   receiver reads the sender's memory, in one copy.
+//!   receiver reads the sender's memory, in one copy: directly where it is registered ([`Communicator::allocate`]), by the kernel elsewhere.
 //! - After **MPI/O2G**: the queues of expected receives and unexpected messages are matched when something arrives, whether or not the application has called: a background thread
 //!   takes over when no application thread makes progress ([`Communicator`]). What arrives is always taken out of the transport, so no pattern of sends deadlocks.
 //! - After **MMP**: *active zero copy*. A message of middling size is pushed, without a trip to ask; if no receive awaits it, memory of its size is made for it, and
@@ -22,7 +22,7 @@
 //! | `wire` | what engines say to each other |
 //! | `engine` | the protocols, as a value |
 //! | `communicator`, `progress` | drives an engine on an endpoint; who does so when |
-//! | `reading` | reading another process's memory |
+//! | `reading`, `registered` | reading another process's memory, by the kernel or, where it is registered, directly |
 //! | `scope` | non-blocking operations on borrowed memory |
 //!
 //! # What it asks of buffers
@@ -34,12 +34,14 @@ mod lists;
 mod matching;
 mod progress;
 mod reading;
+mod registered;
 mod requests;
 mod scope;
 mod span;
 mod wire;
 
 pub use communicator::{Communicator, Received, Request};
+pub use registered::Buffer;
 pub use scope::{Operation, Scope};
 
 /// Any rank, as the source of a receive.
@@ -83,10 +85,12 @@ pub struct Options {
     pub large: Large,
     /// Bytes that may be on their way or unexpected from one rank to another.
     pub window: usize,
+    /// Bytes of registered memory that a rank can have ([`Communicator::allocate`]). They cost address space only until they are used; 0: none.
+    pub registered: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { eager: 4 << 10, push: 256 << 10, large: Large::Auto, window: 1 << 20 }
+        Self { eager: 4 << 10, push: 256 << 10, large: Large::Auto, window: 1 << 20, registered: 1 << 34 }
     }
 }

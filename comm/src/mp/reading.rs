@@ -11,18 +11,25 @@ use std::sync::Once;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 
-/// The processes of ranks whose memory can be read.
+/// The processes of ranks whose memory can be read, and what else is known of that.
 #[derive(Debug)]
 pub(super) struct Memories {
     pids: Vec<Option<Pid>>,
     warned: Once,
+    /// What this process can read of each rank's memory, and each rank of its.
+    pub(super) readable: Vec<Reach>,
+    pub(super) reads: Vec<Reach>,
 }
 
 /// What a rank tells the others: `window 8 | process 4 | address of the sample 8 | sample 8`.
 const CARD: usize = 28;
 
 /// Finds out who can read whose memory. Collective.
-pub(super) fn meet(exchange: &mut dyn Exchange, window: usize) -> Result<(Memories, Vec<Reach>)> {
+pub(super) fn meet(
+    exchange: &mut dyn Exchange,
+    window: usize,
+    is_mapped: impl Fn(u32) -> bool,
+) -> Result<Memories> {
     let mut sample = Box::new([0u8; 8]);
     getrandom::fill(&mut *sample).map_err(|error| Error::Io {
         what: "drawing random bytes".to_owned(),
@@ -35,29 +42,33 @@ pub(super) fn meet(exchange: &mut dyn Exchange, window: usize) -> Result<(Memori
         [&(window as u64).to_le_bytes()[..], &pid.to_le_bytes(), &address.to_le_bytes(), &*sample].concat();
     let cards = exchange.all_gather(&card, &[])?;
     let here = exchange.host(exchange.rank());
-    let mut pids = Vec::new();
+    let (mut pids, mut readable) = (Vec::new(), Vec::new());
     for (rank, (theirs, _)) in (0..).zip(&cards) {
         let card: &[u8; CARD] =
             theirs[..].try_into().map_err(|_| broken(rank, "it tells something else than its window"))?;
         if card[..8] != (window as u64).to_le_bytes() {
             return Err(broken(rank, "its window differs: start all ranks with the same options"));
         }
-        pids.push(if exchange.host(rank) == here { read_sample(card) } else { None });
+        let pid = if exchange.host(rank) == here { read_sample(card) } else { None };
+        readable.push(Reach { all: pid.is_some(), registered: is_mapped(rank) });
+        pids.push(pid);
     }
-    let mine: Vec<u8> = pids.iter().map(|pid| u8::from(pid.is_some())).collect();
+    let mine: Vec<u8> = readable.iter().map(|to| u8::from(to.all) | u8::from(to.registered) << 1).collect();
     let theirs = exchange.all_gather(&mine, &[])?;
     // Until now the others may have read it.
     drop(sample);
     let me = exchange.rank() as usize;
-    let reach = (pids.iter().zip(&theirs))
-        .map(|(pid, (theirs, _))| Reach { is_readable: pid.is_some(), may_read: theirs.get(me) == Some(&1) })
-        .collect();
-    let memories = Memories { pids, warned: Once::new() };
+    let of_me = |(theirs, _): &(Vec<u8>, _)| {
+        let bits = theirs.get(me).copied().unwrap_or(0);
+        Reach { all: bits & 1 != 0, registered: bits & 2 != 0 }
+    };
+    let reads = theirs.iter().map(of_me).collect();
+    let memories = Memories { pids, warned: Once::new(), readable, reads };
     let blind = (0..).zip(&memories.pids).find(|&(rank, pid)| exchange.host(rank) == here && pid.is_none());
     if let Some((rank, _)) = blind {
         memories.warn(rank);
     }
-    Ok((memories, reach))
+    Ok(memories)
 }
 
 fn broken(rank: u32, why: &str) -> Error {

@@ -1,6 +1,8 @@
 //! Memory of the application that an operation under way reads or writes.
 
+use super::engine::REGISTERED;
 use std::fmt;
+use std::ops::Range;
 
 /// Bytes to be sent: readable and unchanged until their operation ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,9 +34,14 @@ impl Source {
         self.len
     }
 
-    /// Where it begins, for other processes to read.
-    pub(super) fn address(self) -> u64 {
-        self.at.addr() as u64
+    /// Where it begins, for other processes to read; counted from the start of the registered memory at these addresses, if all of it is there.
+    pub(super) fn address(self, registered: &Range<usize>) -> u64 {
+        let at = self.at.addr();
+        if registered.contains(&at) && self.len <= registered.end - at {
+            REGISTERED | (at - registered.start) as u64
+        } else {
+            at as u64
+        }
     }
 
     /// The bytes from `from` on, `len` of them at most.

@@ -15,6 +15,7 @@ use super::wire::{Encoded, Head};
 use super::{Large, Options, Status};
 use crate::{Error, Result};
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 
 /// What a pushed message costs of the window besides its bytes: what its receiver keeps of it.
 const COST: usize = 64;
@@ -48,10 +49,10 @@ struct Peer {
     debt: usize,
     /// and how many of them have been.
     received: usize,
-    /// It may be able to read this process's memory.
-    may_read: bool,
-    /// This process is able to read its memory.
-    is_readable: bool,
+    /// What it can read of this process's memory,
+    reads: Reach,
+    /// and this process of its memory.
+    readable: Reach,
     /// What leaves piece by piece, the first one first.
     leaving: VecDeque<Leaving>,
     is_gone: bool,
@@ -118,26 +119,45 @@ pub(super) struct Engine {
     landings: HashMap<(u32, u64), Landing>,
     peers: Vec<Peer>,
     orders: VecDeque<Order>,
+    /// Addresses of registered memory.
+    registered: Range<usize>,
     /// Ranks to which something leaves piece by piece.
     busy: usize,
 }
 
-/// Who may read whose memory.
+/// What one process can read of another one's memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reach {
-    pub(super) may_read: bool,
-    pub(super) is_readable: bool,
+    /// All of it, by the kernel.
+    pub(super) all: bool,
+    /// What is registered, directly.
+    pub(super) registered: bool,
+}
+
+/// Set in an address that counts from the start of registered memory. No address of a process has it.
+pub(super) const REGISTERED: u64 = 1 << 63;
+
+impl Reach {
+    /// Whether what is at this address can be read.
+    fn includes(self, address: u64) -> bool {
+        address != 0 && if address & REGISTERED != 0 { self.registered } else { self.all }
+    }
 }
 
 impl Engine {
-    /// An engine among as many ranks as there are entries.
-    pub(super) fn new(options: Options, reach: &[Reach]) -> Self {
-        let peer = |reach: &Reach| Peer {
+    /// An engine among as many ranks as there are entries: what each can read of this process's memory, and this process of its. Registered memory is at these addresses.
+    pub(super) fn new(
+        options: Options,
+        reads: &[Reach],
+        readable: &[Reach],
+        registered: Range<usize>,
+    ) -> Self {
+        let peer = |rank: usize| Peer {
             credit: options.window,
             debt: 0,
             received: 0,
-            may_read: reach.may_read,
-            is_readable: reach.is_readable,
+            reads: reads[rank],
+            readable: readable[rank],
             leaving: VecDeque::new(),
             is_gone: false,
         };
@@ -146,7 +166,8 @@ impl Engine {
             expected: Expected::new(),
             unexpected: Unexpected::new(),
             landings: HashMap::new(),
-            peers: reach.iter().map(peer).collect(),
+            peers: (0..reads.len()).map(peer).collect(),
+            registered,
             orders: VecDeque::new(),
             busy: 0,
             options,
@@ -176,9 +197,14 @@ impl Engine {
             self.say(to, Head::Eager { context, tag }, Some((body, 0, len)));
             return Ok(None);
         }
-        let shows = peer.may_read && matches!(options.large, Large::Auto | Large::Get);
+        let address = if matches!(options.large, Large::Auto | Large::Get) {
+            body.address(&self.registered)
+        } else {
+            0
+        };
+        let address = if peer.reads.includes(address) { address } else { 0 };
         let status = Status { source: to, tag, len };
-        if !shows && has_credit && options.large != Large::Rendezvous && len <= options.push {
+        if address == 0 && has_credit && options.large != Large::Rendezvous && len <= options.push {
             peer.credit -= cost;
             let send = self.requests.add(Request::Leaving { to, status });
             self.say(to, Head::Push { context, tag, len: len as u64, push: send.0 }, None);
@@ -186,7 +212,6 @@ impl Engine {
             return Ok(Some(send));
         }
         let send = self.requests.add(Request::Offered { to, body, status });
-        let address = if shows { body.address() } else { 0 };
         self.say(to, Head::Offer { context, tag, len: len as u64, send: send.0, address }, None);
         Ok(Some(send))
     }

@@ -1,6 +1,6 @@
 //! Receives: from the unexpected queue, or into the expected one.
 
-use super::{Arrival, COST, Content, Engine, Landing, Order, Reading, Target, gone};
+use super::{Arrival, COST, Content, Engine, Landing, Order, REGISTERED, Reading, Target, gone};
 use crate::mp::Status;
 use crate::mp::matching::Pattern;
 use crate::mp::requests::{Ended, Into, Number, Outcome, Request};
@@ -82,7 +82,7 @@ impl Engine {
             let outcome = if fits { whole(into, status, &[]) } else { Err(too_long(status.len, &into)) };
             return self.end(number, outcome);
         }
-        let request = if address != 0 && self.peers[from as usize].is_readable {
+        let request = if self.peers[from as usize].readable.includes(address) {
             self.orders.push_back(Order::Read(number));
             Request::Read { from, status, into, send, address }
         } else {
@@ -111,7 +111,7 @@ impl Engine {
     pub(in crate::mp) unsafe fn was_read(&mut self, receive: Number, is_done: bool) {
         let Some(seat) = self.requests.get_mut(receive) else { return };
         let over = Request::Over(Ok(Ended::default()));
-        let Request::Read { from, status, mut into, send, .. } = std::mem::replace(seat, over) else {
+        let Request::Read { from, status, mut into, send, address } = std::mem::replace(seat, over) else {
             return;
         };
         if is_done {
@@ -122,7 +122,12 @@ impl Engine {
             return;
         }
         *seat = Request::Coming { from, status, into, here: 0 };
-        self.peers[from as usize].is_readable = false;
+        let readable = &mut self.peers[from as usize].readable;
+        if address & REGISTERED != 0 {
+            readable.registered = false;
+        } else {
+            readable.all = false;
+        }
         self.say(from, Head::Accept { send, receive: receive.0 }, None);
     }
 

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
-const OPTIONS: Options = Options { eager: 64, push: 512, large: Large::Auto, window: 1536 };
+const OPTIONS: Options = Options { eager: 64, push: 512, large: Large::Auto, window: 1536, registered: 0 };
 const PIECE: usize = 100;
 
 /// What is on its way from one rank to another.
@@ -28,9 +28,9 @@ struct Network {
 impl Network {
     /// Among `n` ranks, which can read each other's memory or not.
     fn new(n: usize, options: Options, reads: bool) -> Self {
-        let reach = vec![Reach { may_read: reads, is_readable: reads }; n];
+        let reach = vec![Reach { all: reads, registered: false }; n];
         Network {
-            engines: (0..n).map(|_| Engine::new(options, &reach)).collect(),
+            engines: (0..n).map(|_| Engine::new(options, &reach, &reach, 0..0)).collect(),
             letters: (0..n).map(|_| vec![VecDeque::new(); n]).collect(),
         }
     }
