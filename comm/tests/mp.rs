@@ -7,7 +7,7 @@
 )]
 
 use scash_comm::mem_exchange::MemExchange;
-use scash_comm::mp::{ANY_SOURCE, ANY_TAG, Communicator, Large, Options};
+use scash_comm::mp::{ANY_SOURCE, ANY_TAG, Collective, Communicator, Element, Large, Op, Options, Reduction};
 use scash_comm::shm::{ShmEndpoint, ShmOptions};
 use scash_comm::tcp::{TcpEndpoint, TcpOptions};
 use scash_comm::{Endpoint, Error, Exchange, Result};
@@ -370,6 +370,137 @@ fn ranks_with_different_windows_are_told_so(make: Make) {
     }
 }
 
+fn collective_operations_give_what_they_promise(make: Make) {
+    for n in [1, 2, 3, 4, 7] {
+        play(make, n, Options::default(), move |rank| {
+            let me = rank.rank();
+            for count in [1, 5, 9_000] {
+                let numbers =
+                    |rank: u32| (0..count as u64).map(move |at| at * 3 + u64::from(rank)).collect::<Vec<_>>();
+                let all: Vec<u64> = (0..n).flat_map(numbers).collect();
+                let sums: Vec<u64> =
+                    (0..count).map(|at| (0..n).map(|rank| numbers(rank)[at]).sum()).collect();
+                let (mine, mut result) = (numbers(me), vec![0; count]);
+                rank.barrier().unwrap();
+                rank.all_reduce(Op::Sum, &mine, &mut result).unwrap();
+                assert!(result == sums);
+                let mut at_root = if me == n - 1 { vec![0; count] } else { vec![] };
+                rank.reduce(n - 1, Op::Max, &mine, &mut at_root).unwrap();
+                assert!(me != n - 1 || at_root == numbers(n - 1));
+                let mut data = if me == n / 2 { mine.clone() } else { vec![7; count] };
+                rank.broadcast(n / 2, &mut data).unwrap();
+                assert!(data == numbers(n / 2));
+                let mut gathered = vec![0; count * n as usize];
+                rank.all_gather(&mine, &mut gathered).unwrap();
+                assert!(gathered == all);
+                let mut at_root = if me == 0 { vec![0; count * n as usize] } else { vec![] };
+                rank.gather(0, &mine, &mut at_root).unwrap();
+                assert!(me != 0 || at_root == all);
+                let mut part = vec![0; count];
+                rank.reduce_scatter(Op::Sum, &sums.repeat(n as usize), &vec![count; n as usize], &mut part)
+                    .unwrap();
+                assert!(part.iter().zip(&sums).all(|(part, sum)| *part == sum * u64::from(n)));
+                let mut turned = vec![0; count * n as usize];
+                rank.all_to_all(&mine.repeat(n as usize), &mut turned).unwrap();
+                assert!(turned == all);
+                let lens: Vec<usize> = (0..n as usize).map(|rank| rank * count).collect();
+                let mut some = vec![0; lens.iter().sum()];
+                rank.all_gather_v(&vec![me; lens[me as usize]], &lens, &mut some).unwrap();
+                assert!(
+                    (0..n).all(|rank| some.iter().filter(|&&of| of == rank).count() == lens[rank as usize])
+                );
+            }
+            rank.meet();
+        });
+    }
+}
+
+fn a_collective_operation_goes_on_while_its_ranks_compute(make: Make) {
+    play(make, 4, Options::default(), |rank| {
+        let (mine, mut sum) = ([1.5f64; 20_000], vec![0.0f64; 20_000]);
+        let reduction = Reduction::new(Element::F64, Op::Sum).unwrap();
+        let all = Collective::AllReduce { count: mine.len(), reduction };
+        // SAFETY: both live until both operations have been waited for.
+        let reduces = unsafe { rank.start(&all, mine.as_ptr().cast(), sum.as_mut_ptr().cast()) }.unwrap();
+        // SAFETY: it has no memory.
+        let mut barrier = unsafe { rank.start(&Collective::Barrier, [].as_ptr(), [].as_mut_ptr()) }.unwrap();
+        // Who is last has nobody behind it to be helped by: all do nothing for the communicator until one has seen the end.
+        if rank.rank() == 0 {
+            while rank.test(&mut barrier).unwrap().is_none() {
+                thread::yield_now();
+            }
+            rank.meet();
+        } else {
+            rank.meet();
+            rank.wait(barrier).unwrap();
+        }
+        rank.wait(reduces).unwrap();
+        assert!(sum.iter().all(|&sum| sum == 6.0));
+        rank.meet();
+    });
+}
+
+fn a_collective_operation_without_a_rank_that_is_gone_fails_at_all(make: Make) {
+    play(make, 4, Options::default(), |rank| {
+        rank.barrier().unwrap();
+        if rank.rank() == 3 {
+            let Rank { communicator, meeting } = rank;
+            drop(communicator);
+            meeting.wait();
+            return;
+        }
+        let (mine, mut all) = (vec![1u8; 100_000], vec![0u8; 400_000]);
+        let results = [
+            rank.all_gather(&mine, &mut all),
+            rank.barrier(),
+            rank.all_reduce(Op::Sum, &mine, &mut all[..100_000]),
+        ];
+        // Who has no business with it in one of them may be through with that one.
+        assert!(
+            results.iter().any(|result| matches!(result, Err(Error::Down { rank: 3, .. }))),
+            "{results:?}"
+        );
+        assert!(results.into_iter().all(|result| matches!(result, Ok(()) | Err(Error::Down { .. }))));
+        rank.send(rank.rank(), 0, b"still here").unwrap();
+        assert_eq!(rank.receive_owned(ANY_SOURCE, ANY_TAG).unwrap().bytes, b"still here");
+        rank.meet();
+    });
+}
+
+fn who_is_through_with_a_barrier_may_leave(make: Make) {
+    for _ in 0..20 {
+        play(make, 5, Options::default(), |rank| {
+            rank.barrier().unwrap();
+            drop(rank);
+        });
+    }
+}
+
+fn ranks_that_disagree_on_an_operation_are_all_told(make: Make) {
+    play(make, 4, Options::default(), |rank| {
+        let count = if rank.rank() == 1 { 300 } else { 200 };
+        let (mine, mut sum) = (vec![1u32; count], vec![0u32; count]);
+        let result = rank.all_reduce(Op::Sum, &mine, &mut sum);
+        assert!(result.is_err() || rank.rank() == 1, "{result:?}");
+        rank.meet();
+    });
+}
+
+fn numbers_that_do_not_fit_are_refused(make: Make) {
+    play(make, 2, Options::default(), |rank| {
+        let refused = |result: Result<()>, why: &str| {
+            let error = result.unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        };
+        refused(rank.all_reduce(Op::Xor, &[1.0f32], &mut [0.0]), "only integers have bits");
+        refused(rank.all_reduce(Op::Sum, &[1, 2], &mut [0]), "1 elements where there should be 2");
+        refused(rank.broadcast(2, &mut [0u8]), "there is no rank 2");
+        refused(rank.all_to_all(&[1], &mut [1]), "cannot be shared equally");
+        refused(rank.all_gather_v(&[1], &[1], &mut [1]), "there must be one for each");
+        rank.meet();
+    });
+}
+
 macro_rules! on_each_provider {
     ($($test:ident)*) => {
         mod on_shm {
@@ -394,4 +525,10 @@ on_each_provider! {
     who_waits_for_a_rank_that_leaves_is_told_which
     wrong_use_gets_a_clear_error
     ranks_with_different_windows_are_told_so
+    collective_operations_give_what_they_promise
+    a_collective_operation_goes_on_while_its_ranks_compute
+    a_collective_operation_without_a_rank_that_is_gone_fails_at_all
+    who_is_through_with_a_barrier_may_leave
+    ranks_that_disagree_on_an_operation_are_all_told
+    numbers_that_do_not_fit_are_refused
 }

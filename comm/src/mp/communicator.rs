@@ -1,5 +1,6 @@
 //! A communicator: an engine on an endpoint.
 
+use super::collective::Collective;
 use super::engine::{Engine, Order, REGISTERED, Reading};
 use super::matching::Pattern;
 use super::progress::Helper;
@@ -87,7 +88,13 @@ impl Communicator {
         };
         let memories = reading::meet(exchange, options.window, is_mapped)?;
         let registered = heap.as_ref().map_or(0..0, |heap| heap.addresses());
-        let engine = Mutex::new(Engine::new(options, &memories.reads, &memories.readable, registered));
+        let engine = Mutex::new(Engine::new(
+            endpoint.rank(),
+            options,
+            &memories.reads,
+            &memories.readable,
+            registered,
+        ));
         let (drives, waiting) = (AtomicU64::new(0), AtomicU32::new(0));
         let shared = Arc::new(Shared { endpoint, heap, engine, memories, drives, waiting });
         let helper = Helper::start(Arc::clone(&shared))?;
@@ -268,6 +275,35 @@ impl Communicator {
         }
     }
 
+    /// Begins a collective operation. All ranks begin the same ones in the same order; several may be under way.
+    ///
+    /// # Safety
+    /// `input` is readable and unchanged, and `output` writable and used by nobody else, until the operation is known to be over or the communicator is gone: as many
+    /// bytes as the operation says (see [`Collective`]). They do not overlap.
+    ///
+    /// # Errors
+    /// Numbers that do not fit this job.
+    pub unsafe fn start(
+        &self,
+        collective: &Collective,
+        input: *const u8,
+        output: *mut u8,
+    ) -> Result<Request> {
+        let (rank, size) = (self.rank(), self.size());
+        collective.check(size).map_err(Error::Invalid)?;
+        // SAFETY: the caller's promise.
+        let input = unsafe { Source::new(input, collective.input_len(rank)) };
+        // SAFETY: the caller's promise.
+        let output = unsafe { Place::new(output, collective.output_len(rank, size)) };
+        let mut engine = self.shared.engine();
+        let request = engine.start(collective, input, output);
+        while self.shared.carry_out(&mut engine) {
+            engine.advance();
+        }
+        self.shared.give_way(&mut engine)?;
+        Ok(Request(Some(request)))
+    }
+
     fn post(&self, source: Option<u32>, tag: Option<u64>, into: Into) -> Result<Request> {
         self.check(source)?;
         let mut engine = self.shared.engine();
@@ -362,6 +398,12 @@ impl Shared {
             return 0;
         }
         self.carry_out(engine);
+        while engine.has_running() {
+            engine.advance();
+            if !self.carry_out(engine) {
+                break;
+            }
+        }
         if let Err(error) = self.give_way(engine) {
             self.lose(engine, &error);
         }
@@ -376,9 +418,11 @@ impl Shared {
         }
     }
 
-    /// Carries out the engine's orders.
-    fn carry_out(&self, engine: &mut Engine) {
+    /// Carries out the engine's orders; whether there were any.
+    fn carry_out(&self, engine: &mut Engine) -> bool {
+        let mut any = false;
         while let Some(order) = engine.order() {
+            any = true;
             match order {
                 Order::Send { to, head, body } => {
                     let body = body.as_ref().map_or(&[][..], |(body, from, len)| body.piece(*from, *len));
@@ -395,6 +439,7 @@ impl Shared {
                 }
             }
         }
+        any
     }
 
     /// Reads another process's memory; whether all of the place was written.

@@ -23,11 +23,14 @@
 //! | `engine` | the protocols, as a value |
 //! | `communicator`, `progress` | drives an engine on an endpoint; who does so when |
 //! | `reading`, `registered` | reading another process's memory, by the kernel or, where it is registered, directly |
+//! | `collective`, `blocking` | collective operations, as schedules of rounds that the engine plays; and as calls that return when they are over |
 //! | `scope` | non-blocking operations on borrowed memory |
 //!
 //! # What it asks of buffers
 //! They are used under locks, and by the kernel: memory whose access raises a fault that the program serves itself (a DSM's protected view) must not be given.
 
+mod blocking;
+mod collective;
 mod communicator;
 mod engine;
 mod lists;
@@ -40,6 +43,7 @@ mod scope;
 mod span;
 mod wire;
 
+pub use collective::{Collective, Element, Op, Reducible, Reduction};
 pub use communicator::{Communicator, Received, Request};
 pub use registered::Buffer;
 pub use scope::{Operation, Scope};

@@ -43,6 +43,8 @@ pub(super) enum Request {
     Coming { from: u32, status: Status, into: Into, here: usize },
     /// A receive whose message is being read from its sender's memory; the send's number and address there.
     Read { from: u32, status: Status, into: Into, send: u64, address: u64 },
+    /// A collective operation.
+    Collective,
     /// Over.
     Over(Outcome),
 }

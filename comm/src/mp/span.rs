@@ -34,6 +34,12 @@ impl Source {
         self.len
     }
 
+    /// `len` bytes of it, from `from` on; less where it ends.
+    pub(super) fn part(self, from: usize, len: usize) -> Self {
+        let from = from.min(self.len);
+        Self { at: self.at.wrapping_add(from), len: len.min(self.len - from) }
+    }
+
     /// Where it begins, for other processes to read; counted from the start of the registered memory at these addresses, if all of it is there.
     pub(super) fn address(self, registered: &Range<usize>) -> u64 {
         let at = self.at.addr();
@@ -72,6 +78,26 @@ impl Place {
     /// Where it begins, for the kernel to write to.
     pub(super) fn start(self) -> *mut u8 {
         self.at
+    }
+
+    /// `len` bytes of it, from `from` on; less where it ends.
+    pub(super) fn part(self, from: usize, len: usize) -> Self {
+        let from = from.min(self.len);
+        Self { at: self.at.wrapping_add(from), len: len.min(self.len - from) }
+    }
+
+    /// What is in it, to be sent.
+    pub(super) fn source(self) -> Source {
+        Source { at: self.at, len: self.len }
+    }
+
+    /// Calls `work` with the bytes.
+    pub(super) fn change<T>(&mut self, work: impl FnOnce(&mut [u8]) -> T) -> T {
+        if self.len == 0 {
+            return work(&mut []);
+        }
+        // SAFETY: the maker vouches that the memory is writable and used by nobody else.
+        work(unsafe { std::slice::from_raw_parts_mut(self.at, self.len) })
     }
 
     /// Stores bytes at a distance from the start; those that do not fit are left out.

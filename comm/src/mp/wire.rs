@@ -10,6 +10,8 @@
 //! | 6 | Push | context `u16`, tag `u64`, length `u64`, the push's number `u64` | none |
 //! | 7 | Pushed | the push's number `u64` | the bytes that follow those before it |
 //! | 8 | Credit | bytes `u64` | none |
+//! | 9 | Withdraw | the send's number `u64` | none |
+//! | 10 | Abort | the collective operation's number `u64`, the rank because of which it fails `u64` | none |
 //!
 //! A send's, receive's and push's numbers are the business of the rank that gave them; the other one only repeats them.
 
@@ -31,6 +33,8 @@ pub(super) enum Head {
     Push { context: u16, tag: u64, len: u64, push: u64 },
     Pushed { push: u64 },
     Credit { bytes: u64 },
+    Withdraw { send: u64 },
+    Abort { operation: u64, culprit: u64 },
 }
 
 /// An encoded head.
@@ -81,6 +85,8 @@ impl Head {
             }
             Head::Pushed { push } => Writer::new(7).words(&[push]),
             Head::Credit { bytes } => Writer::new(8).words(&[bytes]),
+            Head::Withdraw { send } => Writer::new(9).words(&[send]),
+            Head::Abort { operation, culprit } => Writer::new(10).words(&[operation, culprit]),
         }
     }
 
@@ -109,6 +115,8 @@ impl Head {
             6 => Head::Push { context, tag: word()?, len: word()?, push: word()? },
             7 => Head::Pushed { push: word()? },
             8 => Head::Credit { bytes: word()? },
+            9 => Head::Withdraw { send: word()? },
+            10 => Head::Abort { operation: word()?, culprit: word()? },
             _ => return None,
         };
         let has_body = matches!(head, Head::Eager { .. } | Head::Data { .. } | Head::Pushed { .. });
@@ -144,6 +152,8 @@ mod tests {
             }),
             word().prop_map(|push| Head::Pushed { push }),
             word().prop_map(|bytes| Head::Credit { bytes }),
+            word().prop_map(|send| Head::Withdraw { send }),
+            (word(), word()).prop_map(|(operation, culprit)| Head::Abort { operation, culprit }),
         ]
     }
 

@@ -56,6 +56,16 @@ impl Engine {
             Head::Accept { send, receive } => self.accept(from, Number(send), receive),
             Head::Data { receive, offset } => self.data(from, Number(receive), offset, body),
             Head::Done { send } => self.done(from, Number(send)),
+            Head::Abort { operation, culprit } => {
+                let culprit = u32::try_from(culprit).ok().filter(|&rank| (rank as usize) < self.peers.len());
+                let culprit = culprit.ok_or("an operation fails because of a rank that does not exist")?;
+                self.aborted(from, operation, culprit);
+                Ok(())
+            }
+            Head::Withdraw { send } => {
+                self.withdrawn(from, send);
+                Ok(())
+            }
             Head::Push { context, tag, len, push } => self.push(from, context, tag, length(len)?, push),
             Head::Pushed { push } => self.pushed(from, push, body),
             Head::Credit { bytes } => {
@@ -144,6 +154,19 @@ impl Engine {
                 Ok(())
             }
             _ => Err("the end of a send is told that was not offered"),
+        }
+    }
+
+    /// An offer is taken back. If it was accepted meanwhile, the sender learns of that, and goes on.
+    fn withdrawn(&mut self, from: u32, send: u64) {
+        let is_it = |arrival: &Arrival| {
+            arrival.status.source == from
+                && matches!(arrival.content, Content::Offered { send: theirs, .. } if theirs == send)
+        };
+        let found = self.unexpected.iter().find(|(_, arrival)| is_it(arrival)).map(|(at, _)| at);
+        if let Some(at) = found {
+            self.unexpected.remove(at);
+            self.say(from, Head::Done { send }, None);
         }
     }
 

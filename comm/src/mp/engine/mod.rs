@@ -5,6 +5,7 @@
 
 mod arrive;
 mod receive;
+mod running;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use super::span::{Place, Source};
 use super::wire::{Encoded, Head};
 use super::{Large, Options, Status};
 use crate::{Error, Result};
+use running::Running;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
@@ -123,6 +125,13 @@ pub(super) struct Engine {
     registered: Range<usize>,
     /// Ranks to which something leaves piece by piece.
     busy: usize,
+    /// This rank.
+    rank: u32,
+    /// Collective operations under way, and how many there have been.
+    running: Vec<Running>,
+    collectives: u64,
+    /// Those that others have given up before this rank has begun them, who said so, and because of which rank.
+    aborted: Vec<(u64, u32, u32)>,
 }
 
 /// What one process can read of another one's memory.
@@ -145,8 +154,9 @@ impl Reach {
 }
 
 impl Engine {
-    /// An engine among as many ranks as there are entries: what each can read of this process's memory, and this process of its. Registered memory is at these addresses.
+    /// The engine of a rank among as many as there are entries: what each can read of this process's memory, and this process of its. Registered memory is at these addresses.
     pub(super) fn new(
+        rank: u32,
         options: Options,
         reads: &[Reach],
         readable: &[Reach],
@@ -170,6 +180,10 @@ impl Engine {
             registered,
             orders: VecDeque::new(),
             busy: 0,
+            rank,
+            running: Vec::new(),
+            collectives: 0,
+            aborted: Vec::new(),
             options,
         }
     }
@@ -276,7 +290,7 @@ impl Engine {
                 Request::Offered { to, .. } | Request::Leaving { to, .. } => *to == rank,
                 Request::Coming { from, .. } | Request::Read { from, .. } => *from == rank,
                 Request::Expected { source, .. } => source.is_none_or(|source| source == rank),
-                Request::Over(_) => false,
+                Request::Collective | Request::Over(_) => false,
             };
             if !concerned {
                 continue;

@@ -30,7 +30,7 @@ impl Network {
     fn new(n: usize, options: Options, reads: bool) -> Self {
         let reach = vec![Reach { all: reads, registered: false }; n];
         Network {
-            engines: (0..n).map(|_| Engine::new(options, &reach, &reach, 0..0)).collect(),
+            engines: (0..n).map(|rank| Engine::new(rank as u32, options, &reach, &reach, 0..0)).collect(),
             letters: (0..n).map(|_| vec![VecDeque::new(); n]).collect(),
         }
     }
@@ -279,7 +279,7 @@ proptest! {
 
     #[test]
     fn whatever_a_peer_says_is_taken_or_refused(
-        letters in prop::collection::vec((0..10u16, prop::collection::vec(any::<u8>(), 0..50)), 0..60),
+        letters in prop::collection::vec((0..12u16, prop::collection::vec(any::<u8>(), 0..50)), 0..60),
         zeros in any::<bool>(),
     ) {
         let mut net = Network::new(2, OPTIONS, false);

@@ -1,0 +1,216 @@
+//! Collective operations under way: schedules that are played round by round, whoever makes progress.
+
+use super::{Engine, gone};
+use crate::mp::collective::{Area, Collective, Piece, Round, Schedule, Transfer, Work};
+use crate::mp::matching::Pattern;
+use crate::mp::requests::{Ended, Into, Number, Request};
+use crate::mp::span::{Place, Source};
+use crate::mp::wire::Head;
+use crate::{Error, Result};
+use std::collections::VecDeque;
+
+/// The context of messages of collective operations.
+const CONTEXT: u16 = 1;
+/// Operations given up by others, of which this rank remembers to fail when it comes to them.
+const MOST_ABORTED: usize = 1 << 10;
+
+/// A collective operation under way.
+#[derive(Debug)]
+pub(super) struct Running {
+    number: Number,
+    /// Its messages' tag: how many operations there were before it, the same at all ranks.
+    tag: u64,
+    rounds: VecDeque<Round>,
+    memory: Memory,
+    reduction: Option<crate::mp::collective::Reduction>,
+    /// Transfers of the first round that are not over; `None`: it has not begun.
+    pending: Option<Vec<Number>>,
+    failure: Option<Error>,
+    /// It has failed, and what could be taken back was.
+    is_given_up: bool,
+}
+
+/// What an operation works on.
+#[derive(Debug)]
+struct Memory {
+    input: Source,
+    output: Place,
+    temporary: Vec<u8>,
+}
+
+impl Memory {
+    /// A piece to be written.
+    fn place(&mut self, Piece { area, offset, len }: Piece) -> Place {
+        match area {
+            Area::Temporary => {
+                // SAFETY: the vector is as long as the schedule says, stays where it is, and goes only when no transfer uses it any more.
+                unsafe { Place::new(self.temporary.as_mut_ptr(), self.temporary.len()) }.part(offset, len)
+            }
+            Area::Output => self.output.part(offset, len),
+            // Schedules do not write to the input.
+            Area::Input => self.output.part(0, 0),
+        }
+    }
+
+    /// A piece to be read.
+    fn source(&mut self, piece: Piece) -> Source {
+        match piece.area {
+            Area::Input => self.input.part(piece.offset, piece.len),
+            _ => self.place(piece).source(),
+        }
+    }
+
+    fn work(&mut self, work: Work, reduction: Option<crate::mp::collective::Reduction>) {
+        match work {
+            Work::Copy { from, to } => {
+                let from = self.source(from);
+                self.place(to).store(0, from.piece(0, from.len()));
+            }
+            Work::Combine { from, into } => {
+                let from = self.source(from);
+                if let Some(reduction) = reduction {
+                    self.place(into).change(|into| reduction.combine(from.piece(0, from.len()), into));
+                }
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Begins a collective operation, which was checked and whose memory is as long as it says. Without a rank that is gone, none succeeds.
+    pub(in crate::mp) fn start(&mut self, collective: &Collective, input: Source, output: Place) -> Number {
+        let size = u32::try_from(self.peers.len()).unwrap_or(u32::MAX);
+        let Schedule { rounds, temporary, reduction } = collective.schedule(self.rank, size);
+        let number = self.requests.add(Request::Collective);
+        let memory = Memory { input, output, temporary: vec![0; temporary] };
+        let (rounds, tag) = (rounds.into(), self.collectives);
+        self.collectives += 1;
+        let absent = (0..).zip(&self.peers).find(|(_, peer)| peer.is_gone).map(|(rank, _)| gone(rank));
+        let aborted = self.aborted.iter().find(|(operation, ..)| *operation == tag);
+        let failure = absent.or_else(|| aborted.map(|&(_, from, culprit)| given_up(from, culprit)));
+        let one =
+            Running { number, tag, rounds, memory, reduction, pending: None, failure, is_given_up: false };
+        self.running.push(one);
+        self.aborted.retain(|(operation, ..)| *operation > tag);
+        self.advance();
+        number
+    }
+
+    /// Whether collective operations are under way.
+    pub(in crate::mp) fn has_running(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    /// Goes on with collective operations as far as their transfers are over.
+    pub(in crate::mp) fn advance(&mut self) {
+        let mut running = std::mem::take(&mut self.running);
+        running.retain_mut(|one| !self.go_on(one));
+        // Nothing that goes on begins another one.
+        self.running = running;
+    }
+
+    /// A rank has given an operation up: this one has to, too, unless it is through with it.
+    pub(super) fn aborted(&mut self, from: u32, operation: u64, culprit: u32) {
+        if let Some(one) = self.running.iter_mut().find(|one| one.tag == operation) {
+            one.failure.get_or_insert_with(|| given_up(from, culprit));
+        } else if operation >= self.collectives && self.aborted.len() < MOST_ABORTED {
+            self.aborted.push((operation, from, culprit));
+        }
+    }
+
+    /// Tells all others that an operation fails, who may wait for ranks that wait for this one.
+    fn abort(&mut self, operation: u64, error: &Error) {
+        let culprit = if let Error::Down { rank, .. } = error { *rank } else { self.rank };
+        let all = 0..u32::try_from(self.peers.len()).unwrap_or(u32::MAX);
+        for to in all {
+            if to != self.rank && !self.peers[to as usize].is_gone {
+                self.say(to, Head::Abort { operation, culprit: u64::from(culprit) }, None);
+            }
+        }
+    }
+
+    /// Goes on with one; whether it is over.
+    fn go_on(&mut self, one: &mut Running) -> bool {
+        loop {
+            let Some(round) = one.rounds.front() else {
+                let outcome = one.failure.take().map_or_else(|| Ok(Ended::default()), Err);
+                self.end(one.number, outcome);
+                return true;
+            };
+            if one.pending.is_none() && one.failure.is_none() {
+                let (begun, verdict) = self.begin(round, &mut one.memory, one.tag);
+                one.pending = Some(begun);
+                one.failure = verdict.err();
+            }
+            let (pending, failure) = (one.pending.get_or_insert_default(), &mut one.failure);
+            pending.retain(|&number| match self.outcome(number) {
+                None => true,
+                Some(Ok(_)) => false,
+                Some(Err(error)) => {
+                    failure.get_or_insert(error);
+                    false
+                }
+            });
+            if let Some(error) = failure
+                && !one.is_given_up
+            {
+                self.abort(one.tag, error);
+                // Others will not do their part either. What they have taken on goes on; the rest is taken back.
+                one.is_given_up = true;
+                pending.retain(|&number| !self.take_back(number));
+                one.rounds.truncate(1);
+            }
+            if !self.orders.is_empty() {
+                // What they are to send must not change before they are carried out.
+                return false;
+            }
+            if one.pending.as_ref().is_some_and(|pending| !pending.is_empty()) {
+                return false;
+            }
+            if let Some(round) = one.rounds.pop_front().filter(|_| one.failure.is_none()) {
+                round.work.into_iter().for_each(|work| one.memory.work(work, one.reduction));
+            }
+            one.pending = None;
+        }
+    }
+
+    /// Begins the transfers of a round: those that are not over at once, and why not all could be begun.
+    fn begin(&mut self, round: &Round, memory: &mut Memory, tag: u64) -> (Vec<Number>, Result<()>) {
+        let mut pending = Vec::with_capacity(round.transfers.len());
+        for transfer in &round.transfers {
+            let begun = match *transfer {
+                Transfer::Send { to, piece } => self.send(to, CONTEXT, tag, memory.source(piece)),
+                Transfer::Receive { from, piece } => {
+                    let pattern = Pattern { context: CONTEXT, source: Some(from), tag: Some(tag) };
+                    self.receive(pattern, Into::Place(memory.place(piece))).map(Some)
+                }
+            };
+            match begun {
+                Ok(number) => pending.extend(number),
+                Err(error) => return (pending, Err(error)),
+            }
+        }
+        (pending, Ok(()))
+    }
+
+    /// Takes an operation back, or asks its receiver to forget it; whether it is over by that.
+    fn take_back(&mut self, number: Number) -> bool {
+        if self.cancel(number) {
+            return true;
+        }
+        if let Some(Request::Offered { to, .. }) = self.requests.get_mut(number) {
+            let to = *to;
+            self.say(to, Head::Withdraw { send: number.0 }, None);
+        }
+        false
+    }
+}
+
+/// Why an operation fails that rank `from` has given up.
+fn given_up(from: u32, culprit: u32) -> Error {
+    if culprit == from {
+        let why = "it gave up a collective operation: was it called with the same numbers by all ranks?";
+        return Error::Protocol { rank: from, why: why.to_owned() };
+    }
+    gone(culprit)
+}
