@@ -129,8 +129,14 @@ pub trait Endpoint: Send + Sync {
     fn size(&self) -> u32;
     /// The provider's name, for people: never to be decided upon.
     fn provider(&self) -> &'static str;
-    /// What this endpoint can do.
+    /// What this endpoint can do with all peers.
     fn caps(&self) -> Caps;
+
+    /// What it can do with one peer: no less than with all ([`caps`](Self::caps)).
+    fn caps_to(&self, rank: u32) -> Caps {
+        let _ = rank;
+        self.caps()
+    }
 
     /// Makes memory of this rank reachable for put, get and atomic operations. Collective: every rank registers the same segments in the same order,
     /// and the call returns when all have. The memory must stay mapped until the endpoint is dropped.
@@ -178,7 +184,7 @@ pub trait Endpoint: Send + Sync {
     /// After [`Error::Down`] from a peer that was lost during the call, the operation may or may not have been executed; it was not executed twice.
     fn atomic(&self, to: u32, segment: SegmentId, offset: u64, op: Atomic) -> Result<u64>;
 
-    /// With [`Caps::DIRECT`]: calls `f` with the address of the peer's bytes, under guarantee 2 (a put by `from` to this rank waits until `f`
+    /// With [`Caps::DIRECT`] to that peer: calls `f` with the address of the peer's bytes, under guarantee 2 (a put by `from` to this rank waits until `f`
     /// has returned). Returns `false`, without calling `f`, where the peer's memory is not mapped here.
     fn read_peer(
         &self,
@@ -241,4 +247,18 @@ pub struct Traffic {
     pub atomics: u64,
     /// Payload bytes of messages, puts and gets, counted where they were issued.
     pub bytes: u64,
+}
+
+impl std::ops::Add for Traffic {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            messages: self.messages + other.messages,
+            puts: self.puts + other.puts,
+            gets: self.gets + other.gets,
+            atomics: self.atomics + other.atomics,
+            bytes: self.bytes + other.bytes,
+        }
+    }
 }

@@ -123,7 +123,7 @@ impl House {
     /// Fetches pages from their home and maps them for reading.
     pub(crate) fn fetch(&self, from: Rank, pages: Strided) -> Result<()> {
         let len = pages.first.count as usize * PAGE;
-        if self.endpoint.caps().contains(Caps::DIRECT) {
+        if self.endpoint.caps_to(from.0).contains(Caps::DIRECT) {
             for run in pages.runs() {
                 let (at, mut mapped) = (offset(run.first), Ok(()));
                 let mut map = |src| {

@@ -50,7 +50,8 @@ pub(super) fn cluster(n: u32, factory: impl Factory, body: impl Fn(&mut Rank) + 
 pub(super) fn cluster_of_leavers(n: u32, factory: impl Factory, body: impl Fn(Rank) + Send + Sync + 'static) {
     let (factory, body, arrivals) = (Arc::new(factory), Arc::new(body), Arc::new(AtomicU64::new(0)));
     let (done, verdicts) = mpsc::channel();
-    for mut exchange in MemExchange::ranks(n) {
+    let hosts: Vec<u32> = (0..n).map(|rank| factory.host(rank)).collect();
+    for mut exchange in MemExchange::ranks_on(&hosts) {
         let (factory, body, arrivals) = (Arc::clone(&factory), Arc::clone(&body), Arc::clone(&arrivals));
         let done = done.clone();
         thread::spawn(move || {

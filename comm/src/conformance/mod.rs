@@ -40,6 +40,12 @@ pub use waiting::*;
 pub trait Factory: Send + Sync + 'static {
     /// Makes the endpoint of the rank that `exchange` belongs to. Called by all ranks at the same time.
     fn endpoint(&self, exchange: &mut dyn Exchange) -> Result<Arc<dyn Endpoint>>;
+
+    /// The host that a rank is to believe it runs on.
+    fn host(&self, rank: u32) -> u32 {
+        let _ = rank;
+        0
+    }
 }
 
 impl<F> Factory for F
@@ -48,6 +54,28 @@ where
 {
     fn endpoint(&self, exchange: &mut dyn Exchange) -> Result<Arc<dyn Endpoint>> {
         self(exchange)
+    }
+}
+
+/// A factory whose ranks are on several hosts.
+#[derive(Clone)]
+pub struct OnHosts<F> {
+    factory: F,
+    hosts: &'static [u32],
+}
+
+/// Plays the suite with ranks on these hosts: the first rank on the first one, and so on, from the beginning again if a test has more ranks.
+pub fn on_hosts<F: Factory>(hosts: &'static [u32], factory: F) -> OnHosts<F> {
+    OnHosts { factory, hosts }
+}
+
+impl<F: Factory> Factory for OnHosts<F> {
+    fn endpoint(&self, exchange: &mut dyn Exchange) -> Result<Arc<dyn Endpoint>> {
+        self.factory.endpoint(exchange)
+    }
+
+    fn host(&self, rank: u32) -> u32 {
+        self.hosts[rank as usize % self.hosts.len()]
     }
 }
 

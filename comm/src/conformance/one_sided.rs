@@ -337,7 +337,7 @@ pub fn read_peer_shows_the_peers_bytes_where_memory_is_direct(factory: impl Fact
             } else {
                 endpoint.read_peer(peer, segment, 100, 500, &mut look).unwrap()
             };
-            assert!(called || peer == rank.rank() || !endpoint.caps().contains(Caps::DIRECT));
+            assert!(called || peer == rank.rank() || !endpoint.caps_to(peer).contains(Caps::DIRECT));
             assert_eq!(seen, if called { pattern(u64::from(peer), 500) } else { Vec::new() });
         }
     });
@@ -348,10 +348,10 @@ pub fn read_peer_once_shows_what_is_inside_the_segment(factory: impl Factory) {
     cluster(2, factory, |rank| {
         let (segment, _memory) = rank.register(10_000);
         rank.meet();
-        if !rank.endpoint.caps().contains(Caps::DIRECT) {
+        let peer = 1 - rank.rank();
+        if !rank.endpoint.caps_to(peer).contains(Caps::DIRECT) {
             return;
         }
-        let peer = 1 - rank.rank();
         let show = |offset, len| {
             let mut shown = false;
             let called = rank.endpoint.read_peer_once(peer, segment, offset, len, &mut |_| shown = true);
