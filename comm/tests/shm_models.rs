@@ -29,17 +29,18 @@ fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     builder.check(body);
 }
 
-/// An owner with its bell, a ring for two senders, and the kernel's side of the futex.
+/// An owner with its bell, a ring for two senders, and the kernel's side of the futex and of the eventfd, whose count is
+/// behind the lock.
 struct Host {
     word: AtomicU32,
     frames: [AtomicU32; 2],
-    kernel: (Mutex<()>, Condvar),
+    kernel: (Mutex<u32>, Condvar),
 }
 
 impl Host {
     fn new() -> Arc<Self> {
         let frames = [AtomicU32::new(0), AtomicU32::new(0)];
-        Arc::new(Self { word: AtomicU32::new(0), frames, kernel: (Mutex::new(()), Condvar::new()) })
+        Arc::new(Self { word: AtomicU32::new(0), frames, kernel: (Mutex::new(0), Condvar::new()) })
     }
 
     fn send(&self, sender: usize) {
@@ -68,9 +69,27 @@ impl Host {
         }
     }
 
+    /// As a thread sleeps in another provider, until the alarm is raised.
+    fn sleep_by_alarm_until(&self, ready: impl Fn() -> bool) {
+        while !ready() {
+            let _ = Bell(&self.word).announce();
+            if ready() {
+                return;
+            }
+            let (lock, sleepers) = &self.kernel;
+            let mut count = lock.lock().unwrap();
+            while *count == 0 {
+                count = sleepers.wait(count).unwrap();
+            }
+            *count = 0;
+        }
+    }
+
+    /// Wakes those who wait on the word, and raises the alarm.
     fn wake(&self) {
         let (lock, sleepers) = &self.kernel;
-        let guard = lock.lock().unwrap();
+        let mut guard = lock.lock().unwrap();
+        *guard += 1;
         sleepers.notify_all();
         drop(guard);
     }
@@ -86,6 +105,20 @@ fn a_sleeper_is_woken_by_whoever_sends() {
         });
         host.sleep_until(|| host.has(0));
         host.sleep_until(|| host.has(1));
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+    });
+}
+
+#[test]
+fn a_sleeper_in_another_provider_is_woken_by_whoever_sends() {
+    model(3, || {
+        let host = Host::new();
+        let senders = [0, 1].map(|sender| {
+            let host = Arc::clone(&host);
+            thread::spawn(move || host.send(sender))
+        });
+        host.sleep_by_alarm_until(|| host.has(0));
+        host.sleep_by_alarm_until(|| host.has(1));
         senders.into_iter().for_each(|sender| sender.join().unwrap());
     });
 }

@@ -26,6 +26,10 @@
 //! either the owner is in its wait and is woken, or it is not yet and step 3 finds a changed word. If 5 is first,
 //! step 2 sees the frame.
 //!
+//! **Where the owner sleeps in another provider** (`companion`), step 7 adds to an eventfd, and step 3 waits for that. The
+//! announcement may then be as old as it likes: a ring is not a moment but a count, which stays until the owner reads it, and
+//! only the thread that leads in the sleep does, before it looks at the rings again.
+//!
 //! `ASLEEP` may stay set although nobody sleeps (a sleep ended by its time limit). That costs the next sender one
 //! vain wake-up.
 

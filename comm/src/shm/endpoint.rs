@@ -1,7 +1,7 @@
 //! The endpoint: its parts, how they come together and how they are left behind.
 
 use super::ShmOptions;
-use super::hello::{self, Hello};
+use super::hello::{self, Given, Hello};
 use super::inbox::{Inbox, Layout};
 use super::intake::Intake;
 use super::outbox::Outbox;
@@ -62,12 +62,30 @@ pub(super) enum What {
 impl ShmEndpoint {
     /// Makes the endpoint of `exchange`'s rank. Collective: returns when all ranks have made theirs.
     pub fn new(exchange: &mut dyn Exchange, options: &ShmOptions) -> Result<Self> {
+        Self::join(exchange, options, None)
+    }
+
+    /// As [`new`](Self::new), for threads that wait for this endpoint in another one's sleep, which `alarm` ends (an eventfd
+    /// that does not block): they do not call [`idle`](Endpoint::idle).
+    pub(crate) fn with_alarm(
+        exchange: &mut dyn Exchange,
+        options: &ShmOptions,
+        alarm: OwnedFd,
+    ) -> Result<Self> {
+        Self::join(exchange, options, Some(alarm))
+    }
+
+    fn join(exchange: &mut dyn Exchange, options: &ShmOptions, alarm: Option<OwnedFd>) -> Result<Self> {
         let (rank, size) = (exchange.rank(), exchange.size());
         let layout = Layout::new(size, options.ring);
         let memory = Inbox::create(layout)?;
         let pidfd = peers::own_pidfd();
-        let fds: Vec<_> = [Some(&memory), pidfd.as_ref()].into_iter().flatten().map(AsFd::as_fd).collect();
-        let all = exchange.all_gather(&Hello::new(layout).encode(), &fds)?;
+        let mut given = Given::empty();
+        given.set(Given::PIDFD, pidfd.is_some());
+        given.set(Given::ALARM, alarm.is_some());
+        let fds = [Some(&memory), pidfd.as_ref(), alarm.as_ref()];
+        let fds: Vec<_> = fds.into_iter().flatten().map(AsFd::as_fd).collect();
+        let all = exchange.all_gather(&Hello::new(layout, given).encode(), &fds)?;
         let (hellos, inboxes) = welcome(all, layout)?;
         let Some(inbox) = inboxes.get(rank as usize).map(|(inbox, _)| Arc::clone(inbox)) else {
             return Err(Error::Invalid(format!("an exchange among {size} ranks has no rank {rank}")));
@@ -95,12 +113,21 @@ impl ShmEndpoint {
 fn welcome(all: Vec<(Vec<u8>, Vec<OwnedFd>)>, layout: Layout) -> Result<(Vec<Hello>, Vec<Welcomed>)> {
     let (mut hellos, mut inboxes) = (Vec::new(), Vec::new());
     for (rank, (blob, fds)) in (0..).zip(all) {
-        hellos.push(Hello::decode(&blob, rank, layout)?);
+        let hello = Hello::decode(&blob, rank, layout)?;
         let mut fds = fds.into_iter();
-        let missing =
-            || Error::Protocol { rank, why: "its inbox did not come with its announcement".to_owned() };
-        let memory = fds.next().ok_or_else(missing)?;
-        inboxes.push((Arc::new(Inbox::open(memory, layout, rank)?), fds.next()));
+        let missing = |what: &str| Error::Protocol {
+            rank,
+            why: format!("its {what} did not come with its announcement"),
+        };
+        let memory = fds.next().ok_or_else(|| missing("inbox"))?;
+        let mut given = |flag, what| match hello.given.contains(flag) {
+            true => fds.next().map(Some).ok_or_else(|| missing(what)),
+            false => Ok(None),
+        };
+        let pidfd = given(Given::PIDFD, "pidfd")?;
+        let alarm = given(Given::ALARM, "alarm")?;
+        inboxes.push((Arc::new(Inbox::open(memory, alarm, layout, rank)?), pidfd));
+        hellos.push(hello);
     }
     Ok((hellos, inboxes))
 }

@@ -5,11 +5,24 @@ use super::inbox::Layout;
 use crate::{Error, Result};
 
 /// Changes whenever anything in shared memory changes its place or meaning.
-const MAGIC: [u8; 8] = *b"scshm\0\0\x01";
+const MAGIC: [u8; 8] = *b"scshm\0\0\x02";
+
+bitflags::bitflags! {
+    /// The descriptors that come with an announcement, behind the inbox and in this order.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) struct Given: u8 {
+        /// The rank's pidfd.
+        const PIDFD = 1;
+        /// The eventfd that wakes it.
+        const ALARM = 2;
+    }
+}
 
 /// One rank's announcement.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Hello {
+    /// What comes with it.
+    pub(super) given: Given,
     /// Bytes of a ring in its inbox.
     ring: u64,
     /// The processors that it may run on, as the kernel's bit mask; empty if that is not known.
@@ -20,18 +33,19 @@ pub(super) struct Hello {
 
 impl Hello {
     /// This rank's.
-    pub(super) fn new(layout: Layout) -> Self {
+    pub(super) fn new(layout: Layout, given: Given) -> Self {
         let cores = affinity();
         let quota = std::thread::available_parallelism()
             .map_or(u32::MAX, |n| u32::try_from(n.get()).unwrap_or(u32::MAX));
         // Without a quota it is the number of cores: then only the mask counts.
         let quota = if quota < ones(&cores) { quota } else { u32::MAX };
-        Self { ring: layout.ring() as u64, cores, quota }
+        Self { given, ring: layout.ring() as u64, cores, quota }
     }
 
-    /// The bytes that travel: magic, ring, quota, mask.
+    /// The bytes that travel: magic, what is given, ring, quota, mask.
     pub(super) fn encode(&self) -> Vec<u8> {
-        [&MAGIC[..], &self.ring.to_le_bytes(), &self.quota.to_le_bytes(), &self.cores].concat()
+        let given = [self.given.bits()];
+        [&MAGIC[..], &given, &self.ring.to_le_bytes(), &self.quota.to_le_bytes(), &self.cores].concat()
     }
 
     /// The announcement of `rank`, which must fit to this rank's.
@@ -39,9 +53,11 @@ impl Hello {
         let broken = |why: &str| Error::Protocol { rank, why: why.to_owned() };
         let rest =
             blob.strip_prefix(&MAGIC).ok_or_else(|| broken("it runs another version of this program"))?;
-        let (ring, rest) = rest.split_first_chunk().ok_or_else(|| broken("its announcement is too short"))?;
-        let (quota, cores) =
-            rest.split_first_chunk().ok_or_else(|| broken("its announcement is too short"))?;
+        let too_short = || broken("its announcement is too short");
+        let (given, rest) = rest.split_first().ok_or_else(too_short)?;
+        let given = Given::from_bits(*given).ok_or_else(|| broken("it gives what is not known here"))?;
+        let (ring, rest) = rest.split_first_chunk().ok_or_else(too_short)?;
+        let (quota, cores) = rest.split_first_chunk().ok_or_else(too_short)?;
         let (ring, quota) = (u64::from_le_bytes(*ring), u32::from_le_bytes(*quota));
         if ring != layout.ring() as u64 {
             let why = format!(
@@ -50,7 +66,7 @@ impl Hello {
             );
             return Err(broken(&why));
         }
-        Ok(Self { ring, cores: cores.to_vec(), quota })
+        Ok(Self { given, ring, cores: cores.to_vec(), quota })
     }
 }
 
@@ -84,16 +100,17 @@ mod tests {
     use proptest::prelude::*;
 
     fn hello(cores: &[u8], quota: u32) -> Hello {
-        Hello { ring: Layout::new(2, None).ring() as u64, cores: cores.to_vec(), quota }
+        let ring = Layout::new(2, None).ring() as u64;
+        Hello { given: Given::PIDFD, ring, cores: cores.to_vec(), quota }
     }
 
     #[test]
     fn an_announcement_survives_its_journey_and_nothing_else_is_believed() {
         let layout = Layout::new(2, None);
-        let mine = Hello::new(layout);
+        let mine = Hello::new(layout, Given::all());
         let blob = mine.encode();
         assert_eq!(Hello::decode(&blob, 1, layout).unwrap(), mine);
-        for len in 0..20 {
+        for len in 0..21 {
             assert!(matches!(Hello::decode(&blob[..len], 1, layout), Err(Error::Protocol { rank: 1, .. })));
         }
         assert!(Hello::decode(&blob, 1, Layout::new(2, Some(16 << 10))).is_err());
@@ -105,7 +122,7 @@ mod tests {
             mut bytes in prop::collection::vec(any::<u8>(), 0..60), known in 0..30usize,
         ) {
             let layout = Layout::new(2, None);
-            let good = Hello::new(layout).encode();
+            let good = Hello::new(layout, Given::PIDFD).encode();
             let known = known.min(bytes.len()).min(good.len());
             bytes[..known].copy_from_slice(&good[..known]);
             match Hello::decode(&bytes, 1, layout) {

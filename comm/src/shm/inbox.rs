@@ -14,10 +14,11 @@
 //! ```
 
 use super::bell::Bell;
+use super::futex;
 use super::map::{self, Mapping};
 use super::window::Window;
 use crate::{Error, Result};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Bytes that a word is given for itself.
@@ -78,6 +79,8 @@ impl Layout {
 pub(super) struct Inbox {
     map: Mapping,
     layout: Layout,
+    /// The eventfd that wakes the owner, if it does not sleep on its bell's word.
+    alarm: Option<OwnedFd>,
 }
 
 impl Inbox {
@@ -86,8 +89,8 @@ impl Inbox {
         map::reserved_memfd(c"scash-inbox", layout.len())
     }
 
-    /// Maps the inbox that `rank` made.
-    pub(super) fn open(fd: impl AsFd, layout: Layout, rank: u32) -> Result<Self> {
+    /// Maps the inbox that `rank` made, whose sleepers `alarm` wakes, if there is one.
+    pub(super) fn open(fd: impl AsFd, alarm: Option<OwnedFd>, layout: Layout, rank: u32) -> Result<Self> {
         let broken = |why: &str| Error::Protocol { rank, why: why.to_owned() };
         if map::file_len(&fd)? != layout.len() as u64 {
             return Err(broken("its inbox has another size than ours"));
@@ -95,7 +98,7 @@ impl Inbox {
         if !map::is_sealed_against_shrinking(&fd) {
             return Err(broken("its inbox is not sealed"));
         }
-        Ok(Self { map: Mapping::new(fd, layout.len(), "a rank's inbox")?, layout })
+        Ok(Self { map: Mapping::new(fd, layout.len(), "a rank's inbox")?, layout, alarm })
     }
 
     /// The layout it was made with.
@@ -113,6 +116,21 @@ impl Inbox {
         // SAFETY: offset 0 is inside, aligned (mappings start at a page), and used as this atomic by every rank;
         // `self` keeps it mapped.
         unsafe { AtomicU32::from_ptr(self.map.base().cast()) }
+    }
+
+    /// The eventfd that wakes the owner.
+    pub(super) fn alarm(&self) -> Option<BorrowedFd<'_>> {
+        self.alarm.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Step 7 of the bell's protocol: wakes all of the owner's threads that sleep.
+    #[cold]
+    pub(super) fn wake_all(&self) {
+        match &self.alarm {
+            None => futex::wake_all(self.bell_word()),
+            // It can only fail when the count is at its maximum, and then the alarm has been raised.
+            Some(alarm) => _ = nix::unistd::write(alarm, &1u64.to_ne_bytes()),
+        }
     }
 
     /// The owner's gets from `peer`.
@@ -168,7 +186,7 @@ mod tests {
     #[test]
     fn words_and_rings_do_not_overlap() {
         let layout = Layout::new(3, Some(MIN_RING));
-        let inbox = Inbox::open(Inbox::create(layout).unwrap(), layout, 0).unwrap();
+        let inbox = Inbox::open(Inbox::create(layout).unwrap(), None, layout, 0).unwrap();
         let mut starts = vec![inbox.bell_word().as_ptr() as usize];
         starts.extend((0..3).map(|rank| inbox.window(rank).0.as_ptr() as usize));
         starts.extend((0..3).map(|rank| inbox.head(rank).as_ptr() as usize));
@@ -182,7 +200,7 @@ mod tests {
     #[test]
     fn memory_that_could_shrink_under_its_readers_is_refused() {
         let layout = Layout::new(2, None);
-        let refused = |fd| matches!(Inbox::open(fd, layout, 1), Err(Error::Protocol { rank: 1, .. }));
+        let refused = |fd| matches!(Inbox::open(fd, None, layout, 1), Err(Error::Protocol { rank: 1, .. }));
         assert!(refused(reserved_memfd(c"test", layout.len() - 1).unwrap()));
         let unsealed =
             nix::sys::memfd::memfd_create(c"test", nix::sys::memfd::MFdFlags::MFD_CLOEXEC).unwrap();

@@ -143,7 +143,7 @@ impl ShmEndpoint {
     #[inline]
     pub(super) fn wake(peer: &Inbox) {
         if peer.bell().ring() {
-            futex::wake_all(peer.bell_word());
+            peer.wake_all();
         }
     }
 }

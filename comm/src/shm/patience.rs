@@ -47,6 +47,11 @@ impl Patience {
         Self { scarce: threads > cores }
     }
 
+    /// Whether threads outnumber cores.
+    pub(super) fn is_scarce(self) -> bool {
+        self.scarce
+    }
+
     /// What to do after `turn` vain polls in a row.
     pub(super) fn step(self, turn: u32) -> Step {
         match (self.scarce, turn) {

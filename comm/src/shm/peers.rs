@@ -188,7 +188,7 @@ mod tests {
 
     fn peers(hook: Option<AliveHook>) -> Peers {
         let layout = Layout::new(3, None);
-        let inbox = || Arc::new(Inbox::open(Inbox::create(layout).unwrap(), layout, 0).unwrap());
+        let inbox = || Arc::new(Inbox::open(Inbox::create(layout).unwrap(), None, layout, 0).unwrap());
         Peers::new(0, (0..3).map(|_| (inbox(), own_pidfd())).collect(), hook)
     }
 

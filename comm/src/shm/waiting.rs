@@ -36,7 +36,7 @@ impl ShmEndpoint {
             return yield_now();
         }
         let Some(word) = self.inbox.bell().announce() else { return };
-        if self.has_news() {
+        if self.has_any() {
             return yield_now();
         }
         // SeqCst, as is the look at it after a delivery: a delivery that counts no sleeper has changed the word
@@ -48,7 +48,7 @@ impl ShmEndpoint {
     }
 
     /// Step 2 of the bell's protocol: whether a poll would deliver something, or is delivering now.
-    fn has_news(&self) -> bool {
+    pub(super) fn has_any(&self) -> bool {
         let intake = match self.intake.try_lock() {
             Ok(intake) => intake,
             Err(TryLockError::Poisoned(intake)) => intake.into_inner(),

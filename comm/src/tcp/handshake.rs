@@ -85,6 +85,8 @@ pub(super) enum Refusal {
     Rank { from: u32, size: u32, to: u32 },
     #[error("rank {0} has that connection already")]
     Again(u32),
+    #[error("rank {0} reaches this rank without TCP: start all ranks with the same provider")]
+    Unexpected(u32),
     #[error("it hung up during the handshake")]
     HungUp,
     #[error("it did not complete the handshake in time")]

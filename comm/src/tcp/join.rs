@@ -21,6 +21,15 @@ use std::time::{Duration, Instant};
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 
+/// Which ranks an endpoint connects with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// All others.
+    All,
+    /// Those of other hosts.
+    OtherHosts,
+}
+
 /// The connections to one peer.
 pub(super) struct Links {
     /// Puts and messages, both ways.
@@ -31,15 +40,23 @@ pub(super) struct Links {
     pub(super) serves: OwnedFd,
 }
 
-/// Connects this rank with all others: one entry a rank, none for this one.
-pub(super) fn join(exchange: &mut dyn Exchange, options: &TcpOptions) -> Result<Vec<Option<Links>>> {
+/// Connects this rank with those that it is to reach: one entry a rank, none for itself and the others.
+pub(super) fn join(
+    exchange: &mut dyn Exchange,
+    options: &TcpOptions,
+    reach: Reach,
+) -> Result<Vec<Option<Links>>> {
     let (me, size) = (exchange.rank(), exchange.size());
     let listener = listen(options)?;
     let address =
         listener.local_addr().map_err(|source| io_error("asking for the listener's address", source))?;
     let addresses = read_cards(&exchange.all_gather(&card(options.abi, address), &[])?, size, options.abi)?;
+    let here = exchange.host(me);
+    let is_peer = |rank| rank != me && (reach == Reach::All || exchange.host(rank) != here);
+    let peers: Vec<_> =
+        (0..).zip(addresses).map(|(rank, address)| is_peer(rank).then_some(address)).collect();
     let job = Job { size, abi: options.abi, secret: exchange.secret().clone() };
-    meet(&job, me, &addresses, listener, Instant::now() + options.patience)
+    meet(&job, me, &peers, listener, Instant::now() + options.patience)
 }
 
 /// Listens on the chosen address and nowhere else.
@@ -123,17 +140,20 @@ fn is_nowhere(ip: IpAddr) -> bool {
     ip.is_unspecified() || ip.is_multicast()
 }
 
-/// Connects to the lower ranks and accepts the higher ones, at the same time.
+/// Connects to the lower ones of the ranks that have an address here, among which this one is not, and accepts the higher ones,
+/// at the same time.
 fn meet(
     job: &Job,
     me: u32,
-    addresses: &[SocketAddr],
+    peers: &[Option<SocketAddr>],
     listener: TcpListener,
     deadline: Instant,
 ) -> Result<Vec<Option<Links>>> {
+    let ranks = (0u32..).zip(peers).filter_map(|(rank, address)| Some((rank, (*address)?)));
+    let (lower, higher): (Vec<_>, Vec<_>) = ranks.partition(|(rank, _)| *rank < me);
     let given_up = AtomicBool::new(false);
     let (connected, accepted) = std::thread::scope(|scope| -> Result<_> {
-        let reception = Reception::new(job, me, listener);
+        let reception = Reception::new(job, me, higher.iter().map(|(rank, _)| *rank), listener);
         let accepting = std::thread::Builder::new().spawn_scoped(scope, || {
             let accepted = reception.receive_all(deadline, &given_up);
             given_up.fetch_or(accepted.is_err(), Ordering::Relaxed);
@@ -142,7 +162,7 @@ fn meet(
         let accepting = accepting.map_err(|source| {
             io_error("starting a thread that accepts other ranks (see `ulimit -u`)", source)
         })?;
-        let connected = connect_all(job, me, addresses, deadline, &given_up);
+        let connected = connect_all(job, me, &lower, deadline, &given_up);
         given_up.fetch_or(connected.is_err(), Ordering::Relaxed);
         Ok((connected, accepting.join()))
     })?;
@@ -153,23 +173,23 @@ fn meet(
         (Err(Some(error)), _) | (_, Err(Some(error))) => return Err(error),
         (Err(None), _) | (_, Err(None)) => unreachable!("nobody gives up but for an error"),
     };
-    let mut links: Vec<_> = connected.into_iter().map(Some).collect();
-    links.push(None);
-    links.extend(accepted.into_iter().map(Some));
+    let mut links: Vec<_> = peers.iter().map(|_| None).collect();
+    for (rank, link) in connected.into_iter().chain(accepted) {
+        links[rank as usize] = Some(link);
+    }
     Ok(links)
 }
 
-/// Connects to every lower rank. `Err(None)`: given up, for a reason that somebody else has.
+/// Connects to these lower ranks. `Err(None)`: given up, for a reason that somebody else has.
 fn connect_all(
     job: &Job,
     me: u32,
-    addresses: &[SocketAddr],
+    lower: &[(u32, SocketAddr)],
     deadline: Instant,
     given_up: &AtomicBool,
-) -> std::result::Result<Vec<Links>, Option<Error>> {
+) -> std::result::Result<Vec<(u32, Links)>, Option<Error>> {
     let mut links = Vec::new();
-    for (rank, address) in (0..me).zip(addresses) {
-        let address = *address;
+    for &(rank, address) in lower {
         let caller = Caller { job, me, rank, address, deadline };
         let connect = |class| {
             caller.connect(class, given_up).map_err(|why| {
@@ -177,11 +197,9 @@ fn connect_all(
                 Some(Error::Down { rank, why })
             })
         };
-        links.push(Links {
-            stream: connect(Class::Stream)?,
-            asks: connect(Class::ConnectorAsks)?,
-            serves: connect(Class::AcceptorAsks)?,
-        });
+        let [stream, asks, serves] = [Class::Stream, Class::ConnectorAsks, Class::AcceptorAsks];
+        links
+            .push((rank, Links { stream: connect(stream)?, asks: connect(asks)?, serves: connect(serves)? }));
     }
     Ok(links)
 }

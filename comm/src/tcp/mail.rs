@@ -8,16 +8,18 @@
 //! 2. The polling thread clears `flag`, and then looks at all queues. When it has delivered something it
 //!    counts `delivered` up, and then reads `sleepers`; if there are any it wakes them.
 //! 3. A sleeper counts itself in, and then reads `flag` and `delivered`; if the one is set, or the other is
-//!    not what it was before the sleeper last looked around, it does not sleep.
+//!    not what it was at the look before its last one, it does not sleep. (What another thread delivered between
+//!    those two looks, its caller may have asked for too early.)
 //!
 //! With each pair of accesses in one total order (SeqCst), at least one of waker and sleeper sees the other,
 //! so nothing is slept over; and while all are awake nobody makes a system call.
 //!
-//! Of several sleepers, one leads: it sleeps on the sockets and the bell. The others sleep on a condition
-//! variable. When the leader gets up it calls the others, one of which will lead.
+//! Of several sleepers, one leads: it sleeps on the sockets and the bell, and for what the endpoint's [`Companion`] waits
+//! for. The others sleep on a condition variable. When the leader gets up it calls the others, one of which will lead.
 
 use super::lock;
 use super::sys::{self, Awaited};
+use crate::composite::Companion;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::cell::Cell;
 use std::os::fd::AsFd;
@@ -26,9 +28,9 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 thread_local! {
-    /// `delivered` as this thread saw it before it last looked around. (If the thread waits at two endpoints
-    /// in turn they share this, and a sleep may end early, or last for its limit.)
-    static SEEN: Cell<u64> = const { Cell::new(0) };
+    /// `delivered` as this thread saw it at its last look around, and at the one before. (If the thread waits at two
+    /// endpoints in turn they share this, and a sleep may end early, or last for its limit.)
+    static SEEN: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
 /// The counters, the bell and the condition variable.
@@ -72,7 +74,8 @@ impl Mail {
 
     /// Notes that this thread looks around now.
     pub(super) fn look(&self) {
-        SEEN.set(self.delivered.load(Ordering::Acquire));
+        let (last, _) = SEEN.get();
+        SEEN.set((self.delivered.load(Ordering::Acquire), last));
     }
 
     /// Whether something was queued since the last call.
@@ -80,19 +83,18 @@ impl Mail {
         self.flag.load(Ordering::Relaxed) && self.flag.swap(false, Ordering::SeqCst)
     }
 
-    /// Sleeps until there is news, one of the first `count` of `sockets` is ready, or `limit` has passed. The
-    /// bell takes the place behind them.
-    pub(super) fn sleep(&self, sockets: &mut [Awaited], count: usize, limit: Duration) {
+    /// Sleeps until there is news, here or at the companion, one of the first `count` of `sockets` is ready, or `limit`
+    /// has passed. The two bells take the places behind them.
+    pub(super) fn sleep(
+        &self,
+        sockets: &mut [Awaited],
+        count: usize,
+        companion: &dyn Companion,
+        limit: Duration,
+    ) {
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         if let Ok(lead) = self.lead.try_lock() {
-            if !self.has_news() {
-                sockets[count] = sys::awaited(self.bell.as_fd(), libc::POLLIN);
-                sys::wait(&mut sockets[..=count], limit);
-                if sockets[count].revents != 0 {
-                    // Only the leader reads, so it cannot fail.
-                    let _ = self.bell.read();
-                }
-            }
+            self.sleep_on(sockets, count, companion, limit);
             drop(lead);
             if self.sleepers.load(Ordering::SeqCst) > 1 {
                 self.call_others();
@@ -107,9 +109,31 @@ impl Mail {
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether there is mail, or something was delivered since this thread last looked around.
+    /// The sleep of the one that leads.
+    fn sleep_on(&self, sockets: &mut [Awaited], count: usize, companion: &dyn Companion, limit: Duration) {
+        let (its_bell, limit) = companion.lie_down(limit);
+        let mut has_rung = false;
+        if !self.has_news() && !companion.has_news() {
+            let sockets = &mut sockets[..count + 2];
+            sockets[count] = sys::awaited(self.bell.as_fd(), libc::POLLIN);
+            sockets[count + 1] = its_bell.map_or(sys::NOTHING, |bell| sys::awaited(bell, libc::POLLIN));
+            sys::wait(sockets, limit);
+            if sockets[count].revents != 0 {
+                // Only the leader reads, so it cannot fail.
+                let _ = self.bell.read();
+            }
+            has_rung = sockets[count + 1].revents != 0;
+        } else {
+            // Whoever takes the news may be waiting for this thread's core.
+            sys::give_way();
+        }
+        companion.get_up(has_rung);
+    }
+
+    /// Whether there is mail, or something was delivered since the look before this thread's last one.
     pub(super) fn has_news(&self) -> bool {
-        self.flag.load(Ordering::SeqCst) || self.delivered.load(Ordering::SeqCst) != SEEN.get()
+        let (_, before) = SEEN.get();
+        self.flag.load(Ordering::SeqCst) || self.delivered.load(Ordering::SeqCst) != before
     }
 
     fn wake(&self) {
@@ -123,5 +147,24 @@ impl Mail {
     fn call_others(&self) {
         let _others = lock(&self.others);
         self.call.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_deliver_between_two_looks_is_news_until_the_thread_has_looked_once_more() {
+        let mail = Mail::new().unwrap();
+        mail.look();
+        mail.look();
+        assert!(!mail.has_news());
+        // The thread has asked for what it waits for, and asks the endpoint next.
+        mail.delivered();
+        mail.look();
+        assert!(mail.has_news(), "it would sleep over what it did not find before");
+        mail.look();
+        assert!(!mail.has_news());
     }
 }

@@ -60,13 +60,16 @@ mod segments;
 mod service;
 mod serving;
 mod sys;
+mod waiting;
 mod wire;
 
+use crate::composite::Alone;
 use crate::{
     Atomic, Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, PutRange, Result, SegmentId,
     Traffic,
 };
 use incoming::Delivery;
+use join::Reach;
 use mail::Mail;
 use pace::Waits;
 use peer::Peer;
@@ -129,7 +132,7 @@ impl TcpOptions {
 /// What the endpoint's threads share.
 struct Shared {
     segments: Segments,
-    /// By rank; none for this one.
+    /// By rank; none for this one, and for those that are not to be reached.
     peers: Vec<Option<Peer>>,
     service: Service,
     mail: Mail,
@@ -168,8 +171,18 @@ impl Counters {
 impl TcpEndpoint {
     /// Connects this rank with all others. Collective.
     pub fn new(exchange: &mut dyn Exchange, options: &TcpOptions) -> Result<Self> {
+        Self::connect(exchange, options, Reach::All)
+    }
+
+    /// Connects this rank with the ranks of other hosts, and with those only: calls that name another rank of this host are
+    /// refused. Collective. For a [`CompositeEndpoint`](crate::composite::CompositeEndpoint).
+    pub fn between_hosts(exchange: &mut dyn Exchange, options: &TcpOptions) -> Result<Self> {
+        Self::connect(exchange, options, Reach::OtherHosts)
+    }
+
+    fn connect(exchange: &mut dyn Exchange, options: &TcpOptions, reach: Reach) -> Result<Self> {
         let (rank, size) = (exchange.rank(), exchange.size());
-        let links = join::join(exchange, options)?;
+        let links = join::join(exchange, options, reach)?;
         let peers =
             (0..).zip(links).map(|(rank, links)| links.map(|links| Peer::new(rank, links)).transpose());
         let peers = peers.collect::<Result<Vec<_>>>()?;
@@ -180,7 +193,8 @@ impl TcpEndpoint {
             service: Service::new(size).map_err(no_resources)?,
             mail: Mail::new().map_err(no_resources)?,
         });
-        let thread = (size > 1).then(|| start_service(&shared)).transpose()?;
+        let has_peers = shared.peers.iter().any(Option::is_some);
+        let thread = has_peers.then(|| start_service(&shared)).transpose()?;
         Ok(Self {
             rank,
             shared,
@@ -197,8 +211,13 @@ impl TcpEndpoint {
         let peer = self.shared.peers.get(rank as usize).ok_or_else(|| {
             Error::Invalid(format!("there is no rank {rank}: the job has {}", self.shared.peers.len()))
         })?;
-        if let Some(peer) = peer {
-            peer.check()?;
+        match peer {
+            Some(peer) => peer.check()?,
+            None if rank == self.rank => {}
+            None => {
+                let why = "runs on this host, to which this endpoint has no connections: ask one that has";
+                return Err(Error::Invalid(format!("rank {rank} {why}")));
+            }
         }
         Ok(peer.as_ref())
     }
@@ -393,13 +412,7 @@ impl Endpoint for TcpEndpoint {
     }
 
     fn idle(&self, turn: u32, limit: Duration) {
-        let pace = self.waits.idle;
-        let looks = if pace.spins_at(poller::SERVE_AFTER) { poller::looks(turn) } else { turn };
-        if turn > poller::SERVE_AFTER && (pace.spins_at(looks) || self.shared.service.is_needed()) {
-            poller::serve(&self.shared, limit);
-        } else if !pace.spin(looks) {
-            poller::sleep(&self.shared, limit.min(LONGEST_SLEEP));
-        }
+        self.wait(&Alone, turn, limit, limit.min(LONGEST_SLEEP));
     }
 
     fn traffic(&self) -> Traffic {

@@ -10,6 +10,7 @@ use super::service::Duty;
 use super::sys::{self, Awaited};
 use super::{Shared, lock};
 use crate::Event;
+use crate::composite::Companion;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::cell::Cell;
 use std::os::fd::AsFd;
@@ -19,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Up to so many peers are looked at one by one.
 const FEW: usize = 2;
+/// Descriptors besides streams that a thread waits for: its bell and its companion's.
+const PLACES: usize = 2;
 /// Vain turns after which a thread that waits serves peers in the service thread's place. From then on it learns of what it
 /// waits for by one system call more: little against a wait that has taken so many already.
 pub(super) const SERVE_AFTER: u32 = 8;
@@ -61,10 +64,10 @@ impl Watch {
     }
 }
 
-/// Sleeps until something arrives or `limit` has passed.
-pub(super) fn sleep(shared: &Shared, limit: Duration) {
+/// Sleeps until something arrives, here or at the companion, or `limit` has passed.
+pub(super) fn sleep(shared: &Shared, companion: &dyn Companion, limit: Duration) {
     let (mut awaited, count) = streams(shared);
-    shared.mail.sleep(&mut awaited, count, limit);
+    shared.mail.sleep(&mut awaited, count, companion, limit);
 }
 
 thread_local! {
@@ -82,12 +85,12 @@ pub(super) fn looks(turn: u32) -> u32 {
 
 /// Looks until something may have arrived, or [`SERVING`] times in vain. Meanwhile serves peers in the service thread's
 /// place, and as long as they go on asking, but not longer than `limit`.
-pub(super) fn serve(shared: &Shared, limit: Duration) {
+pub(super) fn serve(shared: &Shared, companion: &dyn Companion, limit: Duration) {
     let (mut awaited, count) = streams(shared);
     let (before, start) = (MORE_LOOKS.get(), Instant::now());
     let (mut looks, mut most, mut is_last) = (0u32, SERVING, false);
     shared.service.stand_in(shared, |requests| {
-        if is_last || looks >= most || shared.mail.has_news() {
+        if is_last || looks >= most || shared.mail.has_news() || companion.has_news() {
             return Duty::Leave;
         }
         looks += 1;
@@ -111,10 +114,9 @@ pub(super) fn serve(shared: &Shared, limit: Duration) {
     MORE_LOOKS.set(before.saturating_add(looks.saturating_sub(1)));
 }
 
-/// What there is to be awaited of streams, how many descriptors that are, and a place behind them.
-fn streams(shared: &Shared) -> ([Awaited; FEW + 1], usize) {
-    let nothing = Awaited { fd: -1, events: 0, revents: 0 };
-    let mut awaited = [nothing; FEW + 1];
+/// What there is to be awaited of streams, how many descriptors that are, and places behind them.
+fn streams(shared: &Shared) -> ([Awaited; FEW + PLACES], usize) {
+    let mut awaited = [sys::NOTHING; FEW + PLACES];
     let count = match &shared.watch {
         Watch::Each => {
             let living = shared.peers.iter().flatten().filter(|peer| !peer.told.load(Ordering::Relaxed));

@@ -14,6 +14,7 @@ use super::handshake::{ANSWER, Acceptor, HELLO, Job, Refusal, check_opening, ope
 use super::join::{Links, io_error};
 use super::{log, sys};
 use crate::{Error, Result};
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::mem::{Discriminant, discriminant};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -37,8 +38,8 @@ pub(super) struct Reception<'a> {
     me: u32,
     listener: TcpListener,
     newcomers: Vec<Newcomer>,
-    /// Of the ranks above this one.
-    arrived: Vec<Arrived>,
+    /// By rank: of those above this one that are to connect.
+    arrived: BTreeMap<u32, Arrived>,
     refusals: Refusals,
 }
 
@@ -87,26 +88,29 @@ enum Outcome {
 }
 
 impl<'a> Reception<'a> {
-    /// Receives the ranks above `me` at `listener`.
-    pub(super) fn new(job: &'a Job, me: u32, listener: TcpListener) -> Self {
-        let above = (job.size - me - 1) as usize;
-        let arrived = std::iter::repeat_with(Arrived::default).take(above).collect();
+    /// Receives these ranks, which are above `me`, at `listener`.
+    pub(super) fn new(
+        job: &'a Job,
+        me: u32,
+        expected: impl Iterator<Item = u32>,
+        listener: TcpListener,
+    ) -> Self {
+        let arrived = expected.map(|rank| (rank, Arrived::default())).collect();
         Self { job, me, listener, newcomers: Vec::new(), arrived, refusals: Refusals::default() }
     }
 
     /// Newcomers that are heard at once: all that are still expected, and two rounds of strangers.
     fn capacity(&self) -> usize {
-        let expected = self.arrived.iter().flatten().filter(|connection| connection.is_none()).count();
+        let expected = self.arrived.values().flatten().filter(|connection| connection.is_none()).count();
         expected + 2 * ROUND
     }
 
-    /// Returns when all expected ranks are connected, in rank order. `Err(None)`: given up, for a reason that
-    /// somebody else has.
+    /// Returns when all expected ranks are connected. `Err(None)`: given up, for a reason that somebody else has.
     pub(super) fn receive_all(
         mut self,
         deadline: Instant,
         given_up: &AtomicBool,
-    ) -> std::result::Result<Vec<Links>, Option<Error>> {
+    ) -> std::result::Result<Vec<(u32, Links)>, Option<Error>> {
         self.listener
             .set_nonblocking(true)
             .map_err(|source| Some(io_error("preparing the listener", source)))?;
@@ -124,16 +128,13 @@ impl<'a> Reception<'a> {
         for newcomer in &self.newcomers {
             self.refusals.tell(newcomer.address, &Refusal::NotNeeded);
         }
-        Ok(self.arrived.into_iter().map(links).collect())
+        Ok(self.arrived.into_iter().map(|(rank, arrived)| (rank, links(arrived))).collect())
     }
 
     /// The ranks that are not connected yet.
     fn missing(&self) -> impl Iterator<Item = u32> {
-        let above = self.me + 1..self.job.size;
-        above
-            .zip(&self.arrived)
-            .filter(|(_, arrived)| arrived.iter().any(Option::is_none))
-            .map(|(rank, _)| rank)
+        let missing = self.arrived.iter().filter(|(_, arrived)| arrived.iter().any(Option::is_none));
+        missing.map(|(rank, _)| *rank)
     }
 
     fn too_late(&self) -> Error {
@@ -215,12 +216,17 @@ impl<'a> Reception<'a> {
 
     /// Gives a connection its place.
     fn seat(&mut self, acceptor: &Acceptor, stream: TcpStream) {
-        // `Acceptor::challenge` has checked that the rank is above this one and inside the job.
-        let place = &mut self.arrived[(acceptor.from - self.me - 1) as usize][acceptor.class as usize];
-        if place.is_none() {
-            *place = Some(stream);
-        } else if let Ok(address) = stream.peer_addr() {
-            self.refusals.tell(address, &Refusal::Again(acceptor.from));
+        let place = self.arrived.get_mut(&acceptor.from).map(|arrived| &mut arrived[acceptor.class as usize]);
+        let why = match place {
+            Some(place) if place.is_none() => {
+                *place = Some(stream);
+                return;
+            }
+            Some(_) => Refusal::Again(acceptor.from),
+            None => Refusal::Unexpected(acceptor.from),
+        };
+        if let Ok(address) = stream.peer_addr() {
+            self.refusals.tell(address, &why);
         }
     }
 }

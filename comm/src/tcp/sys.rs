@@ -106,6 +106,9 @@ fn again(mut call: impl FnMut() -> isize) -> io::Result<Option<usize>> {
 /// Something to wait for on a descriptor. A negative descriptor is passed over.
 pub(super) type Awaited = libc::pollfd;
 
+/// What nothing is waited for with.
+pub(super) const NOTHING: Awaited = Awaited { fd: -1, events: 0, revents: 0 };
+
 /// Waits until one of `what` is ready, `limit` has passed, or a signal has come.
 pub(super) fn wait(what: &mut [Awaited], limit: Duration) {
     let limit = libc::timespec {

@@ -13,7 +13,7 @@ struct Pair {
 
 fn pair() -> Pair {
     let layout = Layout::new(2, Some(MIN_RING));
-    let inbox = || Arc::new(Inbox::open(Inbox::create(layout).unwrap(), layout, 0).unwrap());
+    let inbox = || Arc::new(Inbox::open(Inbox::create(layout).unwrap(), None, layout, 0).unwrap());
     let (mine, theirs) = (inbox(), inbox());
     let peers = Peers::new(0, vec![(Arc::clone(&mine), None), (theirs, None)], None);
     let producer = Producer::new(Arc::clone(&mine), 1);

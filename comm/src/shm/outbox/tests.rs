@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 fn ends() -> (Outbox, Consumer) {
     let layout = Layout::new(2, Some(MIN_RING));
-    let inbox = Arc::new(Inbox::open(Inbox::create(layout).unwrap(), layout, 0).unwrap());
+    let inbox = Arc::new(Inbox::open(Inbox::create(layout).unwrap(), None, layout, 0).unwrap());
     (Outbox::new(Producer::new(Arc::clone(&inbox), 1)), Consumer::new(inbox, 1))
 }
 

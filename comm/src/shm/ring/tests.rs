@@ -8,7 +8,7 @@ const KIND: u16 = 0xA55A;
 
 fn inbox() -> Arc<Inbox> {
     let layout = Layout::new(2, Some(RING));
-    Arc::new(Inbox::open(Inbox::create(layout).unwrap(), layout, 0).unwrap())
+    Arc::new(Inbox::open(Inbox::create(layout).unwrap(), None, layout, 0).unwrap())
 }
 
 /// Both ends of the ring of rank 1 in a new inbox of rank 0.

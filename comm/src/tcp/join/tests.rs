@@ -84,9 +84,9 @@ fn receive(visit: impl FnOnce(SocketAddr) + Send + 'static) -> Result<Vec<Option
     let address = listener.local_addr().unwrap();
     let visitors = std::thread::spawn(move || {
         visit(address);
-        connect_all(&job(2), 1, &[address], deadline(), &AtomicBool::new(false)).map_err(Option::unwrap)
+        connect_all(&job(2), 1, &[(0, address)], deadline(), &AtomicBool::new(false)).map_err(Option::unwrap)
     });
-    let met = meet(&job(2), 0, &[address, address], listener, deadline());
+    let met = meet(&job(2), 0, &[None, Some(address)], listener, deadline());
     visitors.join().unwrap()?;
     met
 }
@@ -181,9 +181,11 @@ fn a_rank_that_is_turned_away_calls_again() {
                 stream.read_exact(&mut [0; HELLO]).unwrap();
             }
         }
-        meet(&job(2), 0, &[address, address], listener, deadline()).map(drop)
+        meet(&job(2), 0, &[None, Some(address)], listener, deadline()).map(drop)
     });
-    connect_all(&job(2), 1, &[address], deadline(), &AtomicBool::new(false)).map_err(Option::unwrap).unwrap();
+    connect_all(&job(2), 1, &[(0, address)], deadline(), &AtomicBool::new(false))
+        .map_err(Option::unwrap)
+        .unwrap();
     called.join().unwrap().unwrap();
 }
 
@@ -266,9 +268,12 @@ fn ranks_that_do_not_come_are_named() {
     let job = job(3);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let error = meet(&job, 0, &[address; 3], listener, Instant::now()).err().unwrap().to_string();
+    let error = meet(&job, 0, &[None, Some(address), Some(address)], listener, Instant::now())
+        .err()
+        .unwrap()
+        .to_string();
     assert!(error.contains("rank 1") && error.contains("1 others"), "{error}");
-    let error = connect_all(&job, 1, &[address], deadline(), &AtomicBool::new(false));
+    let error = connect_all(&job, 1, &[(0, address)], deadline(), &AtomicBool::new(false));
     let error = error.err().flatten().unwrap().to_string();
     assert!(error.contains("rank 0") && error.contains(&address.to_string()), "{error}");
 }

@@ -18,7 +18,7 @@ fn reception(job: &Job) -> (Reception<'_>, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
-    (Reception::new(job, 0, listener), address)
+    (Reception::new(job, 0, 1..2, listener), address)
 }
 
 fn crowd(address: SocketAddr) -> Vec<TcpStream> {
@@ -52,7 +52,7 @@ fn a_rank_in_a_crowd_is_heard_and_keeps_its_place() {
     rank.write_all(&connector.answer(challenge.last_chunk().unwrap()).unwrap()).unwrap();
     reception.rounds();
     rank.read_exact(&mut [0; WELCOME]).expect("those who say nothing make room before it");
-    assert!(reception.arrived[0][Class::Stream as usize].is_some());
+    assert!(reception.arrived[&1][Class::Stream as usize].is_some());
 }
 
 #[test]
