@@ -7,12 +7,15 @@
 //! connector → acceptor   answer     tag 32
 //! acceptor → connector   welcome    magic 8
 //!
+//! refusal   opening 10 | why 2           in place of a challenge, to one who may be a rank, and whom nothing will help to call again
+//!
 //! opening   magic 8 | version 2, in every version; who hears another version says only its own opening, and hangs up
 //! job       which job it is: the same bits at all its ranks, made of the secret
 //! tag       HMAC-SHA-256(secret, whose | fields of the hello | acceptor's nonce), cut nowhere
 //!           whose: "hello" (where there is no acceptor's nonce yet), "acceptor" or "connector"
 //! ```
-//! - A *stranger* does not get beyond the hello: its tag needs the secret.
+//! - A *stranger* does not get beyond the hello: its tag needs the secret. It hears nothing, or that this is another job. Nor does
+//!   one who is turned away in a crowd, who may be a rank: it calls again.
 //! - A *replayed* hello is answered by a new nonce, and so is never followed by the right answer; a replayed challenge has
 //!   the tag of another hello.
 //! - A *reflected* tag has another label. All tags cover version, class, both ranks, the number of ranks, ABI and job, so that
@@ -95,8 +98,46 @@ pub(super) enum Refusal {
     Crowd,
     #[error("all ranks are connected")]
     NotNeeded,
+    #[error("it refuses this rank: {0}")]
+    Refused(&'static str),
     #[error("{0}")]
     System(String),
+}
+
+/// Bytes of a last word.
+const LAST_WORD: usize = OPENING + 2;
+
+/// The reasons that are given in last words, by their numbers, as who is refused reads them.
+const REASONS: [&str; 5] = [
+    "it belongs to another job; does an old one still run there?",
+    "it has another ABI: use the same build for all ranks",
+    "it knows no such rank, or no connection of that class: use the same build for all ranks",
+    "it has that connection already",
+    "it does not expect it to connect: start all ranks with the same provider",
+];
+
+impl Refusal {
+    /// What is said to one who is refused for good and may be a rank.
+    pub(super) fn last_word(&self) -> Option<[u8; LAST_WORD]> {
+        let reason: u16 = match self {
+            Refusal::OtherJob => 0,
+            Refusal::Abi { .. } => 1,
+            Refusal::Class | Refusal::Rank { .. } => 2,
+            Refusal::Again(_) => 3,
+            Refusal::Unexpected(_) => 4,
+            _ => return None,
+        };
+        let mut word = [0; LAST_WORD];
+        word[..OPENING].copy_from_slice(&opening());
+        word[OPENING..].copy_from_slice(&reason.to_le_bytes());
+        Some(word)
+    }
+}
+
+/// Why the other side refuses this rank for good, if that is what it said before it hung up.
+pub(super) fn refused_by(said: &[u8]) -> Option<Refusal> {
+    let reason = u16::from_le_bytes(said.strip_prefix(&opening())?.try_into().ok()?);
+    REASONS.get(usize::from(reason)).map(|reason| Refusal::Refused(reason))
 }
 
 /// The job as all its ranks know it.

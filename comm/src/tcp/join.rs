@@ -1,25 +1,22 @@
 //! How the ranks of a job get connected.
 //!
 //! Each rank listens on the one address that was chosen, and gives that address to all others through the
-//! start-up exchange. It then connects to every lower rank, while a second thread accepts the higher ones, in
+//! start-up exchange. It then connects to every lower rank (`calling`), while a second thread accepts the higher ones, in
 //! whatever order they come (`reception` says what strangers can do there). When all are there, the listener is
 //! closed: a job that runs has no port.
 
 use super::TcpOptions;
-use super::handshake::{CHALLENGE, Class, Connector, Job, OPENING, Refusal, WELCOME, check_opening};
-use super::reception::{Reception, is_out_of_descriptors};
+use super::calling::connect_all;
+use super::handshake::{Job, Refusal};
+use super::reception::Reception;
 use super::wire::VERSION;
 use crate::{Error, Exchange, Result};
 use nix::sys::socket;
-use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-/// Pauses between calls of a rank that hangs up, the first and the longest.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
-const LONGEST_PAUSE: Duration = Duration::from_millis(64);
+use std::time::Instant;
 
 /// Which ranks an endpoint connects with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,131 +175,6 @@ fn meet(
         links[rank as usize] = Some(link);
     }
     Ok(links)
-}
-
-/// Connects to these lower ranks. `Err(None)`: given up, for a reason that somebody else has.
-fn connect_all(
-    job: &Job,
-    me: u32,
-    lower: &[(u32, SocketAddr)],
-    deadline: Instant,
-    given_up: &AtomicBool,
-) -> std::result::Result<Vec<(u32, Links)>, Option<Error>> {
-    let mut links = Vec::new();
-    for &(rank, address) in lower {
-        let caller = Caller { job, me, rank, address, deadline };
-        let connect = |class| {
-            caller.connect(class, given_up).map_err(|why| {
-                let why = format!("no connection to it at {address}: {}", why?);
-                Some(Error::Down { rank, why })
-            })
-        };
-        let [stream, asks, serves] = [Class::Stream, Class::ConnectorAsks, Class::AcceptorAsks];
-        links
-            .push((rank, Links { stream: connect(stream)?, asks: connect(asks)?, serves: connect(serves)? }));
-    }
-    Ok(links)
-}
-
-/// Who calls a lower rank, and how long that may take.
-struct Caller<'a> {
-    job: &'a Job,
-    me: u32,
-    rank: u32,
-    address: SocketAddr,
-    deadline: Instant,
-}
-
-/// Why a call has failed.
-#[derive(Debug, PartialEq, Eq)]
-enum Miss {
-    /// It was cut off. A rank does that to some callers when strangers crowd its port: the next call may do better.
-    HungUp,
-    /// As the text says, and for good.
-    Failed(String),
-}
-
-impl From<Refusal> for Miss {
-    fn from(refusal: Refusal) -> Self {
-        Miss::Failed(refusal.to_string())
-    }
-}
-
-impl From<std::io::Error> for Miss {
-    fn from(error: std::io::Error) -> Self {
-        match error.kind() {
-            ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => Miss::HungUp,
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => Miss::Failed(TOO_LATE.into()),
-            // Those that crowd this rank's own port hold descriptors, for a while.
-            _ if is_out_of_descriptors(&error) => Miss::HungUp,
-            ErrorKind::ConnectionRefused => {
-                Miss::Failed(format!("it does not listen there ({error}); its stderr may say why"))
-            }
-            _ => Miss::Failed(error.to_string()),
-        }
-    }
-}
-
-const TOO_LATE: &str = "it did not answer in time";
-
-impl Caller<'_> {
-    /// Makes one connection, in as many calls as that takes. `Err(None)`: given up, for a reason that somebody else has.
-    fn connect(&self, class: Class, given_up: &AtomicBool) -> std::result::Result<OwnedFd, Option<String>> {
-        let mut pause = SHORTEST_PAUSE;
-        loop {
-            if given_up.load(Ordering::Relaxed) {
-                return Err(None);
-            }
-            match self.call(class) {
-                Ok(stream) => return Ok(stream.into()),
-                Err(Miss::Failed(why)) => return Err(Some(why)),
-                Err(Miss::HungUp) if Instant::now() + pause > self.deadline => {
-                    return Err(Some(
-                        "it closes each connection during the handshake; its stderr says why".into(),
-                    ));
-                }
-                Err(Miss::HungUp) => std::thread::sleep(pause),
-            }
-            pause = LONGEST_PAUSE.min(2 * pause);
-        }
-    }
-
-    /// Calls once.
-    fn call(&self, class: Class) -> std::result::Result<TcpStream, Miss> {
-        let mut stream = TcpStream::connect_timeout(&self.address, self.left()?)?;
-        let connector = Connector::new(self.job, class, self.me, self.rank)?;
-        stream.set_nodelay(true)?;
-        stream.write_all(&connector.hello)?;
-        check_opening(&self.read::<OPENING>(&mut stream)?)?;
-        let answer = connector.answer(&self.read::<CHALLENGE>(&mut stream)?)?;
-        stream.write_all(&answer)?;
-        Connector::welcome(&self.read::<WELCOME>(&mut stream)?)?;
-        Ok(stream)
-    }
-
-    /// Reads this many bytes before the deadline.
-    fn read<const N: usize>(&self, stream: &mut TcpStream) -> std::result::Result<[u8; N], Miss> {
-        let mut bytes = [0; N];
-        let mut filled = 0;
-        while filled < N {
-            stream.set_read_timeout(Some(self.left()?))?;
-            match stream.read(&mut bytes[filled..]) {
-                Ok(0) => return Err(Miss::HungUp),
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(bytes)
-    }
-
-    /// The time that is left.
-    fn left(&self) -> std::result::Result<Duration, Miss> {
-        match self.deadline.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(Miss::Failed(TOO_LATE.into())),
-            left => Ok(left),
-        }
-    }
 }
 
 pub(super) fn io_error(what: &str, source: std::io::Error) -> Error {

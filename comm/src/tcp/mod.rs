@@ -15,7 +15,7 @@
 //!                 backlog ◄─┘ when full        └─ service thread, for a fence
 //! get, atomic, fence ─► requester ─► service connection ─► serving (service thread) ─► segment
 //! ```
-//! `wire` has the bytes, `handshake` who may connect, `join` and `reception` how. `peer` holds the pieces of
+//! `wire` has the bytes, `handshake` who may connect, `join`, `calling` and `reception` how. `peer` holds the pieces of
 //! one peer together, `mail` wakes sleepers for what did not come by a socket, `pace` says how long to spin.
 //!
 //! # Why the guarantees hold
@@ -45,6 +45,7 @@
 //! 7. *A word announces what was put before it*, because of 5: the puts are in memory when the operation is executed there, and a later operation on the
 //!    word, and a get that is asked for after that, are served in the same memory.
 
+mod calling;
 mod fate;
 mod handshake;
 mod incoming;

@@ -206,7 +206,7 @@ impl<'a> Reception<'a> {
     /// Reads what the newcomers have said.
     fn hear(&mut self) {
         for newcomer in std::mem::take(&mut self.newcomers) {
-            match newcomer.hear(self.job, self.me) {
+            match newcomer.hear(self.job, self.me, &self.arrived) {
                 Outcome::Pending(newcomer) => self.newcomers.push(newcomer),
                 Outcome::Known(acceptor, stream) => self.seat(&acceptor, stream),
                 Outcome::Stranger(address, why) => self.refusals.tell(address, &why),
@@ -216,35 +216,42 @@ impl<'a> Reception<'a> {
 
     /// Gives a connection its place.
     fn seat(&mut self, acceptor: &Acceptor, stream: TcpStream) {
-        let place = self.arrived.get_mut(&acceptor.from).map(|arrived| &mut arrived[acceptor.class as usize]);
-        let why = match place {
-            Some(place) if place.is_none() => {
-                *place = Some(stream);
-                return;
-            }
-            Some(_) => Refusal::Again(acceptor.from),
-            None => Refusal::Unexpected(acceptor.from),
-        };
-        if let Ok(address) = stream.peer_addr() {
-            self.refusals.tell(address, &why);
+        // It was expected when it had said hello (`check_place`); another one can have taken its place since.
+        let Some(arrived) = self.arrived.get_mut(&acceptor.from) else { return };
+        let place = &mut arrived[acceptor.class as usize];
+        if place.is_none() {
+            *place = Some(stream);
+        } else if let Ok(address) = stream.peer_addr() {
+            self.refusals.tell(address, &Refusal::Again(acceptor.from));
         }
     }
 }
 
 impl Newcomer {
     /// Reads what has come, and answers it.
-    fn hear(mut self, job: &Job, me: u32) -> Outcome {
+    fn hear(mut self, job: &Job, me: u32, arrived: &BTreeMap<u32, Arrived>) -> Outcome {
         let address = self.address;
-        match self.step(job, me) {
+        match self.step(job, me, arrived) {
             Ok(Some(acceptor)) => Outcome::Known(acceptor, self.stream),
             Ok(None) if Instant::now() < self.deadline => Outcome::Pending(self),
             Ok(None) => Outcome::Stranger(address, Refusal::Late),
-            Err(why) => Outcome::Stranger(address, why),
+            Err(why) => {
+                if let Some(word) = why.last_word() {
+                    // If it does not listen, it does not need to know.
+                    let _ = self.say(&word);
+                }
+                Outcome::Stranger(address, why)
+            }
         }
     }
 
     /// Advances as far as the bytes allow. Returns who it is once the handshake is complete.
-    fn step(&mut self, job: &Job, me: u32) -> std::result::Result<Option<Acceptor>, Refusal> {
+    fn step(
+        &mut self,
+        job: &Job,
+        me: u32,
+        arrived: &BTreeMap<u32, Arrived>,
+    ) -> std::result::Result<Option<Acceptor>, Refusal> {
         if self.acceptor.is_none() {
             let whole = self.fill(HELLO);
             self.check_opening()?;
@@ -252,6 +259,7 @@ impl Newcomer {
                 return Ok(None);
             }
             let (acceptor, challenge) = Acceptor::challenge(job, me, self.bytes)?;
+            check_place(&acceptor, arrived)?;
             self.say(&challenge)?;
             (self.acceptor, self.filled) = (Some(acceptor), 0);
         }
@@ -292,6 +300,15 @@ impl Newcomer {
     /// Sends a few bytes: an empty socket takes them at once.
     fn say(&mut self, bytes: &[u8]) -> std::result::Result<(), Refusal> {
         self.stream.write_all(bytes).map_err(|error| cut_off(&error))
+    }
+}
+
+/// Whether a rank is to connect, and has not done so.
+fn check_place(newcomer: &Acceptor, arrived: &BTreeMap<u32, Arrived>) -> std::result::Result<(), Refusal> {
+    match arrived.get(&newcomer.from).map(|arrived| &arrived[newcomer.class as usize]) {
+        Some(None) => Ok(()),
+        Some(Some(_)) => Err(Refusal::Again(newcomer.from)),
+        None => Err(Refusal::Unexpected(newcomer.from)),
     }
 }
 

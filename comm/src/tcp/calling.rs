@@ -1,0 +1,306 @@
+//! How a rank calls the lower ranks: many at once, so that a job's joining takes some round trips and not some for each rank.
+//!
+//! One thread, no blocking call: each connection that is made is a small state that advances with the bytes that have come.
+//! At most [`MOST_AT_ONCE`] are under way. The highest of the lower ranks are called first, so that not all ranks
+//! call rank 0 at the same time.
+//!
+//! A call can fail for good, which ends the joining: nobody listens there, or who does is no rank of this job, or refuses this
+//! one by a last word (`handshake`). Or it is cut off without a word, as ranks do in a crowd of strangers: then it is made again, after a pause.
+
+use super::handshake::{
+    ANSWER, CHALLENGE, Class, Connector, Job, OPENING, Refusal, WELCOME, check_opening, refused_by,
+};
+use super::join::Links;
+use super::reception::is_out_of_descriptors;
+use super::sys;
+use crate::Error;
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Connections that are made at the same time: those to some 85 ranks.
+const MOST_AT_ONCE: usize = 256;
+/// Pauses between calls of a rank that hangs up, the first and the longest.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(64);
+/// How often the thread looks whether it is still needed.
+const LOOK_UP: Duration = Duration::from_millis(20);
+/// Bytes of a challenge with its opening.
+const OPENED: usize = OPENING + CHALLENGE;
+
+const _: () = assert!(WELCOME <= OPENED && ANSWER <= OPENED);
+
+/// Connects to these lower ranks. `Err(None)`: given up, for a reason that somebody else has.
+pub(super) fn connect_all(
+    job: &Job,
+    me: u32,
+    lower: &[(u32, SocketAddr)],
+    deadline: Instant,
+    given_up: &AtomicBool,
+) -> Result<Vec<(u32, Links)>, Option<Error>> {
+    let mut calls = Calls::new(job, me, lower);
+    while !calls.waiting.is_empty() || !calls.under_way.is_empty() {
+        if given_up.load(Ordering::Relaxed) {
+            return Err(None);
+        }
+        if Instant::now() > deadline {
+            return Err(calls.too_late());
+        }
+        calls.start().map_err(Some)?;
+        calls.wait();
+        calls.advance().map_err(Some)?;
+    }
+    Ok(calls.links(lower))
+}
+
+/// All connections that are to be made.
+struct Calls<'a> {
+    job: &'a Job,
+    me: u32,
+    /// Not begun, or to be made again. The next one is the last.
+    waiting: Vec<Wanted>,
+    under_way: Vec<(Wanted, Call<'a>)>,
+    made: Vec<(u32, Class, OwnedFd)>,
+}
+
+/// One connection that is to be made.
+#[derive(Clone, Copy)]
+struct Wanted {
+    rank: u32,
+    address: SocketAddr,
+    class: Class,
+    /// If it has been cut off before: when it is to be called again, and how long to wait after the next time.
+    again: Option<(Instant, Duration)>,
+}
+
+impl Wanted {
+    fn is_due(&self, now: Instant) -> bool {
+        self.again.is_none_or(|(when, _)| when <= now)
+    }
+
+    /// The same, to be called again.
+    fn later(self) -> Self {
+        let pause = self.again.map_or(SHORTEST_PAUSE, |(_, pause)| pause);
+        Self { again: Some((Instant::now() + pause, LONGEST_PAUSE.min(2 * pause))), ..self }
+    }
+
+    fn error(&self, why: &str) -> Error {
+        Error::Down { rank: self.rank, why: format!("no connection to it at {}: {why}", self.address) }
+    }
+}
+
+impl<'a> Calls<'a> {
+    /// To these ranks, all classes each.
+    fn new(job: &'a Job, me: u32, lower: &[(u32, SocketAddr)]) -> Self {
+        let wanted = |&(rank, address): &(u32, SocketAddr)| {
+            Class::ALL.map(|class| Wanted { rank, address, class, again: None })
+        };
+        let waiting = lower.iter().flat_map(wanted).collect();
+        Self { job, me, waiting, under_way: Vec::new(), made: Vec::new() }
+    }
+
+    /// Begins as many calls as are due and permitted.
+    fn start(&mut self) -> Result<(), Error> {
+        let now = Instant::now();
+        while self.under_way.len() < MOST_AT_ONCE {
+            let Some(next) = self.waiting.iter().rposition(|wanted| wanted.is_due(now)) else { break };
+            let wanted = self.waiting.remove(next);
+            match Call::begin(self.job, self.me, &wanted) {
+                Ok(call) => self.under_way.push((wanted, call)),
+                Err(miss) => self.take_miss(wanted, miss)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until a call can go on.
+    fn wait(&self) {
+        let mut awaited: Vec<_> = self.under_way.iter().map(|(_, call)| call.awaited()).collect();
+        let next = self.waiting.iter().filter_map(|wanted| wanted.again).map(|(when, _)| when).min();
+        let pause = next.map(|when| when.saturating_duration_since(Instant::now()));
+        // Those that only wait for their turn are not waited for.
+        sys::wait(&mut awaited, pause.filter(|pause| !pause.is_zero()).unwrap_or(LOOK_UP).min(LOOK_UP));
+    }
+
+    /// Goes on with all calls.
+    fn advance(&mut self) -> Result<(), Error> {
+        for (wanted, mut call) in std::mem::take(&mut self.under_way) {
+            match call.step() {
+                Ok(true) => self.made.push((wanted.rank, wanted.class, call.stream.into())),
+                Ok(false) => self.under_way.push((wanted, call)),
+                Err(miss) => self.take_miss(wanted, miss)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn take_miss(&mut self, wanted: Wanted, miss: Miss) -> Result<(), Error> {
+        match miss {
+            Miss::HungUp => self.waiting.push(wanted.later()),
+            Miss::Failed(why) => return Err(wanted.error(&why)),
+        }
+        Ok(())
+    }
+
+    /// What to say when the time is up: of one that hangs up, if there is any, since that is the stranger thing.
+    fn too_late(&self) -> Option<Error> {
+        let wanted = || self.waiting.iter().chain(self.under_way.iter().map(|(wanted, _)| wanted));
+        let hangs_up = wanted().find(|wanted| wanted.again.is_some()).map(|wanted| {
+            wanted.error("it closes each connection during the handshake; its stderr says why")
+        });
+        hangs_up.or_else(|| wanted().next().map(|wanted| wanted.error("it did not answer in time")))
+    }
+
+    /// What has been made, when that is all.
+    fn links(mut self, lower: &[(u32, SocketAddr)]) -> Vec<(u32, Links)> {
+        self.made.sort_by_key(|(rank, class, _)| (*rank, *class as u16));
+        let mut made = self.made.into_iter().map(|(_, _, stream)| stream);
+        let mut next = || made.next().expect("each class of each rank was connected");
+        let mut ranks: Vec<u32> = lower.iter().map(|(rank, _)| *rank).collect();
+        ranks.sort_unstable();
+        ranks.into_iter().map(|rank| (rank, Links { stream: next(), asks: next(), serves: next() })).collect()
+    }
+}
+
+/// Why a call has failed.
+#[derive(Debug, PartialEq, Eq)]
+enum Miss {
+    /// It was cut off. A rank does that to some callers when strangers crowd its port: the next call may do better.
+    HungUp,
+    /// As the text says, and for good.
+    Failed(String),
+}
+
+impl From<Refusal> for Miss {
+    fn from(refusal: Refusal) -> Self {
+        Miss::Failed(refusal.to_string())
+    }
+}
+
+impl From<std::io::Error> for Miss {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => Miss::HungUp,
+            // Those that crowd this rank's own port hold descriptors, for a while.
+            _ if is_out_of_descriptors(&error) => Miss::HungUp,
+            ErrorKind::ConnectionRefused => {
+                Miss::Failed(format!("it does not listen there ({error}); its stderr may say why"))
+            }
+            _ => Miss::Failed(error.to_string()),
+        }
+    }
+}
+
+/// How far a call has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The connection is being made.
+    Dialling,
+    /// The hello is said.
+    Greeted,
+    /// The challenge is answered.
+    Answered,
+}
+
+/// A connection under way.
+struct Call<'a> {
+    stream: TcpStream,
+    connector: Connector<'a>,
+    stage: Stage,
+    bytes: [u8; OPENED],
+    filled: usize,
+}
+
+impl<'a> Call<'a> {
+    fn begin(job: &'a Job, me: u32, wanted: &Wanted) -> Result<Self, Miss> {
+        let connector = Connector::new(job, wanted.class, me, wanted.rank)?;
+        let stream = dial(wanted.address)?;
+        Ok(Self { stream, connector, stage: Stage::Dialling, bytes: [0; OPENED], filled: 0 })
+    }
+
+    /// What it waits for.
+    fn awaited(&self) -> sys::Awaited {
+        let events = if self.stage == Stage::Dialling { libc::POLLOUT } else { libc::POLLIN };
+        sys::awaited(self.stream.as_fd(), events)
+    }
+
+    /// Goes on as far as the bytes allow; `true` when the connection is made.
+    fn step(&mut self) -> Result<bool, Miss> {
+        if self.stage == Stage::Dialling {
+            if !self.is_connected()? {
+                return Ok(false);
+            }
+            self.stream.set_nodelay(true)?;
+            // An empty socket takes it at once.
+            self.stream.write_all(&self.connector.hello)?;
+            self.stage = Stage::Greeted;
+        }
+        if self.stage == Stage::Greeted {
+            if !self.hear_challenge()? {
+                return Ok(false);
+            }
+            let challenge = self.bytes.last_chunk().expect("a challenge is behind its opening");
+            let answer = self.connector.answer(challenge)?;
+            self.stream.write_all(&answer)?;
+            (self.stage, self.filled) = (Stage::Answered, 0);
+        }
+        if !self.fill(WELCOME)? {
+            return Ok(false);
+        }
+        Connector::welcome(self.bytes.first_chunk().expect("a welcome is shorter than a challenge"))?;
+        Ok(true)
+    }
+
+    fn is_connected(&self) -> Result<bool, Miss> {
+        if let Some(error) = self.stream.take_error()? {
+            return Err(error.into());
+        }
+        match self.stream.peer_addr() {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotConnected => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads the challenge; `false` if it is not there yet. One who hangs up in its place may have given the reason.
+    fn hear_challenge(&mut self) -> Result<bool, Miss> {
+        let whole = self.fill(OPENED);
+        check_opening(&self.bytes[..self.filled])?;
+        if let (Err(Miss::HungUp), Some(why)) = (&whole, refused_by(&self.bytes[..self.filled])) {
+            return Err(why.into());
+        }
+        whole
+    }
+
+    /// Reads until `wanted` bytes are there; `false` if they are not yet.
+    fn fill(&mut self, wanted: usize) -> Result<bool, Miss> {
+        while self.filled < wanted {
+            match self.stream.read(&mut self.bytes[self.filled..wanted]) {
+                Ok(0) => return Err(Miss::HungUp),
+                Ok(count) => self.filled += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Begins to connect to that address.
+fn dial(address: SocketAddr) -> std::io::Result<TcpStream> {
+    let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket::socket(family, SockType::Stream, flags, None)?;
+    match socket::connect(socket.as_raw_fd(), &SockaddrStorage::from(address)) {
+        // An interrupted one goes on, too.
+        Ok(()) | Err(nix::Error::EINPROGRESS | nix::Error::EINTR) => Ok(socket.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
