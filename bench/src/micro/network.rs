@@ -22,7 +22,7 @@ use crate::{Error, Result};
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// What carries them
-    #[arg(long, value_name = "NAME", default_value = "shm", value_parser = scash::runtime::PROVIDERS)]
+    #[arg(long, value_name = "NAME", default_value = "shm", value_parser = ["shm", "tcp"])]
     provider: String,
 
     /// Samples

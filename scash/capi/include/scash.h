@@ -484,7 +484,7 @@ const char *dsm_version(void);
 const char *dsm_engine(void);
 
 /**
- * What ranks communicate through ("shm" or "tcp"); NULL on error.
+ * What ranks communicate through ("shm", "tcp", or "composite" for both); NULL on error.
  */
 const char *dsm_provider(void);
 

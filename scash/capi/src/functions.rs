@@ -244,7 +244,7 @@ pub extern "C" fn dsm_engine() -> *const c_char {
     note(call::job("dsm_engine")).map_or(std::ptr::null(), |job| job.engine.as_ptr())
 }
 
-/// What ranks communicate through ("shm" or "tcp"); NULL on error.
+/// What ranks communicate through ("shm", "tcp", or "composite" for both); NULL on error.
 #[unsafe(no_mangle)]
 pub extern "C" fn dsm_provider() -> *const c_char {
     note(call::job("dsm_provider")).map_or(std::ptr::null(), |job| job.provider.as_ptr())

@@ -14,6 +14,7 @@ use crate::serve;
 use crate::stats::BarrierTime;
 use crate::twins::Twins;
 use scash_comm::boot::{Identity, Member};
+use scash_comm::composite::CompositeEndpoint;
 use scash_comm::shm::{ShmEndpoint, ShmOptions};
 use scash_comm::tcp::{TcpEndpoint, TcpOptions};
 use scash_comm::{Caps, Endpoint, Exchange, LocalSegment};
@@ -26,8 +27,8 @@ use std::sync::{Arc, Mutex};
 /// Number of the agreement between ranks: what is sent, and what lies in shared memory. Raised whenever either changes.
 const ABI: u32 = 5;
 
-/// The providers that `scash run --provider` and `SCASH_PROVIDER` can name.
-pub const PROVIDERS: [&str; 2] = ["shm", "tcp"];
+/// What `scash run --provider` and `SCASH_PROVIDER` can name: a provider for all ranks, or `auto`, which is `shm` within hosts and `tcp` between them.
+pub const PROVIDERS: [&str; 3] = ["auto", "shm", "tcp"];
 
 /// Joins the job that this process was started for by `scash run`. Once a process.
 ///
@@ -146,28 +147,35 @@ fn node_config(config: &Config, rank: u32, size: u32, caps: Caps) -> scash_proto
     }
 }
 
+/// The endpoint of the provider that was chosen for the job.
 fn endpoint(member: &mut Member, config: &Config) -> Result<Box<dyn Endpoint>> {
+    let (rank, size, threads) = (member.rank(), member.size(), member.threads());
+    let here = (0..size).filter(|&other| member.host(other) == member.host(rank)).count();
+    // No more than `size`.
+    let ranks_here = u32::try_from(here).unwrap_or(size);
     let page = member.page().clone();
-    let (size, threads) = (member.size(), member.threads());
     let alive = Arc::new(move |rank: u32| !died(&page, rank));
-    match member.provider() {
-        "shm" | "" => {
-            let options = ShmOptions { alive: Some(alive), threads, ..ShmOptions::default() };
-            Ok(Box::new(ShmEndpoint::new(member, &options).map_err(join)?))
+    let shm = ShmOptions { alive: Some(alive), threads, ..ShmOptions::default() };
+    let bind = config.interface.clone();
+    let tcp = |port| TcpOptions { bind, port, abi: ABI, ranks_here, threads, ..TcpOptions::default() };
+    let provider = member.provider().to_owned();
+    match (provider.as_str(), ranks_here == size) {
+        ("shm" | "auto" | "", true) => Ok(Box::new(ShmEndpoint::new(member, &shm).map_err(join)?)),
+        ("auto" | "", false) => {
+            let tcp = tcp(config.port_of(rank, size)?);
+            let between = |exchange: &mut dyn Exchange| TcpEndpoint::between_hosts(exchange, &tcp);
+            Ok(Box::new(CompositeEndpoint::new(member, &shm, between).map_err(join)?))
         }
-        "tcp" => {
-            let options = TcpOptions {
-                bind: config.interface.clone(),
-                port: config.port_of(member.rank(), size)?,
-                abi: ABI,
-                ranks_here: size,
-                threads,
-                ..TcpOptions::default()
-            };
-            Ok(Box::new(TcpEndpoint::new(member, &options).map_err(join)?))
+        ("tcp", _) => {
+            let tcp = tcp(config.port_of(rank, size)?);
+            Ok(Box::new(TcpEndpoint::new(member, &tcp).map_err(join)?))
         }
-        other => {
-            let all = PROVIDERS.join(" and ");
+        ("shm", false) => Err(Error::Setting(
+            "SCASH_PROVIDER=shm: this job's ranks are on several hosts, which share no memory: choose auto, or tcp"
+                .to_owned(),
+        )),
+        (other, _) => {
+            let all = PROVIDERS.join(", ");
             Err(Error::Setting(format!("SCASH_PROVIDER={other}: there is no such provider; there are {all}")))
         }
     }

@@ -1,7 +1,7 @@
 //! The findings as values. Their names are the keys of the JSON object.
 
 use super::system;
-use crate::run::PROVIDERS;
+use crate::run::{AUTO, PROVIDERS};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::resource::Resource;
 use scash::fault::{Finding, Kind, PAGE, Probe};
@@ -160,7 +160,8 @@ fn providers() -> Vec<Feature> {
     };
     let provider =
         |(name, what): (&'static str, &str)| Feature::new(name, obstacle(name), Some(what.to_owned()));
-    let mut providers: Vec<Feature> = PROVIDERS.into_iter().map(provider).collect();
+    let all = PROVIDERS.into_iter().filter(|(name, _)| *name != AUTO);
+    let mut providers: Vec<Feature> = all.map(provider).collect();
     let ofi = "not in this build (libfabric: verbs, EFA, Slingshot)";
     providers.push(Feature::new("ofi", Some(ofi.into()), None));
     providers

@@ -40,7 +40,7 @@ mod sweep;
 
 pub(crate) use exits::pidfd_works;
 pub(crate) use limits::ranks_for;
-pub(crate) use plan::{Args, PROVIDERS, VARIABLES};
+pub(crate) use plan::{AUTO, Args, PROVIDERS, VARIABLES};
 
 /// Exit statuses of the command itself, chosen as `env` and `timeout` do.
 mod status {

@@ -7,8 +7,12 @@ use scash_comm::boot::vars;
 use std::ffi::OsString;
 use std::time::Duration;
 
+/// What chooses a provider by where ranks are.
+pub(crate) const AUTO: &str = "auto";
+
 /// Providers that `--provider` accepts, each with what it is.
-pub(crate) const PROVIDERS: [(&str, &str); 2] = [
+pub(crate) const PROVIDERS: [(&str, &str); 3] = [
+    (AUTO, "shm for ranks of one machine, tcp between machines"),
     ("shm", "through shared memory of this machine"),
     ("tcp", "through TCP connections; scash run starts all ranks on this machine so far"),
 ];
@@ -27,8 +31,8 @@ pub(crate) struct Args {
     #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(u16::MAX)))]
     ranks: u32,
 
-    /// How ranks communicate: shm or tcp
-    #[arg(long, value_name = "NAME", env = vars::PROVIDER, default_value = "shm")]
+    /// How ranks communicate: auto, shm or tcp
+    #[arg(long, value_name = "NAME", env = vars::PROVIDER, default_value = AUTO)]
     provider: String,
 
     /// Application threads a rank
@@ -181,7 +185,7 @@ mod tests {
             (&["-n", "two", "/bin/sh"], "invalid digit"),
             (&["/bin/sh"], "-n <N>"),
             (&["-n", "2"], "PROGRAM"),
-            (&["-n", "2", "--provider", "warp", "/bin/sh"], "no provider \"warp\"; there are: shm"),
+            (&["-n", "2", "--provider", "warp", "/bin/sh"], "no provider \"warp\"; there are: auto"),
             (
                 &["-n", "2", "--fault", "magic", "/bin/sh"],
                 "no fault engine \"magic\"; there are: uffd, mprotect",
