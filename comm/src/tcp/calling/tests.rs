@@ -72,8 +72,8 @@ fn nobody_waits_for_an_answer_to_somebody_else_unless_too_many_are_called() {
     }
 }
 
-/// What rank 1 says about a rank 0 that says `words` after each hello, and hangs up.
-fn call_an_imposter(words: &'static [u8], deadline: Instant) -> String {
+/// Where somebody listens that says `words` after each hello, and hangs up.
+fn imposter(words: &'static [u8]) -> SocketAddr {
     let (listener, address) = listener();
     // It lives as long as the process.
     thread::spawn(move || {
@@ -85,26 +85,35 @@ fn call_an_imposter(words: &'static [u8], deadline: Instant) -> String {
             }
         }
     });
-    complaint(&job(2), address, deadline)
+    address
 }
 
 #[test]
 fn a_rank_does_not_connect_to_an_imposter() {
+    let call_an_imposter = |words| complaint(&job(2), imposter(words), in_a_minute());
     let error = call_an_imposter(
         b"scashtcp\x03\0 and sixty-four bytes that know nothing of the secret, alas, alas !!!!",
-        in_a_minute(),
     );
     assert!(error.contains("does not know this job's secret"), "{error}");
-    let error = call_an_imposter(b"SSH-2.0-OpenSSH_9.2\r\n", in_a_minute());
+    let error = call_an_imposter(b"SSH-2.0-OpenSSH_9.2\r\n");
     assert!(error.contains("does not speak this protocol"), "{error}");
-    let error = call_an_imposter(b"scashtcp\x04\0", in_a_minute());
+    let error = call_an_imposter(b"scashtcp\x04\0");
     assert!(error.contains("speaks version 4 of the protocol, this rank version 3"), "{error}");
 }
 
 #[test]
 fn a_rank_that_hangs_up_is_called_again_until_the_time_is_up() {
+    let job = job(2);
     for words in [&b""[..], b"scashtcp\x03\0", b"scashtcp\x03\0\0", b"scashtcp\x03\0\xff\xff"] {
-        let error = call_an_imposter(words, Instant::now() + Duration::from_millis(50));
+        let (mut calls, limit) = (Calls::new(&job, 1, &[(0, imposter(words))]), in_a_minute());
+        let is_second = |wanted: &Wanted| wanted.again.is_some_and(|(_, pause)| pause > 2 * SHORTEST_PAUSE);
+        while !calls.waiting.iter().any(is_second) {
+            assert!(Instant::now() < limit, "it was not called a second time");
+            calls.start().unwrap();
+            calls.wait();
+            calls.advance().unwrap();
+        }
+        let error = calls.too_late().unwrap().to_string();
         assert!(error.contains("closes each connection during the handshake"), "{error}");
     }
 }
