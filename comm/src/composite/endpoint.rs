@@ -1,6 +1,6 @@
 //! The endpoint: which member a call goes to, and how a thread looks at both and waits for both.
 
-use super::network::Network;
+use super::network::{Companion, Network};
 use super::numbering::Numbering;
 use crate::shm::{ShmEndpoint, ShmOptions};
 use crate::{
@@ -255,7 +255,7 @@ impl<N: Network> Endpoint for CompositeEndpoint<N> {
         if turn % LOOK_AFTER == LOOK_AFTER - 1 {
             self.host.look_after_peers();
         }
-        if !self.host.watch_rings() {
+        if !self.host.watch() {
             self.network.idle_with(&self.host, turn, limit.min(LONGEST_TURN));
         } else if self.polling.try_lock().is_err() {
             // The thread that takes the news may be waiting for this one's core.

@@ -22,6 +22,9 @@ pub trait Companion: Sync {
     /// Whether a poll would find something there. Takes nanoseconds.
     fn has_news(&self) -> bool;
 
+    /// Looks again and again, for about as long as a system call takes: whether there is news. For a thread that spins between such calls.
+    fn watch(&self) -> bool;
+
     /// Says that a thread is about to sleep. From now on, until [`get_up`](Self::get_up), news makes the descriptor readable; for what came
     /// before, the thread asks [`has_news`](Self::has_news) once more. Also says how long the sleep may be, of `limit` at most. One thread at a
     /// time lies down.
@@ -37,6 +40,10 @@ pub struct Alone;
 
 impl Companion for Alone {
     fn has_news(&self) -> bool {
+        false
+    }
+
+    fn watch(&self) -> bool {
         false
     }
 

@@ -8,19 +8,10 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Looks at the rings where a thread has a core of its own, before it makes the next system call: together they take about as long.
-const LOOKS: u32 = 16;
+/// Looks at the rings between two system calls, where a thread has a core of its own.
+const LOOKS: u32 = 32;
 
 impl ShmEndpoint {
-    /// Looks at the rings for as long as is worth while between two looks at something slower: whether there is news.
-    pub(crate) fn watch_rings(&self) -> bool {
-        let looks = if self.patience.is_scarce() { 1 } else { LOOKS };
-        (0..looks).any(|_| {
-            std::hint::spin_loop();
-            self.has_any()
-        })
-    }
-
     /// Asks who is still alive, by all means.
     pub(crate) fn look_after_peers(&self) {
         self.peers.look_closely();
@@ -30,6 +21,14 @@ impl ShmEndpoint {
 impl Companion for ShmEndpoint {
     fn has_news(&self) -> bool {
         self.has_any()
+    }
+
+    fn watch(&self) -> bool {
+        let looks = if self.patience.is_scarce() { 1 } else { LOOKS };
+        (0..looks).any(|_| {
+            std::hint::spin_loop();
+            self.has_any()
+        })
     }
 
     fn lie_down(&self, limit: Duration) -> (Option<BorrowedFd<'_>>, Duration) {

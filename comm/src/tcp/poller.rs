@@ -90,7 +90,7 @@ pub(super) fn serve(shared: &Shared, companion: &dyn Companion, limit: Duration)
     let (before, start) = (MORE_LOOKS.get(), Instant::now());
     let (mut looks, mut most, mut is_last) = (0u32, SERVING, false);
     shared.service.stand_in(shared, |requests| {
-        if is_last || looks >= most || shared.mail.has_news() || companion.has_news() {
+        if is_last || looks >= most || shared.mail.has_news() || companion.watch() {
             return Duty::Leave;
         }
         looks += 1;

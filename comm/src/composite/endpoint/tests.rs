@@ -1,7 +1,6 @@
 //! How the members are looked at and waited for, with a network that does what a test says.
 
 use super::*;
-use crate::composite::Companion;
 use crate::mem_exchange::MemExchange;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
