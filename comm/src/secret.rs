@@ -10,7 +10,7 @@ pub struct Secret([u8; Secret::LENGTH]);
 
 impl Secret {
     /// Bytes of a secret: 256 bits, which nobody guesses from recorded handshakes.
-    pub(crate) const LENGTH: usize = 32;
+    pub const LENGTH: usize = 32;
 
     /// A new one.
     pub fn random() -> Result<Secret> {
@@ -22,11 +22,13 @@ impl Secret {
         Ok(Secret(bytes))
     }
 
-    pub(crate) fn from_bytes(bytes: [u8; Self::LENGTH]) -> Secret {
+    /// The secret that another process of the job has drawn, and gave to this one.
+    pub fn from_bytes(bytes: [u8; Self::LENGTH]) -> Secret {
         Secret(bytes)
     }
 
-    pub(crate) fn bytes(&self) -> &[u8; Self::LENGTH] {
+    /// Its bits, for a process of the job that is to have them.
+    pub fn bytes(&self) -> &[u8; Self::LENGTH] {
         &self.0
     }
 }

@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 
 /// First two bytes of every packet; the low byte is the version of this format.
-const MAGIC: u16 = 0x5C02;
+const MAGIC: u16 = 0x5C03;
 /// Bytes of a packet's header.
 pub(super) const HEADER: usize = 16;
 /// Payload bytes of one packet. Far below the default socket buffer (208 KiB), so that a packet always fits.

@@ -1,23 +1,18 @@
-//! The launcher's end of all boot lines: sockets, queues and the job page around the [`Roster`].
+//! The launcher's end of all boot lines of a job on one host: the lines ([`Seats`]), and the [`Roster`] that decides.
 //!
 //! A host waits for nobody. Its owner polls [`Host::as_fd`], and calls [`Host::turn`] when that is readable.
 
-use super::frame::{Assembler, Kind, Limits, Message};
-use super::io;
-use super::line::{self, Received, Wait};
-use super::page::{PageWriter, RankState};
+use super::layout::Layout;
+use super::page::RankState;
 use super::roster::{Exit, Failure, Output, Roster};
-use super::vars;
-use crate::{Error, Result, Secret};
-use nix::errno::Errno;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use super::seats::{Heard, Seats};
+use crate::{Result, Secret};
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::rc::Rc;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// What a job's ranks are told besides their numbers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Application threads a rank.
     pub threads: u32,
@@ -37,60 +32,27 @@ pub struct Invitation {
 /// The launcher's end of all lines of a job.
 #[derive(Debug)]
 pub struct Host {
-    settings: Settings,
-    secret: Secret,
-    seats: Vec<Seat>,
-    roster: Roster,
-    page: PageWriter,
-    /// Tells which lines have something to be read or room to be written.
-    epoll: Epoll,
-    /// Room for one packet.
-    buffer: Vec<u8>,
-    failures: VecDeque<Failure>,
-    /// Sending was refused because too many descriptors are on their way to ranks that have not taken them yet.
-    congested: bool,
+    seats: Seats,
+    court: Court,
 }
 
-/// The line of one rank.
+/// Who decides, and what is wrong so far.
 #[derive(Debug)]
-struct Seat {
-    /// `None` before the rank is invited and after its line was closed.
-    line: Option<OwnedFd>,
-    assembler: Assembler,
-    /// Messages for this rank; most are shared among all ranks.
-    outbox: VecDeque<Rc<Message>>,
-    /// The packet of the first of them that goes next.
-    next_packet: usize,
-    /// Whether the epoll also waits for room to write.
-    awaits_room: bool,
+struct Court {
+    roster: Roster,
+    failures: VecDeque<Failure>,
 }
 
 impl Host {
     /// The host of a job of `size` ranks.
     pub fn new(size: u32, settings: Settings) -> Result<Host> {
-        let seat = |_| Seat {
-            line: None,
-            assembler: Assembler::new(Limits::FROM_RANK),
-            outbox: VecDeque::new(),
-            next_packet: 0,
-            awaits_room: false,
-        };
-        Ok(Host {
-            settings,
-            secret: Secret::random()?,
-            seats: (0..size).map(seat).collect(),
-            roster: Roster::new(size),
-            page: PageWriter::new(size).map_err(io("making the job page (a memfd)"))?,
-            epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(io("making an epoll"))?,
-            buffer: line::buffer(),
-            failures: VecDeque::new(),
-            congested: false,
-        })
+        let seats = Seats::new(Layout::one_host(size), 0, Secret::random()?, settings)?;
+        Ok(Host { seats, court: Court { roster: Roster::new(size), failures: VecDeque::new() } })
     }
 
     /// Number of ranks.
     pub fn size(&self) -> u32 {
-        u32::try_from(self.seats.len()).expect("made from a u32")
+        self.seats.layout().size()
     }
 
     /// Makes the line of `rank`. To be called once for each, before its process starts.
@@ -98,66 +60,17 @@ impl Host {
     /// # Panics
     /// If there is no such rank, or it has been invited before.
     pub fn invite(&mut self, rank: u32) -> Result<Invitation> {
-        assert!(self.seat(rank).line.is_none(), "rank {rank} is invited twice");
-        let (ours, theirs) = line::pair().map_err(io("making a socket pair (raise `ulimit -n`)"))?;
-        let name = name_of(theirs.as_fd()).map_err(|source| Error::Io {
-            what: "reading /proc/self/fd (is /proc mounted?)".into(),
-            source,
-        })?;
-        let event = EpollEvent::new(EpollFlags::EPOLLIN, u64::from(rank));
-        self.epoll.add(&ours, event).map_err(io("watching a rank's line"))?;
-        let start = self.start_message(rank)?;
-        let seat = self.seat(rank);
-        seat.line = Some(ours);
-        seat.outbox.push_back(Rc::new(start));
-        self.write(rank);
-        let env = vec![
-            (vars::RANK, rank.to_string()),
-            (vars::SIZE, self.size().to_string()),
-            (vars::BOOT_FD, format!("{}:{name}", theirs.as_raw_fd())),
-            (vars::THREADS, self.settings.threads.to_string()),
-            (vars::PROVIDER, self.settings.provider.clone()),
-        ];
-        Ok(Invitation { line: theirs, env })
-    }
-
-    fn start_message(&self, rank: u32) -> Result<Message> {
-        let mut bytes = rank.to_le_bytes().to_vec();
-        bytes.extend_from_slice(&self.size().to_le_bytes());
-        bytes.extend_from_slice(self.secret.bytes());
-        bytes.extend_from_slice(env!("CARGO_PKG_VERSION").as_bytes());
-        let page = self.page.fd().try_clone().map_err(|source| Error::Io {
-            what: "duplicating the job page's descriptor (raise `ulimit -n`)".into(),
-            source,
-        })?;
-        Ok(Message { kind: Kind::Start, sequence: 0, bytes, fds: vec![page] })
+        self.seats.invite(rank)
     }
 
     /// Takes what ranks have sent, and sends what they can take. Never waits.
     pub fn turn(&mut self) {
-        let mut events = [EpollEvent::empty(); 64];
-        let ready = match self.epoll.wait(&mut events, EpollTimeout::ZERO) {
-            Ok(count) => &events[..count],
-            Err(_) => &[], // a signal; the caller will come again
-        };
-        for event in ready {
-            let rank = u32::try_from(event.data()).expect("epoll returns the rank that it was given");
-            if event.events().intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
-                self.read(rank);
-            }
-            if event.events().contains(EpollFlags::EPOLLOUT) {
-                self.write(rank);
-            }
-        }
-        if self.congested {
-            self.congested = false;
-            (0..self.size()).for_each(|rank| self.write(rank));
-        }
+        self.seats.turn(|seats, rank, heard| self.court.hear(seats, rank, heard));
     }
 
     /// After how long [`turn`](Self::turn) should be called although nothing is readable.
     pub fn patience(&self) -> Option<Duration> {
-        self.congested.then_some(Duration::from_millis(2))
+        self.seats.patience()
     }
 
     /// The process of `rank` has ended. Takes what it sent before.
@@ -165,21 +78,20 @@ impl Host {
     /// # Panics
     /// If there is no such rank.
     pub fn exited(&mut self, rank: u32, exit: Exit) {
-        self.read(rank);
-        self.close(rank);
-        self.roster.exited(rank, exit);
-        self.act();
+        self.seats.ended(rank, |seats, rank, heard| self.court.hear(seats, rank, heard));
+        self.court.roster.exited(rank, exit);
+        self.court.act(&mut self.seats);
     }
 
     /// The next thing that went wrong, oldest first.
     pub fn failure(&mut self) -> Option<Failure> {
-        self.failures.pop_front()
+        self.court.failures.pop_front()
     }
 
     /// The job ends for a reason that is no rank's doing: calls of ranks that wait for others return `why` as an error.
     pub fn abandon(&mut self, why: &str) {
-        self.roster.abandon(why);
-        self.act();
+        self.court.roster.abandon(why);
+        self.court.act(&mut self.seats);
     }
 
     /// What the job page says about `rank`.
@@ -187,107 +99,26 @@ impl Host {
     /// # Panics
     /// If there is no such rank.
     pub fn state(&self, rank: u32) -> RankState {
-        self.page.state(rank)
+        self.seats.state(rank)
     }
+}
 
-    fn seat(&mut self, rank: u32) -> &mut Seat {
-        &mut self.seats[rank as usize]
-    }
-
-    /// Reads all that is there.
-    fn read(&mut self, rank: u32) {
-        loop {
-            let seat = &mut self.seats[rank as usize];
-            let Some(line) = &seat.line else { return };
-            let complaint = match line::receive(line.as_fd(), &mut self.buffer, Wait::No) {
-                Err(Errno::EAGAIN) => return,
-                Ok(Received::Closed) | Err(_) => return self.close(rank),
-                Ok(Received::TooLong) => "a packet that is too long".to_owned(),
-                Ok(Received::DescriptorsLost) => {
-                    "more file descriptors than the launcher may open (raise `ulimit -n`)".to_owned()
-                }
-                Ok(Received::Packet(length, fds)) => match seat.assembler.push(&self.buffer[..length], fds) {
-                    Ok(None) => continue,
-                    Ok(Some(message)) => {
-                        self.roster.message(rank, message);
-                        self.act();
-                        continue;
-                    }
-                    Err(rubbish) => rubbish.0,
-                },
-            };
-            self.roster.lied(rank, &complaint);
-            self.act();
-            return self.close(rank);
+impl Court {
+    fn hear(&mut self, seats: &mut Seats, rank: u32, heard: Heard) {
+        match heard {
+            Heard::Message(message) => self.roster.message(rank, message),
+            Heard::Lie(complaint) => self.roster.lied(rank, &complaint),
         }
-    }
-
-    /// Closes a line. Why a rank closed its end shows when its process ends.
-    fn close(&mut self, rank: u32) {
-        let seat = self.seat(rank);
-        seat.outbox.clear();
-        seat.line = None; // which takes it out of the epoll
+        self.act(seats);
     }
 
     /// Does what the roster asks for.
-    fn act(&mut self) {
+    fn act(&mut self, seats: &mut Seats) {
         for output in self.roster.take_outputs() {
             match output {
-                Output::Tell(message) => self.tell(&Rc::new(message)),
-                Output::Mark(rank, state) => self.page.mark(rank, state),
+                Output::Tell(message) => seats.tell(message),
+                Output::Mark(rank, state) => seats.mark(rank, state),
                 Output::Fail(failure) => self.failures.push_back(failure),
-            }
-        }
-    }
-
-    fn tell(&mut self, message: &Rc<Message>) {
-        for rank in 0..self.size() {
-            let seat = self.seat(rank);
-            if seat.line.is_some() {
-                seat.outbox.push_back(Rc::clone(message));
-                self.write(rank);
-            }
-        }
-    }
-
-    /// Sends as much as the line takes.
-    fn write(&mut self, rank: u32) {
-        let seat = &mut self.seats[rank as usize];
-        while let Some(line) = &seat.line {
-            let Some(message) = seat.outbox.front() else {
-                seat.next_packet = 0;
-                break;
-            };
-            let Some(packet) = message.packet(seat.next_packet) else {
-                seat.outbox.pop_front();
-                seat.next_packet = 0;
-                continue;
-            };
-            match line::send(line.as_fd(), &packet, Wait::No) {
-                Ok(()) => seat.next_packet += 1,
-                Err(Errno::EAGAIN) => break,
-                // "Too many references": more descriptors are in flight than this user may have open. They land when ranks take them.
-                Err(Errno::ETOOMANYREFS) => {
-                    self.congested = true;
-                    return;
-                }
-                // It hears no more, but what it said before may still be waiting here.
-                Err(_) => seat.outbox.clear(),
-            }
-        }
-        self.await_room(rank);
-    }
-
-    /// Asks the epoll for room to write exactly while there is something to be written.
-    fn await_room(&mut self, rank: u32) {
-        let seat = &mut self.seats[rank as usize];
-        let wanted = !seat.outbox.is_empty();
-        let Some(line) = &seat.line else { return };
-        if wanted != seat.awaits_room {
-            let room = if wanted { EpollFlags::EPOLLOUT } else { EpollFlags::empty() };
-            let mut event = EpollEvent::new(EpollFlags::EPOLLIN | room, u64::from(rank));
-            if self.epoll.modify(line, &mut event).is_ok() {
-                seat.awaits_room = wanted;
             }
         }
     }
@@ -295,14 +126,8 @@ impl Host {
 
 impl AsFd for Host {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.epoll.0.as_fd()
+        self.seats.as_fd()
     }
-}
-
-/// What the kernel calls an open file, such as `socket:[4711]`.
-fn name_of(fd: BorrowedFd<'_>) -> std::io::Result<String> {
-    let name = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))?;
-    Ok(name.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

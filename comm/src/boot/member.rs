@@ -3,6 +3,7 @@
 use super::frame::{self, Assembler, Kind, Limits, Message, Packet, Reader, Share, decode_gathered};
 use super::identity::{Identity, text};
 use super::io;
+use super::layout::Layout;
 use super::line::{self, Received, Wait};
 use super::page::JobPage;
 use super::roster::Reason;
@@ -26,6 +27,7 @@ pub struct Member {
     threads: u32,
     provider: String,
     secret: Secret,
+    layout: Layout,
     line: OwnedFd,
     page: Arc<JobPage>,
     assembler: Assembler,
@@ -69,11 +71,23 @@ impl Member {
         }
         let line = lookup.line()?;
         let mut buffer = line::buffer();
-        let (secret, page) = start(line.as_fd(), &mut buffer, rank, size)?;
+        let Start { secret, layout, page } = start(line.as_fd(), &mut buffer, rank, size)?;
         // It shows the secret to whoever prints the member.
         buffer.fill(0);
         let (page, assembler) = (Arc::new(page), Assembler::new(Limits::FROM_LAUNCHER));
-        Ok(Member { rank, size, threads, provider, secret, line, page, assembler, buffer, sequence: 0 })
+        Ok(Member {
+            rank,
+            size,
+            threads,
+            provider,
+            secret,
+            layout,
+            line,
+            page,
+            assembler,
+            buffer,
+            sequence: 0,
+        })
     }
 
     /// Application threads that this rank should run.
@@ -168,9 +182,8 @@ impl Exchange for Member {
         &self.secret
     }
 
-    fn host(&self, _rank: u32) -> u32 {
-        // The launcher starts all ranks on its own machine.
-        0
+    fn host(&self, rank: u32) -> u32 {
+        self.layout.host_of(rank)
     }
 
     fn all_gather(&mut self, blob: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Vec<Share>> {
@@ -243,8 +256,15 @@ impl Lookup<'_> {
     }
 }
 
-/// Reads the first message, which the launcher has sent before this process began: the job's secret, and the job page, which is opened.
-fn start(line: BorrowedFd<'_>, buffer: &mut [u8], rank: u32, size: u32) -> Result<(Secret, JobPage)> {
+/// What the first message tells a rank.
+struct Start {
+    secret: Secret,
+    layout: Layout,
+    page: JobPage,
+}
+
+/// Reads the first message, which the launcher has sent before this process began.
+fn start(line: BorrowedFd<'_>, buffer: &mut [u8], rank: u32, size: u32) -> Result<Start> {
     let (length, fds) = match line::receive(line, buffer, Wait::No) {
         Ok(Received::Packet(length, fds)) => (length, fds),
         Ok(received) => return Err(unreadable(&received)),
@@ -262,6 +282,7 @@ fn start(line: BorrowedFd<'_>, buffer: &mut [u8], rank: u32, size: u32) -> Resul
     let mut reader = Reader::new(&bytes);
     let numbers = (reader.u32().map_err(confused)?, reader.u32().map_err(confused)?);
     let secret = Secret::from_bytes(reader.array().map_err(confused)?);
+    let layout = Layout::read(&mut reader, numbers.1).map_err(confused)?;
     let version = text(reader.rest());
     if numbers != (rank, size) {
         return Err(invalid(format!(
@@ -275,7 +296,7 @@ fn start(line: BorrowedFd<'_>, buffer: &mut [u8], rank: u32, size: u32) -> Resul
     }
     let page = fds.first().ok_or_else(|| confused(frame::Rubbish("no job page".into())))?;
     let page = JobPage::open(page.as_fd(), size).map_err(io("mapping the job page"))?;
-    Ok((secret, page))
+    Ok(Start { secret, layout, page })
 }
 
 fn invalid(why: impl Into<String>) -> Error {

@@ -19,6 +19,10 @@
 //!        ──────────── Abort (why) ────────────────▶                       at any time; ends every wait
 //! ```
 //!
+//! # Several hosts
+//! Where a job has several hosts, an agent on each holds the lines of its ranks and a job page, and the launcher decides as before ([`Trunk`], [`Branch`]). Ranks
+//! notice nothing but the numbers of hosts in their Start message. Descriptors of a gather reach the ranks of their own host only.
+//!
 //! # The job's secret
 //! The launcher draws 256 random bits for each job, and every rank finds them in its Start packet. Providers whose connections a
 //! stranger could reach prove by them that both ends belong to the job (`tcp/handshake.rs`). An inherited socket pair is the
@@ -36,17 +40,17 @@
 //!  0         2       3       4                 8                 12                16
 //!  +---------+-------+-------+-----------------+-----------------+-----------------+------------- - -
 //!  | magic   | kind  | last  | sequence        | descriptors     | payload bytes   | payload …
-//!  | 0x5C02  | 1 … 7 | 0 / 1 | (of the call)   | in this packet  | in this packet  |
+//!  | 0x5C03  | 1 … 7 | 0 / 1 | (of the call)   | in this packet  | in this packet  |
 //!  +---------+-------+-------+-----------------+-----------------+-----------------+------------- - -
 //! ```
 //!
 //! | kind | name | direction | payload of the whole message | descriptors |
 //! |---|---|---|---|---|
-//! | 1 | Start | to the rank | rank `u32`, size `u32`, the job's secret (32 bytes), the launcher's version (UTF-8) | the job page |
+//! | 1 | Start | to the rank | rank `u32`, size `u32`, the job's secret (32 bytes), number of hosts `u32`, for each the first rank past its own `u32`, the launcher's version (UTF-8) | the job page |
 //! | 2 | Hello | to the launcher | ABI `u32`, then build id, version and path, each `u32` length + bytes | none |
 //! | 3 | Welcome | to the rank | none | none |
 //! | 4 | Gather | to the launcher | the blob | any |
-//! | 5 | Gathered | to the rank | per rank: blob length `u64`, descriptors `u32`; then all blobs | all, in rank order |
+//! | 5 | Gathered | to the rank | per rank: blob length `u64`, descriptors `u32` (0 for ranks of other hosts); then all blobs | those of its host, in rank order |
 //! | 6 | Finalized | to the launcher | none | none |
 //! | 7 | Abort | to the rank | reason `u8` (0 refused, 1 a rank is gone), rank `u32`, text (UTF-8) | none |
 //!
@@ -60,15 +64,20 @@
 mod frame;
 mod host;
 mod identity;
+mod layout;
 mod line;
 mod member;
 mod page;
+mod relay;
 mod roster;
+mod seats;
 
 pub use host::{Host, Invitation, Settings};
 pub use identity::Identity;
+pub use layout::{Layout, MOST_HOSTS};
 pub use member::Member;
 pub use page::{JobPage, RankState};
+pub use relay::{Branch, Decision, Report, Trunk};
 pub use roster::{Exit, Failure};
 
 /// The environment variables by which the launcher tells a rank who it is.

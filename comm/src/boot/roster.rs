@@ -144,6 +144,21 @@ impl Roster {
         self.fail(Failure { rank: Some(rank), why, status: exit.shell_status().max(1) }, Reason::Gone);
     }
 
+    /// These ranks are out of reach, and taken for dead; those of them that had ended stay as they were.
+    pub(super) fn lost(&mut self, ranks: &[u32], failure: Failure) {
+        let killed = u8::try_from(Signal::SIGKILL as i32).unwrap_or(u8::MAX);
+        for &rank in ranks {
+            self.entry(rank).exit.get_or_insert(Exit::Signal(killed));
+            self.outputs.push(Output::Mark(rank, RankState::Killed(killed)));
+        }
+        if !self.failed {
+            self.failed = true;
+            let rank = ranks.first().copied().unwrap_or(u32::MAX);
+            self.outputs.push(Output::Tell(abort(Reason::Gone, rank, &failure.why)));
+        }
+        self.outputs.push(Output::Fail(failure));
+    }
+
     /// Ends the job for a reason that is no rank's doing: every waiting rank is told `why`.
     pub(super) fn abandon(&mut self, why: &str) {
         if !self.failed {

@@ -24,7 +24,7 @@ fn carry(message: &Message) -> Message {
 }
 
 fn one_packet(kind: u8, last: u8, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![0x02, 0x5C, kind, last, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut bytes = vec![0x03, 0x5C, kind, last, 0, 0, 0, 0, 0, 0, 0, 0];
     bytes.extend_from_slice(&u32::try_from(payload.len()).unwrap().to_le_bytes());
     bytes.extend_from_slice(payload);
     bytes
@@ -37,7 +37,7 @@ fn push(bytes: &[u8]) -> Result<Option<Message>, Rubbish> {
 #[test]
 fn a_packet_looks_as_documented() {
     let packet = packet::<OwnedFd>(Kind::Gather, 0x0403_0201, b"blob", &[], 0).unwrap();
-    assert_eq!(packet.header, [0x02, 0x5C, 4, 1, 1, 2, 3, 4, 0, 0, 0, 0, 4, 0, 0, 0]);
+    assert_eq!(packet.header, [0x03, 0x5C, 4, 1, 1, 2, 3, 4, 0, 0, 0, 0, 4, 0, 0, 0]);
     assert_eq!(packet.payload, b"blob");
 }
 

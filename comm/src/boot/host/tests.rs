@@ -1,11 +1,12 @@
 use super::*;
-use crate::Exchange;
-use crate::boot::frame::{self, Limits as FrameLimits};
-use crate::boot::{Identity, Member};
+use crate::boot::frame::{self, Kind, Limits as FrameLimits, Message};
+use crate::boot::line::{self, Wait};
+use crate::boot::{Identity, Member, vars};
+use crate::{Error, Exchange};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::{Read, Seek, Write};
-use std::os::fd::IntoRawFd;
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Instant;
@@ -68,7 +69,7 @@ fn a_member_knows_what_the_launcher_told_it() {
 fn the_ranks_of_a_job_have_one_secret_and_those_of_another_have_another() {
     let (mut host, mut other) = (Host::new(2, settings()).unwrap(), Host::new(1, settings()).unwrap());
     let invitation = host.invite(0).unwrap();
-    let secret = host.secret.bytes().map(char::from);
+    let secret = host.seats.secret.bytes().map(char::from);
     for (name, value) in &invitation.env {
         assert!(!value.chars().collect::<Vec<_>>().windows(32).any(|part| part == secret), "{name} has it");
     }
