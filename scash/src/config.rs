@@ -50,7 +50,7 @@ pub(crate) struct Config {
     pub(crate) cache: u32,
     /// Which go first.
     pub(crate) eviction: Eviction,
-    /// Address or name of the interface that a TCP endpoint listens on.
+    /// Address, name or network of the interface that a TCP endpoint listens on.
     pub(crate) interface: String,
     /// Port that rank 0 listens on, 0 for any; see [`port_of`](Self::port_of).
     port: u16,

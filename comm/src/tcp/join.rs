@@ -5,15 +5,15 @@
 //! whatever order they come (`reception` says what strangers can do there). When all are there, the listener is
 //! closed: a job that runs has no port.
 
-use super::TcpOptions;
 use super::calling::connect_all;
 use super::handshake::{Job, Refusal};
 use super::reception::Reception;
 use super::wire::VERSION;
+use super::{TcpOptions, interface};
 use crate::{Error, Exchange, Result};
 use nix::sys::socket;
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -60,15 +60,11 @@ pub(super) fn join(
 fn listen(options: &TcpOptions) -> Result<TcpListener> {
     let unreadable = |why: String| {
         Error::Invalid(format!(
-            "cannot listen on `{}`: {why}; give an address of this host, or a name that means one",
+            "cannot listen on `{}`: {why}; give an address of this host, its interface or network (eth0, 10.0.0.0/24), or a name that means one",
             options.bind
         ))
     };
-    let address = (options.bind.as_str(), options.port)
-        .to_socket_addrs()
-        .map_err(|error| unreadable(error.to_string()))?
-        .next()
-        .ok_or_else(|| unreadable("the name has no address".into()))?;
+    let address = SocketAddr::new(interface::address_of(&options.bind).map_err(unreadable)?, options.port);
     if address.ip().is_unspecified() {
         return Err(unreadable(
             "that means every network there is, and peers could not connect to it".into(),

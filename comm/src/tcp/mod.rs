@@ -49,6 +49,7 @@ mod calling;
 mod fate;
 mod handshake;
 mod incoming;
+mod interface;
 mod join;
 mod mail;
 mod outgoing;
@@ -96,7 +97,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// How a rank's tcp endpoint is to be made.
 #[derive(Clone, Debug)]
 pub struct TcpOptions {
-    /// Address or name of the one interface to listen on.
+    /// The one interface to listen on: an address or a name of this host, the name of an interface, or a network (`10.0.0.0/24`).
     pub bind: String,
     /// Port to listen on, which no other rank of this host may have; 0 for any.
     pub port: u16,
