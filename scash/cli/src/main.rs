@@ -1,6 +1,6 @@
 //! The command `scash`.
 //!
-//! `scash run` starts a job on this machine and ends it properly; `scash info` says what this machine offers; `scash bench`
+//! `scash run` starts a job, on this machine or on several hosts, and ends it properly; `scash info` says what this machine offers; `scash bench`
 //! measures. Each subcommand is a module with its arguments and one function that returns the command's exit status.
 
 mod bench;
@@ -25,6 +25,9 @@ enum Command {
     Run(run::Args),
     Info(info::Args),
     Bench(bench::Args),
+    /// Serve a launcher on another host (scash run starts it there)
+    #[command(hide = true)]
+    Agent,
 }
 
 fn main() -> ExitCode {
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Info(args) => info::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Agent => run::agent(),
     })
 }
 

@@ -1,17 +1,16 @@
 //! The launcher's process: starts the ranks, then waits for whatever happens, and lets the [`Supervisor`] decide.
 
-use super::exits::{Children, children, reap};
 use super::front::{News, Orders};
 use super::oom::OomKills;
 use super::plan::Plan;
-use super::spawn::{Rank, spawn};
+use super::processes::Processes;
+use super::spawn::{Streams, spawn};
 use super::supervisor::{Action, Supervisor};
 use super::{Refusal, label, status, sweep};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::unistd::Pid;
 use scash_comm::boot::{Host, Settings};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -46,7 +45,7 @@ struct Job {
     supervisor: Supervisor,
     oom_kills: OomKills,
     host: Host,
-    ranks: Vec<Seat>,
+    processes: Processes,
     /// `None` when the front is dead.
     orders: Option<Orders>,
     /// Says when children have ended; which ones is asked elsewhere.
@@ -56,13 +55,6 @@ struct Job {
     printing: Option<OwnedFd>,
     /// When the last rank ended.
     over_since: Option<Instant>,
-}
-
-/// The process of a rank.
-struct Seat {
-    pid: Pid,
-    /// `None` when it has ended.
-    pidfd: Option<OwnedFd>,
 }
 
 impl Job {
@@ -77,7 +69,7 @@ impl Job {
             supervisor: Supervisor::new(plan.ranks, plan.timeout, Instant::now()),
             oom_kills: OomKills::until_now(),
             host,
-            ranks: Vec::new(),
+            processes: Processes::from(0),
             orders: Some(orders),
             child_signals: SignalFd::with_flags(&child, flags).map_err(failed("making a signalfd"))?,
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("making an epoll"))?,
@@ -100,14 +92,14 @@ impl Job {
     fn start(&mut self, plan: &Plan) -> Result<(), Refusal> {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         for number in 0..plan.ranks {
-            match spawn(plan, &mut self.host, number) {
-                Ok(Rank { pid, pidfd, output }) => {
-                    if let Some((out, err)) = output {
+            let streams = Streams { stdin: number == 0, piped: plan.label };
+            match spawn(&plan.task, streams, self.host.invite(number), number) {
+                Ok(rank) => {
+                    self.watch(&rank.pidfd, u64::from(number))?;
+                    if let Some((out, err)) = self.processes.add(rank) {
                         stdout.push(out);
                         stderr.push(err);
                     }
-                    self.watch(&pidfd, u64::from(number))?;
-                    self.ranks.push(Seat { pid, pidfd: Some(pidfd) });
                 }
                 Err(refusal) => {
                     crate::say(&refusal.why);
@@ -118,7 +110,7 @@ impl Job {
             }
         }
         if plan.label {
-            let printing = label::start(stdout, stderr);
+            let printing = label::print(stdout, stderr);
             let printing =
                 printing.map_err(|error| Refusal::new(status::LAUNCHER, format!("labelling: {error}")))?;
             self.watch(&printing, PRINTED)?;
@@ -163,7 +155,7 @@ impl Job {
             self.host.turn();
             self.take_failures();
         }
-        self.reap_orphans();
+        self.processes.reap_orphans();
         let actions = self.supervisor.tick(Instant::now());
         self.act(actions);
         Ok(())
@@ -200,9 +192,7 @@ impl Job {
 
     /// The process of a rank has ended.
     fn take_exit(&mut self, rank: u32) {
-        let seat = &mut self.ranks[rank as usize];
-        if let Some(exit) = reap(seat.pid) {
-            seat.pidfd = None;
+        if let Some(exit) = self.processes.take_exit(rank) {
             self.supervisor.exited();
             self.host.exited(rank, exit);
         }
@@ -211,8 +201,9 @@ impl Job {
     fn take_failures(&mut self) {
         while let Some(mut failure) = self.host.failure() {
             failure.why += self.oom_kills.hint(failure.status, OomKills::until_now);
-            let pid = failure.rank.and_then(|rank| Some(self.ranks.get(rank as usize)?.pid.as_raw()));
-            let actions = self.supervisor.failed(&failure, pid, Instant::now());
+            let pid = failure.rank.and_then(|rank| self.processes.pid(rank));
+            let place = pid.map(|pid| format!("pid {pid}"));
+            let actions = self.supervisor.failed(&failure, place.as_deref(), Instant::now());
             self.act(actions);
         }
     }
@@ -222,23 +213,8 @@ impl Job {
             match action {
                 Action::Say(text) => crate::say(&text),
                 Action::Abandon(why) => self.host.abandon(&why),
-                Action::Signal(signal) => {
-                    // A rank that was not reaped yet keeps its number: no stranger is hit.
-                    for seat in self.ranks.iter().filter(|seat| seat.pidfd.is_some()) {
-                        let _ = kill(seat.pid, signal);
-                    }
-                }
+                Action::Signal(signal) => self.processes.signal(signal),
             }
-        }
-    }
-
-    /// Reaps what ranks have left behind and what has ended since. Ranks are reaped in their turn only.
-    fn reap_orphans(&mut self) {
-        while let Children::Ended(pid) = children() {
-            if self.ranks.iter().any(|seat| seat.pid == pid && seat.pidfd.is_some()) {
-                return; // its pidfd is readable, and we shall come by here again
-            }
-            reap(pid);
         }
     }
 }

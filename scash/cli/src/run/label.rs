@@ -1,4 +1,4 @@
-//! Labelled output: every line that a rank prints goes out whole, behind the rank's number.
+//! Output of ranks that goes through pipes of ours: as it is, or labelled, where every line goes out whole, behind the rank's number.
 //!
 //! One thread serves all ranks' stdout and one all ranks' stderr, so that a reader of ours who is slow holds up the ranks (as it would
 //! without us), but not the launcher. Whoever stops reading our stdout makes the ranks' writes fail, as in any pipeline.
@@ -17,21 +17,39 @@ use std::thread::{self, JoinHandle};
 const LONGEST: usize = 64 << 20;
 
 /// Held while lines are written.
-type Turn = Arc<Mutex<()>>;
+pub(super) type Turn = Arc<Mutex<()>>;
 
-/// Starts to copy the ranks' stdout and stderr, one pipe a rank in rank order. What is returned hangs up when all is out.
-pub(super) fn start(stdout: Vec<OwnedFd>, stderr: Vec<OwnedFd>) -> io::Result<OwnedFd> {
-    let (printing, done) = pipe2(OFlag::O_CLOEXEC)?;
+/// How lines of ranks go out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Style {
+    /// As they come in.
+    Plain,
+    /// Behind the rank's number; the first pipe is that of this rank.
+    Labelled(u32),
+}
+
+/// Starts to copy the ranks' stdout and stderr to ours with labels, one pipe a rank in rank order. What is returned hangs up when all is out.
+pub(super) fn print(stdout: Vec<OwnedFd>, stderr: Vec<OwnedFd>) -> io::Result<OwnedFd> {
     let turn = Turn::default();
     // One terminal or file for both takes turns; a stdout that nobody reads does not hold up stderr.
     let other_turn =
         if is_one_file(&io::stdout(), &io::stderr()) { Arc::clone(&turn) } else { Turn::default() };
-    spawn(stdout, io::stdout(), turn, done.try_clone()?)?;
-    spawn(stderr, io::stderr(), other_turn, done)?;
+    start(Style::Labelled(0), (stdout, io::stdout(), turn), (stderr, io::stderr(), other_turn))
+}
+
+/// Starts to copy one set of pipes and another, each to where it goes. What is returned hangs up when all is out.
+pub(super) fn start<A: Write + Send + 'static, B: Write + Send + 'static>(
+    style: Style,
+    (pipes, out, turn): (Vec<OwnedFd>, A, Turn),
+    (other_pipes, other_out, other_turn): (Vec<OwnedFd>, B, Turn),
+) -> io::Result<OwnedFd> {
+    let (printing, done) = pipe2(OFlag::O_CLOEXEC)?;
+    spawn(style, pipes, out, turn, done.try_clone()?)?;
+    spawn(style, other_pipes, other_out, other_turn, done)?;
     Ok(printing)
 }
 
-fn is_one_file(one: &impl AsFd, other: &impl AsFd) -> bool {
+pub(super) fn is_one_file(one: &impl AsFd, other: &impl AsFd) -> bool {
     let identity = |fd: BorrowedFd<'_>| fstat(fd).map(|file| (file.st_dev, file.st_ino));
     matches!((identity(one.as_fd()), identity(other.as_fd())), (Ok(one), Ok(other)) if one == other)
 }
@@ -39,6 +57,7 @@ fn is_one_file(one: &impl AsFd, other: &impl AsFd) -> bool {
 /// Starts a thread that copies lines from `pipes` to `out`. It ends when all pipes are at their end, or `out` takes no
 /// more; `done` is dropped then.
 fn spawn(
+    style: Style,
     pipes: Vec<OwnedFd>,
     mut out: impl Write + Send + 'static,
     turn: Turn,
@@ -50,7 +69,7 @@ fn spawn(
     }
     let sources = (0..)
         .zip(pipes)
-        .map(|(rank, pipe)| Some(Source { pipe: pipe.into(), lines: Lines::new(rank) }))
+        .map(|(index, pipe)| Some(Source { pipe: pipe.into(), lines: Lines::new(style, index) }))
         .collect();
     thread::Builder::new().name("labels".into()).spawn(move || {
         let _done = done;
@@ -105,21 +124,29 @@ fn write(out: &mut impl Write, text: &[u8], turn: &Turn) -> io::Result<()> {
     out.flush()
 }
 
-/// Cuts a rank's output into labelled lines.
+/// Cuts a rank's output into labelled lines, if it is to be labelled.
 #[derive(Debug)]
 struct Lines {
-    label: String,
+    /// `None`: it goes out as it comes in.
+    label: Option<String>,
     /// The beginning of a line whose end has not come yet.
     pending: Vec<u8>,
 }
 
 impl Lines {
-    fn new(rank: u32) -> Lines {
-        Lines { label: format!("[{rank}] "), pending: Vec::new() }
+    fn new(style: Style, index: u32) -> Lines {
+        let label = match style {
+            Style::Plain => None,
+            Style::Labelled(first) => Some(format!("[{}] ", first + index)),
+        };
+        Lines { label, pending: Vec::new() }
     }
 
     /// Takes some output; returns the lines that are complete with it.
     fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
+        if self.label.is_none() {
+            return bytes.to_vec();
+        }
         let mut text = Vec::new();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.pending.extend_from_slice(piece);
@@ -144,7 +171,7 @@ impl Lines {
     }
 
     fn emit(&mut self, text: &mut Vec<u8>) {
-        text.extend_from_slice(self.label.as_bytes());
+        text.extend_from_slice(self.label.as_deref().unwrap_or_default().as_bytes());
         text.append(&mut self.pending);
     }
 }
@@ -156,7 +183,7 @@ mod tests {
     #[test]
     fn lines_come_out_whole_however_they_come_in() {
         for step in 1..12 {
-            let mut lines = Lines::new(7);
+            let mut lines = Lines::new(Style::Labelled(5), 2);
             let mut text = Vec::new();
             for piece in b"one\n\nthree is long\nfour has no end".chunks(step) {
                 text.extend(lines.push(piece));
@@ -170,6 +197,14 @@ mod tests {
 
     #[test]
     fn no_output_is_no_line() {
-        assert!(Lines::new(0).finish().is_empty());
+        assert!(Lines::new(Style::Labelled(0), 0).finish().is_empty());
+    }
+
+    #[test]
+    fn plain_output_goes_out_as_it_comes_in() {
+        let mut lines = Lines::new(Style::Plain, 0);
+        assert_eq!(lines.push(b"half a li"), b"half a li");
+        assert_eq!(lines.push(b"ne\nand"), b"ne\nand");
+        assert!(lines.finish().is_empty());
     }
 }

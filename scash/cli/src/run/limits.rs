@@ -1,6 +1,5 @@
 //! Room for the job's file descriptors.
 
-use super::plan::Plan;
 use super::{Refusal, status};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -8,13 +7,14 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 const OWN: u64 = 32;
 /// Descriptors a rank that the launcher holds at most: its line, its pidfd and, while ranks start, what each gives to the others.
 const PER_RANK: u64 = 8;
-/// Two pipes more where output is labelled.
-const PER_LABELLED_RANK: u64 = PER_RANK + 2;
+/// Two pipes more where output goes through them.
+const PER_PIPED_RANK: u64 = PER_RANK + 2;
 
-/// Raises the soft limit of open files to what the launcher needs. Ranks inherit it: they hold descriptors of each other too.
-pub(super) fn make_room(plan: &Plan) -> Result<(), Refusal> {
-    let per_rank = if plan.label { PER_LABELLED_RANK } else { PER_RANK };
-    let needed = OWN + per_rank * u64::from(plan.ranks);
+/// Raises the soft limit of open files to what the launcher of `ranks` ranks needs, whose output goes through `piped` or not. Ranks inherit it: they hold
+/// descriptors of each other too.
+pub(super) fn make_room(ranks: u32, piped: bool) -> Result<(), Refusal> {
+    let per_rank = if piped { PER_PIPED_RANK } else { PER_RANK };
+    let needed = OWN + per_rank * u64::from(ranks);
     let refuse = |why: String| Refusal::new(status::LAUNCHER, why);
     let limits = getrlimit(Resource::RLIMIT_NOFILE);
     let (soft, hard) = limits.map_err(|error| refuse(format!("reading the limit of open files: {error}")))?;
@@ -23,9 +23,8 @@ pub(super) fn make_room(plan: &Plan) -> Result<(), Refusal> {
     }
     if hard < needed {
         return Err(refuse(format!(
-            "{} ranks need {needed} open files, and the limit is {hard}: raise it (`ulimit -Hn`, or \"nofile\" in \
-             /etc/security/limits.conf), or start fewer ranks",
-            plan.ranks
+            "{ranks} ranks need {needed} open files, and the limit is {hard}: raise it (`ulimit -Hn`, or \"nofile\" in \
+             /etc/security/limits.conf), or start fewer ranks"
         )));
     }
     setrlimit(Resource::RLIMIT_NOFILE, needed, hard)

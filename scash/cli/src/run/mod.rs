@@ -1,4 +1,4 @@
-//! `scash run`: starts the ranks of a job on this machine, stays with them, and leaves nothing behind.
+//! `scash run`: starts the ranks of a job, stays with them, and leaves nothing behind. Here is what it does on this machine; [`hosts`] has the rest.
 //!
 //! Two processes share the work, so that either survives the other:
 //!
@@ -27,11 +27,13 @@
 
 mod exits;
 mod front;
+mod hosts;
 mod job;
 mod label;
 mod limits;
 mod oom;
 mod plan;
+mod processes;
 mod program;
 mod signals;
 mod spawn;
@@ -39,6 +41,7 @@ mod supervisor;
 mod sweep;
 
 pub(crate) use exits::pidfd_works;
+pub(crate) use hosts::agent;
 pub(crate) use limits::ranks_for;
 pub(crate) use plan::{AUTO, Args, PROVIDERS, VARIABLES};
 
@@ -72,8 +75,11 @@ impl Refusal {
 /// Runs a job; returns the exit status.
 pub(crate) fn run(args: Args) -> u8 {
     let done = plan::check(args).and_then(|plan| {
-        limits::make_room(&plan)?;
-        front::run(|orders| job::run(&plan, orders))
+        if let Some(hosts) = &plan.hosts {
+            return front::run("the launcher", |orders| hosts::run(&plan, hosts, orders));
+        }
+        limits::make_room(plan.ranks, plan.label)?;
+        front::run("the launcher", |orders| job::run(&plan, orders))
     });
     done.unwrap_or_else(|refusal| {
         crate::say(&refusal.why);

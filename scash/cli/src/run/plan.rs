@@ -1,10 +1,12 @@
 //! What the user asks for (raw), and the plan that follows from it (checked).
 
+use super::hosts::{Hosts, list};
 use super::program::{self, Program};
 use super::{Refusal, status};
 use clap::ValueHint;
 use scash_comm::boot::vars;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What chooses a provider by where ranks are.
@@ -12,24 +14,44 @@ pub(crate) const AUTO: &str = "auto";
 
 /// Providers that `--provider` accepts, each with what it is.
 pub(crate) const PROVIDERS: [(&str, &str); 3] = [
-    (AUTO, "shm for ranks of one machine, tcp between machines"),
-    ("shm", "through shared memory of this machine"),
-    ("tcp", "through TCP connections; scash run starts all ranks on this machine so far"),
+    (AUTO, "shm for ranks of one host, tcp between hosts"),
+    ("shm", "through shared memory of one host"),
+    ("tcp", "through TCP connections, within a host and between hosts"),
 ];
 
 /// Environment variables that stand for options.
-pub(crate) const VARIABLES: [&str; 3] = [vars::PROVIDER, vars::THREADS, "SCASH_FAULT"];
+pub(crate) const VARIABLES: [&str; 4] = [vars::PROVIDER, vars::THREADS, "SCASH_FAULT", RSH];
 
-/// Start a program as the ranks of a job on this machine.
+/// The variable that stands for `--rsh`.
+const RSH: &str = "SCASH_RSH";
+
+/// Start a program as the ranks of a job, on this machine or on several hosts.
 ///
 /// All ranks run the same program with the same arguments. The exit status is 0 if every rank ends in order, else that of the
 /// first rank that fails (128 + N if signal N killed it), 124 after --timeout, 125 if scash itself fails, 126 or 127 if the program
 /// cannot be executed or does not exist.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Number of ranks
+    /// Number of ranks [default with hosts: as many as they have slots]
     #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(u16::MAX)))]
-    ranks: u32,
+    #[arg(required_unless_present_any = ["host", "hostfile"])]
+    ranks: Option<u32>,
+
+    /// Run on these hosts, each with as many slots for ranks as stand behind its colon, or one: a,b:2
+    #[arg(long, value_name = "HOSTS", conflicts_with = "hostfile")]
+    host: Vec<String>,
+
+    /// Run on the hosts in a file of lines `NAME [slots=N]`
+    #[arg(long, value_name = "FILE")]
+    hostfile: Option<PathBuf>,
+
+    /// The command, with its options, that runs another on a host: it is called as CMD HOST COMMAND…
+    #[arg(long, value_name = "CMD", env = RSH, default_value = "ssh")]
+    rsh: String,
+
+    /// Where scash lies on the hosts [default: where it lies here]
+    #[arg(long, value_name = "PATH")]
+    agent: Option<PathBuf>,
 
     /// How ranks communicate: auto, shm or tcp
     #[arg(long, value_name = "NAME", env = vars::PROVIDER, default_value = AUTO)]
@@ -66,12 +88,20 @@ pub(super) struct Plan {
     pub(super) ranks: u32,
     pub(super) threads: u32,
     pub(super) provider: &'static str,
-    pub(super) program: Program,
-    pub(super) arguments: Vec<OsString>,
-    /// Environment variables for the ranks besides those of the boot line.
-    pub(super) env: Vec<(OsString, OsString)>,
+    pub(super) task: Task,
+    /// `None`: this machine.
+    pub(super) hosts: Option<Hosts>,
     pub(super) label: bool,
     pub(super) timeout: Option<Duration>,
+}
+
+/// What every rank is.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) program: Program,
+    pub(super) arguments: Vec<OsString>,
+    /// Environment variables besides those of the boot line.
+    pub(super) env: Vec<(OsString, OsString)>,
 }
 
 /// Makes a plan of the arguments, or says why there is none.
@@ -80,24 +110,38 @@ pub(super) fn check(args: Args) -> Result<Plan, Refusal> {
     let Some(name) = command.next() else {
         return Err(Refusal::new(status::USAGE, "which program? use `scash run -n N PROGRAM`"));
     };
-    let provider = provider(&args.provider)?;
+    let (ranks, hosts) = match args.ranks {
+        Some(ranks) if args.host.is_empty() && args.hostfile.is_none() => (ranks, None),
+        ranks => {
+            let named =
+                args.hostfile.as_deref().map_or_else(|| list::from_options(&args.host), list::from_file)?;
+            let (names, layout) = list::deal(named, ranks)?;
+            (layout.size(), Some(Hosts::new(names, layout, &args.rsh, args.agent)?))
+        }
+    };
+    let several = hosts.as_ref().is_some_and(|hosts| hosts.layout.hosts() > 1);
+    let provider = provider(&args.provider, several)?;
     let mut env: Vec<(OsString, OsString)> = args.env.into_iter().map(variable).collect::<Result<_, _>>()?;
     if let Some(engine) = args.fault.filter(|engine| !engine.is_empty()) {
         env.push((scash_fault(&engine)?, engine.into()));
     }
     Ok(Plan {
-        ranks: args.ranks,
+        ranks,
         threads: args.threads,
         provider,
-        program: program::find(&name)?,
-        arguments: command.collect(),
-        env,
+        task: Task { program: program::find(&name)?, arguments: command.collect(), env },
+        hosts,
         label: args.label,
         timeout: args.timeout,
     })
 }
 
-fn provider(name: &str) -> Result<&'static str, Refusal> {
+/// The provider of that name, which must reach all ranks.
+fn provider(name: &str, several_hosts: bool) -> Result<&'static str, Refusal> {
+    if name == "shm" && several_hosts {
+        let why = "the provider shm does not reach other hosts: use --provider auto or tcp, or one host";
+        return Err(Refusal::new(status::USAGE, why));
+    }
     PROVIDERS.iter().map(|(known, _)| *known).find(|known| *known == name).ok_or_else(|| {
         let known = PROVIDERS.map(|(name, what)| format!("{name} ({what})")).join(", ");
         Refusal::new(status::USAGE, format!("there is no provider {name:?}; there are: {known}"))
@@ -162,7 +206,7 @@ mod tests {
     #[test]
     fn options_behind_the_program_are_the_programs() {
         let plan = plan(&["-n", "2", "/bin/sh", "-n", "--label", "--", "x"]).unwrap();
-        assert_eq!(plan.arguments, ["-n", "--label", "--", "x"]);
+        assert_eq!(plan.task.arguments, ["-n", "--label", "--", "x"]);
         assert!(!plan.label);
         assert_eq!((plan.ranks, plan.threads), (2, 1));
     }
@@ -170,7 +214,18 @@ mod tests {
     #[test]
     fn values_may_hold_anything_behind_the_first_equals_sign() {
         let plan = plan(&["-n1", "--env", "A=b=c", "--env", "EMPTY=", "/bin/sh"]).unwrap();
-        assert_eq!(plan.env, [("A".into(), "b=c".into()), ("EMPTY".into(), OsString::new())]);
+        assert_eq!(plan.task.env, [("A".into(), "b=c".into()), ("EMPTY".into(), OsString::new())]);
+    }
+
+    #[test]
+    fn hosts_have_as_many_ranks_as_slots() {
+        let plan = plan(&["--host", "a:2,b", "--rsh", "ssh -p 22", "/bin/sh"]).unwrap();
+        assert_eq!((plan.ranks, plan.provider), (3, "auto"));
+        let hosts = plan.hosts.unwrap();
+        assert_eq!(
+            (&hosts.names[..], &hosts.rsh[..]),
+            (&["a".into(), "b".into()][..], &["ssh", "-p", "22"].map(String::from)[..])
+        );
     }
 
     #[test]
@@ -180,7 +235,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_what_would_make_sense() {
-        let cases: [(&[&str], &str); 9] = [
+        let cases: [(&[&str], &str); 13] = [
             (&["-n", "0", "/bin/sh"], "0 is not in 1..=65535"),
             (&["-n", "two", "/bin/sh"], "invalid digit"),
             (&["/bin/sh"], "-n <N>"),
@@ -193,6 +248,13 @@ mod tests {
             (&["-n", "2", "--env", "NOVALUE", "/bin/sh"], "expected NAME=VALUE"),
             (&["-n", "2", "--env", "SCASH_RANK=0", "/bin/sh"], "sets this variable itself"),
             (&["-n", "2", "--timeout", "0", "/bin/sh"], "more than 0 seconds"),
+            (
+                &["-n", "3", "--host", "a,b", "/bin/sh"],
+                "the hosts have 2 slots: give them more (`--host a:3`",
+            ),
+            (&["--host", "a,b", "--provider", "shm", "/bin/sh"], "use --provider auto or tcp, or one host"),
+            (&["--host", "a", "--hostfile", "/dev/null", "/bin/sh"], "cannot be used with"),
+            (&["--host", "a", "--rsh", " ", "/bin/sh"], "--rsh"),
         ];
         for (words, expected) in cases {
             let error = plan(words).unwrap_err();

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// A program that exists and may be executed.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Program {
     /// Where it lies.
     pub(super) path: PathBuf,
@@ -39,6 +39,14 @@ fn find_in(name: &OsStr, path: &OsStr) -> Result<Program, Refusal> {
             Refusal::new(status::NOT_EXECUTABLE, format!("{}: {}", path.display(), obstacle.why))
         }
         None => Refusal::new(status::NOT_FOUND, missing(name)),
+    })
+}
+
+/// Looks whether a program that was found elsewhere is here too.
+pub(super) fn check(path: &Path) -> Result<(), Refusal> {
+    obstacle(path).map_or(Ok(()), |obstacle| {
+        let status = if obstacle.there { status::NOT_EXECUTABLE } else { status::NOT_FOUND };
+        Err(Refusal::new(status, format!("{}: {}", path.display(), obstacle.why)))
     })
 }
 

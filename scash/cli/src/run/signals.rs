@@ -37,6 +37,26 @@ pub(super) fn unblock() -> Result<(), Errno> {
     set.thread_unblock()
 }
 
+/// Takes back what the parent told us to ignore, which is of use where it is not the user's shell.
+pub(super) fn reset() -> Result<(), Errno> {
+    let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    for signal in PASSED_ON {
+        // SAFETY: no handler is installed.
+        unsafe { sigaction(signal, &default) }?;
+    }
+    Ok(())
+}
+
+/// Has this process ignore what a terminal sends, and be ended by SIGTERM or the death of its parent. Async-signal-safe.
+pub(super) fn leave_to_parent() -> Result<(), Errno> {
+    let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
+    for signal in [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGTSTP] {
+        // SAFETY: no handler is installed.
+        unsafe { sigaction(signal, &ignore) }?;
+    }
+    unblock()
+}
+
 fn is_ignored(signal: Signal) -> bool {
     let mut old = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: a null new action only asks; one struct is written to `old`.

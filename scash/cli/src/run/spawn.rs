@@ -1,13 +1,13 @@
 //! Starts the process of a rank.
 
 use super::exits::pidfd;
-use super::plan::Plan;
+use super::plan::Task;
 use super::{Refusal, signals, status};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getpid, getppid};
-use scash_comm::boot::Host;
+use scash_comm::boot::Invitation;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -23,25 +23,39 @@ pub(super) struct Rank {
     pub(super) output: Option<(OwnedFd, OwnedFd)>,
 }
 
+/// What becomes of a rank's standard streams.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Streams {
+    /// Whether it reads what this process reads.
+    pub(super) stdin: bool,
+    /// Whether what it prints goes through pipes of ours.
+    pub(super) piped: bool,
+}
+
 /// Starts rank number `rank`.
-pub(super) fn spawn(plan: &Plan, host: &mut Host, rank: u32) -> Result<Rank, Refusal> {
+pub(super) fn spawn(
+    task: &Task,
+    streams: Streams,
+    invitation: scash_comm::Result<Invitation>,
+    rank: u32,
+) -> Result<Rank, Refusal> {
     let refuse = |why: String| Refusal::new(status::LAUNCHER, format!("starting rank {rank}: {why}"));
-    let invitation = host.invite(rank).map_err(|error| refuse(error.to_string()))?;
-    let mut command = Command::new(&plan.program.path);
-    command.arg0(&plan.program.name).args(&plan.arguments);
-    command.envs(plan.env.iter().map(|(name, value)| (name, value)));
+    let invitation = invitation.map_err(|error| refuse(error.to_string()))?;
+    let mut command = Command::new(&task.program.path);
+    command.arg0(&task.program.name).args(&task.arguments);
+    command.envs(task.env.iter().map(|(name, value)| (name, value)));
     command.envs(invitation.env);
-    if rank > 0 {
+    if !streams.stdin {
         command.stdin(Stdio::null());
     }
-    if plan.label {
+    if streams.piped {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
     }
     let launcher = getpid();
     let line = invitation.line;
     // SAFETY: `prepare` makes system calls only, as the child of a process with several threads must.
     unsafe { command.pre_exec(move || prepare(launcher, &line)) };
-    let child = command.spawn().map_err(|error| not_started(plan, &error))?;
+    let child = command.spawn().map_err(|error| not_started(task, &error))?;
     let pid = Pid::from_raw(i32::try_from(child.id()).map_err(|error| refuse(error.to_string()))?);
     let pidfd =
         pidfd(pid).map_err(|error| refuse(format!("pidfd_open (Linux 5.3 or newer is needed): {error}")))?;
@@ -65,8 +79,8 @@ fn output_of(mut child: Child) -> Option<(OwnedFd, OwnedFd)> {
     Some((child.stdout.take()?.into(), child.stderr.take()?.into()))
 }
 
-fn not_started(plan: &Plan, error: &io::Error) -> Refusal {
-    let program = plan.program.path.display();
+fn not_started(task: &Task, error: &io::Error) -> Refusal {
+    let program = task.program.path.display();
     match error.raw_os_error() {
         Some(libc::ENOEXEC) => Refusal::new(
             status::NOT_EXECUTABLE,
@@ -80,10 +94,7 @@ fn not_started(plan: &Plan, error: &io::Error) -> Refusal {
         ),
         Some(libc::EAGAIN | libc::ENOMEM) => Refusal::new(
             status::LAUNCHER,
-            format!(
-                "{program}: no room for {} processes: {error} (see `ulimit -u`), start fewer ranks",
-                plan.ranks
-            ),
+            format!("{program}: no room for another process: {error} (see `ulimit -u`), start fewer ranks"),
         ),
         _ => Refusal::new(status::NOT_EXECUTABLE, format!("{program}: {error}")),
     }

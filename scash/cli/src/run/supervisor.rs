@@ -111,8 +111,8 @@ impl Supervisor {
         self.running = self.running.checked_sub(1).expect("a rank exits once");
     }
 
-    /// Something went wrong. `pid` is that of the failure's rank.
-    pub(super) fn failed(&mut self, failure: &Failure, pid: Option<i32>, now: Instant) -> Vec<Action> {
+    /// Something went wrong. `place` says for people where the failure's rank ran.
+    pub(super) fn failed(&mut self, failure: &Failure, place: Option<&str>, now: Instant) -> Vec<Action> {
         if self.verdict.is_some() {
             return Vec::new();
         }
@@ -122,8 +122,8 @@ impl Supervisor {
         }
         self.terminate_at(now + AFTER_FAILURE);
         let others = if self.running > 0 { "; ending the other ranks" } else { "" };
-        let words = match (failure.rank, pid) {
-            (Some(rank), Some(pid)) => format!("rank {rank} (pid {pid}) {}{others}", failure.why),
+        let words = match (failure.rank, place) {
+            (Some(rank), Some(place)) => format!("rank {rank} ({place}) {}{others}", failure.why),
             (Some(rank), None) => format!("rank {rank} {}{others}", failure.why),
             _ => failure.why.clone(),
         };

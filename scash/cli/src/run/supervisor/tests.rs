@@ -42,7 +42,7 @@ fn after_a_failure_the_others_get_a_grace_then_sigterm_then_sigkill() {
     let now = Instant::now();
     let mut supervisor = Supervisor::new(3, None, now);
     supervisor.exited();
-    let actions = supervisor.failed(&death(1, 3), Some(4711), now);
+    let actions = supervisor.failed(&death(1, 3), Some("pid 4711"), now);
     let line = "rank 1 (pid 4711) exited with status 3; ending the other ranks";
     assert_eq!(actions, [Action::Say(line.into())]);
     assert_eq!(supervisor.deadline(), Some(now + AFTER_FAILURE));
@@ -57,9 +57,9 @@ fn the_first_failure_is_the_verdict_and_the_only_one_reported() {
     let now = Instant::now();
     let mut supervisor = Supervisor::new(2, None, now);
     supervisor.exited();
-    assert_eq!(supervisor.failed(&death(1, 3), Some(1), now).len(), 1);
+    assert_eq!(supervisor.failed(&death(1, 3), Some("pid 1"), now).len(), 1);
     supervisor.exited();
-    assert!(supervisor.failed(&death(0, 143), Some(2), now).is_empty());
+    assert!(supervisor.failed(&death(0, 143), Some("pid 2"), now).is_empty());
     assert_eq!(supervisor.verdict(), 3);
 }
 
@@ -67,7 +67,7 @@ fn the_first_failure_is_the_verdict_and_the_only_one_reported() {
 fn nobody_is_said_to_be_ended_when_nobody_is_left() {
     let mut supervisor = Supervisor::new(1, None, Instant::now());
     supervisor.exited();
-    let actions = supervisor.failed(&death(0, 1), Some(5), Instant::now());
+    let actions = supervisor.failed(&death(0, 1), Some("pid 5"), Instant::now());
     assert_eq!(actions, [Action::Say("rank 0 (pid 5) exited with status 1".into())]);
 }
 
@@ -87,7 +87,7 @@ fn a_death_by_ctrl_c_is_reported_only_if_the_front_knows_of_none() {
         let now = Instant::now();
         let mut supervisor = Supervisor::new(1, None, now);
         supervisor.exited();
-        assert!(supervisor.failed(&death(0, 130), Some(7), now).is_empty());
+        assert!(supervisor.failed(&death(0, 130), Some("pid 7"), now).is_empty());
         assert!(!supervisor.is_over(), "there may be something to say");
         if pressed {
             supervisor.ordered(Order { signal: Signal::SIGINT, from_terminal: true }, now);
@@ -117,7 +117,7 @@ fn ranks_that_ignore_an_interrupt_are_ended_and_the_interrupt_is_the_verdict() {
     assert_eq!(signals(&supervisor.ordered(order(Signal::SIGINT), now)), [Signal::SIGINT]);
     assert_eq!(next(&mut supervisor), TERMINATE);
     supervisor.exited();
-    supervisor.failed(&death(0, 143), Some(1), now + 6 * SECOND);
+    supervisor.failed(&death(0, 143), Some("pid 1"), now + 6 * SECOND);
     assert_eq!(supervisor.verdict(), 130);
 }
 
@@ -146,7 +146,7 @@ fn a_rank_that_fails_after_an_interrupt_gives_the_verdict_without_a_word() {
     let mut supervisor = Supervisor::new(2, None, now);
     supervisor.ordered(order(Signal::SIGINT), now);
     supervisor.exited();
-    assert!(supervisor.failed(&death(0, 42), Some(1), now).is_empty());
+    assert!(supervisor.failed(&death(0, 42), Some("pid 1"), now).is_empty());
     assert_eq!(supervisor.verdict(), 42);
     assert_eq!(next(&mut supervisor), TERMINATE);
 }
@@ -156,7 +156,7 @@ fn an_interrupt_does_not_put_off_the_end_of_a_failed_job() {
     let now = Instant::now();
     let mut supervisor = Supervisor::new(2, None, now);
     supervisor.exited();
-    supervisor.failed(&death(0, 1), Some(1), now);
+    supervisor.failed(&death(0, 1), Some("pid 1"), now);
     supervisor.ordered(order(Signal::SIGINT), now);
     assert_eq!(supervisor.deadline(), Some(now + AFTER_FAILURE));
 }
@@ -193,7 +193,10 @@ fn ranks_do_not_outlive_the_front() {
     assert_eq!(signals(&supervisor.front_gone()), [Signal::SIGKILL]);
     assert!(supervisor.is_hurried());
     supervisor.exited();
-    assert!(supervisor.failed(&death(0, 137), Some(1), Instant::now()).is_empty(), "nobody wants to know");
+    assert!(
+        supervisor.failed(&death(0, 137), Some("pid 1"), Instant::now()).is_empty(),
+        "nobody wants to know"
+    );
 }
 
 #[test]
@@ -201,7 +204,7 @@ fn ranks_that_did_start_are_killed_when_one_does_not() {
     let mut supervisor = Supervisor::new(5, None, Instant::now());
     assert_eq!(signals(&supervisor.not_started(3, 125)), [Signal::SIGKILL]);
     supervisor.exited();
-    supervisor.failed(&death(0, 137), Some(1), Instant::now());
+    supervisor.failed(&death(0, 137), Some("pid 1"), Instant::now());
     supervisor.exited();
     assert!(supervisor.is_over());
     assert_eq!(supervisor.verdict(), 125);

@@ -1,0 +1,334 @@
+//! `scash agent`: what the remote shell runs on each host of a job. It starts that host's ranks, serves their boot lines as a launcher does, and
+//! reports to the launcher instead of deciding.
+
+use super::address;
+use super::assignment::Assignment;
+use super::frames::{Cutter, Down, FROM_LAUNCHER, Stream, Up, hello};
+use super::uplink::{Output, Uplink};
+use crate::run::front::{self, News, Orders};
+use crate::run::label::{self, Style, Turn};
+use crate::run::plan::Task;
+use crate::run::processes::Processes;
+use crate::run::program::{self, Program};
+use crate::run::spawn::{Streams, spawn};
+use crate::run::{Refusal, limits, signals, status, sweep};
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use scash_comm::boot::Branch;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What became readable: a rank's pidfd by the rank's number, or one of these.
+const LAUNCHER: u64 = 1 << 32;
+const LINES: u64 = LAUNCHER + 1;
+const ORDERS: u64 = LAUNCHER + 2;
+const CHILD: u64 = LAUNCHER + 3;
+const PRINTED: u64 = LAUNCHER + 4;
+
+/// Serves the launcher at the other end of stdin and stdout; returns the exit status.
+pub(crate) fn agent() -> u8 {
+    // What the launcher's terminal sends its processes is for the launcher, which passes it on. (It fails where a session was made already.)
+    let _ = nix::unistd::setsid();
+    let ready = signals::reset().map_err(failed("resetting signals"));
+    let done = ready.and_then(|()| front::run("the agent", serve));
+    done.unwrap_or_else(|refusal| {
+        crate::say(&refusal.why);
+        refusal.status
+    })
+}
+
+fn serve(orders: Orders) -> u8 {
+    let done = Agent::new(orders).and_then(|mut agent| {
+        while agent.goes_on() {
+            agent.step()?;
+        }
+        Ok(())
+    });
+    // Ranks that run, and what they left, are children of this process.
+    sweep::sweep(&[]);
+    done.err().map_or(0, |refusal| {
+        crate::say(&refusal.why);
+        refusal.status
+    })
+}
+
+struct Agent {
+    launcher: File,
+    uplink: Arc<Uplink>,
+    cutter: Cutter,
+    orders: Orders,
+    child_signals: SignalFd,
+    epoll: Epoll,
+    /// `None` until the launcher has said what to run.
+    work: Option<Work>,
+    over: bool,
+}
+
+/// This host's ranks.
+struct Work {
+    branch: Branch,
+    processes: Processes,
+    task: Task,
+    label: bool,
+    /// Whether they were started.
+    begun: bool,
+    /// A pipe that hangs up when all output is on its way.
+    printing: Option<OwnedFd>,
+}
+
+impl Agent {
+    fn new(orders: Orders) -> Result<Agent, Refusal> {
+        let mut child = SigSet::empty();
+        child.add(Signal::SIGCHLD);
+        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        let own = |fd: io::Result<OwnedFd>| fd.map(File::from).map_err(|error| trouble(&error));
+        let agent = Agent {
+            launcher: own(io::stdin().as_fd().try_clone_to_owned())?,
+            uplink: Uplink::new(own(io::stdout().as_fd().try_clone_to_owned())?),
+            cutter: Cutter::new(FROM_LAUNCHER),
+            orders,
+            child_signals: SignalFd::with_flags(&child, flags).map_err(failed("making a signalfd"))?,
+            epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("making an epoll"))?,
+            work: None,
+            over: false,
+        };
+        agent.watch(&agent.launcher, LAUNCHER)?;
+        agent.watch(&agent.orders, ORDERS)?;
+        agent.watch(&agent.child_signals, CHILD)?;
+        agent.send(&hello())?;
+        Ok(agent)
+    }
+
+    fn watch(&self, fd: impl AsFd, tag: u64) -> Result<(), Refusal> {
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, tag);
+        self.epoll
+            .add(fd, event)
+            .map_err(failed("watching a descriptor (scash agent is run by scash run, through pipes)"))
+    }
+
+    fn send(&self, up: &Up) -> Result<(), Refusal> {
+        self.uplink.send(up).map_err(|error| trouble(&error))
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.over
+    }
+
+    /// Waits for the next thing to happen, and acts on it.
+    fn step(&mut self) -> Result<(), Refusal> {
+        let mut events = [EpollEvent::empty(); 64];
+        let count = match self.epoll.wait(&mut events, self.patience()) {
+            Ok(count) => count,
+            Err(Errno::EINTR) => 0,
+            Err(error) => return Err(failed("waiting for the ranks")(error)),
+        };
+        for event in &events[..count] {
+            match (event.data(), &mut self.work) {
+                (LAUNCHER, _) => self.hear()?,
+                (ORDERS, _) => self.take_orders(),
+                (CHILD, _) => while let Ok(Some(_)) = self.child_signals.read_signal() {},
+                (LINES, Some(work)) => work.branch.turn(),
+                (PRINTED, Some(work)) => work.printing = None,
+                (rank, Some(work)) => {
+                    work.take_exit(u32::try_from(rank).expect("the epoll returns what it was given"))
+                }
+                (_, None) => {}
+            }
+        }
+        self.report()
+    }
+
+    fn patience(&self) -> EpollTimeout {
+        let due = self.work.as_ref().and_then(|work| work.branch.patience());
+        due.map_or(EpollTimeout::NONE, |time| {
+            EpollTimeout::try_from(time + Duration::from_millis(1)).unwrap_or(EpollTimeout::MAX)
+        })
+    }
+
+    /// Takes what the launcher has said. Its end is ours.
+    fn hear(&mut self) -> Result<(), Refusal> {
+        let mut buffer = vec![0; 64 << 10];
+        match self.launcher.read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
+            Ok(0) | Err(_) => {
+                self.over = true;
+                return Ok(());
+            }
+            Ok(length) => self.cutter.push(&buffer[..length]),
+        }
+        let lie =
+            |why| Refusal::new(status::LAUNCHER, format!("the launcher says what no launcher says: {why}"));
+        let mut all = Vec::new();
+        while let Some(frame) = self.cutter.next().map_err(lie)? {
+            all.push(Down::decode(frame).map_err(lie)?);
+        }
+        all.into_iter().try_for_each(|down| self.take(down))
+    }
+
+    fn take(&mut self, down: Down) -> Result<(), Refusal> {
+        match (down, &mut self.work) {
+            (Down::Start(assignment), None) => return self.prepare(*assignment),
+            (Down::Go, Some(work)) if !work.begun => return self.begin(),
+            (Down::Decision(decision), Some(work)) => {
+                work.branch.take(decision).map_err(|why| Refusal::new(status::LAUNCHER, why))?;
+            }
+            // A process without a terminal does not stop at what terminals send.
+            (Down::Signal(Signal::SIGTSTP), Some(work)) => work.processes.signal(Signal::SIGSTOP),
+            (Down::Signal(signal), Some(work)) => work.processes.signal(signal),
+            (Down::Taken { stream, bytes }, _) => self.uplink.taken(stream, bytes),
+            (Down::Shut(stream), _) => self.uplink.shut(stream),
+            (down, _) => {
+                let what: String = format!("{down:?}").chars().take(20).collect();
+                return Err(Refusal::new(status::LAUNCHER, format!("the launcher says {what} out of turn")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gets ready to start ranks, or refuses.
+    fn prepare(&mut self, assignment: Assignment) -> Result<(), Refusal> {
+        match Work::new(assignment) {
+            Ok(work) => {
+                self.watch(&work.branch, LINES)?;
+                self.work = Some(work);
+                self.send(&Up::Ready)
+            }
+            Err(Refusal { status, why }) => {
+                self.over = true;
+                self.send(&Up::Refused { status, why })
+            }
+        }
+    }
+
+    /// Starts this host's ranks, or as many as can be.
+    fn begin(&mut self) -> Result<(), Refusal> {
+        let Some(mut work) = self.work.take() else { return Ok(()) };
+        work.begun = true;
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        for number in work.branch.ranks() {
+            let streams = Streams { stdin: false, piped: true };
+            match spawn(&work.task, streams, work.branch.invite(number), number) {
+                Ok(rank) => {
+                    self.watch(&rank.pidfd, u64::from(number))?;
+                    let pid = u32::try_from(rank.pid.as_raw()).unwrap_or(0);
+                    if let Some((out, err)) = work.processes.add(rank) {
+                        stdout.push(out);
+                        stderr.push(err);
+                    }
+                    self.send(&Up::Started { rank: number, pid })?;
+                }
+                Err(Refusal { status, why }) => {
+                    self.send(&Up::Refused { status, why })?;
+                    break;
+                }
+            }
+        }
+        let style = if work.label { Style::Labelled(work.branch.ranks().start) } else { Style::Plain };
+        let output = |stream| Output { uplink: Arc::clone(&self.uplink), stream };
+        // Streams do not wait for each other here: frames keep them apart.
+        let (out, err) = (output(Stream::Out), output(Stream::Err));
+        let printing = label::start(style, (stdout, out, Turn::default()), (stderr, err, Turn::default()));
+        let printing = printing.map_err(|error| trouble(&error))?;
+        self.watch(&printing, PRINTED)?;
+        work.printing = Some(printing);
+        self.work = Some(work);
+        Ok(())
+    }
+
+    /// Tells the launcher what there is to tell.
+    fn report(&mut self) -> Result<(), Refusal> {
+        let Some(work) = &mut self.work else { return Ok(()) };
+        if work.branch.patience().is_some() {
+            work.branch.turn();
+        }
+        while let Some(report) = work.branch.report() {
+            self.uplink.send(&Up::Report(report)).map_err(|error| trouble(&error))?;
+        }
+        work.processes.reap_orphans();
+        if work.begun && !work.processes.any_run() {
+            // What ranks have left behind may hold the pipes of their output.
+            sweep::sweep(&[]);
+            if work.printing.is_none() {
+                self.over = true;
+                return self.send(&Up::Done);
+            }
+        }
+        Ok(())
+    }
+
+    /// Somebody signals this agent, not the launcher: its ranks are meant. Without its front it ends.
+    fn take_orders(&mut self) {
+        loop {
+            match (self.orders.next(), &self.work) {
+                (News::Nothing, _) => return,
+                (News::Order(order), Some(work)) => work.processes.signal(order.signal),
+                (News::Order(_), None) => {}
+                (News::FrontGone, _) => {
+                    self.over = true;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Work {
+    /// Looks whether all is here that ranks need.
+    fn new(assignment: Assignment) -> Result<Work, Refusal> {
+        let several = assignment.layout.hosts() > 1;
+        let mut env = assignment.env.clone();
+        let is_given = std::env::var_os(address::INTERFACE).is_some()
+            || env.iter().any(|(name, _)| name == address::INTERFACE);
+        if several && assignment.settings.provider == "tcp" && !is_given {
+            let address = address::choose(&assignment).map_err(|why| Refusal::new(status::LAUNCHER, why))?;
+            env.push((address::INTERFACE.into(), address.to_string().into()));
+        }
+        enter(&assignment.directory)?;
+        let program = Program { path: PathBuf::from(assignment.program.0), name: assignment.program.1 };
+        program::check(&program.path)?;
+        let branch = Branch::new(assignment.layout, assignment.host, assignment.secret, assignment.settings);
+        let branch = branch.map_err(|error| Refusal::new(status::LAUNCHER, error.to_string()))?;
+        let ranks = branch.ranks();
+        limits::make_room(ranks.end - ranks.start, true)?;
+        Ok(Work {
+            processes: Processes::from(ranks.start),
+            branch,
+            task: Task { program, arguments: assignment.arguments, env },
+            label: assignment.label,
+            begun: false,
+            printing: None,
+        })
+    }
+
+    fn take_exit(&mut self, rank: u32) {
+        if let Some(exit) = self.processes.take_exit(rank) {
+            self.branch.exited(rank, exit);
+        }
+    }
+}
+
+/// Makes the launcher's directory this process's own, and its ranks'.
+fn enter(directory: &OsStr) -> Result<(), Refusal> {
+    std::env::set_current_dir(directory).map_err(|error| {
+        let shown = directory.display();
+        let why = format!(
+            "the job's directory {shown} cannot be entered: {error}; start the job in one that all hosts have"
+        );
+        Refusal::new(status::LAUNCHER, why)
+    })
+}
+
+fn failed(what: &'static str) -> impl Fn(Errno) -> Refusal {
+    move |error| Refusal::new(status::LAUNCHER, format!("{what}: {error}"))
+}
+
+fn trouble(error: &io::Error) -> Refusal {
+    Refusal::new(status::LAUNCHER, format!("serving the launcher: {error}"))
+}

@@ -1,0 +1,110 @@
+//! What an agent is to do, as it travels in a Start frame: text and bytes of the user's, the job's secret, and which ranks are the agent's.
+
+use super::frames::{Fields, Frame};
+use scash_comm::Secret;
+use scash_comm::boot::{Layout, Settings};
+use std::ffi::{OsStr, OsString};
+use std::net::IpAddr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// What an agent is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Assignment {
+    /// What all ranks of the job know.
+    pub(super) secret: Secret,
+    pub(super) layout: Layout,
+    /// Which of its hosts is the agent's.
+    pub(super) host: u32,
+    /// What the user calls it.
+    pub(super) name: String,
+    /// What that name means to the launcher.
+    pub(super) addresses: Vec<IpAddr>,
+    pub(super) settings: Settings,
+    pub(super) label: bool,
+    pub(super) directory: OsString,
+    /// Where the program lies, and what it is called.
+    pub(super) program: (OsString, OsString),
+    pub(super) arguments: Vec<OsString>,
+    pub(super) env: Vec<(OsString, OsString)>,
+}
+
+impl Assignment {
+    /// Writes all this into a frame.
+    pub(super) fn encode(&self, frame: Frame) -> Frame {
+        let mut frame = frame.number(self.layout.size()).bytes(&self.layout.encode()).number(self.host);
+        for byte in self.secret.bytes() {
+            frame = frame.byte(*byte);
+        }
+        frame = frame.text(&self.name).length(self.addresses.len());
+        for address in &self.addresses {
+            frame = frame.text(&address.to_string());
+        }
+        frame = frame.number(self.settings.threads).text(&self.settings.provider).byte(u8::from(self.label));
+        for word in [&self.directory, &self.program.0, &self.program.1] {
+            frame = frame.bytes(word.as_bytes());
+        }
+        frame = frame.length(self.arguments.len());
+        for argument in &self.arguments {
+            frame = frame.bytes(argument.as_bytes());
+        }
+        frame = frame.length(self.env.len());
+        self.env
+            .iter()
+            .fold(frame, |frame, (name, value)| frame.bytes(name.as_bytes()).bytes(value.as_bytes()))
+    }
+
+    /// Reads it. The text says why there is none.
+    pub(super) fn decode(fields: &mut Fields<'_>) -> Result<Assignment, String> {
+        let size = fields.number()?;
+        let layout = Layout::decode(fields.bytes()?, size)?;
+        let host = fields.number()?;
+        if host >= layout.hosts() {
+            return Err(format!("host {host} of {}", layout.hosts()));
+        }
+        Ok(Assignment {
+            layout,
+            host,
+            secret: Secret::from_bytes(fields.array()?),
+            name: fields.text()?,
+            addresses: list(fields, |fields| {
+                let text = fields.text()?;
+                text.parse().map_err(|_| format!("{text:?} is no address"))
+            })?,
+            settings: Settings { threads: fields.number()?, provider: fields.text()? },
+            label: fields.byte()? != 0,
+            directory: word(fields)?,
+            program: (word(fields)?, word(fields)?),
+            arguments: list(fields, word)?,
+            env: list(fields, |fields| Ok((variable(fields)?, word(fields)?)))?,
+        })
+    }
+}
+
+/// Whatever a command line or the environment can hold.
+fn word(fields: &mut Fields<'_>) -> Result<OsString, String> {
+    let bytes = fields.bytes()?;
+    if bytes.contains(&0) {
+        Err("a word with a zero".to_owned())
+    } else {
+        Ok(OsString::from_vec(bytes.to_vec()))
+    }
+}
+
+/// The name of an environment variable.
+fn variable(fields: &mut Fields<'_>) -> Result<OsString, String> {
+    let is_name = |name: &OsStr| !name.is_empty() && !name.as_bytes().contains(&b'=');
+    Some(word(fields)?).filter(|name| is_name(name)).ok_or_else(|| "a variable without a name".to_owned())
+}
+
+/// A list, whose length is believed only as far as its items come.
+fn list<T>(
+    fields: &mut Fields<'_>,
+    mut item: impl FnMut(&mut Fields<'_>) -> Result<T, String>,
+) -> Result<Vec<T>, String> {
+    let length = fields.number()?;
+    let mut items = Vec::new();
+    for _ in 0..length {
+        items.push(item(fields)?);
+    }
+    Ok(items)
+}

@@ -1,0 +1,337 @@
+//! What launcher and agent say to each other, as bytes and values. No IO.
+//!
+//! ```text
+//!  0                 4        5
+//!  +-----------------+--------+------------- - -
+//!  | bytes behind    | kind   | fields …            numbers are little-endian; a string is its length `u32` and its bytes;
+//!  | this number     |        |                     a list is its length `u32` and its items
+//!  +-----------------+--------+------------- - -
+//! ```
+//!
+//! | kind | from the agent | fields |
+//! |---|---|---|
+//! | 1 | Hello, its first frame, whose layout no version changes | `"scash agent"`, version of these frames `u32`, version of scash |
+//! | 2 | Ready: the program is there, ranks can start | |
+//! | 3 | Refused: it cannot start (all of) its ranks | exit status `u8`, why |
+//! | 4 | Started | rank `u32`, pid `u32` |
+//! | 5 | Packet, of a rank's message | rank `u32`, the packet |
+//! | 6 | Lie: a rank sent what is no message | rank `u32`, why |
+//! | 7 | Exited | rank `u32`, 0 for a status and 1 for a signal `u8`, its number `u8` |
+//! | 8 | Output | 1 for stdout and 2 for stderr `u8`, the bytes |
+//! | 9 | Done: all ranks have ended and all output is out | |
+//!
+//! | kind | from the launcher | fields |
+//! |---|---|---|
+//! | 1 | Start: what to prepare | see [`Assignment`] |
+//! | 2 | Go | |
+//! | 3 | Packet, of a message for all ranks | the packet |
+//! | 4 | Mark, for the job page | rank `u32`, as 7 above, or 2 and 0 for one that finalized |
+//! | 5 | Signal, for all ranks | its number `u8` |
+//! | 6 | Taken: so many bytes of output are out | stream `u8`, bytes `u32` |
+//! | 7 | Shut: nobody reads that stream any more | stream `u8` |
+
+use super::assignment::Assignment;
+use nix::sys::signal::Signal;
+use scash_comm::boot::{Decision, Exit, RankState, Report};
+
+/// The version of these frames.
+const VERSION: u32 = 1;
+/// What an agent calls itself, so that it is not taken for something else that prints.
+const NAME: &str = "scash agent";
+/// Longest frame of an agent: a packet of a boot line, or [`MOST_OUTPUT`].
+pub(super) const FROM_AGENT: usize = 128 << 10;
+/// Longest frame of the launcher: the arguments and the environment of a program.
+pub(super) const FROM_LAUNCHER: usize = 8 << 20;
+/// Most bytes of output in a frame.
+pub(super) const MOST_OUTPUT: usize = 32 << 10;
+const _: () = assert!(MOST_OUTPUT + 16 < FROM_AGENT);
+
+/// One of the two streams that ranks print to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Stream {
+    Out = 1,
+    Err = 2,
+}
+
+impl Stream {
+    pub(super) const BOTH: [Stream; 2] = [Stream::Out, Stream::Err];
+}
+
+/// What an agent says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Up {
+    Hello { frames: u32, version: String },
+    Ready,
+    Refused { status: u8, why: String },
+    Started { rank: u32, pid: u32 },
+    Report(Report),
+    Output { stream: Stream, bytes: Vec<u8> },
+    Done,
+}
+
+/// What the launcher says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Down {
+    Start(Box<Assignment>),
+    Go,
+    Decision(Decision),
+    Signal(Signal),
+    Taken { stream: Stream, bytes: u32 },
+    Shut(Stream),
+}
+
+/// The greeting of this version's agent.
+pub(super) fn hello() -> Up {
+    Up::Hello { frames: VERSION, version: env!("CARGO_PKG_VERSION").to_owned() }
+}
+
+/// Whether the agent of that greeting and this launcher are of one version; if not, how they differ.
+pub(super) fn check_hello(frames: u32, version: &str) -> Result<(), String> {
+    let ours = env!("CARGO_PKG_VERSION");
+    if (frames, version) == (VERSION, ours) {
+        return Ok(());
+    }
+    Err(format!(
+        "its scash is version {version} (frames {frames}), and this one {ours} (frames {VERSION}): install the same on all hosts, or \
+         say where it is with --agent PATH"
+    ))
+}
+
+impl Up {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        match self {
+            Up::Hello { frames, version } => Frame::new(1).text(NAME).number(*frames).text(version),
+            Up::Ready => Frame::new(2),
+            Up::Refused { status, why } => Frame::new(3).byte(*status).text(why),
+            Up::Started { rank, pid } => Frame::new(4).number(*rank).number(*pid),
+            Up::Report(Report::Packet(rank, packet)) => Frame::new(5).number(*rank).rest(packet),
+            Up::Report(Report::Lie(rank, why)) => Frame::new(6).number(*rank).text(why),
+            Up::Report(Report::Exited(rank, exit)) => {
+                let (kind, number) = match exit {
+                    Exit::Status(status) => (0, *status),
+                    Exit::Signal(signal) => (1, *signal),
+                };
+                Frame::new(7).number(*rank).byte(kind).byte(number)
+            }
+            Up::Output { stream, bytes } => Frame::new(8).byte(*stream as u8).rest(bytes),
+            Up::Done => Frame::new(9),
+        }
+        .finish()
+    }
+
+    /// Reads a frame behind its length.
+    pub(super) fn decode(frame: &[u8]) -> Result<Up, String> {
+        let mut fields = Fields(frame);
+        let up = match fields.byte()? {
+            1 if fields.text()? == NAME => Up::Hello { frames: fields.number()?, version: fields.text()? },
+            1 => return Err("a greeting of something else".to_owned()),
+            2 => Up::Ready,
+            3 => Up::Refused { status: fields.byte()?, why: fields.text()? },
+            4 => Up::Started { rank: fields.number()?, pid: fields.number()? },
+            5 => Up::Report(Report::Packet(fields.number()?, fields.rest())),
+            6 => Up::Report(Report::Lie(fields.number()?, fields.text()?)),
+            7 => Up::Report(Report::Exited(
+                fields.number()?,
+                match (fields.byte()?, fields.byte()?) {
+                    (0, status) => Exit::Status(status),
+                    (1, signal) => Exit::Signal(signal),
+                    (kind, _) => return Err(format!("an exit of kind {kind}")),
+                },
+            )),
+            8 => Up::Output { stream: fields.stream()?, bytes: fields.rest() },
+            9 => Up::Done,
+            kind => return Err(format!("a frame of kind {kind}")),
+        };
+        // Newer versions may say more in their greeting; they are refused by name.
+        if matches!(up, Up::Hello { .. }) { Ok(up) } else { fields.end().map(|()| up) }
+    }
+}
+
+impl Down {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        match self {
+            Down::Start(assignment) => assignment.encode(Frame::new(1)),
+            Down::Go => Frame::new(2),
+            Down::Decision(Decision::Packet(packet)) => Frame::new(3).rest(packet),
+            Down::Decision(Decision::Mark(rank, state)) => {
+                let (kind, number) = match state {
+                    RankState::Exited(status) => (0, *status),
+                    RankState::Killed(signal) => (1, *signal),
+                    RankState::Finalized => (2, 0),
+                    RankState::Running => (3, 0),
+                };
+                Frame::new(4).number(*rank).byte(kind).byte(number)
+            }
+            Down::Signal(signal) => {
+                Frame::new(5).byte(u8::try_from(*signal as i32).expect("signals are small"))
+            }
+            Down::Taken { stream, bytes } => Frame::new(6).byte(*stream as u8).number(*bytes),
+            Down::Shut(stream) => Frame::new(7).byte(*stream as u8),
+        }
+        .finish()
+    }
+
+    /// Reads a frame behind its length.
+    pub(super) fn decode(frame: &[u8]) -> Result<Down, String> {
+        let mut fields = Fields(frame);
+        let down = match fields.byte()? {
+            1 => Down::Start(Box::new(Assignment::decode(&mut fields)?)),
+            2 => Down::Go,
+            3 => Down::Decision(Decision::Packet(fields.rest())),
+            4 => Down::Decision(Decision::Mark(
+                fields.number()?,
+                match (fields.byte()?, fields.byte()?) {
+                    (0, status) => RankState::Exited(status),
+                    (1, signal) => RankState::Killed(signal),
+                    (2, _) => RankState::Finalized,
+                    (3, _) => RankState::Running,
+                    (kind, _) => return Err(format!("a state of kind {kind}")),
+                },
+            )),
+            5 => {
+                let number = fields.byte()?;
+                let signal = Signal::try_from(i32::from(number));
+                Down::Signal(signal.map_err(|_| format!("signal {number}, which there is not"))?)
+            }
+            6 => Down::Taken { stream: fields.stream()?, bytes: fields.number()? },
+            7 => Down::Shut(fields.stream()?),
+            kind => return Err(format!("a frame of kind {kind}")),
+        };
+        fields.end().map(|()| down)
+    }
+}
+
+/// A frame that is being written.
+pub(super) struct Frame(Vec<u8>);
+
+impl Frame {
+    fn new(kind: u8) -> Frame {
+        Frame(vec![0, 0, 0, 0, kind])
+    }
+
+    pub(super) fn byte(mut self, byte: u8) -> Frame {
+        self.0.push(byte);
+        self
+    }
+
+    pub(super) fn number(self, number: u32) -> Frame {
+        self.rest(&number.to_le_bytes())
+    }
+
+    /// A length; what is longer than a frame may be is found out before it is sent.
+    pub(super) fn length(self, length: usize) -> Frame {
+        self.number(u32::try_from(length).unwrap_or(u32::MAX))
+    }
+
+    pub(super) fn bytes(self, bytes: &[u8]) -> Frame {
+        self.length(bytes.len()).rest(bytes)
+    }
+
+    pub(super) fn text(self, text: &str) -> Frame {
+        self.bytes(text.as_bytes())
+    }
+
+    /// Bytes that last to the frame's end.
+    fn rest(mut self, bytes: &[u8]) -> Frame {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        let length = u32::try_from(self.0.len() - 4).unwrap_or(u32::MAX);
+        self.0[..4].copy_from_slice(&length.to_le_bytes());
+        self.0
+    }
+}
+
+/// The fields of a frame that are left to be read.
+pub(super) struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8], String> {
+        let Some((head, tail)) = self.0.split_at_checked(length) else {
+            return Err(format!("{length} bytes expected where {} are left", self.0.len()));
+        };
+        self.0 = tail;
+        Ok(head)
+    }
+
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    pub(super) fn byte(&mut self) -> Result<u8, String> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    pub(super) fn number(&mut self) -> Result<u32, String> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8], String> {
+        let length = self.number()?;
+        self.take(length as usize)
+    }
+
+    /// Text that a terminal can be trusted with.
+    pub(super) fn text(&mut self) -> Result<String, String> {
+        let text = String::from_utf8_lossy(self.bytes()?);
+        Ok(text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect())
+    }
+
+    fn stream(&mut self) -> Result<Stream, String> {
+        let byte = self.byte()?;
+        let stream = Stream::BOTH.into_iter().find(|stream| *stream as u8 == byte);
+        stream.ok_or_else(|| format!("stream {byte}, which there is not"))
+    }
+
+    fn rest(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.0).to_vec()
+    }
+
+    fn end(&self) -> Result<(), String> {
+        if self.0.is_empty() { Ok(()) } else { Err(format!("{} bytes too many", self.0.len())) }
+    }
+}
+
+/// Cuts what comes through a pipe into frames.
+#[derive(Debug)]
+pub(super) struct Cutter {
+    bytes: Vec<u8>,
+    /// Bytes at the front that were returned already.
+    done: usize,
+    longest: usize,
+}
+
+impl Cutter {
+    /// One that takes frames of at most `longest` bytes.
+    pub(super) fn new(longest: usize) -> Cutter {
+        Cutter { bytes: Vec::new(), done: 0, longest }
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.done);
+        self.done = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next whole frame behind its length.
+    pub(super) fn next(&mut self) -> Result<Option<&[u8]>, String> {
+        let left = &self.bytes[self.done..];
+        let Some((length, frame)) = left.split_first_chunk() else { return Ok(None) };
+        let length = u32::from_le_bytes(*length) as usize;
+        if length > self.longest {
+            let shown: Vec<u8> = left.iter().copied().take(60).collect();
+            return Err(format!("it begins with {:?}", String::from_utf8_lossy(&shown)));
+        }
+        let Some(frame) = frame.get(..length) else { return Ok(None) };
+        self.done += 4 + length;
+        Ok(Some(frame))
+    }
+}
+
+#[cfg(test)]
+mod tests;

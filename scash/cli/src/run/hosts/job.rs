@@ -1,0 +1,451 @@
+//! The launcher of a job on several hosts: calls the agents, waits for whatever happens, and lets the [`Supervisor`] decide.
+
+use super::Hosts;
+use super::address;
+use super::assignment::Assignment;
+use super::frames::{Down, FROM_LAUNCHER, Up, check_hello};
+use super::link::{Link, Stage};
+use super::printer::{Printed, Printers};
+use crate::run::front::{News, Order, Orders};
+use crate::run::plan::Plan;
+use crate::run::supervisor::{Action, Supervisor};
+use crate::run::{Refusal, status, sweep};
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use scash_comm::Secret;
+use scash_comm::boot::{Report, Settings, Trunk};
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, Instant};
+
+/// What became readable: the pipe from a host's agent by twice the host's number, the pipe to it by one more, or one of these.
+const ORDERS: u64 = 1 << 32;
+const CHILD: u64 = ORDERS + 1;
+const PRINTED: u64 = ORDERS + 2;
+
+/// How long hosts may take until all their agents are ready. Whoever is asked for a password must have time to type it.
+const START: Duration = Duration::from_secs(120);
+/// How long an agent may take to say that its killed ranks have ended.
+const AFTER_KILL: Duration = Duration::from_secs(5);
+/// How long the remote shell's command may take to end when its output has ended, and the other way round.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// How long printing may take after an interrupted job has ended.
+const LAST_LINES: Duration = Duration::from_secs(2);
+/// How long agents that are done may take to be gone.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Runs the job to its end; returns the exit status.
+pub(in crate::run) fn run(plan: &Plan, hosts: &Hosts, orders: Orders) -> u8 {
+    let done = Job::new(plan, hosts, orders).and_then(|mut job| {
+        job.call()?;
+        while job.goes_on() {
+            job.step()?;
+        }
+        job.part();
+        Ok(job.supervisor.verdict())
+    });
+    let status = done.unwrap_or_else(|refusal| {
+        crate::say(&refusal.why);
+        refusal.status
+    });
+    // Agents that are still called end with the commands that call them.
+    sweep::sweep(&[]);
+    status
+}
+
+struct Job<'a> {
+    plan: &'a Plan,
+    hosts: &'a Hosts,
+    secret: Secret,
+    supervisor: Supervisor,
+    trunk: Trunk,
+    /// One a host.
+    links: Vec<Link>,
+    /// The process of each rank, on its host.
+    pids: Vec<Option<u32>>,
+    /// `None` when the front is dead.
+    orders: Option<Orders>,
+    child_signals: SignalFd,
+    epoll: Epoll,
+    printers: Printers,
+    /// Until when all agents must be ready; `None` when they are.
+    start_by: Option<Instant>,
+    /// Until when killed ranks must have ended.
+    dead_by: Option<Instant>,
+    /// When the last rank ended.
+    over_since: Option<Instant>,
+}
+
+impl<'a> Job<'a> {
+    fn new(plan: &'a Plan, hosts: &'a Hosts, orders: Orders) -> Result<Job<'a>, Refusal> {
+        let mut child = SigSet::empty();
+        child.add(Signal::SIGCHLD);
+        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        let refuse = |error: String| Refusal::new(status::LAUNCHER, error);
+        let job = Job {
+            plan,
+            hosts,
+            secret: Secret::random().map_err(|error| refuse(error.to_string()))?,
+            supervisor: Supervisor::new(plan.ranks, plan.timeout, Instant::now()),
+            trunk: Trunk::new(hosts.layout.clone()),
+            links: Vec::new(),
+            pids: vec![None; plan.ranks as usize],
+            orders: Some(orders),
+            child_signals: SignalFd::with_flags(&child, flags).map_err(failed("making a signalfd"))?,
+            epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("making an epoll"))?,
+            printers: Printers::start(plan.label).map_err(|error| refuse(format!("printing: {error}")))?,
+            start_by: Some(Instant::now() + START),
+            dead_by: None,
+            over_since: None,
+        };
+        job.watch(&job.child_signals, EpollFlags::EPOLLIN, CHILD)?;
+        job.watch(&job.printers, EpollFlags::EPOLLIN, PRINTED)?;
+        if let Some(orders) = &job.orders {
+            job.watch(orders, EpollFlags::EPOLLIN, ORDERS)?;
+        }
+        Ok(job)
+    }
+
+    fn watch(&self, fd: impl AsFd, what: EpollFlags, tag: u64) -> Result<(), Refusal> {
+        self.epoll.add(fd, EpollEvent::new(what, tag)).map_err(failed("watching a descriptor"))
+    }
+
+    /// Calls the agents of all hosts.
+    fn call(&mut self) -> Result<(), Refusal> {
+        for (host, name) in (0..).zip(&self.hosts.names) {
+            let ranks = self.hosts.layout.ranks_of(host).collect();
+            let link = Link::call(self.hosts, name, ranks);
+            let link = link.map_err(|why| Refusal::new(status::LAUNCHER, format!("host {name}: {why}")))?;
+            if let Some((from, to)) = link.ends() {
+                self.watch(from, EpollFlags::EPOLLIN, 2 * u64::from(host))?;
+                // Only when there is room again, which is of interest only then.
+                self.watch(to, EpollFlags::EPOLLOUT | EpollFlags::EPOLLET, 2 * u64::from(host) + 1)?;
+            }
+            self.links.push(link);
+        }
+        Ok(())
+    }
+
+    /// Whether there is anything left to wait for.
+    fn goes_on(&mut self) -> bool {
+        if !self.supervisor.is_over() {
+            return true;
+        }
+        let since = *self.over_since.get_or_insert_with(Instant::now);
+        let is_out = self.printers.are_idle() && !self.links.iter().any(Link::is_open);
+        // Whoever reads our output may be slow; who pressed Ctrl-C does not want to wait for that.
+        !is_out && (!self.supervisor.is_hurried() || Instant::now() < since + LAST_LINES)
+    }
+
+    /// Lets all agents go, and gives the commands that called them time to end.
+    fn part(&mut self) {
+        self.links.iter_mut().for_each(Link::let_go);
+        let by = Instant::now() + FAREWELL;
+        while Instant::now() < by && self.links.iter().any(|link| link.exit.is_none()) {
+            std::thread::sleep(Duration::from_millis(1));
+            self.links.iter_mut().for_each(|link| link.reap(Instant::now()));
+        }
+    }
+
+    /// Waits for the next thing to happen, and acts on it.
+    fn step(&mut self) -> Result<(), Refusal> {
+        let mut events = [EpollEvent::empty(); 64];
+        let count = match self.epoll.wait(&mut events, self.patience()) {
+            Ok(count) => count,
+            Err(Errno::EINTR) => 0,
+            Err(error) => return Err(failed("waiting for the hosts")(error)),
+        };
+        for event in &events[..count] {
+            match event.data() {
+                ORDERS => self.take_orders(),
+                CHILD => while let Ok(Some(_)) = self.child_signals.read_signal() {},
+                PRINTED => self.take_printed(),
+                tag => {
+                    let host = u32::try_from(tag / 2).expect("the epoll returns what it was given");
+                    if tag % 2 == 0 { self.hear(host) } else { self.link(host).flush() }
+                }
+            }
+            self.settle();
+        }
+        self.look_after_links();
+        let actions = self.supervisor.tick(Instant::now());
+        self.act(actions);
+        self.settle();
+        Ok(())
+    }
+
+    /// How long nothing may happen until something is due.
+    fn patience(&self) -> EpollTimeout {
+        let last_lines = self.over_since.filter(|_| self.supervisor.is_hurried()).map(|at| at + LAST_LINES);
+        let cut_off = self.links.iter().filter_map(|link| link.cut_off).min().map(|at| at + LAST_WORDS);
+        let due = [self.supervisor.deadline(), last_lines, cut_off, self.start_by, self.dead_by];
+        let Some(due) = due.into_iter().flatten().min() else { return EpollTimeout::NONE };
+        // The kernel counts milliseconds; a fraction more is not too early.
+        let time = due.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+        EpollTimeout::try_from(time).unwrap_or(EpollTimeout::MAX)
+    }
+
+    fn link(&mut self, host: u32) -> &mut Link {
+        &mut self.links[host as usize]
+    }
+
+    fn take_orders(&mut self) {
+        while let Some(orders) = &mut self.orders {
+            let actions = match orders.next() {
+                News::Nothing => return,
+                // The terminal of this machine has sent ranks of other sessions nothing.
+                News::Order(order) => {
+                    let order = Order { from_terminal: false, ..order };
+                    self.supervisor.ordered(order, Instant::now())
+                }
+                News::FrontGone => {
+                    self.orders = None;
+                    self.supervisor.front_gone()
+                }
+            };
+            self.act(actions);
+        }
+    }
+
+    fn take_printed(&mut self) {
+        for printed in self.printers.printed() {
+            match printed {
+                Printed::Taken(host, stream, bytes) => self.link(host).send(&Down::Taken { stream, bytes }),
+                Printed::Shut(stream) => self.tell_all(&Down::Shut(stream)),
+            }
+        }
+    }
+
+    /// Takes what an agent has said.
+    fn hear(&mut self, host: u32) {
+        let heard = self.link(host).read(Instant::now());
+        let lie = match heard {
+            Ok(all) => all.into_iter().find_map(|up| self.take(host, up).err()),
+            Err(lie) => Some(lie),
+        };
+        if let Some(lie) = lie {
+            let command = self.link(host).command.clone();
+            self.lose(host, &format!("`{command}` says what no agent says: {lie}"));
+        }
+    }
+
+    /// Takes a frame. The error says why no agent sends it.
+    fn take(&mut self, host: u32, up: Up) -> Result<(), String> {
+        match (self.link(host).stage, up) {
+            (Stage::Done | Stage::Gone, _) => {}
+            (Stage::Calling, Up::Hello { frames, version }) => self.greet(host, frames, &version),
+            (Stage::Preparing, Up::Ready) => self.ready(host),
+            (Stage::Preparing | Stage::Running, Up::Refused { status, why }) => {
+                self.refused(host, status, &why)
+            }
+            (Stage::Running, Up::Started { rank, pid }) if self.link(host).ranks.contains(&rank) => {
+                self.pids[rank as usize] = Some(pid);
+            }
+            (Stage::Running, Up::Report(report)) => self.report(host, report)?,
+            (Stage::Running, Up::Output { stream, bytes }) => self.printers.print(host, stream, bytes),
+            (Stage::Running, Up::Done) if self.link(host).ranks.is_empty() => {
+                self.link(host).stage = Stage::Done
+            }
+            (stage, up) => {
+                let what: String = format!("{up:?}").chars().take(60).collect();
+                return Err(format!("{what} while it is {stage:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn greet(&mut self, host: u32, frames: u32, version: &str) {
+        let start = check_hello(frames, version).and_then(|()| self.assignment(host)).map(|assignment| {
+            let start = Down::Start(Box::new(assignment));
+            (start.encode().len() <= FROM_LAUNCHER).then_some(start)
+        });
+        match start {
+            Ok(Some(start)) => {
+                self.link(host).send(&start);
+                self.link(host).stage = Stage::Preparing;
+            }
+            Ok(None) => {
+                let why = format!("arguments and environment have more than {} MiB", FROM_LAUNCHER >> 20);
+                self.call_off(status::USAGE, &why);
+            }
+            Err(why) => self.lose(host, &why),
+        }
+    }
+
+    fn assignment(&self, host: u32) -> Result<Assignment, String> {
+        let Plan { task, .. } = self.plan;
+        let name = &self.hosts.names[host as usize];
+        let absolute = std::path::absolute(&task.program.path).map_err(|error| error.to_string())?;
+        let directory =
+            std::env::current_dir().map_err(|error| format!("asking for the directory here: {error}"))?;
+        let several = self.hosts.layout.hosts() > 1;
+        Ok(Assignment {
+            secret: self.secret.clone(),
+            layout: self.hosts.layout.clone(),
+            host,
+            name: name.clone(),
+            addresses: if several { address::resolve(name) } else { Vec::new() },
+            settings: Settings { threads: self.plan.threads, provider: self.plan.provider.to_owned() },
+            label: self.plan.label,
+            directory: directory.into(),
+            program: (absolute.into(), task.program.name.clone()),
+            arguments: task.arguments.clone(),
+            env: settings_here().chain(task.env.iter().cloned()).collect(),
+        })
+    }
+
+    fn ready(&mut self, host: u32) {
+        self.link(host).stage = Stage::Ready;
+        if self.links.iter().all(|link| link.stage == Stage::Ready) {
+            self.start_by = None;
+            self.links.iter_mut().for_each(|link| link.stage = Stage::Running);
+            self.tell_all(&Down::Go);
+        }
+    }
+
+    /// An agent cannot start (all of) its ranks.
+    fn refused(&mut self, host: u32, status: u8, why: &str) {
+        let why = format!("host {}: {why}", self.link(host).name);
+        if self.start_by.is_some() {
+            return self.call_off(status, &why);
+        }
+        crate::say(&why);
+        let pids = &self.pids;
+        let missing: Vec<u32> = self.links[host as usize]
+            .ranks
+            .iter()
+            .copied()
+            .filter(|rank| pids[*rank as usize].is_none())
+            .collect();
+        for rank in &missing {
+            self.link(host).ranks.remove(rank);
+        }
+        let actions = self.supervisor.not_started(u32::try_from(missing.len()).unwrap_or(0), status);
+        self.act(actions);
+    }
+
+    fn report(&mut self, host: u32, report: Report) -> Result<(), String> {
+        if let Report::Exited(rank, _) = report {
+            if !self.link(host).ranks.remove(&rank) {
+                return Err(format!("a second end of rank {rank}"));
+            }
+            self.supervisor.exited();
+        }
+        self.trunk.take(host, report)
+    }
+
+    /// A host is out of reach for good.
+    fn lose(&mut self, host: u32, why: &str) {
+        let why = format!("host {}: {why}", self.link(host).name);
+        if self.start_by.is_some() {
+            return self.call_off(status::LAUNCHER, &why);
+        }
+        let ranks: Vec<u32> = self.link(host).ranks.iter().copied().collect();
+        self.link(host).let_go();
+        self.link(host).kill();
+        ranks.iter().for_each(|_| self.supervisor.exited());
+        self.trunk.lost(&ranks, &why, status::LAUNCHER);
+    }
+
+    /// The job ends before any rank was started.
+    fn call_off(&mut self, status: u8, why: &str) {
+        if self.start_by.take().is_none() {
+            return;
+        }
+        if !why.is_empty() {
+            crate::say(why);
+        }
+        for link in &mut self.links {
+            // One that has not answered has no ranks to end.
+            if link.stage == Stage::Calling {
+                link.kill();
+            }
+            link.let_go();
+        }
+        drop(self.supervisor.not_started(self.plan.ranks, status));
+    }
+
+    /// Notices agents that are gone, or that keep the job from ending.
+    fn look_after_links(&mut self) {
+        let now = Instant::now();
+        self.links.iter_mut().for_each(|link| link.reap(now));
+        let is_late = |by: Option<Instant>| by.is_some_and(|by| now >= by);
+        for host in 0..self.hosts.layout.hosts() {
+            let link = self.link(host);
+            let said_all = link.ends().is_none() && link.exit.is_some();
+            if link.cut_off.is_some_and(|at| said_all || now >= at + LAST_WORDS) {
+                let why = link.obituary();
+                self.lose(host, &why);
+            } else if is_late(self.start_by) && self.link(host).stage != Stage::Ready {
+                let command = self.link(host).command.clone();
+                self.lose(
+                    host,
+                    &format!("`{command}` has brought no agent that is ready in {} s", START.as_secs()),
+                );
+            } else if is_late(self.dead_by) && self.link(host).is_open() {
+                self.lose(host, "its agent does not say that its ranks have ended although they were killed");
+            }
+        }
+        self.dead_by = self.dead_by.filter(|by| now < *by);
+        self.settle();
+    }
+
+    /// Passes on what has been decided.
+    fn settle(&mut self) {
+        while let Some(decision) = self.trunk.decision() {
+            self.tell_all(&Down::Decision(decision));
+        }
+        while let Some(failure) = self.trunk.failure() {
+            let place = failure.rank.and_then(|rank| {
+                let name = &self.hosts.names[self.hosts.layout.host_of(rank) as usize];
+                Some(format!("pid {} on host {name}", self.pids[rank as usize]?))
+            });
+            let actions = self.supervisor.failed(&failure, place.as_deref(), Instant::now());
+            self.act(actions);
+        }
+    }
+
+    fn tell_all(&mut self, down: &Down) {
+        self.links.iter_mut().filter(|link| link.stage == Stage::Running).for_each(|link| link.send(down));
+    }
+
+    fn act(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Say(text) => crate::say(&text),
+                Action::Abandon(why) => self.trunk.abandon(&why),
+                Action::Signal(signal) if self.start_by.is_some() => self.end_early(signal),
+                Action::Signal(signal) => {
+                    if signal == Signal::SIGKILL {
+                        self.dead_by.get_or_insert_with(|| Instant::now() + AFTER_KILL);
+                    }
+                    self.tell_all(&Down::Signal(signal));
+                }
+            }
+        }
+    }
+
+    /// A signal for ranks that there are not yet.
+    fn end_early(&mut self, signal: Signal) {
+        let ends = !matches!(signal, Signal::SIGTSTP | Signal::SIGCONT | Signal::SIGUSR1 | Signal::SIGUSR2);
+        if ends {
+            let status = match self.supervisor.verdict() {
+                0 => u8::try_from(128 + signal as i32).unwrap_or(u8::MAX),
+                verdict => verdict,
+            };
+            self.call_off(status, "");
+        }
+    }
+}
+
+/// The settings of scash that stand in the environment here, for ranks elsewhere.
+fn settings_here() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"SCASH_"))
+}
+
+fn failed(what: &'static str) -> impl Fn(Errno) -> Refusal {
+    move |error| Refusal::new(status::LAUNCHER, format!("{what}: {error}"))
+}

@@ -1,0 +1,235 @@
+//! The launcher's way to the agent of a host: the process of the remote shell, and frames through its stdin and stdout.
+
+use super::Hosts;
+use super::frames::{Cutter, Down, FROM_AGENT, Up};
+use crate::run::exits::reap;
+use crate::run::signals;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::prctl;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getpid, getppid};
+use scash_comm::boot::Exit;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// How far an agent has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It was called.
+    Calling,
+    /// It has greeted, and knows what is to be run.
+    Preparing,
+    /// It could start its ranks.
+    Ready,
+    /// It may start them.
+    Running,
+    /// Its ranks have ended, and all they printed has come.
+    Done,
+    /// It is out of reach, or was let go.
+    Gone,
+}
+
+/// The way to an agent.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) name: String,
+    /// The command that was called, for people.
+    pub(super) command: String,
+    pub(super) stage: Stage,
+    /// Its ranks that have not ended.
+    pub(super) ranks: BTreeSet<u32>,
+    /// Since when nothing can come from it any more, though more was to come.
+    pub(super) cut_off: Option<Instant>,
+    child: Pid,
+    /// How the remote shell's process ended.
+    pub(super) exit: Option<Exit>,
+    to: Option<File>,
+    from: Option<File>,
+    cutter: Cutter,
+    /// Bytes that the pipe had no room for.
+    queue: Vec<u8>,
+}
+
+impl Link {
+    /// Calls the agent of a host. The text says why that is impossible.
+    pub(super) fn call(hosts: &Hosts, name: &str, ranks: BTreeSet<u32>) -> Result<Link, String> {
+        let words = words(hosts, name);
+        let shown: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let shown = shown.join(" ");
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let launcher = getpid();
+        // SAFETY: `prepare` makes system calls only, as the child of a process with several threads must.
+        unsafe { command.pre_exec(move || prepare(launcher)) };
+        let mut child = command.spawn().map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                format!("there is no command `{}`: install it, or say another with --rsh", hosts.rsh[0])
+            }
+            _ => format!("running `{shown}`: {error}"),
+        })?;
+        let pid = i32::try_from(child.id()).map_err(|error| error.to_string())?;
+        let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(format!("`{shown}` has no pipes"));
+        };
+        let to = OwnedFd::from(to);
+        fcntl(&to, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
+            .map_err(|error| format!("preparing a pipe: {error}"))?;
+        Ok(Link {
+            name: name.to_owned(),
+            command: shown,
+            stage: Stage::Calling,
+            ranks,
+            cut_off: None,
+            child: Pid::from_raw(pid),
+            exit: None,
+            to: Some(to.into()),
+            from: Some(OwnedFd::from(from).into()),
+            cutter: Cutter::new(FROM_AGENT),
+            queue: Vec::new(),
+        })
+    }
+
+    /// The ends to be polled, for reading and for writing.
+    pub(super) fn ends(&self) -> Option<(&File, &File)> {
+        Some((self.from.as_ref()?, self.to.as_ref()?))
+    }
+
+    /// Whether it may still have something to say.
+    pub(super) fn is_open(&self) -> bool {
+        !matches!(self.stage, Stage::Done | Stage::Gone)
+    }
+
+    /// Sends a frame, or keeps it until there is room. If nobody is there to read it, that shows elsewhere.
+    pub(super) fn send(&mut self, down: &Down) {
+        if self.to.is_some() {
+            self.queue.extend(down.encode());
+            self.flush();
+        }
+    }
+
+    /// Sends as much as there is room for.
+    pub(super) fn flush(&mut self) {
+        let Some(to) = &mut self.to else { return };
+        while !self.queue.is_empty() {
+            match to.write(&self.queue) {
+                Ok(length) => drop(self.queue.drain(..length)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => return self.queue.clear(),
+            }
+        }
+    }
+
+    /// Takes what has come, when there is something to be read: frames, or word that nothing will come any more. The error says what is wrong with what came.
+    pub(super) fn read(&mut self, now: Instant) -> Result<Vec<Up>, String> {
+        let Some(from) = &mut self.from else { return Ok(Vec::new()) };
+        let mut buffer = vec![0; 64 << 10];
+        match from.read(&mut buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(Vec::new()),
+            Ok(0) | Err(_) => {
+                self.from = None;
+                self.cut_off = Some(now).filter(|_| self.is_open());
+            }
+            Ok(length) => self.cutter.push(&buffer[..length]),
+        }
+        let mut all = Vec::new();
+        while let Some(frame) = self.cutter.next()? {
+            all.push(Up::decode(frame)?);
+        }
+        Ok(all)
+    }
+
+    /// Lets the agent go: it ends its ranks, if it has any.
+    pub(super) fn let_go(&mut self) {
+        self.stage = Stage::Gone;
+        (self.to, self.from, self.cut_off) = (None, None, None);
+        self.ranks.clear();
+    }
+
+    /// Looks whether the remote shell's process has ended.
+    pub(super) fn reap(&mut self, now: Instant) {
+        if self.exit.is_none() {
+            self.exit = reap(self.child);
+            if self.exit.is_some() && self.is_open() {
+                self.cut_off.get_or_insert(now);
+            }
+        }
+    }
+
+    /// Ends the remote shell's process.
+    pub(super) fn kill(&self) {
+        // A child that was not reaped keeps its number.
+        if self.exit.is_none() {
+            let _ = kill(self.child, Signal::SIGKILL);
+        }
+    }
+
+    /// Why nothing comes from it any more.
+    pub(super) fn obituary(&self) -> String {
+        let Link { command, .. } = self;
+        let end = match self.exit {
+            Some(exit) => format!("`{command}` {exit}"),
+            None => format!("`{command}` has closed its output"),
+        };
+        match self.stage {
+            Stage::Calling => format!(
+                "no agent has answered: {end}. Does that command reach the host, and is scash there? (See --rsh and --agent PATH.)"
+            ),
+            _ => format!("its agent is gone, and its ranks with it: {end}"),
+        }
+    }
+}
+
+/// The command that runs the agent of a host.
+fn words(hosts: &Hosts, name: &str) -> Vec<OsString> {
+    let mut words: Vec<OsString> = hosts.rsh.iter().map(Into::into).collect();
+    words.extend([name.into(), quoted(&hosts.agent), "agent".into()]);
+    words
+}
+
+/// A path as a word of the shell by which ssh runs commands. Most are so anyway, which also suits commands that do without a shell.
+fn quoted(path: &Path) -> OsString {
+    let is_plain =
+        |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,".contains(byte) || !byte.is_ascii();
+    if path.as_os_str().as_bytes().iter().all(is_plain) {
+        return path.into();
+    }
+    let mut word = OsString::from("'");
+    let parts = path.as_os_str().as_bytes().split(|byte| *byte == b'\'');
+    for (index, part) in parts.enumerate() {
+        word.push(if index > 0 { "'\\''" } else { "" });
+        word.push(std::ffi::OsStr::from_bytes(part));
+    }
+    word.push("'");
+    word
+}
+
+/// What the child does between fork and exec.
+fn prepare(launcher: Pid) -> io::Result<()> {
+    prctl::set_pdeathsig(Signal::SIGKILL)?;
+    if getppid() != launcher {
+        // The launcher died before it was asked for, and no signal will come.
+        return Err(ErrorKind::Interrupted.into());
+    }
+    signals::leave_to_parent()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_word_of_a_shell() {
+        assert_eq!(quoted(Path::new("/usr/bin/scash")), "/usr/bin/scash");
+        assert_eq!(quoted(Path::new("/my dir/it's")), r"'/my dir/it'\''s'");
+    }
+}

@@ -1,0 +1,186 @@
+//! Which hosts the user names, with how many slots each, and how ranks are dealt to them.
+
+use crate::run::{Refusal, status};
+use scash_comm::boot::{Layout, MOST_HOSTS};
+use std::path::Path;
+
+/// A host that the user has named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::run) struct Named {
+    pub(in crate::run) name: String,
+    /// Ranks that it has room for.
+    pub(in crate::run) slots: u32,
+}
+
+/// Reads the values of `--host`: names with commas between them, each with its slots behind a colon or with one.
+pub(in crate::run) fn from_options(values: &[String]) -> Result<Vec<Named>, Refusal> {
+    let items = values.iter().flat_map(|value| value.split(','));
+    let read = |item: &str| from_item(item).map_err(|why| usage(format!("--host {item}: {why}")));
+    items.map(read).collect::<Result<_, _>>().map(merged)
+}
+
+fn from_item(item: &str) -> Result<Named, String> {
+    let (name, slots) = match item.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((name, "")) => (name, None),
+        Some((name, slots)) => (name, Some(slots.strip_prefix(':').ok_or("expected [ADDRESS]:SLOTS")?)),
+        // An IPv6 address without brackets has no slots.
+        None if item.matches(':').count() > 1 => (item, None),
+        None => item.split_once(':').map_or((item, None), |(name, slots)| (name, Some(slots))),
+    };
+    named(name, slots)
+}
+
+/// Reads a file of hosts.
+pub(in crate::run) fn from_file(path: &Path) -> Result<Vec<Named>, Refusal> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| usage(format!("reading the hosts in {shown}: {error}")))?;
+    from_text(&text).map_err(|(line, why)| usage(format!("{shown}, line {line}: {why}")))
+}
+
+/// Reads the text of such a file: `NAME [slots=N]` in each line, and comments behind `#`. An error has the number of its line.
+fn from_text(text: &str) -> Result<Vec<Named>, (usize, String)> {
+    let mut hosts = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
+        let Some(name) = words.next() else { continue };
+        let slots = words.next().map(|word| word.strip_prefix("slots=").ok_or(word)).transpose();
+        let host = match (slots, words.next()) {
+            (Err(word), _) | (_, Some(word)) => Err(format!("expected NAME [slots=N], not {word:?}")),
+            (Ok(slots), None) => named(name, slots),
+        };
+        hosts.push(host.map_err(|why| (number, why))?);
+    }
+    Ok(merged(hosts))
+}
+
+fn named(name: &str, slots: Option<&str>) -> Result<Named, String> {
+    // What begins with a dash would be an option of the remote shell's command.
+    if name.is_empty()
+        || name.starts_with('-')
+        || name.contains(|c: char| c.is_whitespace() || c.is_control())
+    {
+        return Err(format!("{name:?} is no name of a host"));
+    }
+    let slots = match slots {
+        None => 1,
+        Some(text) => text
+            .parse()
+            .ok()
+            .filter(|slots| *slots > 0)
+            .ok_or_else(|| format!("{text:?} is no number of slots: expected 1 or more"))?,
+    };
+    Ok(Named { name: name.to_owned(), slots })
+}
+
+/// Each host once, where it is named first, with all its slots.
+fn merged(hosts: Vec<Named>) -> Vec<Named> {
+    let mut all: Vec<Named> = Vec::new();
+    for host in hosts {
+        match all.iter_mut().find(|known| known.name == host.name) {
+            Some(known) => known.slots = known.slots.saturating_add(host.slots),
+            None => all.push(host),
+        }
+    }
+    all
+}
+
+/// Deals ranks to hosts in order, filling the slots of each before the next; without `ranks`, fills all. Returns the names of hosts that have any.
+pub(in crate::run) fn deal(hosts: Vec<Named>, ranks: Option<u32>) -> Result<(Vec<String>, Layout), Refusal> {
+    let room: u64 = hosts.iter().map(|host| u64::from(host.slots)).sum();
+    let wanted = ranks.map_or(room, u64::from);
+    if hosts.is_empty() {
+        return Err(usage("no host is named: `--host a,b:2`, or lines `NAME [slots=N]` in --hostfile"));
+    }
+    if wanted > room {
+        return Err(usage(format!(
+            "{wanted} ranks, and the hosts have {room} slots: give them more (`--host {}:{wanted}`, or slots={wanted} in \
+             --hostfile), or start fewer ranks",
+            hosts[0].name
+        )));
+    }
+    let most = u64::from(u16::MAX);
+    let (mut names, mut counts, mut left) = (Vec::new(), Vec::new(), wanted);
+    for host in hosts {
+        let count = left.min(u64::from(host.slots));
+        left -= count;
+        if count > 0 {
+            names.push(host.name);
+            counts.push(u32::try_from(count).unwrap_or(u32::MAX));
+        }
+    }
+    let layout = Layout::new(&counts).filter(|_| wanted <= most);
+    let layout = layout.ok_or_else(|| {
+        usage(format!(
+            "{wanted} ranks on {} hosts: {most} ranks and {MOST_HOSTS} hosts are the most",
+            names.len()
+        ))
+    })?;
+    Ok((names, layout))
+}
+
+fn usage(why: impl Into<String>) -> Refusal {
+    Refusal::new(status::USAGE, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(values: &[&str]) -> Vec<(String, u32)> {
+        let values: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
+        from_options(&values).unwrap().into_iter().map(|host| (host.name, host.slots)).collect()
+    }
+
+    fn pairs(pairs: &[(&str, u32)]) -> Vec<(String, u32)> {
+        pairs.iter().map(|(name, slots)| ((*name).to_owned(), *slots)).collect()
+    }
+
+    #[test]
+    fn a_host_has_the_slots_behind_its_colon_or_one() {
+        assert_eq!(hosts(&["a,b:2", "me@c:3"]), pairs(&[("a", 1), ("b", 2), ("me@c", 3)]));
+        assert_eq!(
+            hosts(&["fd00::1,[fd00::2]:4,[::3]"]),
+            pairs(&[("fd00::1", 1), ("fd00::2", 4), ("::3", 1)])
+        );
+    }
+
+    #[test]
+    fn a_host_that_is_named_twice_has_the_slots_of_both() {
+        assert_eq!(hosts(&["a:2,b", "a"]), pairs(&[("a", 3), ("b", 1)]));
+    }
+
+    #[test]
+    fn a_file_has_a_host_in_each_line_and_comments() {
+        let read = from_text("# ours\n\na slots=2 # two\n  b\n").unwrap();
+        let read: Vec<_> = read.into_iter().map(|host| (host.name, host.slots)).collect();
+        assert_eq!(read, pairs(&[("a", 2), ("b", 1)]));
+        for (text, line, word) in
+            [("a\nb 2", 2, "\"2\""), ("a slots=2 x", 1, "\"x\""), ("a slots=0", 1, "\"0\"")]
+        {
+            let (number, why) = from_text(text).unwrap_err();
+            assert!(number == line && why.contains(word), "{number}: {why}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_host_is_refused() {
+        for value in ["", "a,,b", "a:", "a:0", "a:x", "-oProxyCommand=x", "a b", "[::1]2"] {
+            let refusal = from_options(&[value.to_owned()]).unwrap_err();
+            assert!(refusal.status == status::USAGE && refusal.why.starts_with("--host "), "{}", refusal.why);
+        }
+    }
+
+    #[test]
+    fn ranks_fill_each_hosts_slots_in_turn() {
+        let dealt = |ranks| deal(from_options(&["a:2,b:3,c".to_owned()]).unwrap(), ranks);
+        let (names, layout) = dealt(Some(3)).unwrap();
+        assert_eq!((names, layout), (vec!["a".into(), "b".into()], Layout::new(&[2, 1]).unwrap()));
+        assert_eq!(dealt(None).unwrap().1, Layout::new(&[2, 3, 1]).unwrap());
+        let why = dealt(Some(7)).unwrap_err().why;
+        assert!(why.contains("7 ranks, and the hosts have 6 slots: give them more"), "{why}");
+        assert!(deal(Vec::new(), None).unwrap_err().why.contains("no host is named"));
+        let many = vec![Named { name: "a".into(), slots: 70_000 }];
+        assert!(deal(many, None).unwrap_err().why.contains("65535 ranks"));
+    }
+}

@@ -1,0 +1,83 @@
+//! Jobs on several hosts: an agent on each starts its ranks and serves their boot lines; the launcher decides.
+//!
+//! ```text
+//!                        stdin, stdout
+//!  front ── launcher ──┬──── rsh a ═════ agent on a ──┬── rank 0
+//!                      │                              └── rank 1
+//!                      └──── rsh b ═════ agent on b ───── rank 2
+//! ```
+//!
+//! The launcher runs the agents by the user's remote shell ([`link`]) and talks to each through that command's stdin and stdout ([`frames`]). Nothing else
+//! is needed: no port, no file, no daemon. The job's secret travels there and nowhere else.
+//!
+//! # From call to end
+//! 1. Each agent greets with its version. The launcher answers with what is to be run ([`assignment`]).
+//! 2. The agent looks whether it can be: the directory, the program, an address that others can reach ([`address`]). It is ready, or refuses.
+//! 3. When all are ready, the launcher lets them go: no rank runs before.
+//! 4. What ranks say on their boot lines, and how they end, goes to the launcher ([`scash_comm::boot::Branch`]); what it decides goes to all agents ([`scash_comm::boot::Trunk`]), each
+//!    of which keeps the job page of its host.
+//! 5. When its ranks have ended and all that they printed is out, an agent is done.
+//!
+//! # How nothing is left behind
+//! - An agent whose stdin ends kills its ranks and what they left: that is how it learns of the launcher's death.
+//! - Within a host all is as in a job on one: the agent has a front of its own, and the kernel kills ranks whose agent dies.
+//! - An agent that is gone takes its ranks with it; the launcher says so to all others, and ends the job.
+//! - The command of the remote shell is a child of the launcher, and dies with it.
+//!
+//! # Output
+//! An agent may have [`uplink::WINDOW`] bytes of each stream on their way, and waits for word that they are out before it sends more. So
+//! a slow reader of the command's output holds up the ranks and nothing else: exits and signals travel beside.
+
+mod address;
+mod agent;
+mod assignment;
+mod frames;
+mod job;
+mod link;
+pub(super) mod list;
+mod printer;
+mod uplink;
+
+pub(crate) use agent::agent;
+pub(super) use job::run;
+
+use super::{Refusal, status};
+use scash_comm::boot::Layout;
+use std::path::PathBuf;
+
+/// Where a job is to run, checked.
+#[derive(Debug)]
+pub(super) struct Hosts {
+    pub(super) names: Vec<String>,
+    pub(super) layout: Layout,
+    /// The command that runs another on a host, and its arguments.
+    pub(super) rsh: Vec<String>,
+    /// Where scash lies there.
+    pub(super) agent: PathBuf,
+}
+
+impl Hosts {
+    /// Hosts of these names, reached by the command `rsh`, where scash lies at `agent`, or else where it lies here.
+    pub(super) fn new(
+        names: Vec<String>,
+        layout: Layout,
+        rsh: &str,
+        agent: Option<PathBuf>,
+    ) -> Result<Hosts, Refusal> {
+        let rsh: Vec<String> = rsh.split_whitespace().map(str::to_owned).collect();
+        if rsh.is_empty() {
+            let why = "--rsh: which command? it is called as CMD HOST COMMAND…, as ssh is";
+            return Err(Refusal::new(status::USAGE, why));
+        }
+        let agent = match agent {
+            Some(path) => path,
+            None => std::env::current_exe().map_err(|error| {
+                let why = format!(
+                    "asking where scash lies: {error}; say where it is on the hosts with --agent PATH"
+                );
+                Refusal::new(status::LAUNCHER, why)
+            })?,
+        };
+        Ok(Hosts { names, layout, rsh, agent })
+    }
+}

@@ -1,0 +1,73 @@
+//! The processes of the ranks that this process has started.
+
+use super::exits::{Children, children, reap};
+use super::spawn::Rank;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use scash_comm::boot::Exit;
+use std::os::fd::OwnedFd;
+
+/// The processes of ranks that follow one another.
+#[derive(Debug)]
+pub(super) struct Processes {
+    first: u32,
+    processes: Vec<Process>,
+}
+
+#[derive(Debug)]
+struct Process {
+    pid: Pid,
+    /// `None` when it has ended.
+    pidfd: Option<OwnedFd>,
+}
+
+impl Processes {
+    /// None yet, the first of which will be that of rank `first`.
+    pub(super) fn from(first: u32) -> Processes {
+        Processes { first, processes: Vec::new() }
+    }
+
+    /// Adds that of the next rank. Returns its stdout and stderr where they go through pipes.
+    pub(super) fn add(&mut self, rank: Rank) -> Option<(OwnedFd, OwnedFd)> {
+        self.processes.push(Process { pid: rank.pid, pidfd: Some(rank.pidfd) });
+        rank.output
+    }
+
+    /// The process of a rank, if it was started.
+    pub(super) fn pid(&self, rank: u32) -> Option<Pid> {
+        let index = usize::try_from(rank.checked_sub(self.first)?).ok()?;
+        Some(self.processes.get(index)?.pid)
+    }
+
+    /// Whether any of them runs.
+    pub(super) fn any_run(&self) -> bool {
+        self.processes.iter().any(|process| process.pidfd.is_some())
+    }
+
+    /// Reaps the process of a rank, if it has just ended.
+    pub(super) fn take_exit(&mut self, rank: u32) -> Option<Exit> {
+        let process = self.processes.get_mut(usize::try_from(rank.checked_sub(self.first)?).ok()?)?;
+        process.pidfd.as_ref()?;
+        let exit = reap(process.pid)?;
+        process.pidfd = None;
+        Some(exit)
+    }
+
+    /// Sends a signal to all that run.
+    pub(super) fn signal(&self, signal: Signal) {
+        // One that was not reaped yet keeps its number: no stranger is hit.
+        for process in self.processes.iter().filter(|process| process.pidfd.is_some()) {
+            let _ = kill(process.pid, signal);
+        }
+    }
+
+    /// Reaps what ranks have left behind and what has ended since. Ranks are reaped in their turn only.
+    pub(super) fn reap_orphans(&self) {
+        while let Children::Ended(pid) = children() {
+            if self.processes.iter().any(|process| process.pid == pid && process.pidfd.is_some()) {
+                return; // its pidfd is readable, and we shall come by here again
+            }
+            reap(pid);
+        }
+    }
+}
