@@ -258,7 +258,7 @@ fn settings_that_are_not_text_are_named() {
         wrong(&Job::plain(2).env(name, bytes), "nothing").refused(&[name, "\\xFF\\xFE", "text (UTF-8)"]);
     }
     // The launcher's own.
-    for name in ["SCASH_FAULT", "SCASH_PROVIDER", "SCASH_THREADS"] {
+    for name in ["SCASH_FAULT", "SCASH_PROVIDER", "SCASH_THREADS", "SCASH_RSH"] {
         wrong(&Job::plain(2).env(name, bytes), "nothing").refused(&[name, "UTF-8"]);
     }
 }

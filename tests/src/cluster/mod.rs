@@ -11,11 +11,13 @@
 
 pub mod built;
 mod ended;
+mod hosts;
 mod job;
 
 use std::path::Path;
 
 pub use ended::Ended;
+pub use hosts::{Hosts, HostsJob};
 pub use job::{Job, Kind, LIMIT, kinds, run};
 
 /// Runs a program of `litmus` in every kind of job, on each of these numbers of ranks.

@@ -69,8 +69,8 @@ impl AsFd for Orders {
     }
 }
 
-/// Runs `launch`, `what` of the job, in a process of its own, whose exit status is what it returns, and looks after that process.
-pub(super) fn run(what: &str, launch: impl FnOnce(Orders) -> u8) -> Result<u8, Refusal> {
+/// Runs `launch` in a process of its own, which is told about as `name` if it is killed (without one, that is for others to tell), whose exit status is what it returns, and looks after that process.
+pub(super) fn run(name: Option<&str>, launch: impl FnOnce(Orders) -> u8) -> Result<u8, Refusal> {
     let refuse =
         |what: &'static str| move |error: Errno| Refusal::new(status::LAUNCHER, format!("{what}: {error}"));
     let set = signals::block().map_err(refuse("blocking signals"))?;
@@ -88,7 +88,7 @@ pub(super) fn run(what: &str, launch: impl FnOnce(Orders) -> u8) -> Result<u8, R
         }
         ForkResult::Parent { child } => {
             drop(read);
-            Ok(wait(what, child, &strangers, &signals, write.into()))
+            Ok(wait(name, child, &strangers, &signals, write.into()))
         }
     }
 }
@@ -102,7 +102,7 @@ fn outlive(front: Pid) -> Option<()> {
 }
 
 /// Passes signals on until the launcher ends; returns its exit status.
-fn wait(what: &str, launcher: Pid, strangers: &[Pid], signals: &SignalFd, mut orders: File) -> u8 {
+fn wait(name: Option<&str>, launcher: Pid, strangers: &[Pid], signals: &SignalFd, mut orders: File) -> u8 {
     loop {
         let Ok(Some(info)) = signals.read_signal() else { continue }; // interrupted by being stopped
         let Some(signal) =
@@ -114,7 +114,9 @@ fn wait(what: &str, launcher: Pid, strangers: &[Pid], signals: &SignalFd, mut or
             if let Some(exit) = reap(launcher) {
                 if let Exit::Signal(_) = exit {
                     sweep::sweep(strangers);
-                    crate::say(&format!("{what}'s second process {exit}; its ranks have ended with it"));
+                    if let Some(name) = name {
+                        crate::say(&format!("{name} {exit}; the ranks have ended with it"));
+                    }
                 }
                 return exit.shell_status();
             }

@@ -10,11 +10,11 @@ const PER_RANK: u64 = 8;
 /// Two pipes more where output goes through them.
 const PER_PIPED_RANK: u64 = PER_RANK + 2;
 
-/// Raises the soft limit of open files to what the launcher of `ranks` ranks needs, whose output goes through `piped` or not. Ranks inherit it: they hold
-/// descriptors of each other too.
-pub(super) fn make_room(ranks: u32, piped: bool) -> Result<(), Refusal> {
+/// Raises the soft limit of open files to what so many ranks (or hosts, as `noun` says) need here, whose output goes through pipes of ours or not. Ranks
+/// inherit it: they hold descriptors of each other too.
+pub(super) fn make_room(count: u32, noun: &str, piped: bool) -> Result<(), Refusal> {
     let per_rank = if piped { PER_PIPED_RANK } else { PER_RANK };
-    let needed = OWN + per_rank * u64::from(ranks);
+    let needed = OWN + per_rank * u64::from(count);
     let refuse = |why: String| Refusal::new(status::LAUNCHER, why);
     let limits = getrlimit(Resource::RLIMIT_NOFILE);
     let (soft, hard) = limits.map_err(|error| refuse(format!("reading the limit of open files: {error}")))?;
@@ -23,8 +23,8 @@ pub(super) fn make_room(ranks: u32, piped: bool) -> Result<(), Refusal> {
     }
     if hard < needed {
         return Err(refuse(format!(
-            "{ranks} ranks need {needed} open files, and the limit is {hard}: raise it (`ulimit -Hn`, or \"nofile\" in \
-             /etc/security/limits.conf), or start fewer ranks"
+            "{count} {noun} need {needed} open files, and the limit is {hard}: raise it (`ulimit -Hn`, or \"nofile\" in \
+             /etc/security/limits.conf), or use fewer {noun}"
         )));
     }
     setrlimit(Resource::RLIMIT_NOFILE, needed, hard)

@@ -72,14 +72,18 @@ impl Refusal {
     }
 }
 
+/// What the front calls the process that launches.
+const LAUNCHER: Option<&str> = Some("the launcher's second process");
+
 /// Runs a job; returns the exit status.
 pub(crate) fn run(args: Args) -> u8 {
     let done = plan::check(args).and_then(|plan| {
         if let Some(hosts) = &plan.hosts {
-            return front::run("the launcher", |orders| hosts::run(&plan, hosts, orders));
+            limits::make_room(hosts.layout.hosts(), "hosts", false)?;
+            return front::run(LAUNCHER, |orders| hosts::run(&plan, hosts, orders));
         }
-        limits::make_room(plan.ranks, plan.label)?;
-        front::run("the launcher", |orders| job::run(&plan, orders))
+        limits::make_room(plan.ranks, "ranks", plan.label)?;
+        front::run(LAUNCHER, |orders| job::run(&plan, orders))
     });
     done.unwrap_or_else(|refusal| {
         crate::say(&refusal.why);

@@ -20,7 +20,9 @@ pub(super) fn choose(assignment: &Assignment) -> Result<IpAddr, String> {
     // What the user wrote as an address is meant, even if it is one that no other machine reaches.
     let literal = assignment.name.parse().ok();
     let by_ssh = std::env::var("SSH_CONNECTION").ok().and_then(|text| text.split(' ').nth(2)?.parse().ok());
-    let candidates: Vec<IpAddr> = assignment.addresses.iter().chain(&here).copied().chain(by_ssh).collect();
+    let mut candidates: Vec<IpAddr> =
+        assignment.addresses.iter().chain(&here).copied().chain(by_ssh).collect();
+    candidates.dedup();
     let is_good = |ip: &IpAddr| (!ip.is_loopback() || literal == Some(*ip)) && is_ours(*ip);
     candidates.iter().copied().find(is_good).ok_or_else(|| {
         let means = match &candidates[..] {

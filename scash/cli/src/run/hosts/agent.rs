@@ -16,7 +16,7 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use scash_comm::boot::Branch;
+use scash_comm::boot::{Branch, Report};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
@@ -37,7 +37,7 @@ pub(crate) fn agent() -> u8 {
     // What the launcher's terminal sends its processes is for the launcher, which passes it on. (It fails where a session was made already.)
     let _ = nix::unistd::setsid();
     let ready = signals::reset().map_err(failed("resetting signals"));
-    let done = ready.and_then(|()| front::run("the agent", serve));
+    let done = ready.and_then(|()| front::run(None, serve));
     done.unwrap_or_else(|refusal| {
         crate::say(&refusal.why);
         refusal.status
@@ -89,7 +89,7 @@ impl Agent {
         child.add(Signal::SIGCHLD);
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let own = |fd: io::Result<OwnedFd>| fd.map(File::from).map_err(|error| trouble(&error));
-        let agent = Agent {
+        let mut agent = Agent {
             launcher: own(io::stdin().as_fd().try_clone_to_owned())?,
             uplink: Uplink::new(own(io::stdout().as_fd().try_clone_to_owned())?),
             cutter: Cutter::new(FROM_LAUNCHER),
@@ -113,8 +113,13 @@ impl Agent {
             .map_err(failed("watching a descriptor (scash agent is run by scash run, through pipes)"))
     }
 
-    fn send(&self, up: &Up) -> Result<(), Refusal> {
-        self.uplink.send(up).map_err(|error| trouble(&error))
+    /// Sends a frame. A launcher that is gone is the end.
+    fn send(&mut self, up: &Up) -> Result<(), Refusal> {
+        match self.uplink.send(up) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.over = true,
+            sent => sent.map_err(|error| trouble(&error))?,
+        }
+        Ok(())
     }
 
     fn goes_on(&self) -> bool {
@@ -248,17 +253,20 @@ impl Agent {
         if work.branch.patience().is_some() {
             work.branch.turn();
         }
-        while let Some(report) = work.branch.report() {
-            self.uplink.send(&Up::Report(report)).map_err(|error| trouble(&error))?;
-        }
+        let reports: Vec<Report> = std::iter::from_fn(|| work.branch.report()).collect();
         work.processes.reap_orphans();
-        if work.begun && !work.processes.any_run() {
+        let have_ended = work.begun && !work.processes.any_run();
+        if have_ended {
             // What ranks have left behind may hold the pipes of their output.
             sweep::sweep(&[]);
-            if work.printing.is_none() {
-                self.over = true;
-                return self.send(&Up::Done);
-            }
+        }
+        let is_done = have_ended && work.printing.is_none();
+        for report in reports {
+            self.send(&Up::Report(report))?;
+        }
+        if is_done {
+            self.send(&Up::Done)?;
+            self.over = true;
         }
         Ok(())
     }
@@ -296,7 +304,7 @@ impl Work {
         let branch = Branch::new(assignment.layout, assignment.host, assignment.secret, assignment.settings);
         let branch = branch.map_err(|error| Refusal::new(status::LAUNCHER, error.to_string()))?;
         let ranks = branch.ranks();
-        limits::make_room(ranks.end - ranks.start, true)?;
+        limits::make_room(ranks.end - ranks.start, "ranks", true)?;
         Ok(Work {
             processes: Processes::from(ranks.start),
             branch,
