@@ -205,6 +205,15 @@ fn a_killed_agent_takes_its_ranks_with_it_and_the_others_are_told() {
 }
 
 #[test]
+fn an_agent_that_stops_answering_is_taken_for_gone() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    // As after a host was switched off: nothing is closed, and nothing comes.
+    let script = format!("{FAMILY} [ $SCASH_RANK = 1 ] && kill -STOP $agent; {WAIT}");
+    let ended = hosts.job("10.77.0.1,10.77.0.2").run_script(&script);
+    in_one_line(&ended, 125, &["host 10.77.0.2: its agent has said nothing for 20 s"]);
+}
+
+#[test]
 fn a_killed_launcher_ends_the_job_on_all_hosts() {
     let Some(hosts) = Hosts::new(2) else { return };
     // That nothing is left is checked for every job.

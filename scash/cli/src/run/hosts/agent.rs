@@ -1,10 +1,10 @@
 //! `scash agent`: what the remote shell runs on each host of a job. It starts that host's ranks, serves their boot lines as a launcher does, and
 //! reports to the launcher instead of deciding.
 
-use super::address;
 use super::assignment::Assignment;
 use super::frames::{Cutter, Down, FROM_LAUNCHER, Stream, Up, hello};
 use super::uplink::{Output, Uplink};
+use super::{BEAT, PATIENCE, address};
 use crate::run::front::{self, News, Orders};
 use crate::run::label::{self, Style, Turn};
 use crate::run::plan::Task;
@@ -23,7 +23,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What became readable: a rank's pidfd by the rank's number, or one of these.
 const LAUNCHER: u64 = 1 << 32;
@@ -68,6 +68,10 @@ struct Agent {
     epoll: Epoll,
     /// `None` until the launcher has said what to run.
     work: Option<Work>,
+    /// When the launcher has said something last.
+    heard: Instant,
+    /// When it is told next that this agent is there.
+    next_beat: Instant,
     over: bool,
 }
 
@@ -97,6 +101,8 @@ impl Agent {
             child_signals: SignalFd::with_flags(&child, flags).map_err(failed("making a signalfd"))?,
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("making an epoll"))?,
             work: None,
+            heard: Instant::now(),
+            next_beat: Instant::now() + BEAT,
             over: false,
         };
         agent.watch(&agent.launcher, LAUNCHER)?;
@@ -147,14 +153,31 @@ impl Agent {
                 (_, None) => {}
             }
         }
-        self.report()
+        self.report()?;
+        self.beat()
+    }
+
+    /// Tells the launcher now and then that this agent is there, and looks whether the launcher is.
+    fn beat(&mut self) -> Result<(), Refusal> {
+        let now = Instant::now();
+        if now >= self.heard + PATIENCE {
+            let why =
+                format!("the launcher has said nothing for {} s; its ranks here end", PATIENCE.as_secs());
+            return Err(Refusal::new(status::LAUNCHER, why));
+        }
+        if now >= self.next_beat && !self.over {
+            self.next_beat = now + BEAT;
+            self.send(&Up::Alive)?;
+        }
+        Ok(())
     }
 
     fn patience(&self) -> EpollTimeout {
-        let due = self.work.as_ref().and_then(|work| work.branch.patience());
-        due.map_or(EpollTimeout::NONE, |time| {
-            EpollTimeout::try_from(time + Duration::from_millis(1)).unwrap_or(EpollTimeout::MAX)
-        })
+        let beat = self.next_beat.saturating_duration_since(Instant::now());
+        let due =
+            self.work.as_ref().and_then(|work| work.branch.patience()).map_or(beat, |due| due.min(beat));
+        // The kernel counts milliseconds; a fraction more is not too early.
+        EpollTimeout::try_from(due + Duration::from_millis(1)).unwrap_or(EpollTimeout::MAX)
     }
 
     /// Takes what the launcher has said. Its end is ours.
@@ -166,7 +189,10 @@ impl Agent {
                 self.over = true;
                 return Ok(());
             }
-            Ok(length) => self.cutter.push(&buffer[..length]),
+            Ok(length) => {
+                self.heard = Instant::now();
+                self.cutter.push(&buffer[..length]);
+            }
         }
         let lie =
             |why| Refusal::new(status::LAUNCHER, format!("the launcher says what no launcher says: {why}"));
@@ -187,6 +213,7 @@ impl Agent {
             // A process without a terminal does not stop at what terminals send.
             (Down::Signal(Signal::SIGTSTP), Some(work)) => work.processes.signal(Signal::SIGSTOP),
             (Down::Signal(signal), Some(work)) => work.processes.signal(signal),
+            (Down::Alive, _) => {}
             (Down::Taken { stream, bytes }, _) => self.uplink.taken(stream, bytes),
             (Down::Shut(stream), _) => self.uplink.shut(stream),
             (down, _) => {

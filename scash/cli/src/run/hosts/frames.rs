@@ -19,6 +19,7 @@
 //! | 7 | Exited | rank `u32`, 0 for a status and 1 for a signal `u8`, its number `u8` |
 //! | 8 | Output | 1 for stdout and 2 for stderr `u8`, the bytes |
 //! | 9 | Done: all ranks have ended and all output is out | |
+//! | 10 | Alive, now and then | |
 //!
 //! | kind | from the launcher | fields |
 //! |---|---|---|
@@ -29,6 +30,7 @@
 //! | 5 | Signal, for all ranks | its number `u8` |
 //! | 6 | Taken: so many bytes of output are out | stream `u8`, bytes `u32` |
 //! | 7 | Shut: nobody reads that stream any more | stream `u8` |
+//! | 8 | Alive, now and then | |
 
 use super::assignment::Assignment;
 use nix::sys::signal::Signal;
@@ -68,6 +70,7 @@ pub(super) enum Up {
     Report(Report),
     Output { stream: Stream, bytes: Vec<u8> },
     Done,
+    Alive,
 }
 
 /// What the launcher says.
@@ -79,6 +82,7 @@ pub(super) enum Down {
     Signal(Signal),
     Taken { stream: Stream, bytes: u32 },
     Shut(Stream),
+    Alive,
 }
 
 /// The greeting of this version's agent.
@@ -116,6 +120,7 @@ impl Up {
             }
             Up::Output { stream, bytes } => Frame::new(8).byte(*stream as u8).rest(bytes),
             Up::Done => Frame::new(9),
+            Up::Alive => Frame::new(10),
         }
         .finish()
     }
@@ -141,6 +146,7 @@ impl Up {
             )),
             8 => Up::Output { stream: fields.stream()?, bytes: fields.rest() },
             9 => Up::Done,
+            10 => Up::Alive,
             kind => return Err(format!("a frame of kind {kind}")),
         };
         // Newer versions may say more in their greeting; they are refused by name.
@@ -168,6 +174,7 @@ impl Down {
             }
             Down::Taken { stream, bytes } => Frame::new(6).byte(*stream as u8).number(*bytes),
             Down::Shut(stream) => Frame::new(7).byte(*stream as u8),
+            Down::Alive => Frame::new(8),
         }
         .finish()
     }
@@ -196,6 +203,7 @@ impl Down {
             }
             6 => Down::Taken { stream: fields.stream()?, bytes: fields.number()? },
             7 => Down::Shut(fields.stream()?),
+            8 => Down::Alive,
             kind => return Err(format!("a frame of kind {kind}")),
         };
         fields.end().map(|()| down)

@@ -1,11 +1,11 @@
 //! The launcher of a job on several hosts: calls the agents, waits for whatever happens, and lets the [`Supervisor`] decide.
 
-use super::Hosts;
 use super::address;
 use super::assignment::Assignment;
 use super::frames::{Down, FROM_LAUNCHER, Up, check_hello};
 use super::link::{Link, Stage};
 use super::printer::{Printed, Printers};
+use super::{BEAT, Hosts, SILENCE};
 use crate::run::front::{News, Order, Orders};
 use crate::run::plan::Plan;
 use crate::run::supervisor::{Action, Supervisor};
@@ -73,6 +73,8 @@ struct Job<'a> {
     printers: Printers,
     /// Until when all agents must be ready; `None` when they are.
     start_by: Option<Instant>,
+    /// When agents are told next that the launcher is there.
+    next_beat: Instant,
     /// Until when killed ranks must have ended.
     dead_by: Option<Instant>,
     /// When the last rank ended.
@@ -98,6 +100,7 @@ impl<'a> Job<'a> {
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("making an epoll"))?,
             printers: Printers::start(plan.label).map_err(|error| refuse(format!("printing: {error}")))?,
             start_by: Some(Instant::now() + START),
+            next_beat: Instant::now() + BEAT,
             dead_by: None,
             over_since: None,
         };
@@ -182,7 +185,7 @@ impl<'a> Job<'a> {
         let last_lines = self.over_since.filter(|_| self.supervisor.is_hurried()).map(|at| at + LAST_LINES);
         let cut_off = self.links.iter().filter_map(|link| link.cut_off).min().map(|at| at + LAST_WORDS);
         let due = [self.supervisor.deadline(), last_lines, cut_off, self.start_by, self.dead_by];
-        let Some(due) = due.into_iter().flatten().min() else { return EpollTimeout::NONE };
+        let due = due.into_iter().flatten().min().map_or(self.next_beat, |due| due.min(self.next_beat));
         // The kernel counts milliseconds; a fraction more is not too early.
         let time = due.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
         EpollTimeout::try_from(time).unwrap_or(EpollTimeout::MAX)
@@ -235,7 +238,7 @@ impl<'a> Job<'a> {
     /// Takes a frame. The error says why no agent sends it.
     fn take(&mut self, host: u32, up: Up) -> Result<(), String> {
         match (self.link(host).stage, up) {
-            (Stage::Done | Stage::Gone, _) => {}
+            (Stage::Done | Stage::Gone, _) | (_, Up::Alive) => {}
             (Stage::Calling, Up::Hello { frames, version }) => self.greet(host, frames, &version),
             (Stage::Preparing, Up::Ready) => self.ready(host),
             (Stage::Preparing | Stage::Running, Up::Refused { status, why }) => {
@@ -385,9 +388,19 @@ impl<'a> Job<'a> {
                     host,
                     &format!("`{command}` has brought no agent that is ready in {} s", START.as_secs()),
                 );
+            } else if self.link(host).is_served() && now >= self.link(host).heard + SILENCE {
+                let silence = SILENCE.as_secs();
+                self.lose(
+                    host,
+                    &format!("its agent has said nothing for {silence} s: it is down, or the way to it is"),
+                );
             } else if is_late(self.dead_by) && self.link(host).is_open() {
                 self.lose(host, "its agent does not say that its ranks have ended although they were killed");
             }
+        }
+        if now >= self.next_beat {
+            self.next_beat = now + BEAT;
+            self.links.iter_mut().filter(|link| link.is_served()).for_each(|link| link.send(&Down::Alive));
         }
         self.dead_by = self.dead_by.filter(|by| now < *by);
         self.settle();

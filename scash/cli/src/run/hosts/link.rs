@@ -48,6 +48,8 @@ pub(super) struct Link {
     pub(super) ranks: BTreeSet<u32>,
     /// Since when nothing can come from it any more, though more was to come.
     pub(super) cut_off: Option<Instant>,
+    /// When something came from it last.
+    pub(super) heard: Instant,
     child: Pid,
     /// How the remote shell's process ended.
     pub(super) exit: Option<Exit>,
@@ -88,6 +90,7 @@ impl Link {
             stage: Stage::Calling,
             ranks,
             cut_off: None,
+            heard: Instant::now(),
             child: Pid::from_raw(pid),
             exit: None,
             to: Some(to.into()),
@@ -105,6 +108,11 @@ impl Link {
     /// Whether it may still have something to say.
     pub(super) fn is_open(&self) -> bool {
         !matches!(self.stage, Stage::Done | Stage::Gone)
+    }
+
+    /// Whether it has answered and has not ended.
+    pub(super) fn is_served(&self) -> bool {
+        self.is_open() && self.stage != Stage::Calling
     }
 
     /// Sends a frame, or keeps it until there is room. If nobody is there to read it, that shows elsewhere.
@@ -138,7 +146,10 @@ impl Link {
                 self.from = None;
                 self.cut_off = Some(now).filter(|_| self.is_open());
             }
-            Ok(length) => self.cutter.push(&buffer[..length]),
+            Ok(length) => {
+                self.heard = now;
+                self.cutter.push(&buffer[..length]);
+            }
         }
         let mut all = Vec::new();
         while let Some(frame) = self.cutter.next()? {

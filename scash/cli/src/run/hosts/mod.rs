@@ -22,6 +22,8 @@
 //! - An agent whose stdin ends kills its ranks and what they left: that is how it learns of the launcher's death.
 //! - Within a host all is as in a job on one: the agent has a front of its own, and the kernel kills ranks whose agent dies.
 //! - An agent that is gone takes its ranks with it; the launcher says so to all others, and ends the job.
+//! - A host that is switched off or cut off closes no pipe. So both sides send a frame every [`BEAT`]; an agent that is silent for [`SILENCE`] is taken for gone, and
+//!   an agent whose launcher is silent for [`PATIENCE`] ends.
 //! - The command of the remote shell is a child of the launcher, and dies with it.
 //!
 //! # Output
@@ -44,6 +46,14 @@ pub(super) use job::run;
 use super::{Refusal, status};
 use scash_comm::boot::Layout;
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// How often launcher and agents tell each other that they are there.
+const BEAT: Duration = Duration::from_secs(3);
+/// How long an agent may say nothing. Ending processes that a rank has left can take it half as long.
+const SILENCE: Duration = Duration::from_secs(20);
+/// How long the launcher may say nothing. Longer, because somebody may look at it with a debugger.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Where a job is to run, checked.
 #[derive(Debug)]

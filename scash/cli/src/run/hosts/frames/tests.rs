@@ -32,6 +32,7 @@ fn ups() -> Vec<Up> {
         Up::Report(Report::Exited(3, Exit::Signal(9))),
         Up::Output { stream: Stream::Err, bytes: b"text\n".to_vec() },
         Up::Done,
+        Up::Alive,
     ]
 }
 
@@ -48,6 +49,7 @@ fn downs() -> Vec<Down> {
         Down::Signal(Signal::SIGTERM),
         Down::Taken { stream: Stream::Out, bytes: 70_000 },
         Down::Shut(Stream::Out),
+        Down::Alive,
     ]
 }
 
