@@ -1,6 +1,7 @@
 use super::*;
 use crate::Exchange;
 use crate::boot::{Identity, Member};
+use proptest::prelude::*;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::{Read, Seek, Write};
@@ -168,5 +169,45 @@ fn what_no_launcher_decides_is_refused() {
     let nonsense = [Decision::Mark(2, RankState::Finalized), Decision::Packet(vec![9; 20])];
     for decision in nonsense.into_iter().chain([hello, short].map(Decision::Packet)) {
         branch.take(decision.clone()).expect_err(&format!("{decision:?}"));
+    }
+}
+
+/// A packet that may be one of a message, or not.
+fn any_packet() -> impl Strategy<Value = Vec<u8>> {
+    let kinds =
+        [Kind::Start, Kind::Hello, Kind::Welcome, Kind::Gather, Kind::Gathered, Kind::Finalized, Kind::Abort];
+    let sound = (prop::sample::select(kinds.to_vec()), prop::collection::vec(0_u8..3, 0..60), 0_u32..2);
+    let sound = sound.prop_map(|(kind, bytes, sequence)| {
+        let message = Message { kind, sequence, bytes, fds: Vec::new() };
+        packets(&message).next().unwrap()
+    });
+    prop_oneof![4 => sound, 1 => prop::collection::vec(any::<u8>(), 0..40)]
+}
+
+fn any_report() -> impl Strategy<Value = Report> {
+    prop_oneof![
+        4 => (0_u32..4, any_packet()).prop_map(|(rank, packet)| Report::Packet(rank, packet)),
+        1 => (0_u32..4).prop_map(|rank| Report::Lie(rank, "rubbish".into())),
+        1 => (0_u32..4, any::<u8>()).prop_map(|(rank, status)| Report::Exited(rank, Exit::Status(status))),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_agents_and_launchers_say_is_taken_or_refused(
+        reports in prop::collection::vec((0_u32..2, any_report()), 0..20),
+        packets in prop::collection::vec(any_packet(), 0..10),
+    ) {
+        let mut job = Job::new(&[2, 1]);
+        for (host, report) in reports {
+            let _ = job.trunk.take(host, report);
+        }
+        // What it decided is sound, whatever it was told.
+        while let Some(decision) = job.trunk.decision() {
+            prop_assert_eq!(job.branches[0].take(decision), Ok(()));
+        }
+        for packet in packets {
+            let _ = job.branches[1].take(Decision::Packet(packet));
+        }
     }
 }
