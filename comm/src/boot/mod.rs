@@ -30,7 +30,7 @@
 //! lines, files and the environment it is neither listed in `/proc` nor, once the rank has joined, passed on to what it starts (it closes the line
 //! on exec). Who can take it from a rank could read the rank's memory anyway: the same user, with the right to trace it.
 //! For the same reasons nothing on the line itself is authenticated: whoever holds the other end has started this process.
-//! A process without a line has no secret, and is refused.
+//! A process without a line has no secret, and is refused. Agents on other hosts get it through the stdin of the remote shell that started them, and pass it on as above.
 //!
 //! # Packets
 //! The sockets are `SOCK_SEQPACKET`: a packet arrives whole or not at all. A message of any size is cut into packets of at most

@@ -14,7 +14,7 @@
 //!                   +-----------+------------+------------+   code: exit status (2) or signal (3)
 //! ```
 //!
-//! **Protocol.** Only the launcher writes, from one thread: (1) it stores the rank's word, once in the job's life (a word
+//! **Protocol.** Only the launcher writes (on other hosts than its own the agent, which has a page of its own there), from one thread: (1) it stores the rank's word, once in the job's life (a word
 //! that is not 0 never changes again); (2) it adds 1 to `changes` with release order. A rank that sees a new value of `changes` with acquire order (2)
 //! sees all words that were stored before (1). A rank's word alone may be read at any time: it carries no other data.
 

@@ -368,6 +368,7 @@ impl<'a> Job<'a> {
             }
             link.let_go();
         }
+        // It would have ranks killed, of which there are none.
         drop(self.supervisor.not_started(self.plan.ranks, status));
     }
 
