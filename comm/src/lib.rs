@@ -43,6 +43,7 @@ mod endpoint;
 mod exchange;
 pub mod mem_exchange;
 pub mod mp;
+mod remote;
 mod secret;
 mod shared_memory;
 pub mod shm;

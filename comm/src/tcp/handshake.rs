@@ -28,8 +28,9 @@
 //! language could speak too; both crates are pure Rust, need no C compiler on the boards we build for, and
 //! `hmac` compares in constant time.
 
-use super::wire::{VERSION, u16_at, u32_at};
+use super::wire::VERSION;
 use crate::Secret;
+use crate::remote::{u16_at, u32_at};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 

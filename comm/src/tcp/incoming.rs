@@ -18,10 +18,9 @@
 //! Invariants: `start..end` of the buffer is not parsed yet; while the body of a frame is due, that part is
 //! empty; every address comes from [`Segments::piece`].
 
-use super::fate::Fate;
-use super::segments::Segments;
 use super::sys::{self, Piece};
 use super::wire::{HEAD, Head, MAX_RUN, TARGET, Target};
+use crate::remote::{Fate, Segments};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;

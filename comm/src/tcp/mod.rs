@@ -46,7 +46,6 @@
 //!    word, and a get that is asked for after that, are served in the same memory.
 
 mod calling;
-mod fate;
 mod handshake;
 mod incoming;
 mod interface;
@@ -58,7 +57,6 @@ mod peer;
 mod poller;
 mod reception;
 mod requester;
-mod segments;
 mod service;
 mod serving;
 mod sys;
@@ -66,6 +64,7 @@ mod waiting;
 mod wire;
 
 use crate::composite::Alone;
+use crate::remote::{Counters, Operation, Segments};
 use crate::{
     Atomic, Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, PutRange, Result, SegmentId,
     Traffic,
@@ -76,15 +75,13 @@ use mail::Mail;
 use pace::Waits;
 use peer::Peer;
 use poller::{Poller, Watch};
-use segments::Segments;
 use service::Service;
 use std::fmt::Arguments;
 use std::io::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use wire::Operation;
 
 /// Backlog towards one peer beyond which a flush waits until the peer's service thread has taken it. Large
 /// enough never to matter to a job whose peers poll, small enough not to exhaust a host.
@@ -151,23 +148,6 @@ pub struct TcpEndpoint {
     waits: Waits,
     traffic: Counters,
     thread: Option<JoinHandle<()>>,
-}
-
-/// [`Traffic`], while it grows.
-#[derive(Default)]
-struct Counters {
-    messages: AtomicU64,
-    puts: AtomicU64,
-    gets: AtomicU64,
-    atomics: AtomicU64,
-    bytes: AtomicU64,
-}
-
-impl Counters {
-    fn count(&self, what: &AtomicU64, operations: usize, bytes: usize) {
-        what.fetch_add(operations as u64, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
 }
 
 impl TcpEndpoint {
@@ -418,13 +398,7 @@ impl Endpoint for TcpEndpoint {
     }
 
     fn traffic(&self) -> Traffic {
-        Traffic {
-            messages: self.traffic.messages.load(Ordering::Relaxed),
-            puts: self.traffic.puts.load(Ordering::Relaxed),
-            gets: self.traffic.gets.load(Ordering::Relaxed),
-            atomics: self.traffic.atomics.load(Ordering::Relaxed),
-            bytes: self.traffic.bytes.load(Ordering::Relaxed),
-        }
+        self.traffic.read()
     }
 }
 

@@ -5,15 +5,15 @@
 //! caller's function runs or while waiting for a peer, but `requester`, which is there to have one request
 //! under way at a time.
 
-use super::fate::Fate;
 use super::incoming::Incoming;
 use super::join::Links;
 use super::outgoing::Outgoing;
 use super::pace::Pace;
 use super::requester::Requester;
 use super::sys;
-use super::wire::{MAX_RANGES, Operation, Reply, Request};
+use super::wire::{MAX_RANGES, Reply, Request};
 use super::{Shared, lock, log};
+use crate::remote::{Fate, Operation};
 use crate::{Error, GetRange, Result};
 use nix::sys::socket::{Shutdown, setsockopt, shutdown, sockopt};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

@@ -4,11 +4,11 @@
 //! what is read from the connection is the reply. It is read straight into the destinations. Nothing is
 //! allocated.
 
-use super::fate::Fate;
 use super::pace::Pace;
 use super::sys::{self, MAX_PIECES, Piece};
-use super::wire::{MAX_RANGES, Operation, RANGE, Range, Reply, Request, SERVICE_HEAD};
+use super::wire::{MAX_RANGES, RANGE, Range, Reply, Request, SERVICE_HEAD};
 use crate::GetRange;
+use crate::remote::{Fate, Operation};
 use std::os::fd::BorrowedFd;
 
 /// The state of the asking end: buffers that are used again for each request.

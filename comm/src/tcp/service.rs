@@ -14,11 +14,11 @@
 //! that spins because it has nothing to do serves, too: [`Service::stand_in`]. Requests wake the service thread all
 //! the same, mostly for nothing: who spins may just have lost its core, and then the service thread is the faster.
 
-use super::fate::Fate;
 use super::incoming::{Incoming, Pulled};
 use super::peer::Peer;
 use super::serving::{Serving, Step};
 use super::{Shared, lock};
+use crate::remote::Fate;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -4,11 +4,10 @@
 //! requester is slow to read, the rest waits for room: the state is here, and the thread serves others
 //! meanwhile. An atomic operation is executed when its request is whole, by the thread that serves it.
 
-use super::fate::Fate;
-use super::segments::Segments;
 use super::sys::{self, MAX_PIECES, Piece};
-use super::wire::{MAX_RANGES, OPERATION, Operation, RANGE, Range, Reply, Request, SERVICE_HEAD};
+use super::wire::{MAX_RANGES, RANGE, Range, Reply, Request, SERVICE_HEAD};
 use crate::SegmentId;
+use crate::remote::{Fate, OPERATION, Operation, Segments};
 use std::os::fd::BorrowedFd;
 
 /// Bytes of the longest request.

@@ -162,7 +162,7 @@ fn a_peer_that_sends_rubbish_is_dropped_and_the_others_go_on() {
         }),
         ("operation that is none", |rank| {
             let head = wire::Request::Atomic { segment: 0, position: 0 };
-            inject(rank.peer(0).asks(), &[&head.encode()[..], &[0x77; wire::OPERATION]].concat());
+            inject(rank.peer(0).asks(), &[&head.encode()[..], &[0x77; crate::remote::OPERATION]].concat());
         }),
         ("operation at a wrong offset", |rank| {
             let head = wire::Request::Atomic { segment: 0, position: 0 };

@@ -55,10 +55,8 @@
 //! reply   5 was      number = the word before the operation
 //! ```
 
-mod operation;
-
 use super::sys::MAX_PIECES;
-pub(super) use operation::{OPERATION, Operation};
+use crate::remote::{Garbage, garbage, u16_at, u32_at, u64_at};
 
 /// Version of everything on the wire, the handshake included. Ranks that differ do not form a job.
 pub(super) const VERSION: u16 = 3;
@@ -80,28 +78,6 @@ pub(super) const TARGET: usize = 16;
 pub(super) const SERVICE_HEAD: usize = 16;
 /// Bytes of a range in a request.
 pub(super) const RANGE: usize = 16;
-
-/// Bytes that no correct peer sends.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct Garbage(pub(super) String);
-
-/// Garbage, with what was wrong.
-fn garbage<T>(why: impl Into<String>) -> Result<T, Garbage> {
-    Err(Garbage(why.into()))
-}
-
-pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
-}
 
 /// The header of a frame on the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

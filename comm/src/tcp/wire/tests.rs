@@ -1,6 +1,7 @@
 //! Every value survives the wire, and no bytes can do worse than be refused.
 
 use super::*;
+use crate::remote::{OPERATION, Operation};
 use crate::{Atomic, Rmw};
 use proptest::prelude::*;
 

@@ -5,18 +5,18 @@ use super::{Garbage, garbage, u64_at};
 use crate::{Atomic, Rmw};
 
 /// Bytes of an operation.
-pub(in crate::tcp) const OPERATION: usize = 32;
+pub(crate) const OPERATION: usize = 32;
 
 /// An atomic operation, and the word's place in the segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::tcp) struct Operation {
-    pub(in crate::tcp) offset: u64,
-    pub(in crate::tcp) op: Atomic,
+pub(crate) struct Operation {
+    pub(crate) offset: u64,
+    pub(crate) op: Atomic,
 }
 
 impl Operation {
     /// The operation's bytes.
-    pub(in crate::tcp) fn encode(self) -> [u8; OPERATION] {
+    pub(crate) fn encode(self) -> [u8; OPERATION] {
         let (width, (code, first, second)) = match self.op {
             Atomic::U32(op) => {
                 let (code, first, second) = take_apart(op);
@@ -33,7 +33,7 @@ impl Operation {
     }
 
     /// Reads an operation.
-    pub(in crate::tcp) fn decode(bytes: &[u8; OPERATION]) -> Result<Operation, Garbage> {
+    pub(crate) fn decode(bytes: &[u8; OPERATION]) -> Result<Operation, Garbage> {
         let (code, first, second) = (bytes[0], u64_at(bytes, 16), u64_at(bytes, 24));
         let op = match bytes[1] {
             _ if bytes[2..8] != [0; 6] => None,

@@ -1,11 +1,11 @@
 //! How a peer came to be gone.
 
-use super::wire::Garbage;
+use super::Garbage;
 use crate::Error;
 
 /// Why a peer is no longer reachable. The first reason that is seen is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     /// It dropped its endpoint and said so.
     Left,
     /// Its connection failed or closed.
@@ -16,12 +16,12 @@ pub(super) enum Fate {
 
 impl Fate {
     /// The end of a connection, without a goodbye.
-    pub(super) fn closed() -> Self {
+    pub(crate) fn closed() -> Self {
         Self::Lost("it closed its connection without a goodbye; it has ended or was killed".into())
     }
 
     /// The error for a caller that needed the peer.
-    pub(super) fn error(&self, rank: u32) -> Error {
+    pub(crate) fn error(&self, rank: u32) -> Error {
         match self {
             Self::Left => Error::Down { rank, why: "it left the job in good order".into() },
             Self::Lost(why) => Error::Down { rank, why: why.clone() },
