@@ -43,6 +43,8 @@ mod endpoint;
 mod exchange;
 pub mod mem_exchange;
 pub mod mp;
+#[cfg(feature = "ofi")]
+pub mod ofi;
 mod remote;
 mod secret;
 mod shared_memory;

@@ -36,6 +36,11 @@ pub use messages::*;
 pub use one_sided::*;
 pub use waiting::*;
 
+/// What a provider lacks that works everywhere.
+pub fn nothing() -> Option<String> {
+    None
+}
+
 /// Makes the endpoints of one provider (or of a wrapper around one). Every closure of the right shape is one.
 pub trait Factory: Send + Sync + 'static {
     /// Makes the endpoint of the rank that `exchange` belongs to. Called by all ranks at the same time.
@@ -81,11 +86,17 @@ impl<F: Factory> Factory for OnHosts<F> {
 
 /// Makes one `#[test]` of every test of the suite. The argument is an expression for a
 /// [`Factory`](crate::conformance::Factory), evaluated once in each test. After a semicolon, names of tests choose
-/// some.
+/// some. After `unless`, a function says what a provider lacks on this machine, if anything: then the tests are skipped, and say so.
 #[macro_export]
 macro_rules! conformance_tests {
     ($factory:expr) => {
-        $crate::conformance_tests! { $factory;
+        $crate::conformance_tests! { $factory, unless $crate::conformance::nothing }
+    };
+    ($factory:expr; $($test:ident)*) => {
+        $crate::conformance_tests! { $factory, unless $crate::conformance::nothing; $($test)* }
+    };
+    ($factory:expr, unless $obstacle:expr) => {
+        $crate::conformance_tests! { $factory, unless $obstacle;
             messages_arrive_in_order_and_intact
             messages_of_every_length_arrive
             a_rank_sends_to_itself
@@ -124,11 +135,14 @@ macro_rules! conformance_tests {
             what_does_not_exist_is_refused_and_nothing_is_moved
         }
     };
-    ($factory:expr; $($test:ident)*) => {
+    ($factory:expr, unless $obstacle:expr; $($test:ident)*) => {
         $(
             #[test]
             fn $test() {
-                $crate::conformance::$test($factory);
+                match ($obstacle)() {
+                    None => $crate::conformance::$test($factory),
+                    Some(why) => eprintln!("skipped: {why}"),
+                }
             }
         )*
     };

@@ -1,0 +1,48 @@
+//! Words of this rank that its peers write, one line of them a peer.
+
+use super::net::Place;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What one peer writes. The first word is the number of the last put that it has announced, the second counts its signs of life.
+#[repr(C, align(64))]
+#[derive(Default)]
+struct Line {
+    announced: AtomicU64,
+    beats: AtomicU64,
+}
+
+/// All lines, by rank.
+pub(super) struct Lines(Box<[Line]>);
+
+impl Lines {
+    pub(super) fn new(size: u32) -> Lines {
+        Lines((0..size).map(|_| Line::default()).collect())
+    }
+
+    /// The memory to register. It stays where it is.
+    pub(super) fn memory(&self) -> (*mut u8, usize) {
+        (self.0.as_ptr().cast_mut().cast(), size_of_val(&*self.0))
+    }
+
+    /// How many puts the peer has announced.
+    pub(super) fn announced(&self, rank: u32) -> u64 {
+        self.0[rank as usize].announced.load(Ordering::SeqCst)
+    }
+
+    /// How many signs of life it has given.
+    pub(super) fn beats(&self, rank: u32) -> u64 {
+        self.0[rank as usize].beats.load(Ordering::Relaxed)
+    }
+
+    /// The line of a rank among lines that begin at `start`.
+    pub(super) fn line(start: Place, rank: u32) -> Place {
+        let distance = u64::from(rank) * size_of::<Line>() as u64;
+        Place { address: start.address.wrapping_add(distance), key: start.key }
+    }
+
+    /// The word of a line that counts signs of life.
+    pub(super) fn beat_place(line: Place) -> Place {
+        let distance = std::mem::offset_of!(Line, beats) as u64;
+        Place { address: line.address.wrapping_add(distance), key: line.key }
+    }
+}

@@ -1,0 +1,53 @@
+//! What the endpoint's threads share: the engine under its lock, and how they wait for it.
+
+use super::bell::Bell;
+use super::engine::Engine;
+use super::lock;
+use super::waiting::Patience;
+use crate::Result;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+
+/// See the module.
+pub(super) struct Shared {
+    pub(super) engine: Mutex<Engine>,
+    pub(super) bell: Bell,
+    pub(super) patience: Patience,
+    /// How often the application has made progress itself.
+    pub(super) attended: AtomicU64,
+    pub(super) stop: AtomicBool,
+}
+
+impl Shared {
+    /// Does something with the engine, and wakes those who wait for what came of it.
+    pub(super) fn run<T>(&self, act: impl FnOnce(&mut Engine) -> T) -> T {
+        let mut engine = lock(&self.engine);
+        let before = engine.inbox.len();
+        let result = act(&mut engine);
+        let grew = engine.inbox.len() > before;
+        drop(engine);
+        if grew {
+            self.bell.ring();
+        }
+        result
+    }
+
+    /// Makes progress until `ready` gives something.
+    pub(super) fn until<T>(&self, mut ready: impl FnMut(&mut Engine) -> Result<Option<T>>) -> Result<T> {
+        let mut turn = 0;
+        loop {
+            let found = self.run(|engine| match ready(engine)? {
+                None => {
+                    engine.progress();
+                    ready(engine)
+                }
+                found => Ok(found),
+            });
+            if let Some(found) = found? {
+                return Ok(found);
+            }
+            self.patience.served(turn);
+            turn = turn.saturating_add(1);
+        }
+    }
+}
