@@ -389,3 +389,6 @@ impl<'a> Parts<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

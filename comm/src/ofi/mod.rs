@@ -39,8 +39,9 @@
 //!
 //! # Limits
 //! A network card may want to lock registered memory: then a job's region must fit into memory (`ulimit -l`). A get that meets a new put of its peer each time
-//! is repeated until it does not. Each peer costs about 1 MiB of address space here, of which only what is used takes memory. A rank cannot tell whose packet it was that could not be
-//! received; if its number is missed, that peer is lost when it runs out of credits.
+//! is repeated until it does not. Each peer costs about 1 MiB of address space here, of which only what is used takes memory. That a
+//! reliable endpoint receives what a living peer sends is libfabric's promise, and not checked. Some of libfabric's providers (`psm`) install signal handlers when it is
+//! asked what there is; a handler for faults must be installed after the endpoint is made.
 
 mod asking;
 mod bell;
@@ -61,6 +62,7 @@ mod waiting;
 mod wire;
 
 use crate::remote::{Counters, Fate, Segments, u64_at};
+use crate::shm::AliveHook;
 use crate::{
     Atomic, Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, PutRange, Result, SegmentId,
     Traffic,
@@ -84,9 +86,6 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 const FAREWELL: Duration = Duration::from_secs(5);
 /// and by those who are leaving, too.
 const PARTING: Duration = Duration::from_millis(200);
-
-/// Says whether a rank's process is still there. Must be quick and must not call the endpoint.
-pub type AliveHook = Arc<dyn Fn(u32) -> bool + Send + Sync>;
 
 /// How a rank's ofi endpoint is to be made.
 #[derive(Clone)]

@@ -1,8 +1,9 @@
 //! The background thread: progress while the application computes, and signs of life.
 
+use super::lock;
 use super::shared::Shared;
-use super::{AliveHook, lock, log};
 use crate::remote::Fate;
+use crate::shm::AliveHook;
 use crate::{Error, Result};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -128,7 +129,6 @@ impl Watch {
                     engine.beat(rank, beats);
                 }
                 if let Some(why) = self.obituary(rank, engine.lines().beats(rank), now) {
-                    log(format_args!("rank {rank} is gone: {why}"));
                     engine.lose(rank, Fate::Lost(why));
                 }
             }
