@@ -50,8 +50,10 @@ pub(crate) struct Config {
     pub(crate) cache: u32,
     /// Which go first.
     pub(crate) eviction: Eviction,
-    /// Address, name or network of the interface that a TCP endpoint listens on.
-    pub(crate) interface: String,
+    /// Address, name, interface or network that an endpoint uses, if it is said: TCP listens on the loopback interface otherwise.
+    pub(crate) interface: Option<String>,
+    /// Which of libfabric's providers to use, if it is said.
+    pub(crate) fabric: Option<String>,
     /// Port that rank 0 listens on, 0 for any; see [`port_of`](Self::port_of).
     port: u16,
     pub(crate) stats: bool,
@@ -109,7 +111,8 @@ impl Config {
             eviction: choice("SCASH_EVICTION", var("SCASH_EVICTION")?, &evictions)?,
             races: choice("SCASH_RACES", var("SCASH_RACES")?, &races)?,
             fetch_most: u32::try_from(fetch_most).unwrap_or(1),
-            interface: var("SCASH_INTERFACE")?.unwrap_or_else(|| "127.0.0.1".to_owned()),
+            interface: var("SCASH_INTERFACE")?,
+            fabric: var("SCASH_OFI")?,
             port: u16::try_from(number("SCASH_PORT", var("SCASH_PORT")?, 0)?)
                 .map_err(|_| Error::Setting("SCASH_PORT: ports end at 65535".to_owned()))?,
         })

@@ -59,7 +59,7 @@ impl Dsm {
         self.runtime.threads() as usize
     }
 
-    /// Name of the provider that carries this job: `shm`, `tcp`, or `composite` for `shm` within hosts and `tcp` between them.
+    /// Name of the provider that carries this job: `shm`, `tcp`, `ofi`, or `composite` for `shm` within hosts and `tcp` between them.
     pub fn provider(&self) -> &'static str {
         self.runtime.provider()
     }

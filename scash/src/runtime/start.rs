@@ -15,7 +15,9 @@ use crate::stats::BarrierTime;
 use crate::twins::Twins;
 use scash_comm::boot::{Identity, Member};
 use scash_comm::composite::CompositeEndpoint;
-use scash_comm::shm::{ShmEndpoint, ShmOptions};
+#[cfg(feature = "ofi")]
+use scash_comm::ofi::{OfiEndpoint, OfiOptions};
+use scash_comm::shm::{AliveHook, ShmEndpoint, ShmOptions};
 use scash_comm::tcp::{TcpEndpoint, TcpOptions};
 use scash_comm::{Caps, Endpoint, Exchange, LocalSegment};
 use scash_proto::Rank;
@@ -27,8 +29,8 @@ use std::sync::{Arc, Mutex};
 /// Number of the agreement between ranks: what is sent, and what lies in shared memory. Raised whenever either changes.
 const ABI: u32 = 5;
 
-/// What `scash run --provider` and `SCASH_PROVIDER` can name: a provider for all ranks, or `auto`, which is `shm` within hosts and `tcp` between them.
-pub const PROVIDERS: [&str; 3] = ["auto", "shm", "tcp"];
+/// What `scash run --provider` and `SCASH_PROVIDER` can name: a provider for all ranks, or `auto`, which is `shm` within hosts and `tcp` between them. `ofi` needs libfabric.
+pub const PROVIDERS: [&str; 4] = ["auto", "shm", "tcp", "ofi"];
 
 /// Joins the job that this process was started for by `scash run`. Once a process.
 ///
@@ -154,9 +156,9 @@ fn endpoint(member: &mut Member, config: &Config) -> Result<Box<dyn Endpoint>> {
     // No more than `size`.
     let ranks_here = u32::try_from(here).unwrap_or(size);
     let page = member.page().clone();
-    let alive = Arc::new(move |rank: u32| !died(&page, rank));
-    let shm = ShmOptions { alive: Some(alive), threads, ..ShmOptions::default() };
-    let bind = config.interface.clone();
+    let alive: AliveHook = Arc::new(move |rank: u32| !died(&page, rank));
+    let shm = ShmOptions { alive: Some(alive.clone()), threads, ..ShmOptions::default() };
+    let bind = config.interface.clone().unwrap_or_else(|| "127.0.0.1".to_owned());
     let tcp = |port| TcpOptions { bind, port, abi: ABI, ranks_here, threads, ..TcpOptions::default() };
     let provider = member.provider().to_owned();
     match (provider.as_str(), ranks_here == size) {
@@ -170,6 +172,7 @@ fn endpoint(member: &mut Member, config: &Config) -> Result<Box<dyn Endpoint>> {
             let tcp = tcp(config.port_of(rank, size)?);
             Ok(Box::new(TcpEndpoint::new(member, &tcp).map_err(join)?))
         }
+        ("ofi", _) => ofi(member, config, alive),
         ("shm", false) => Err(Error::Setting(
             "SCASH_PROVIDER=shm: this job's ranks are on several hosts, which share no memory: choose auto, or tcp"
                 .to_owned(),
@@ -179,4 +182,25 @@ fn endpoint(member: &mut Member, config: &Config) -> Result<Box<dyn Endpoint>> {
             Err(Error::Setting(format!("SCASH_PROVIDER={other}: there is no such provider; there are {all}")))
         }
     }
+}
+
+#[cfg(feature = "ofi")]
+fn ofi(member: &mut Member, config: &Config, alive: AliveHook) -> Result<Box<dyn Endpoint>> {
+    let options = OfiOptions {
+        provider: config.fabric.clone(),
+        interface: config.interface.clone(),
+        abi: ABI,
+        ranks_here: member.size(),
+        threads: member.threads(),
+        alive: Some(alive),
+        ..OfiOptions::default()
+    };
+    Ok(Box::new(OfiEndpoint::new(member, &options).map_err(join)?))
+}
+
+#[cfg(not(feature = "ofi"))]
+fn ofi(_: &mut Member, _: &Config, _: AliveHook) -> Result<Box<dyn Endpoint>> {
+    Err(Error::Setting(
+        "this program was built without the provider ofi: build it with the cargo feature `ofi`".to_owned(),
+    ))
 }

@@ -29,6 +29,9 @@ pub struct Kind {
     pub provider: &'static str,
 }
 
+/// The providers that need nothing but Linux.
+const PROVIDERS: [&str; 2] = ["shm", "tcp"];
+
 /// Every kind of job that the kernel has the parts for. Says what is missing for the others. (An engine that has its parts and does not work
 /// fails the tests: it is ours.)
 pub fn kinds() -> Vec<Kind> {
@@ -38,8 +41,7 @@ pub fn kinds() -> Vec<Kind> {
         eprintln!("skipped: jobs with uffd: {part}");
     }
     let engines = fault::Kind::ALL.into_iter().filter(|&kind| kind != fault::Kind::Uffd || missing.is_none());
-    let providers = scash::runtime::PROVIDERS;
-    engines.flat_map(|kind| providers.map(|provider| Kind { engine: kind.name(), provider })).collect()
+    engines.flat_map(|kind| PROVIDERS.map(|provider| Kind { engine: kind.name(), provider })).collect()
 }
 
 impl Kind {

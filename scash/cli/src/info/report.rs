@@ -155,6 +155,7 @@ fn providers() -> Vec<Feature> {
         "tcp" => std::net::TcpListener::bind(("127.0.0.1", 0))
             .err()
             .map(|error| format!("no socket can listen on 127.0.0.1: {error} (is the loopback interface up? `ip link set lo up`)")),
+        "ofi" => fabrics().err(),
         _ => no_memfd(),
     }
     };
@@ -162,9 +163,30 @@ fn providers() -> Vec<Feature> {
         |(name, what): (&'static str, &str)| Feature::new(name, obstacle(name), Some(what.to_owned()));
     let all = PROVIDERS.into_iter().filter(|(name, _)| *name != AUTO);
     let mut providers: Vec<Feature> = all.map(provider).collect();
-    let ofi = "not in this build (libfabric: verbs, EFA, Slingshot)";
-    providers.push(Feature::new("ofi", Some(ofi.into()), None));
+    if let (Some(ofi), Ok(fabrics)) =
+        (providers.iter_mut().find(|provider| provider.name == "ofi"), fabrics())
+    {
+        ofi.parts = fabrics;
+    }
     providers
+}
+
+/// libfabric's own providers that can carry a job here, best first, or why there are none.
+#[cfg(feature = "ofi")]
+fn fabrics() -> Result<Vec<Feature>, String> {
+    use scash_comm::ofi;
+    let (names, version) =
+        ofi::providers().and_then(|names| Ok((names, ofi::version()?))).map_err(|e| e.to_string())?;
+    if names.is_empty() {
+        return Err(format!("libfabric {version} has no provider here that can carry a job (see `fi_info`)"));
+    }
+    let note = format!("SCASH_OFI chooses it; of libfabric {version}");
+    Ok(names.into_iter().map(|name| Feature::new(name, None, Some(note.clone()))).collect())
+}
+
+#[cfg(not(feature = "ofi"))]
+fn fabrics() -> Result<Vec<Feature>, String> {
+    Err("not in this build: build with the cargo feature `ofi`".to_owned())
 }
 
 fn no_memfd() -> Option<String> {

@@ -13,10 +13,14 @@ use std::time::Duration;
 pub(crate) const AUTO: &str = "auto";
 
 /// Providers that `--provider` accepts, each with what it is.
-pub(crate) const PROVIDERS: [(&str, &str); 3] = [
+pub(crate) const PROVIDERS: [(&str, &str); 4] = [
     (AUTO, "shm for ranks of one host, tcp between hosts"),
     ("shm", "through shared memory of one host"),
     ("tcp", "through TCP connections, within a host and between hosts"),
+    (
+        "ofi",
+        "through libfabric: verbs, EFA, Slingshot and other networks; SCASH_OFI names one of its providers",
+    ),
 ];
 
 /// Environment variables that stand for options.
@@ -53,7 +57,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     agent: Option<PathBuf>,
 
-    /// How ranks communicate: auto, shm or tcp
+    /// How ranks communicate: auto, shm, tcp or ofi
     #[arg(long, value_name = "NAME", env = vars::PROVIDER, default_value = AUTO)]
     provider: String,
 
