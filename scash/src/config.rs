@@ -53,6 +53,10 @@ pub(crate) struct Config {
     /// Address, name, interface or network that an endpoint uses, if it is said: TCP listens on the loopback interface otherwise.
     pub(crate) interface: Option<String>,
     /// Which of libfabric's providers to use, if it is said.
+    #[cfg_attr(
+        not(feature = "ofi"),
+        expect(dead_code, reason = "read all the same, so that settings mean the same in all builds")
+    )]
     pub(crate) fabric: Option<String>,
     /// Port that rank 0 listens on, 0 for any; see [`port_of`](Self::port_of).
     port: u16,
