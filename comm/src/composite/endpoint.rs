@@ -229,6 +229,14 @@ impl<N: Network> Endpoint for CompositeEndpoint<N> {
         self.network.flush().and(self.translated(within))
     }
 
+    fn is_congested(&self, to: u32) -> bool {
+        match self.way(to) {
+            Ok(Way::Host(to)) => self.host.is_congested(to),
+            Ok(Way::Network) => self.network.is_congested(to),
+            Err(_) => false,
+        }
+    }
+
     fn fence(&self, to: u32) -> Result<()> {
         match self.way(to)? {
             Way::Host(to) => self.translated(self.host.fence(to)),

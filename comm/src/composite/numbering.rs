@@ -64,7 +64,7 @@ impl Numbering {
         match error {
             Error::Down { rank, why } => Error::Down { rank: self.job(rank), why },
             Error::Protocol { rank, why } => Error::Protocol { rank: self.job(rank), why },
-            error @ (Error::Invalid(_) | Error::Io { .. }) => error,
+            error @ (Error::Invalid(_) | Error::TooLong { .. } | Error::Io { .. }) => error,
         }
     }
 

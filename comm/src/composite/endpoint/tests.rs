@@ -88,6 +88,10 @@ impl Endpoint for Fake {
         Ok(())
     }
 
+    fn is_congested(&self, _: u32) -> bool {
+        unreachable!("it has no peers")
+    }
+
     fn fence(&self, _: u32) -> Result<()> {
         unreachable!("it has no peers")
     }
