@@ -6,6 +6,7 @@
     reason = "a test fails by panicking; ranks are few"
 )]
 
+use scash_comm::composite::CompositeEndpoint;
 use scash_comm::mem_exchange::MemExchange;
 use scash_comm::mp::{ANY_SOURCE, ANY_TAG, Collective, Communicator, Element, Large, Op, Options, Reduction};
 use scash_comm::shm::{ShmEndpoint, ShmOptions};
@@ -20,7 +21,28 @@ use std::time::{Duration, Instant};
 /// How long a test may last.
 const LIMIT: Duration = Duration::from_secs(100);
 
-type Make = fn(&mut MemExchange) -> Result<Box<dyn Endpoint>>;
+/// A provider, and how its ranks lie on hosts.
+#[derive(Clone, Copy)]
+struct Make {
+    endpoint: fn(&mut MemExchange) -> Result<Box<dyn Endpoint>>,
+    ranks_a_host: u32,
+}
+
+const SHM: Make = Make { endpoint: shm, ranks_a_host: u32::MAX };
+const TCP: Make = Make { endpoint: tcp, ranks_a_host: u32::MAX };
+const COMPOSITE: Make = Make { endpoint: composite, ranks_a_host: 2 };
+
+impl Make {
+    fn ranks(self, n: u32) -> Vec<MemExchange> {
+        MemExchange::ranks_on(&(0..n).map(|rank| rank / self.ranks_a_host).collect::<Vec<_>>())
+    }
+}
+
+fn composite(exchange: &mut MemExchange) -> Result<Box<dyn Endpoint>> {
+    let options = TcpOptions { ranks_here: exchange.size(), ..TcpOptions::default() };
+    let between = |exchange: &mut dyn Exchange| TcpEndpoint::between_hosts(exchange, &options);
+    Ok(Box::new(CompositeEndpoint::new(exchange, &ShmOptions::default(), between)?))
+}
 
 fn shm(exchange: &mut MemExchange) -> Result<Box<dyn Endpoint>> {
     Ok(Box::new(ShmEndpoint::new(exchange, &ShmOptions::default())?))
@@ -56,11 +78,11 @@ impl Rank {
 fn play(make: Make, n: u32, options: Options, body: impl Fn(Rank) + Send + Sync + 'static) {
     let (body, meeting) = (Arc::new(body), Arc::new(Barrier::new(n as usize)));
     let (done, verdicts) = mpsc::channel();
-    for mut exchange in MemExchange::ranks(n) {
+    for mut exchange in make.ranks(n) {
         let (body, meeting, done) = (Arc::clone(&body), Arc::clone(&meeting), done.clone());
         thread::spawn(move || {
             let verdict = panic::catch_unwind(AssertUnwindSafe(|| {
-                let endpoint = make(&mut exchange).unwrap();
+                let endpoint = (make.endpoint)(&mut exchange).unwrap();
                 let communicator = Communicator::new(endpoint, &mut exchange, options).unwrap();
                 body(Rank { communicator, meeting });
             }));
@@ -352,16 +374,19 @@ fn wrong_use_gets_a_clear_error(make: Make) {
         assert!(matches!(error, Error::TooLong { len: 16, room: 4 }), "{error}");
     });
     let options = Options { window: 1 << 10, ..Options::default() };
-    let mut exchange = MemExchange::ranks(1).remove(0);
-    let error = Communicator::new(make(&mut exchange).unwrap(), &mut exchange, options).unwrap_err();
+    let mut exchange = make.ranks(1).remove(0);
+    let error =
+        Communicator::new((make.endpoint)(&mut exchange).unwrap(), &mut exchange, options).unwrap_err();
     assert!(error.to_string().contains("let it be twice as large at least"), "{error}");
 }
 
 fn ranks_with_different_windows_are_told_so(make: Make) {
-    let ranks = MemExchange::ranks(2).into_iter().zip([1 << 20, 2 << 20]).map(|(mut exchange, window)| {
+    let ranks = make.ranks(2).into_iter().zip([1 << 20, 2 << 20]).map(|(mut exchange, window)| {
         thread::spawn(move || {
             let options = Options { window, ..Options::default() };
-            Communicator::new(make(&mut exchange).unwrap(), &mut exchange, options).unwrap_err().to_string()
+            Communicator::new((make.endpoint)(&mut exchange).unwrap(), &mut exchange, options)
+                .unwrap_err()
+                .to_string()
         })
     });
     for error in ranks.collect::<Vec<_>>() {
@@ -371,15 +396,18 @@ fn ranks_with_different_windows_are_told_so(make: Make) {
 }
 
 fn collective_operations_give_what_they_promise(make: Make) {
-    for n in [1, 2, 3, 4, 7] {
-        play(make, n, Options::default(), move |rank| {
+    let protocols =
+        [(1, Large::Auto), (2, Large::Rendezvous), (3, Large::Push), (4, Large::Get), (7, Large::Auto)];
+    for (n, large) in protocols {
+        play(make, n, by(large), move |rank| {
             let me = rank.rank();
             for count in [1, 5, 9_000] {
                 let numbers =
                     |rank: u32| (0..count as u64).map(move |at| at * 3 + u64::from(rank)).collect::<Vec<_>>();
                 let all: Vec<u64> = (0..n).flat_map(numbers).collect();
+                let inputs: Vec<Vec<u64>> = (0..n).map(numbers).collect();
                 let sums: Vec<u64> =
-                    (0..count).map(|at| (0..n).map(|rank| numbers(rank)[at]).sum()).collect();
+                    (0..count).map(|at| inputs.iter().map(|input| input[at]).sum()).collect();
                 let (mine, mut result) = (numbers(me), vec![0; count]);
                 rank.barrier().unwrap();
                 rank.all_reduce(Op::Sum, &mine, &mut result).unwrap();
@@ -504,10 +532,13 @@ fn numbers_that_do_not_fit_are_refused(make: Make) {
 macro_rules! on_each_provider {
     ($($test:ident)*) => {
         mod on_shm {
-            $(#[test] fn $test() { super::$test(super::shm) })*
+            $(#[test] fn $test() { super::$test(super::SHM) })*
         }
         mod on_tcp {
-            $(#[test] fn $test() { super::$test(super::tcp) })*
+            $(#[test] fn $test() { super::$test(super::TCP) })*
+        }
+        mod on_several_hosts {
+            $(#[test] fn $test() { super::$test(super::COMPOSITE) })*
         }
     };
 }

@@ -35,7 +35,10 @@ fn laplace_and_lu_give_the_sequential_result_on_two_and_four_hosts() {
             ("lu", &["--size", "256", "--block", "16"]),
         ] {
             let arguments = [&["--check", "--json"], arguments].concat();
-            hosts.job(list).run(&built(program), &arguments).is_equal(ranks);
+            for provider in ["auto", "tcp"] {
+                let job = hosts.job(list).options(&format!("--provider {provider}"));
+                job.run(&built(program), &arguments).is_equal(ranks);
+            }
         }
     }
 }

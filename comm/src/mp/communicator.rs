@@ -166,8 +166,7 @@ impl Communicator {
         let source = unsafe { Source::new(bytes, len) };
         let mut engine = self.shared.engine();
         let request = engine.send(to, PROGRAM, tag, source)?;
-        self.shared.carry_out(&mut engine);
-        self.shared.give_way(&mut engine)?;
+        self.shared.settle(&mut engine);
         Ok(Request(request))
     }
 
@@ -297,10 +296,7 @@ impl Communicator {
         let output = unsafe { Place::new(output, collective.output_len(rank, size)) };
         let mut engine = self.shared.engine();
         let request = engine.start(collective, input, output);
-        while self.shared.carry_out(&mut engine) {
-            engine.advance();
-        }
-        self.shared.give_way(&mut engine)?;
+        self.shared.settle(&mut engine);
         Ok(Request(Some(request)))
     }
 
@@ -308,8 +304,7 @@ impl Communicator {
         self.check(source)?;
         let mut engine = self.shared.engine();
         let request = engine.receive(Pattern { context: PROGRAM, source, tag }, into)?;
-        self.shared.carry_out(&mut engine);
-        self.shared.endpoint.flush()?;
+        self.shared.settle(&mut engine);
         Ok(Request(Some(request)))
     }
 
@@ -397,16 +392,7 @@ impl Shared {
         if events == 0 && engine.busy().next().is_none() {
             return 0;
         }
-        self.carry_out(engine);
-        while engine.has_running() {
-            engine.advance();
-            if !self.carry_out(engine) {
-                break;
-            }
-        }
-        if let Err(error) = self.give_way(engine) {
-            self.lose(engine, &error);
-        }
+        self.settle(engine);
         events
     }
 
@@ -415,6 +401,25 @@ impl Shared {
         match error {
             Error::Down { rank, .. } | Error::Protocol { rank, .. } => engine.down(*rank),
             _ => (0..self.endpoint.size()).for_each(|rank| engine.down(rank)),
+        }
+    }
+
+    /// Does all that follows from what the engine has been told.
+    fn settle(&self, engine: &mut Engine) {
+        loop {
+            let mut any = self.carry_out(engine);
+            match self.give_way(engine) {
+                Ok(moved) => any |= moved,
+                Err(error) => self.lose(engine, &error),
+            }
+            if !engine.has_running() {
+                return;
+            }
+            // What has come or left may be what a collective operation waits for.
+            engine.advance();
+            if !any && !engine.has_orders() {
+                return;
+            }
         }
     }
 
@@ -459,8 +464,9 @@ impl Shared {
         self.endpoint.read_peer(from, heap.segment(), offset, len, copy).is_ok_and(|is_mapped| is_mapped)
     }
 
-    /// Sends the next pieces of what is on its way, where the way is free, and hands everything over.
-    fn give_way(&self, engine: &mut Engine) -> Result<()> {
+    /// Sends the next pieces of what is on its way, where the way is free, and hands everything over. Whether there were any.
+    fn give_way(&self, engine: &mut Engine) -> Result<bool> {
+        let mut any = false;
         self.endpoint.flush()?;
         let mut next = engine.busy().next();
         while let Some(to) = next {
@@ -472,10 +478,11 @@ impl Shared {
                 }
                 self.carry_out(engine);
                 self.endpoint.flush()?;
+                any = true;
             }
             next = engine.busy().find(|&rank| rank > to);
         }
-        Ok(())
+        Ok(any)
     }
 
     /// Makes progress because no application thread does. If nothing had come, how long to sleep at most.

@@ -194,6 +194,11 @@ impl Engine {
         self.orders.pop_front()
     }
 
+    /// Whether there is anything to be done.
+    pub(super) fn has_orders(&self) -> bool {
+        !self.orders.is_empty()
+    }
+
     /// Begins to send. `None`: it is over as soon as the orders are carried out.
     ///
     /// # Errors
