@@ -321,7 +321,7 @@ impl Work {
         let mut env = assignment.env.clone();
         let is_given = std::env::var_os(address::INTERFACE).is_some()
             || env.iter().any(|(name, _)| name == address::INTERFACE);
-        if several && assignment.settings.provider == "tcp" && !is_given {
+        if several && !is_given {
             let address = address::choose(&assignment).map_err(|why| Refusal::new(status::LAUNCHER, why))?;
             env.push((address::INTERFACE.into(), address.to_string().into()));
         }
