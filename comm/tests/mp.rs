@@ -33,6 +33,11 @@ const TCP: Make = Make { endpoint: tcp, ranks_a_host: u32::MAX };
 const COMPOSITE: Make = Make { endpoint: composite, ranks_a_host: 2 };
 
 impl Make {
+    /// The endpoint of a job of one rank.
+    fn solo(self) -> Box<dyn Endpoint> {
+        (self.endpoint)(&mut self.ranks(1).remove(0)).unwrap()
+    }
+
     fn ranks(self, n: u32) -> Vec<MemExchange> {
         MemExchange::ranks_on(&(0..n).map(|rank| rank / self.ranks_a_host).collect::<Vec<_>>())
     }
@@ -369,6 +374,11 @@ fn wrong_use_gets_a_clear_error(make: Make) {
         for error in [rank.send(1, 0, b"").unwrap_err(), rank.receive_owned(Some(7), ANY_TAG).unwrap_err()] {
             assert!(error.to_string().contains("the job has 1, counted from 0"), "{error}");
         }
+        let other =
+            Communicator::new(SHM.solo(), &mut MemExchange::ranks(1).remove(0), Options::default()).unwrap();
+        let stray = other.start_receive_owned(ANY_SOURCE, ANY_TAG).unwrap();
+        let error = rank.wait(stray).unwrap_err().to_string();
+        assert!(error.contains("wait with the communicator that has begun it"), "{error}");
         rank.send(0, 0, b"longer than that").unwrap();
         let error = rank.receive(ANY_SOURCE, ANY_TAG, &mut [0; 4]).unwrap_err();
         assert!(matches!(error, Error::TooLong { len: 16, room: 4 }), "{error}");

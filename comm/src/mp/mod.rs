@@ -21,7 +21,8 @@
 //! | `requests`, `span` | operations under way, and the application's memory that they use |
 //! | `wire` | what engines say to each other |
 //! | `engine` | the protocols, as a value |
-//! | `communicator`, `progress` | drives an engine on an endpoint; who does so when |
+//! | `communicator` | what applications call |
+//! | `driver`, `progress` | drives an engine on an endpoint; who does so when |
 //! | `reading`, `registered` | reading another process's memory, by the kernel or, where it is registered, directly |
 //! | `collective`, `blocking` | collective operations, as schedules of rounds that the engine plays; and as calls that return when they are over |
 //! | `scope` | non-blocking operations on borrowed memory |
@@ -32,6 +33,7 @@
 mod blocking;
 mod collective;
 mod communicator;
+mod driver;
 mod engine;
 mod lists;
 mod matching;

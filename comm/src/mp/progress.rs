@@ -3,7 +3,7 @@
 //! Application threads that wait or test make progress themselves: nothing is handed from thread to thread, which would cost a waking of 18 to 60 µs. The helper looks every
 //! [`TICK`] whether that was so; if it was not, it takes over and sleeps at the endpoint, until something arrives.
 
-use super::communicator::Shared;
+use super::driver::Shared;
 use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -79,11 +79,6 @@ impl Requests {
         self.seat(number)?.request.as_mut()
     }
 
-    /// Whether an operation is over; `None` if there is none of that number.
-    pub(super) fn is_over(&mut self, number: Number) -> Option<bool> {
-        Some(matches!(self.get_mut(number)?, Request::Over(_)))
-    }
-
     /// Takes the operation of that number out. The number names nothing then.
     pub(super) fn remove(&mut self, number: Number) -> Option<Request> {
         let seat = self.seat(number)?;
@@ -170,7 +165,7 @@ mod tests {
         let second = requests.add(over());
         assert_ne!(first, second);
         assert!(requests.get_mut(first).is_none() && requests.remove(first).is_none());
-        assert_eq!(requests.is_over(second), Some(true));
+        assert!(matches!(requests.get_mut(second), Some(Request::Over(_))));
         for wrong in [0, 7, u64::MAX, second.0 + 1] {
             assert!(requests.get_mut(Number(wrong)).is_none());
         }

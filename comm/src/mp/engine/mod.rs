@@ -265,14 +265,17 @@ impl Engine {
         (0..).zip(all).filter(|(_, peer)| !peer.leaving.is_empty()).map(|(rank, _)| rank)
     }
 
-    /// What came of an operation that is over.
+    /// What came of an operation that is over, whose number names nothing then; `None`: it is not over.
     pub(super) fn outcome(&mut self, number: Number) -> Option<Outcome> {
-        if !self.requests.is_over(number)? {
-            return None;
-        }
-        match self.requests.remove(number) {
-            Some(Request::Over(outcome)) => Some(outcome),
-            _ => None,
+        match self.requests.get_mut(number) {
+            None => Some(Err(Error::Invalid(
+                "there is no such operation: wait with the communicator that has begun it".to_owned(),
+            ))),
+            Some(Request::Over(_)) => match self.requests.remove(number)? {
+                Request::Over(outcome) => Some(outcome),
+                _ => None,
+            },
+            Some(_) => None,
         }
     }
 

@@ -1,0 +1,271 @@
+//! What drives an engine on an endpoint, for all threads of a rank.
+
+use super::Options;
+use super::engine::{Engine, Order, REGISTERED, Reading};
+use super::reading::{self, Memories};
+use super::registered::Heap;
+use crate::{Endpoint, Error, Event, Exchange, Result, SharedMemory};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Bytes of a piece of a long message: few enough to stay in a processor's cache between its copies.
+const PIECE: usize = (16 << 10) - 64;
+/// Pieces that are handed over before it is asked again whether the way is free.
+const BURST: usize = 8;
+/// Looks at what has arrived until a thread that waits lets others look, and spins or sleeps as the endpoint advises.
+const LOOKS: u32 = 4;
+/// The longest sleep of a thread that waits,
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+/// and where something has not left, of whose way nothing tells when it is free.
+const BUSY_SLEEP: Duration = Duration::from_micros(100);
+
+/// The endpoint is dropped before the memory that is registered there.
+pub(super) struct Shared {
+    endpoint: Box<dyn Endpoint>,
+    heap: Option<Arc<Heap>>,
+    engine: Mutex<Engine>,
+    memories: Memories,
+    /// Times that application threads have made progress.
+    drives: AtomicU64,
+    /// Application threads that wait.
+    waiting: AtomicU32,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("rank", &self.endpoint.rank()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// What the threads of a rank share, after ranks have told each other what is needed. Collective.
+    pub(super) fn meet(
+        endpoint: Box<dyn Endpoint>,
+        exchange: &mut dyn Exchange,
+        options: Options,
+    ) -> Result<Self> {
+        let heap = register(&*endpoint, exchange, options.registered)?;
+        let is_mapped = |rank| {
+            let look = |heap: &Arc<Heap>| endpoint.read_peer(rank, heap.segment(), 0, 1, &mut |_| {});
+            heap.as_ref().is_some_and(|heap| look(heap).is_ok_and(|is_mapped| is_mapped))
+        };
+        let memories = reading::meet(exchange, options.window, is_mapped)?;
+        let registered = heap.as_ref().map_or(0..0, |heap| heap.addresses());
+        let engine = Mutex::new(Engine::new(
+            endpoint.rank(),
+            options,
+            &memories.reads,
+            &memories.readable,
+            registered,
+        ));
+        let (drives, waiting) = (AtomicU64::new(0), AtomicU32::new(0));
+        Ok(Self { endpoint, heap, engine, memories, drives, waiting })
+    }
+
+    /// The rank's door to others.
+    pub(super) fn endpoint(&self) -> &dyn Endpoint {
+        &*self.endpoint
+    }
+
+    /// Its registered memory, if it has some.
+    pub(super) fn heap(&self) -> Option<&Arc<Heap>> {
+        self.heap.as_ref()
+    }
+
+    /// The engine, for one thread at a time.
+    pub(super) fn engine(&self) -> MutexGuard<'_, Engine> {
+        // An engine is consistent wherever its owner can panic.
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Times that application threads have made progress.
+    pub(super) fn drives(&self) -> u64 {
+        self.drives.load(Ordering::Relaxed)
+    }
+
+    /// Makes progress until `over` gives something.
+    pub(super) fn until<T>(&self, mut over: impl FnMut(&mut Engine) -> Option<T>) -> Result<T> {
+        let mut turn = 0u32;
+        let mut waiting = None;
+        loop {
+            let mut engine = self.engine();
+            for _ in 0..LOOKS {
+                if let Some(result) = over(&mut engine) {
+                    return Ok(result);
+                }
+                turn = if self.drive(&mut engine) > 0 { 0 } else { turn.saturating_add(1) };
+            }
+            if turn == 0 {
+                continue;
+            }
+            let is_busy = engine.busy().next().is_some();
+            drop(engine);
+            waiting.get_or_insert_with(|| Waiting::new(&self.waiting));
+            self.endpoint.idle(turn, if is_busy { BUSY_SLEEP } else { LONGEST_SLEEP });
+        }
+    }
+
+    /// Makes progress on behalf of an application thread.
+    pub(super) fn drive(&self, engine: &mut Engine) -> usize {
+        // Not a read-modify-write: it only has to change.
+        self.drives.store(self.drives().wrapping_add(1), Ordering::Relaxed);
+        self.progress(engine)
+    }
+
+    /// Takes what has arrived, and does what follows from it. How much there was.
+    pub(super) fn progress(&self, engine: &mut Engine) -> usize {
+        let verdict = self.endpoint.poll(&mut |event| match event {
+            Event::Message { from, kind, payload } => {
+                // Who says what no engine says is not listened to any more.
+                if engine.arrived(from, kind, payload).is_err() {
+                    engine.down(from);
+                }
+            }
+            Event::Down { rank } => engine.down(rank),
+        });
+        let events = verdict.unwrap_or_else(|error| {
+            self.lose(engine, &error);
+            1
+        });
+        if events == 0 && engine.busy().next().is_none() {
+            return 0;
+        }
+        self.settle(engine);
+        events
+    }
+
+    /// Something failed below: with whom nothing can be exchanged any more is gone.
+    fn lose(&self, engine: &mut Engine, error: &Error) {
+        match error {
+            Error::Down { rank, .. } | Error::Protocol { rank, .. } => engine.down(*rank),
+            _ => (0..self.endpoint.size()).for_each(|rank| engine.down(rank)),
+        }
+    }
+
+    /// Does all that follows from what the engine has been told.
+    pub(super) fn settle(&self, engine: &mut Engine) {
+        loop {
+            let mut any = self.carry_out(engine);
+            match self.give_way(engine) {
+                Ok(moved) => any |= moved,
+                Err(error) => self.lose(engine, &error),
+            }
+            if !engine.has_running() {
+                return;
+            }
+            // What has come or left may be what a collective operation waits for.
+            engine.advance();
+            if !any && !engine.has_orders() {
+                return;
+            }
+        }
+    }
+
+    /// Carries out the engine's orders; whether there were any.
+    fn carry_out(&self, engine: &mut Engine) -> bool {
+        let mut any = false;
+        while let Some(order) = engine.order() {
+            any = true;
+            match order {
+                Order::Send { to, head, body } => {
+                    let body = body.as_ref().map_or(&[][..], |(body, from, len)| body.piece(*from, *len));
+                    if let Err(error) = self.endpoint.send(to, head.kind, &[head.bytes(), body]) {
+                        self.lose(engine, &error);
+                    }
+                }
+                Order::Read(receive) => {
+                    let Some(reading) = engine.reading(receive) else { continue };
+                    // SAFETY: the engine vouches for the place, under the lock until it is told that the reading is over.
+                    let is_done = unsafe { self.read(reading) };
+                    // SAFETY: a reading that succeeds has written all of the place.
+                    unsafe { engine.was_read(receive, is_done) };
+                }
+            }
+        }
+        any
+    }
+
+    /// Reads another process's memory; whether all of the place was written.
+    ///
+    /// # Safety
+    /// The place is writable, and nobody relies on what is in it.
+    unsafe fn read(&self, reading: Reading) -> bool {
+        let Reading { from, address, place } = reading;
+        if address & REGISTERED == 0 {
+            // SAFETY: the caller's promise.
+            return unsafe { self.memories.read(reading) };
+        }
+        let Some(heap) = &self.heap else { return false };
+        let (offset, len) = (address & !REGISTERED, place.len());
+        // SAFETY: the endpoint gives the address of as many bytes; the caller vouches for the place, which is of another mapping.
+        let copy = &mut |bytes: *const u8| unsafe { bytes.copy_to(place.start(), len) };
+        self.endpoint.read_peer(from, heap.segment(), offset, len, copy).is_ok_and(|is_mapped| is_mapped)
+    }
+
+    /// Sends the next pieces of what is on its way, where the way is free, and hands everything over. Whether there were any.
+    fn give_way(&self, engine: &mut Engine) -> Result<bool> {
+        let mut any = false;
+        self.endpoint.flush()?;
+        let mut next = engine.busy().next();
+        while let Some(to) = next {
+            while !self.endpoint.is_congested(to) && engine.next_piece(to, PIECE) {
+                for _ in 1..BURST {
+                    if !engine.next_piece(to, PIECE) {
+                        break;
+                    }
+                }
+                self.carry_out(engine);
+                self.endpoint.flush()?;
+                any = true;
+            }
+            next = engine.busy().find(|&rank| rank > to);
+        }
+        Ok(any)
+    }
+
+    /// Makes progress because no application thread does. If nothing had come, how long to sleep at most.
+    pub(super) fn help_out(&self) -> Option<Duration> {
+        let mut engine = self.engine();
+        let news = self.progress(&mut engine);
+        let limit = if engine.busy().next().is_some() { BUSY_SLEEP } else { LONGEST_SLEEP };
+        (news == 0).then_some(limit)
+    }
+
+    /// Whether an application thread makes progress, or sleeps because there is nothing to be done.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Waits a turn.
+    pub(super) fn idle(&self, turn: u32, limit: Duration) {
+        self.endpoint.idle(turn, limit);
+    }
+}
+
+/// Counts a thread that waits, for as long as it lives.
+struct Waiting<'a>(&'a AtomicU32);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicU32) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Makes and registers memory of so many bytes. Collective.
+fn register(endpoint: &dyn Endpoint, exchange: &mut dyn Exchange, len: usize) -> Result<Option<Arc<Heap>>> {
+    if len == 0 {
+        return Ok(None);
+    }
+    let memory = SharedMemory::new(len)?;
+    // SAFETY: the memory is dropped after the endpoint (order of declaration in `Shared`); there are references only to buffers, which peers do not write.
+    let segment = unsafe { endpoint.register(exchange, memory.segment()) }?;
+    Ok(Some(Arc::new(Heap::new(memory, len, segment))))
+}
