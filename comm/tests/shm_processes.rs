@@ -2,69 +2,23 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+mod processes;
+
 use nix::sys::signal::{Signal, raise};
-use scash_comm::boot::{Host, Identity, Member, Settings, vars};
+use processes::{LIMIT, play};
+use scash_comm::boot::{Identity, Member, vars};
 use scash_comm::conformance::SharedMemory;
 use scash_comm::shm::{ShmEndpoint, ShmOptions};
 use scash_comm::{Atomic, Endpoint, Error, Event, Exchange, PutRange, Rmw, SegmentId};
-use std::os::fd::BorrowedFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// A process that does not outlive its test.
-struct Rank(Child);
-
-impl Drop for Rank {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Starts this program again as a rank that plays the test named `test`.
-fn start(host: &mut Host, rank: u32, test: &str) -> Rank {
-    let invitation = host.invite(rank).unwrap();
-    let line = std::os::fd::AsRawFd::as_raw_fd(&invitation.line);
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture"]).envs(invitation.env);
-    let keep = move || {
-        // SAFETY: the descriptor is open in the parent until the child has started.
-        let line = unsafe { BorrowedFd::borrow_raw(line) };
-        fcntl(line, FcntlArg::F_SETFD(FdFlag::empty()))?;
-        Ok(())
-    };
-    // SAFETY: between fork and exec there is one system call.
-    unsafe { command.pre_exec(keep) };
-    Rank(command.spawn().unwrap())
-}
-
-/// How two ranks that play `test` end.
-fn play(test: &str) -> [ExitStatus; 2] {
-    let mut host = Host::new(2, Settings { threads: 1, provider: "shm".to_owned() }).unwrap();
-    let mut ranks = [0, 1].map(|rank| start(&mut host, rank, test));
-    let deadline = Instant::now() + LIMIT;
-    loop {
-        host.turn();
-        let ends = [0, 1].map(|rank: usize| ranks[rank].0.try_wait().unwrap());
-        if let [Some(first), Some(second)] = ends {
-            return [first, second];
-        }
-        assert!(Instant::now() < deadline, "the ranks did not come to an end: {ends:?}");
-        sleep(Duration::from_millis(1));
-    }
-}
+use std::os::unix::process::ExitStatusExt;
+use std::time::Instant;
 
 #[test]
 fn a_rank_killed_inside_a_get_is_reported_and_holds_nobody_up() {
     if std::env::var_os(vars::RANK).is_some() {
         return rank();
     }
-    let [survivor, victim] = play("a_rank_killed_inside_a_get_is_reported_and_holds_nobody_up");
+    let [survivor, victim] = play("a_rank_killed_inside_a_get_is_reported_and_holds_nobody_up", "shm");
     assert_eq!(victim.signal(), Some(Signal::SIGKILL as i32), "rank 1 was to be killed: {victim:?}");
     assert!(survivor.success(), "rank 0 ended with {survivor:?}");
 }

@@ -1,0 +1,55 @@
+//! Two ranks in processes of their own: this test's program, started again for each.
+
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use scash_comm::boot::{Host, Settings};
+use std::os::fd::BorrowedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long a test may last.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// A process that does not outlive its test.
+struct Rank(Child);
+
+impl Drop for Rank {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts this program again as a rank that plays the test named `test`.
+fn start(host: &mut Host, rank: u32, test: &str) -> Rank {
+    let invitation = host.invite(rank).unwrap();
+    let line = std::os::fd::AsRawFd::as_raw_fd(&invitation.line);
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture"]).envs(invitation.env);
+    let keep = move || {
+        // SAFETY: the descriptor is open in the parent until the child has started.
+        let line = unsafe { BorrowedFd::borrow_raw(line) };
+        fcntl(line, FcntlArg::F_SETFD(FdFlag::empty()))?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec there is one system call.
+    unsafe { command.pre_exec(keep) };
+    Rank(command.spawn().unwrap())
+}
+
+/// How two ranks end that play `test` of this program over a provider.
+pub(crate) fn play(test: &str, provider: &str) -> [ExitStatus; 2] {
+    let mut host = Host::new(2, Settings { threads: 1, provider: provider.to_owned() }).unwrap();
+    let mut ranks = [0, 1].map(|rank| start(&mut host, rank, test));
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        host.turn();
+        let ends = [0, 1].map(|rank: usize| ranks[rank].0.try_wait().unwrap());
+        if let [Some(first), Some(second)] = ends {
+            return [first, second];
+        }
+        assert!(Instant::now() < deadline, "the ranks did not come to an end: {ends:?}");
+        sleep(Duration::from_millis(1));
+    }
+}
