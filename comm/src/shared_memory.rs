@@ -1,12 +1,12 @@
-//! Memory that a rank of a test can register.
+//! Memory that a rank can register.
 
 use crate::{Error, LocalSegment, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// A memfd with a shared mapping of it: what a rank registers in tests and benchmarks. Others write it at any time,
-/// so bytes go in and out through atomics; there are no slices of it.
+/// A memfd with a shared mapping of it: what a rank registers. Others may write it at any time, so bytes go in and out
+/// through atomics or raw pointers; this type gives no slices of it.
 #[derive(Debug)]
 pub struct SharedMemory {
     fd: OwnedFd,
@@ -28,7 +28,7 @@ impl SharedMemory {
             source: std::io::Error::last_os_error(),
         };
         // SAFETY: the name is a C string.
-        let fd = unsafe { libc::memfd_create(c"scash-test".as_ptr(), libc::MFD_CLOEXEC) };
+        let fd = unsafe { libc::memfd_create(c"scash-memory".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
             return Err(io("memfd_create"));
         }

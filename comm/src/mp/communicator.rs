@@ -5,7 +5,7 @@ use super::driver::Shared;
 use super::matching::Pattern;
 use super::progress::Helper;
 use super::registered::Buffer;
-use super::requests::{Ended, Into, Number, Outcome};
+use super::requests::{Destination, Ended, Number, Outcome};
 use super::span::{Place, Source};
 use super::{Options, Status};
 use crate::{Endpoint, Error, Exchange, Result};
@@ -139,7 +139,7 @@ impl Communicator {
     ) -> Result<Request> {
         // SAFETY: the caller's promise.
         let place = unsafe { Place::new(into, len) };
-        self.post(source, tag, Into::Place(place))
+        self.post(source, tag, Destination::Place(place))
     }
 
     /// Begins to receive a message of any length.
@@ -147,7 +147,7 @@ impl Communicator {
     /// # Errors
     /// There is no such rank, or it is gone.
     pub fn start_receive_owned(&self, source: Option<u32>, tag: Option<u64>) -> Result<Request> {
-        self.post(source, tag, Into::Own(Vec::new()))
+        self.post(source, tag, Destination::Own(Vec::new()))
     }
 
     /// Waits for the end of an operation.
@@ -156,7 +156,7 @@ impl Communicator {
     /// Why it failed, or that this communicator has not begun it.
     pub fn wait(&self, request: Request) -> Result<Received> {
         let Request(Some(number)) = request else { return Ok(Received::default()) };
-        self.shared.until(|engine| engine.outcome(number)).and_then(received)
+        received(self.shared.until(|engine| engine.outcome(number)))
     }
 
     /// Makes progress; if the operation is over then, what came of it. It is not to be asked for again.
@@ -191,7 +191,7 @@ impl Communicator {
                 None => Some((at, Ok(Ended::default()))),
                 Some(number) => engine.outcome(number).map(|outcome| (at, outcome)),
             })
-        })?;
+        });
         let _ = requests.remove(at).0;
         Ok(Some((at, received(outcome)?)))
     }
@@ -243,6 +243,12 @@ impl Communicator {
     ) -> Result<Request> {
         let (rank, size) = (self.rank(), self.size());
         collective.check(size).map_err(Error::Invalid)?;
+        let most = collective.input_len(rank).max(collective.output_len(rank, size));
+        if isize::try_from(most).is_err() {
+            return Err(Error::Invalid(format!(
+                "a collective operation of {most} bytes: no memory is as large"
+            )));
+        }
         // SAFETY: the caller's promise.
         let input = unsafe { Source::new(input, collective.input_len(rank)) };
         // SAFETY: the caller's promise.
@@ -253,7 +259,7 @@ impl Communicator {
         Ok(Request(Some(request)))
     }
 
-    fn post(&self, source: Option<u32>, tag: Option<u64>, into: Into) -> Result<Request> {
+    fn post(&self, source: Option<u32>, tag: Option<u64>, into: Destination) -> Result<Request> {
         self.check(source)?;
         let mut engine = self.shared.engine();
         let request = engine.receive(Pattern { context: PROGRAM, source, tag }, into)?;

@@ -85,14 +85,14 @@ impl Shared {
     }
 
     /// Makes progress until `over` gives something.
-    pub(super) fn until<T>(&self, mut over: impl FnMut(&mut Engine) -> Option<T>) -> Result<T> {
+    pub(super) fn until<T>(&self, mut over: impl FnMut(&mut Engine) -> Option<T>) -> T {
         let mut turn = 0u32;
         let mut waiting = None;
         loop {
             let mut engine = self.engine();
             for _ in 0..LOOKS {
                 if let Some(result) = over(&mut engine) {
-                    return Ok(result);
+                    return result;
                 }
                 turn = if self.drive(&mut engine) > 0 { 0 } else { turn.saturating_add(1) };
             }
@@ -117,9 +117,8 @@ impl Shared {
     pub(super) fn progress(&self, engine: &mut Engine) -> usize {
         let verdict = self.endpoint.poll(&mut |event| match event {
             Event::Message { from, kind, payload } => {
-                // Who says what no engine says is not listened to any more.
                 if engine.arrived(from, kind, payload).is_err() {
-                    engine.down(from);
+                    engine.refuse(from);
                 }
             }
             Event::Down { rank } => engine.down(rank),

@@ -1,6 +1,6 @@
 //! Message passing: tagged sends and receives between ranks, on any [`Endpoint`](crate::Endpoint).
 //!
-//! Three systems in one (see the papers in the project's README):
+//! Three systems in one (Takahashi and others 1999; Matsuda and others 2004; Aoki and others 2006):
 //! - After **MPICH-PM/CLUMP**: one numbering of ranks, and a protocol for each size. *Eager*: a short message travels at once, and is copied where it is received.
 //!   *Rendezvous*: a long one is offered; its receiver asks for it, and it comes piece by piece. *Get*: a long one of the same host is offered with its address, and its
 //!   receiver reads the sender's memory, in one copy: directly where it is registered ([`Communicator::allocate`]), by the kernel elsewhere.

@@ -23,7 +23,7 @@ pub(super) struct Ended {
 
 /// Where a received message goes.
 #[derive(Debug)]
-pub(super) enum Into {
+pub(super) enum Destination {
     /// Room of the application.
     Place(Place),
     /// Memory that is made when the length is known.
@@ -38,11 +38,11 @@ pub(super) enum Request {
     /// A send whose bytes leave piece by piece.
     Leaving { to: u32, status: Status },
     /// A receive in the expected queue. `source` is `None` if any rank's message will do.
-    Expected { source: Option<u32>, slot: Slot, into: Into },
+    Expected { source: Option<u32>, slot: Slot, into: Destination },
     /// A receive whose message is being brought, of which so many bytes are here.
-    Coming { from: u32, status: Status, into: Into, here: usize },
+    Coming { from: u32, status: Status, into: Destination, here: usize },
     /// A receive whose message is being read from its sender's memory; the send's number and address there.
-    Read { from: u32, status: Status, into: Into, send: u64, address: u64 },
+    Read { from: u32, status: Status, into: Destination, send: u64, address: u64 },
     /// A collective operation.
     Collective,
     /// Over.
@@ -102,28 +102,28 @@ impl Requests {
     }
 }
 
-impl Into {
+impl Destination {
     /// Prepares for a message of `len` bytes; whether it fits.
     pub(super) fn prepare(&mut self, len: usize) -> bool {
         match self {
-            Into::Place(place) => len <= place.len(),
-            Into::Own(bytes) => bytes.try_reserve_exact(len).is_ok(),
+            Destination::Place(place) => len <= place.len(),
+            Destination::Own(bytes) => bytes.try_reserve_exact(len).is_ok(),
         }
     }
 
     /// Stores the bytes that follow the first `here`.
     pub(super) fn store(&mut self, here: usize, bytes: &[u8]) {
         match self {
-            Into::Place(place) => place.store(here, bytes),
-            Into::Own(own) => own.extend_from_slice(bytes),
+            Destination::Place(place) => place.store(here, bytes),
+            Destination::Own(own) => own.extend_from_slice(bytes),
         }
     }
 
     /// The place for a message of `len` bytes, for which it has been prepared. Good until this value is used again.
     pub(super) fn place(&mut self, len: usize) -> Place {
         match self {
-            Into::Place(place) => *place,
-            Into::Own(bytes) => {
+            Destination::Place(place) => *place,
+            Destination::Own(bytes) => {
                 let spare = bytes.spare_capacity_mut();
                 let room = spare.len().min(len);
                 // SAFETY: the spare capacity is memory of ours, which moves or goes only when the vector is used again.
@@ -137,7 +137,7 @@ impl Into {
     /// # Safety
     /// They were.
     pub(super) unsafe fn is_filled(&mut self, len: usize) {
-        if let Into::Own(bytes) = self {
+        if let Destination::Own(bytes) = self {
             // SAFETY: the caller's promise; `place` is no longer than the capacity.
             unsafe { bytes.set_len(len) };
         }
@@ -146,8 +146,8 @@ impl Into {
     /// The bytes, if they are not in the application's room.
     pub(super) fn bytes(self) -> Vec<u8> {
         match self {
-            Into::Place(_) => Vec::new(),
-            Into::Own(bytes) => bytes,
+            Destination::Place(_) => Vec::new(),
+            Destination::Own(bytes) => bytes,
         }
     }
 }

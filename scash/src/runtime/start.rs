@@ -172,7 +172,7 @@ fn endpoint(member: &mut Member, config: &Config) -> Result<Box<dyn Endpoint>> {
             let tcp = tcp(config.port_of(rank, size)?);
             Ok(Box::new(TcpEndpoint::new(member, &tcp).map_err(join)?))
         }
-        ("ofi", _) => ofi(member, config, alive),
+        ("ofi", _) => ofi(member, config, ranks_here, alive),
         ("shm", false) => Err(Error::Setting(
             "SCASH_PROVIDER=shm: this job's ranks are on several hosts, which share no memory: choose auto, or tcp"
                 .to_owned(),
@@ -185,12 +185,12 @@ fn endpoint(member: &mut Member, config: &Config) -> Result<Box<dyn Endpoint>> {
 }
 
 #[cfg(feature = "ofi")]
-fn ofi(member: &mut Member, config: &Config, alive: AliveHook) -> Result<Box<dyn Endpoint>> {
+fn ofi(member: &mut Member, config: &Config, ranks_here: u32, alive: AliveHook) -> Result<Box<dyn Endpoint>> {
     let options = OfiOptions {
         provider: config.fabric.clone(),
         interface: config.interface.clone(),
         abi: ABI,
-        ranks_here: member.size(),
+        ranks_here,
         threads: member.threads(),
         alive: Some(alive),
         ..OfiOptions::default()
@@ -199,7 +199,7 @@ fn ofi(member: &mut Member, config: &Config, alive: AliveHook) -> Result<Box<dyn
 }
 
 #[cfg(not(feature = "ofi"))]
-fn ofi(_: &mut Member, _: &Config, _: AliveHook) -> Result<Box<dyn Endpoint>> {
+fn ofi(_: &mut Member, _: &Config, _: u32, _: AliveHook) -> Result<Box<dyn Endpoint>> {
     Err(Error::Setting(
         "this program was built without the provider ofi: build it with the cargo feature `ofi`".to_owned(),
     ))

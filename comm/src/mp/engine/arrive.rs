@@ -11,12 +11,15 @@ use crate::{Error, Result};
 type Checked = std::result::Result<(), &'static str>;
 
 impl Engine {
-    /// Takes a message of another engine, or of this one.
+    /// Takes a message of another engine, or of this one. What a refused one says is passed over.
     ///
     /// # Errors
     /// [`Error::Protocol`]: no correct engine says that. Nothing was done.
     #[inline]
     pub(in crate::mp) fn arrived(&mut self, from: u32, kind: u16, message: &[u8]) -> Result<()> {
+        if self.peers[from as usize].is_refused {
+            return Ok(());
+        }
         let checked = match Head::decode(kind, message) {
             Some((Head::Eager { context, tag }, body)) => self.eager(from, context, tag, body),
             Some((head, body)) => self.other(from, head, body),

@@ -25,7 +25,7 @@ const COST: usize = 64;
 /// What the engine's owner is to do.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// Send `head` to `to`, and behind it the `len` bytes of `body` from `from` on. What an order like this gives away is its to use until it was carried out.
+    /// Send `head` to `to`, and behind it a part of `body`: from where, and how many bytes. They stay unchanged until that is done.
     Send { to: u32, head: Encoded, body: Option<(Source, usize, usize)> },
     /// Read what [`Engine::reading`] says, and say how it went: [`Engine::was_read`].
     Read(Number),
@@ -58,6 +58,8 @@ struct Peer {
     /// What leaves piece by piece, the first one first.
     leaving: VecDeque<Leaving>,
     is_gone: bool,
+    /// It said what no engine says, and is not listened to any more.
+    is_refused: bool,
 }
 
 /// A send on its way.
@@ -170,6 +172,7 @@ impl Engine {
             readable: readable[rank],
             leaving: VecDeque::new(),
             is_gone: false,
+            is_refused: false,
         };
         Self {
             requests: Requests::default(),
@@ -290,6 +293,7 @@ impl Engine {
     /// A rank is gone: so are all operations with it. Receives from whichever rank fail too, once, since it may have been this one that they waited for.
     pub(super) fn down(&mut self, rank: u32) {
         let peer = &mut self.peers[rank as usize];
+        let is_new = !peer.is_gone;
         peer.is_gone = true;
         self.busy -= usize::from(!peer.leaving.is_empty());
         peer.leaving.clear();
@@ -297,7 +301,7 @@ impl Engine {
             let concerned = match request {
                 Request::Offered { to, .. } | Request::Leaving { to, .. } => *to == rank,
                 Request::Coming { from, .. } | Request::Read { from, .. } => *from == rank,
-                Request::Expected { source, .. } => source.is_none_or(|source| source == rank),
+                Request::Expected { source, .. } => source.map_or(is_new, |source| source == rank),
                 Request::Collective | Request::Over(_) => false,
             };
             if !concerned {
@@ -316,6 +320,12 @@ impl Engine {
             .map(|(at, _)| at)
             .collect();
         never.into_iter().for_each(|at| drop(self.unexpected.remove(at)));
+    }
+
+    /// A rank said what no engine says: it is as good as gone.
+    pub(super) fn refuse(&mut self, rank: u32) {
+        self.peers[rank as usize].is_refused = true;
+        self.down(rank);
     }
 
     fn leave(&mut self, to: u32, leaving: Leaving) {

@@ -3,7 +3,7 @@
 use super::{Arrival, COST, Content, Engine, Landing, Order, REGISTERED, Reading, Target, gone};
 use crate::mp::Status;
 use crate::mp::matching::Pattern;
-use crate::mp::requests::{Ended, Into, Number, Outcome, Request};
+use crate::mp::requests::{Destination, Ended, Number, Outcome, Request};
 use crate::mp::wire::Head;
 use crate::{Error, Result};
 
@@ -12,7 +12,7 @@ impl Engine {
     ///
     /// # Errors
     /// The rank that it should come from is gone, and has left nothing that fits.
-    pub(in crate::mp) fn receive(&mut self, pattern: Pattern, into: Into) -> Result<Number> {
+    pub(in crate::mp) fn receive(&mut self, pattern: Pattern, into: Destination) -> Result<Number> {
         if let Some(at) = self.unexpected.find(pattern)
             && let Some(arrival) = self.unexpected.remove(at)
         {
@@ -35,13 +35,13 @@ impl Engine {
         Some(self.unexpected.get(self.unexpected.find(pattern)?)?.status)
     }
 
-    fn receive_arrived(&mut self, Arrival { status, content }: Arrival, mut into: Into) -> Number {
+    fn receive_arrived(&mut self, Arrival { status, content }: Arrival, mut into: Destination) -> Number {
         let from = status.source;
         match content {
             Content::Here(bytes) => {
                 self.was_received(from, bytes.len());
                 let outcome = match into {
-                    Into::Own(_) => Ok(Ended { status, bytes }),
+                    Destination::Own(_) => Ok(Ended { status, bytes }),
                     into => whole(into, status, &bytes),
                 };
                 self.requests.add(Request::Over(outcome))
@@ -74,7 +74,14 @@ impl Engine {
     }
 
     /// Has the message of an offer brought.
-    pub(super) fn fetch(&mut self, number: Number, status: Status, mut into: Into, send: u64, address: u64) {
+    pub(super) fn fetch(
+        &mut self,
+        number: Number,
+        status: Status,
+        mut into: Destination,
+        send: u64,
+        address: u64,
+    ) {
         let from = status.source;
         let fits = into.prepare(status.len);
         if !fits || status.len == 0 {
@@ -144,7 +151,7 @@ impl Engine {
 }
 
 /// The outcome of a receive whose message is here as a whole.
-pub(super) fn whole(mut into: Into, status: Status, bytes: &[u8]) -> Outcome {
+pub(super) fn whole(mut into: Destination, status: Status, bytes: &[u8]) -> Outcome {
     if !into.prepare(bytes.len()) {
         return Err(too_long(bytes.len(), &into));
     }
@@ -153,10 +160,10 @@ pub(super) fn whole(mut into: Into, status: Status, bytes: &[u8]) -> Outcome {
 }
 
 /// The message has no room where it was to be received.
-pub(super) fn too_long(len: usize, into: &Into) -> Error {
+pub(super) fn too_long(len: usize, into: &Destination) -> Error {
     let room = match into {
-        Into::Place(place) => place.len(),
-        Into::Own(_) => 0,
+        Destination::Place(place) => place.len(),
+        Destination::Own(_) => 0,
     };
     Error::TooLong { len, room }
 }

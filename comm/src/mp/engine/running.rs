@@ -1,9 +1,9 @@
 //! Collective operations under way: schedules that are played round by round, whoever makes progress.
 
 use super::{Engine, gone};
-use crate::mp::collective::{Area, Collective, Piece, Round, Schedule, Transfer, Work};
+use crate::mp::collective::{Area, Collective, Piece, Reduction, Round, Schedule, Transfer, Work};
 use crate::mp::matching::Pattern;
-use crate::mp::requests::{Ended, Into, Number, Request};
+use crate::mp::requests::{Destination, Ended, Number, Request};
 use crate::mp::span::{Place, Source};
 use crate::mp::wire::Head;
 use crate::{Error, Result};
@@ -22,7 +22,7 @@ pub(super) struct Running {
     tag: u64,
     rounds: VecDeque<Round>,
     memory: Memory,
-    reduction: Option<crate::mp::collective::Reduction>,
+    reduction: Option<Reduction>,
     /// Transfers of the first round that are not over; `None`: it has not begun.
     pending: Option<Vec<Number>>,
     failure: Option<Error>,
@@ -60,7 +60,7 @@ impl Memory {
         }
     }
 
-    fn work(&mut self, work: Work, reduction: Option<crate::mp::collective::Reduction>) {
+    fn work(&mut self, work: Work, reduction: Option<Reduction>) {
         match work {
             Work::Copy { from, to } => {
                 let from = self.source(from);
@@ -113,7 +113,10 @@ impl Engine {
     pub(super) fn aborted(&mut self, from: u32, operation: u64, culprit: u32) {
         if let Some(one) = self.running.iter_mut().find(|one| one.tag == operation) {
             one.failure.get_or_insert_with(|| given_up(from, culprit));
-        } else if operation >= self.collectives && self.aborted.len() < MOST_ABORTED {
+        } else if operation >= self.collectives
+            && self.aborted.len() < MOST_ABORTED
+            && !self.aborted.iter().any(|(known, ..)| *known == operation)
+        {
             self.aborted.push((operation, from, culprit));
         }
     }
@@ -182,7 +185,7 @@ impl Engine {
                 Transfer::Send { to, piece } => self.send(to, CONTEXT, tag, memory.source(piece)),
                 Transfer::Receive { from, piece } => {
                     let pattern = Pattern { context: CONTEXT, source: Some(from), tag: Some(tag) };
-                    self.receive(pattern, Into::Place(memory.place(piece))).map(Some)
+                    self.receive(pattern, Destination::Place(memory.place(piece))).map(Some)
                 }
             };
             match begun {

@@ -5,7 +5,7 @@
 
 use super::{Content, Engine, Order, Reach};
 use crate::mp::matching::Pattern;
-use crate::mp::requests::{Ended, Into, Number, Outcome, Request};
+use crate::mp::requests::{Destination, Ended, Number, Outcome, Request};
 use crate::mp::span::{Place, Source};
 use crate::mp::wire::{FIRST_KIND, Head};
 use crate::mp::{Large, Options, Status};
@@ -43,7 +43,13 @@ impl Network {
         number
     }
 
-    fn receive(&mut self, at: usize, source: Option<u32>, tag: Option<u64>, into: Into) -> Result<Number> {
+    fn receive(
+        &mut self,
+        at: usize,
+        source: Option<u32>,
+        tag: Option<u64>,
+        into: Destination,
+    ) -> Result<Number> {
         let number = self.engines[at].receive(Pattern { context: 0, source, tag }, into);
         self.carry_out(at);
         number
@@ -103,8 +109,8 @@ impl Network {
     }
 }
 
-fn own() -> Into {
-    Into::Own(Vec::new())
+fn own() -> Destination {
+    Destination::Own(Vec::new())
 }
 
 /// The `number`-th message of a rank: `len` bytes that no other message begins with.
@@ -359,7 +365,7 @@ fn a_message_that_is_too_long_for_its_receive_fails_it_and_not_its_send() {
                 let mut net = Network::new(2, Options { large, ..OPTIONS }, reads);
                 let (bytes, mut room) = (message(0, 1, len), [0u8; 20]);
                 // SAFETY: the room lives to the end of the test and is not used meanwhile.
-                let place = || Into::Place(unsafe { Place::new(room.as_ptr().cast_mut(), 10) });
+                let place = || Destination::Place(unsafe { Place::new(room.as_ptr().cast_mut(), 10) });
                 let early = is_early.then(|| net.receive(1, None, None, place()).unwrap());
                 let send = net.send(0, 1, 0, &bytes);
                 net.settle();
@@ -392,7 +398,23 @@ fn who_waits_for_a_rank_that_is_gone_is_told() {
     }
     assert!(net.outcome(0, Some(from_other)).is_none());
     assert!(matches!(net.receive(0, Some(1), None, own()), Err(Error::Down { rank: 1, .. })));
-    assert!(net.receive(0, None, None, own()).is_ok(), "others may still send");
+    let later = net.receive(0, None, None, own()).unwrap();
+    net.engines[0].down(1);
+    assert!(
+        net.outcome(0, Some(later)).is_none(),
+        "others may still send, and it was posted when that was known"
+    );
+}
+
+#[test]
+fn who_breaks_the_protocol_is_not_listened_to_any_more() {
+    let mut net = Network::new(2, OPTIONS, false);
+    let bytes = message(1, 0, 30);
+    net.send(1, 0, 0, &bytes);
+    assert!(net.engines[0].arrived(1, FIRST_KIND, &[]).is_err());
+    net.engines[0].refuse(1);
+    net.settle();
+    assert_eq!(net.engines[0].probe(Pattern { context: 0, source: None, tag: None }), None);
 }
 
 #[test]
