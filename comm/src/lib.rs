@@ -41,6 +41,7 @@ pub mod composite;
 pub mod conformance;
 mod endpoint;
 mod exchange;
+pub mod job;
 pub mod mem_exchange;
 pub mod mp;
 #[cfg(feature = "ofi")]

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::fault::PAGE;
+use scash_comm::job::{self, Network};
 use scash_proto::node::Eviction;
 use scash_proto::{Protocol, Transfer};
 use std::ffi::OsString;
@@ -50,16 +51,7 @@ pub(crate) struct Config {
     pub(crate) cache: u32,
     /// Which go first.
     pub(crate) eviction: Eviction,
-    /// Address, name, interface or network that an endpoint uses, if it is said: TCP listens on the loopback interface otherwise.
-    pub(crate) interface: Option<String>,
-    /// Which of libfabric's providers to use, if it is said.
-    #[cfg_attr(
-        not(feature = "ofi"),
-        expect(dead_code, reason = "read all the same, so that settings mean the same in all builds")
-    )]
-    pub(crate) fabric: Option<String>,
-    /// Port that rank 0 listens on, 0 for any; see [`port_of`](Self::port_of).
-    port: u16,
+    pub(crate) network: Network,
     pub(crate) stats: bool,
     /// Whether writes to long runs of home pages may be noticed without faults, if the engine can.
     pub(crate) watch: bool,
@@ -69,7 +61,8 @@ pub(crate) struct Config {
 impl Config {
     /// Reads the settings that `var` looks up.
     pub(crate) fn read(var: impl Fn(&str) -> Option<OsString>) -> Result<Config> {
-        let var = |name: &str| text(name, var(name));
+        let network = Network::read(&var).map_err(|e| wrong(&e))?;
+        let var = |name: &str| job::setting(name, var(name)).map_err(|e| wrong(&e));
         let region = match var("SCASH_REGION")? {
             Some(text) => size("SCASH_REGION", &text)?,
             None => DEFAULT_REGION,
@@ -115,36 +108,14 @@ impl Config {
             eviction: choice("SCASH_EVICTION", var("SCASH_EVICTION")?, &evictions)?,
             races: choice("SCASH_RACES", var("SCASH_RACES")?, &races)?,
             fetch_most: u32::try_from(fetch_most).unwrap_or(1),
-            interface: var("SCASH_INTERFACE")?,
-            fabric: var("SCASH_OFI")?,
-            port: u16::try_from(number("SCASH_PORT", var("SCASH_PORT")?, 0)?)
-                .map_err(|_| Error::Setting("SCASH_PORT: ports end at 65535".to_owned()))?,
+            network,
         })
-    }
-
-    /// The port that a rank listens on, of `ranks` ranks of this host: each has its own, from `SCASH_PORT` on.
-    pub(crate) fn port_of(&self, rank: u32, ranks: u32) -> Result<u16> {
-        let first = u32::from(self.port);
-        if first == 0 {
-            return Ok(0);
-        }
-        // Checked for the last rank, so that all ranks say the same.
-        if first.saturating_add(ranks - 1) > u32::from(u16::MAX) {
-            return Err(Error::Setting(format!(
-                "SCASH_PORT={first}: rank r listens on port {first} + r, and ports end at 65535: with {ranks} ranks, choose {} or less",
-                u32::from(u16::MAX).saturating_sub(ranks - 1)
-            )));
-        }
-        Ok(u16::try_from(first + rank).unwrap_or(u16::MAX))
     }
 }
 
-/// The value of a variable. An empty one counts as none.
-fn text(name: &str, value: Option<OsString>) -> Result<Option<String>> {
-    let value = value.filter(|value| !value.is_empty()).map(OsString::into_string).transpose();
-    value.map_err(|value| {
-        Error::Setting(format!("{name}={value:?} is not readable as text (UTF-8): set it anew, or unset it"))
-    })
+/// What `comm` says of a setting.
+fn wrong(error: &scash_comm::Error) -> Error {
+    Error::Setting(error.to_string())
 }
 
 /// One of these, of which there are several, by its name; the first of them if there is no such setting. As for switches, `0` is `off`.
@@ -238,25 +209,10 @@ mod tests {
             ("SCASH_PREDICT", "maybe", "on or off"),
             ("SCASH_RACES", "on", "off, report and abort"),
             ("SCASH_BLOCK", "0", "1 to 1024 pages"),
-            ("SCASH_PORT", "70000", "65535"),
             ("SCASH_PORT", "x", "number"),
         ] {
             let text = read(&[(name, value)]).unwrap_err().to_string();
             assert!(text.contains(name) && text.contains(hint), "{text}");
-        }
-    }
-
-    #[test]
-    fn each_rank_has_a_port_of_its_own_or_any() {
-        let ports = |first| {
-            let config = read(&[("SCASH_PORT", first)]).unwrap();
-            [0, 1, 2].map(|rank| config.port_of(rank, 3).map_err(|e| e.to_string()))
-        };
-        assert_eq!(ports("0"), [Ok(0), Ok(0), Ok(0)]);
-        assert_eq!(ports("65533"), [Ok(65533), Ok(65534), Ok(65535)]);
-        for refused in ports("65534") {
-            let text = refused.unwrap_err();
-            assert!(text.contains("SCASH_PORT=65534") && text.contains("choose 65533 or less"), "{text}");
         }
     }
 }

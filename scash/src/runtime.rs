@@ -10,9 +10,10 @@ mod reduce;
 mod stall;
 mod start;
 
+pub use scash_comm::job::PROVIDERS;
 pub use scash_proto::node::ObjectKind;
 pub(crate) use stall::Inquiry;
-pub use start::{PROVIDERS, init};
+pub use start::init;
 
 use crate::core::{Core, House};
 use crate::error::{Error, Result};
@@ -22,7 +23,7 @@ use crate::say::say;
 use crate::serve;
 use crate::stats::{BarrierTime, Stats};
 use crew::Crew;
-use scash_comm::boot::{JobPage, Member, RankState};
+use scash_comm::boot::{JobPage, Member};
 use scash_proto::node::{Collective, Input, Outcome};
 use scash_proto::{Access, AllocOptions, Pages, Protocol, Rank};
 use start::join;
@@ -83,11 +84,6 @@ pub(crate) fn current() -> Option<&'static Runtime> {
 /// A lock that a panic elsewhere does not take away from us.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether a rank ended without having finished in order.
-fn died(page: &JobPage, rank: u32) -> bool {
-    !matches!(page.state(rank), RankState::Running | RankState::Finalized)
 }
 
 impl Runtime {
@@ -376,7 +372,7 @@ impl Runtime {
     /// should not be this one, which ends in the other's wake.
     pub(crate) fn let_the_dead_be_noticed(&self) {
         let started = Instant::now();
-        while (0..self.size).all(|rank| !died(&self.page, rank)) && started.elapsed() < NOTICE {
+        while (0..self.size).all(|rank| !self.page.died(rank)) && started.elapsed() < NOTICE {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

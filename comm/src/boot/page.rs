@@ -93,6 +93,11 @@ impl JobPage {
         self.size
     }
 
+    /// Whether a rank ended without having finished in order.
+    pub fn died(&self, rank: u32) -> bool {
+        !matches!(self.state(rank), RankState::Running | RankState::Finalized)
+    }
+
     /// What became of `rank`.
     ///
     /// # Panics

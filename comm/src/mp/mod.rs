@@ -21,7 +21,7 @@
 //! | `requests`, `span` | operations under way, and the application's memory that they use |
 //! | `wire` | what engines say to each other |
 //! | `engine` | the protocols, as a value |
-//! | `communicator` | what applications call |
+//! | `world`, `communicator` | joining a job; what applications call |
 //! | `driver`, `progress` | drives an engine on an endpoint; who does so when |
 //! | `reading`, `registered` | reading another process's memory, by the kernel or, where it is registered, directly |
 //! | `collective`, `blocking` | collective operations, as schedules of rounds that the engine plays; and as calls that return when they are over |
@@ -44,11 +44,13 @@ mod requests;
 mod scope;
 mod span;
 mod wire;
+mod world;
 
 pub use collective::{Collective, Element, Op, Reducible, Reduction};
 pub use communicator::{Communicator, Received, Request};
 pub use registered::Buffer;
 pub use scope::{Operation, Scope};
+pub use world::World;
 
 /// Any rank, as the source of a receive.
 pub const ANY_SOURCE: Option<u32> = None;

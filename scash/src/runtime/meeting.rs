@@ -2,7 +2,7 @@
 
 use super::objects::may_come;
 use super::stall::Patience;
-use super::{NAP, Runtime, died, lock};
+use super::{NAP, Runtime, lock};
 use crate::core::{Core, Step};
 use crate::error::{Error, Result, mismatch};
 use crate::stats::BarrierTime;
@@ -220,7 +220,7 @@ impl<'a> Meeting<'a> {
         taken?;
         let answered = core.answer_inquiries(&runtime.house);
         self.or_lost(answered)?;
-        if let Some(&rank) = self.left.iter().find(|&&rank| died(&self.runtime.page, rank)) {
+        if let Some(&rank) = self.left.iter().find(|&&rank| self.runtime.page.died(rank)) {
             let told = core.take(&self.runtime.house, Event::Down { rank });
             self.or_lost(told)?;
         }

@@ -1,7 +1,7 @@
 //! Joining a job: from the launcher's greeting to the fault handler in place.
 
 use super::crew::Crew;
-use super::{RUNTIME, Runtime, died};
+use super::{RUNTIME, Runtime};
 use crate::claims::Claims;
 use crate::config::{Config, REGION_BASE, RaceSetting};
 use crate::core::{Core, House};
@@ -14,12 +14,8 @@ use crate::serve;
 use crate::stats::BarrierTime;
 use crate::twins::Twins;
 use scash_comm::boot::{Identity, Member};
-use scash_comm::composite::CompositeEndpoint;
-#[cfg(feature = "ofi")]
-use scash_comm::ofi::{OfiEndpoint, OfiOptions};
-use scash_comm::shm::{AliveHook, ShmEndpoint, ShmOptions};
-use scash_comm::tcp::{TcpEndpoint, TcpOptions};
-use scash_comm::{Caps, Endpoint, Exchange, LocalSegment};
+use scash_comm::job;
+use scash_comm::{Caps, Exchange, LocalSegment};
 use scash_proto::Rank;
 use scash_proto::node::{MIGRATE_AFTER, Node};
 use std::os::fd::AsRawFd;
@@ -28,9 +24,6 @@ use std::sync::{Arc, Mutex};
 
 /// Number of the agreement between ranks: what is sent, and what lies in shared memory. Raised whenever either changes.
 const ABI: u32 = 5;
-
-/// What `scash run --provider` and `SCASH_PROVIDER` can name: a provider for all ranks, or `auto`, which is `shm` within hosts and `tcp` between them. `ofi` needs libfabric.
-pub const PROVIDERS: [&str; 4] = ["auto", "shm", "tcp", "ofi"];
 
 /// Joins the job that this process was started for by `scash run`. Once a process.
 ///
@@ -49,7 +42,7 @@ pub fn init() -> Result<&'static Runtime> {
     let kind = fault::choose(config.fault.as_deref()).map_err(|e| Error::Setting(e.to_string()))?;
     let region = Arc::new(Region::create(REGION_BASE, config.pages)?);
     let engine = fault::open(kind, region.clone())?;
-    let endpoint = endpoint(&mut member, &config)?;
+    let endpoint = job::endpoint(&mut member, &config.network, ABI).map_err(join)?;
     let local = LocalSegment {
         base: region.runtime_base(),
         len: region.pages() as usize * PAGE,
@@ -147,60 +140,4 @@ fn node_config(config: &Config, rank: u32, size: u32, caps: Caps) -> scash_proto
         watch_from: if config.watch { 64 } else { 0 },
         races: config.races != RaceSetting::Off,
     }
-}
-
-/// The endpoint of the provider that was chosen for the job.
-fn endpoint(member: &mut Member, config: &Config) -> Result<Box<dyn Endpoint>> {
-    let (rank, size, threads) = (member.rank(), member.size(), member.threads());
-    let here = (0..size).filter(|&other| member.host(other) == member.host(rank)).count();
-    // No more than `size`.
-    let ranks_here = u32::try_from(here).unwrap_or(size);
-    let page = member.page().clone();
-    let alive: AliveHook = Arc::new(move |rank: u32| !died(&page, rank));
-    let shm = ShmOptions { alive: Some(alive.clone()), threads, ..ShmOptions::default() };
-    let bind = config.interface.clone().unwrap_or_else(|| "127.0.0.1".to_owned());
-    let tcp = |port| TcpOptions { bind, port, abi: ABI, ranks_here, threads, ..TcpOptions::default() };
-    let provider = member.provider().to_owned();
-    match (provider.as_str(), ranks_here == size) {
-        ("shm" | "auto" | "", true) => Ok(Box::new(ShmEndpoint::new(member, &shm).map_err(join)?)),
-        ("auto" | "", false) => {
-            let tcp = tcp(config.port_of(rank, size)?);
-            let between = |exchange: &mut dyn Exchange| TcpEndpoint::between_hosts(exchange, &tcp);
-            Ok(Box::new(CompositeEndpoint::new(member, &shm, between).map_err(join)?))
-        }
-        ("tcp", _) => {
-            let tcp = tcp(config.port_of(rank, size)?);
-            Ok(Box::new(TcpEndpoint::new(member, &tcp).map_err(join)?))
-        }
-        ("ofi", _) => ofi(member, config, ranks_here, alive),
-        ("shm", false) => Err(Error::Setting(
-            "SCASH_PROVIDER=shm: this job's ranks are on several hosts, which share no memory: choose auto, or tcp"
-                .to_owned(),
-        )),
-        (other, _) => {
-            let all = PROVIDERS.join(", ");
-            Err(Error::Setting(format!("SCASH_PROVIDER={other}: there is no such provider; there are {all}")))
-        }
-    }
-}
-
-#[cfg(feature = "ofi")]
-fn ofi(member: &mut Member, config: &Config, ranks_here: u32, alive: AliveHook) -> Result<Box<dyn Endpoint>> {
-    let options = OfiOptions {
-        provider: config.fabric.clone(),
-        interface: config.interface.clone(),
-        abi: ABI,
-        ranks_here,
-        threads: member.threads(),
-        alive: Some(alive),
-        ..OfiOptions::default()
-    };
-    Ok(Box::new(OfiEndpoint::new(member, &options).map_err(join)?))
-}
-
-#[cfg(not(feature = "ofi"))]
-fn ofi(_: &mut Member, _: &Config, _: u32, _: AliveHook) -> Result<Box<dyn Endpoint>> {
-    Err(Error::Setting(
-        "this program was built without the provider ofi: build it with the cargo feature `ofi`".to_owned(),
-    ))
 }

@@ -1,0 +1,174 @@
+//! From the launcher's line to an endpoint: what the environment says of the network, and the provider that was chosen for the job.
+
+use crate::boot::Member;
+use crate::composite::CompositeEndpoint;
+#[cfg(feature = "ofi")]
+use crate::ofi::{OfiEndpoint, OfiOptions};
+use crate::shm::{AliveHook, ShmEndpoint, ShmOptions};
+use crate::tcp::{TcpEndpoint, TcpOptions};
+use crate::{Endpoint, Error, Exchange, Result};
+use std::ffi::OsString;
+use std::sync::Arc;
+
+/// What `scash run --provider` and `SCASH_PROVIDER` can name: a provider for all ranks, or `auto`, which is `shm` within hosts and `tcp` between them. `ofi` needs libfabric.
+pub const PROVIDERS: [&str; 4] = ["auto", "shm", "tcp", "ofi"];
+
+/// What the environment says of the network.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Network {
+    /// Address, name, interface or network that an endpoint uses, if it is said (`SCASH_INTERFACE`): TCP listens on the loopback interface otherwise.
+    interface: Option<String>,
+    /// Which of libfabric's providers to use, if it is said (`SCASH_OFI`).
+    fabric: Option<String>,
+    /// Port that rank 0 listens on, 0 for any (`SCASH_PORT`).
+    port: u16,
+}
+
+impl Network {
+    /// Reads the settings that `var` looks up.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: a value that makes no sense.
+    pub fn read(var: impl Fn(&str) -> Option<OsString>) -> Result<Network> {
+        let var = |name: &str| setting(name, var(name));
+        let port = match var("SCASH_PORT")? {
+            None => 0,
+            Some(text) => text
+                .trim()
+                .parse::<u64>()
+                .map_err(|_| Error::Invalid(format!("SCASH_PORT={text}: a number is expected")))?,
+        };
+        Ok(Network {
+            interface: var("SCASH_INTERFACE")?,
+            fabric: var("SCASH_OFI")?,
+            port: u16::try_from(port)
+                .map_err(|_| Error::Invalid("SCASH_PORT: ports end at 65535".to_owned()))?,
+        })
+    }
+
+    /// The port that a rank listens on, of `ranks` ranks: each has its own, from `SCASH_PORT` on.
+    fn port_of(&self, rank: u32, ranks: u32) -> Result<u16> {
+        let first = u32::from(self.port);
+        if first == 0 {
+            return Ok(0);
+        }
+        // Checked for the last rank, so that all ranks say the same.
+        if first.saturating_add(ranks - 1) > u32::from(u16::MAX) {
+            return Err(Error::Invalid(format!(
+                "SCASH_PORT={first}: rank r listens on port {first} + r, and ports end at 65535: with {ranks} ranks, choose {} or less",
+                u32::from(u16::MAX).saturating_sub(ranks - 1)
+            )));
+        }
+        Ok(u16::try_from(first + rank).unwrap_or(u16::MAX))
+    }
+}
+
+/// The value of an environment variable. An empty one counts as none.
+///
+/// # Errors
+/// It is not text.
+pub fn setting(name: &str, value: Option<OsString>) -> Result<Option<String>> {
+    let value = value.filter(|value| !value.is_empty()).map(OsString::into_string).transpose();
+    value.map_err(|value| {
+        Error::Invalid(format!("{name}={value:?} is not readable as text (UTF-8): set it anew, or unset it"))
+    })
+}
+
+/// The endpoint of the provider that was chosen for the job. Collective. `abi` is the number of what stands above: ranks of another one are refused.
+///
+/// # Errors
+/// There is no such provider, it cannot serve these ranks, or joining failed.
+pub fn endpoint(member: &mut Member, network: &Network, abi: u32) -> Result<Box<dyn Endpoint>> {
+    let (rank, size, threads) = (member.rank(), member.size(), member.threads());
+    let here = (0..size).filter(|&other| member.host(other) == member.host(rank)).count();
+    // No more than `size`.
+    let ranks_here = u32::try_from(here).unwrap_or(size);
+    let page = member.page().clone();
+    let alive: AliveHook = Arc::new(move |rank: u32| !page.died(rank));
+    let shm = ShmOptions { alive: Some(alive.clone()), threads, ..ShmOptions::default() };
+    let bind = network.interface.clone().unwrap_or_else(|| "127.0.0.1".to_owned());
+    let tcp = |port| TcpOptions { bind, port, abi, ranks_here, threads, ..TcpOptions::default() };
+    let provider = member.provider().to_owned();
+    match (provider.as_str(), ranks_here == size) {
+        ("shm" | "auto" | "", true) => Ok(Box::new(ShmEndpoint::new(member, &shm)?)),
+        ("auto" | "", false) => {
+            let tcp = tcp(network.port_of(rank, size)?);
+            let between = |exchange: &mut dyn Exchange| TcpEndpoint::between_hosts(exchange, &tcp);
+            Ok(Box::new(CompositeEndpoint::new(member, &shm, between)?))
+        }
+        ("tcp", _) => {
+            let tcp = tcp(network.port_of(rank, size)?);
+            Ok(Box::new(TcpEndpoint::new(member, &tcp)?))
+        }
+        ("ofi", _) => ofi(member, network, abi, ranks_here, alive),
+        ("shm", false) => Err(Error::Invalid(
+            "SCASH_PROVIDER=shm: this job's ranks are on several hosts, which share no memory: choose auto, or tcp"
+                .to_owned(),
+        )),
+        (other, _) => {
+            let all = PROVIDERS.join(", ");
+            Err(Error::Invalid(format!("SCASH_PROVIDER={other}: there is no such provider; there are {all}")))
+        }
+    }
+}
+
+#[cfg(feature = "ofi")]
+fn ofi(
+    member: &mut Member,
+    network: &Network,
+    abi: u32,
+    ranks_here: u32,
+    alive: AliveHook,
+) -> Result<Box<dyn Endpoint>> {
+    let options = OfiOptions {
+        provider: network.fabric.clone(),
+        interface: network.interface.clone(),
+        abi,
+        ranks_here,
+        threads: member.threads(),
+        alive: Some(alive),
+        ..OfiOptions::default()
+    };
+    Ok(Box::new(OfiEndpoint::new(member, &options)?))
+}
+
+#[cfg(not(feature = "ofi"))]
+fn ofi(_: &mut Member, network: &Network, _: u32, _: u32, _: AliveHook) -> Result<Box<dyn Endpoint>> {
+    let asked = network.fabric.as_deref().map_or(String::new(), |name| format!(" (SCASH_OFI={name})"));
+    Err(Error::Invalid(format!(
+        "this program was built without the provider ofi{asked}: build it with the cargo feature `ofi`"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Network> {
+        Network::read(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| v.into()))
+    }
+
+    #[test]
+    fn a_port_that_makes_no_sense_is_named_with_what_would() {
+        for (value, hint) in [("70000", "65535"), ("x", "number")] {
+            let text = read(&[("SCASH_PORT", value)]).unwrap_err().to_string();
+            assert!(text.contains("SCASH_PORT") && text.contains(hint), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_rank_has_a_port_of_its_own_or_any() {
+        let ports = |first| {
+            let network = read(&[("SCASH_PORT", first)]).unwrap();
+            [0, 1, 2].map(|rank| network.port_of(rank, 3).map_err(|e| e.to_string()))
+        };
+        assert_eq!(ports("0"), [Ok(0), Ok(0), Ok(0)]);
+        assert_eq!(ports("65533"), [Ok(65533), Ok(65534), Ok(65535)]);
+        for refused in ports("65534") {
+            let text = refused.unwrap_err();
+            assert!(text.contains("SCASH_PORT=65534") && text.contains("choose 65533 or less"), "{text}");
+        }
+    }
+}
