@@ -1,12 +1,12 @@
 //! `scash bench adaptive`: what each thing is worth that the protocol learns while a program runs.
 //!
 //! Each can be switched off by a setting. Programs run with all of them, and with each one off, in turns: if none is named, two whose pattern of sharing stays, two in which who
-//! writes what changes now and then, and one with locks.
+//! writes what changes now and then, and one with locks. All repetitions of a run count, also the first ones: what is learnt in them has its price there, and its worth later, or the other way round.
 
 use super::Session;
 use super::runner::On;
 use super::table::{Table, number, spread};
-use super::turns::{Line, Program, Way, measure};
+use super::turns::{Counted, Line, Program, Way, measure};
 
 /// How many of [`PROGRAMS`] are measured where none is named.
 const STANDARD: usize = 5;
@@ -97,7 +97,7 @@ pub(super) fn run(session: &Session, options: &Options) -> bool {
     let ways = ways();
     let mut complete = true;
     for program in options.programs() {
-        let lines = measure(session, program, options.on(), &ways);
+        let lines = measure(session, program, options.on(), &ways, Counted::All);
         let title = format!("{} ({})", program.title(session.how.quick), options.on());
         session.show(&format!("{title}\n{}", table(&lines)));
         complete &= lines.iter().all(Option::is_some);

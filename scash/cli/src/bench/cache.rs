@@ -5,7 +5,7 @@
 use super::Session;
 use super::runner::On;
 use super::table::{Table, number, spread};
-use super::turns::{Line, Program, Way, measure};
+use super::turns::{Counted, Line, Program, Way, measure};
 
 const PROGRAMS: [Program; 5] = [
     Program {
@@ -67,7 +67,7 @@ pub(super) fn run(session: &Session, options: &Options) -> bool {
             continue;
         };
         let ways = ways(pages);
-        let lines = measure(session, program, options.on(), &ways);
+        let lines = measure(session, program, options.on(), &ways, Counted::Later);
         let title = format!(
             "{} ({}; working set: {pages} pages of the other a rank)",
             program.title(quick),

@@ -15,7 +15,7 @@ pub(super) struct Program {
     pub(super) parameters: &'static [&'static str],
     /// Parameters when little is to be done.
     pub(super) quick: &'static [&'static str],
-    /// Repetitions in a round. The first one, in which homes are found and buffers made, does not count, if there are others.
+    /// Repetitions in a round.
     pub(super) repeat: u32,
 }
 
@@ -56,6 +56,26 @@ impl Way {
     }
 }
 
+/// Which repetitions of a round count.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Counted {
+    /// All but the first, in which homes are found and buffers made, if there are others: their medians.
+    Later,
+    /// All: their means.
+    All,
+}
+
+impl Counted {
+    /// One record for the repetitions of a round.
+    fn one(self, mut records: Vec<Record>) -> Option<Record> {
+        if matches!(self, Counted::Later) && records.len() > 1 {
+            records.remove(0);
+        }
+        let records: Vec<Option<Record>> = records.into_iter().map(Some).collect();
+        combined(&records, if matches!(self, Counted::Later) { median } else { mean })
+    }
+}
+
 /// What a way took.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Line {
@@ -80,12 +100,18 @@ impl Line {
 }
 
 /// Runs the program in all ways, in turns. A way that failed in every round has no line.
-pub(super) fn measure(session: &Session, program: Program, on: On, ways: &[Way]) -> Vec<Option<Line>> {
+pub(super) fn measure(
+    session: &Session,
+    program: Program,
+    on: On,
+    ways: &[Way],
+    counted: Counted,
+) -> Vec<Option<Line>> {
     let mut rounds: Vec<Vec<Option<Record>>> = vec![Vec::new(); ways.len()];
     for _ in 0..session.how.rounds(5) {
         for (way, rounds) in ways.iter().zip(&mut rounds) {
             let records = session.measure(&way.of(program.job(on, session.how.quick)));
-            rounds.push(records.and_then(steady));
+            rounds.push(records.and_then(|records| counted.one(records)));
         }
     }
     let lines: Vec<Option<Line>> =
@@ -94,24 +120,16 @@ pub(super) fn measure(session: &Session, program: Program, on: On, ways: &[Way])
     lines
 }
 
-/// One record for all repetitions but the first, if there are others: the median of each number.
-fn steady(mut records: Vec<Record>) -> Option<Record> {
-    if records.len() > 1 {
-        records.remove(0);
-    }
-    combined(&records.into_iter().map(Some).collect::<Vec<_>>())
-}
-
-/// The median of each number.
+/// The median, or another middle, of each number.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "medians of counts are counts, or halves"
+    reason = "what lies in the middle of counts is a count, and some fraction"
 )]
-fn combined(records: &[Option<Record>]) -> Option<Record> {
+fn combined(records: &[Option<Record>], middle: fn(&[Option<f64>]) -> Option<f64>) -> Option<Record> {
     let last = records.iter().flatten().last()?.clone();
     let of = |number: &dyn Fn(&Record) -> f64| {
-        median(&records.iter().map(|record| record.as_ref().map(number)).collect::<Vec<_>>()).unwrap_or(0.0)
+        middle(&records.iter().map(|record| record.as_ref().map(number)).collect::<Vec<_>>()).unwrap_or(0.0)
     };
     let count = |number: &dyn Fn(&Record) -> u64| of(&|record| number(record) as f64) as u64;
     let figure = |name: &String| of(&|record| record.figures.get(name).copied().unwrap_or(0.0));
@@ -125,6 +143,11 @@ fn combined(records: &[Option<Record>]) -> Option<Record> {
     })
 }
 
+fn mean(values: &[Option<f64>]) -> Option<f64> {
+    let known: Vec<f64> = values.iter().flatten().copied().collect();
+    (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+}
+
 fn line(way: &Way, own: &[Option<Record>], first: &[Option<Record>]) -> Option<Line> {
     let seconds = |records: &[Option<Record>]| -> Vec<Option<f64>> {
         records.iter().map(|record| Some(record.as_ref()?.seconds)).collect()
@@ -132,7 +155,7 @@ fn line(way: &Way, own: &[Option<Record>], first: &[Option<Record>]) -> Option<L
     Some(Line {
         way: way.name.clone(),
         settings: way.settings.iter().map(|(name, value)| format!("{name}={value}")).collect(),
-        record: combined(own)?,
+        record: combined(own, median)?,
         rounds: own.len(),
         // How many times as fast the first is, so many times as long it takes.
         times: speed(&seconds(own), &seconds(first)),
@@ -169,10 +192,12 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_first_repetition_counts_only_where_it_is_alone() {
+    fn the_first_repetition_counts_where_all_do_or_it_is_alone() {
         let all = [9.0, 2.0, 4.0].map(|seconds| record(seconds, 1, 1.0));
-        assert_eq!(steady(all.to_vec()).unwrap().seconds, 3.0);
-        assert_eq!(steady(all[..1].to_vec()).unwrap().seconds, 9.0);
+        let seconds = |counted: Counted, records: &[Record]| counted.one(records.to_vec()).unwrap().seconds;
+        assert_eq!(seconds(Counted::Later, &all), 3.0);
+        assert_eq!(seconds(Counted::Later, &all[..1]), 9.0);
+        assert_eq!(seconds(Counted::All, &all), 5.0);
     }
 
     #[test]
