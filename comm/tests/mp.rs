@@ -6,105 +6,14 @@
     reason = "a test fails by panicking; ranks are few"
 )]
 
-use scash_comm::composite::CompositeEndpoint;
+mod common;
+
+use common::{LIMIT, Make, Rank, SHM, bytes, on_each_provider, play};
 use scash_comm::mem_exchange::MemExchange;
 use scash_comm::mp::{ANY_SOURCE, ANY_TAG, Collective, Communicator, Element, Large, Op, Options, Reduction};
-use scash_comm::shm::{ShmEndpoint, ShmOptions};
-use scash_comm::tcp::{TcpEndpoint, TcpOptions};
-use scash_comm::{Endpoint, Error, Exchange, Result};
-use std::panic::{self, AssertUnwindSafe};
-use std::sync::mpsc;
-use std::sync::{Arc, Barrier};
+use scash_comm::{Error, Result};
 use std::thread;
-use std::time::{Duration, Instant};
-
-/// How long a test may last.
-const LIMIT: Duration = Duration::from_secs(100);
-
-/// A provider, and how its ranks lie on hosts.
-#[derive(Clone, Copy)]
-struct Make {
-    endpoint: fn(&mut MemExchange) -> Result<Box<dyn Endpoint>>,
-    ranks_a_host: u32,
-}
-
-const SHM: Make = Make { endpoint: shm, ranks_a_host: u32::MAX };
-const TCP: Make = Make { endpoint: tcp, ranks_a_host: u32::MAX };
-const COMPOSITE: Make = Make { endpoint: composite, ranks_a_host: 2 };
-
-impl Make {
-    /// The endpoint of a job of one rank.
-    fn solo(self) -> Box<dyn Endpoint> {
-        (self.endpoint)(&mut self.ranks(1).remove(0)).unwrap()
-    }
-
-    fn ranks(self, n: u32) -> Vec<MemExchange> {
-        MemExchange::ranks_on(&(0..n).map(|rank| rank / self.ranks_a_host).collect::<Vec<_>>())
-    }
-}
-
-fn composite(exchange: &mut MemExchange) -> Result<Box<dyn Endpoint>> {
-    let options = TcpOptions { ranks_here: exchange.size(), ..TcpOptions::default() };
-    let between = |exchange: &mut dyn Exchange| TcpEndpoint::between_hosts(exchange, &options);
-    Ok(Box::new(CompositeEndpoint::new(exchange, &ShmOptions::default(), between)?))
-}
-
-fn shm(exchange: &mut MemExchange) -> Result<Box<dyn Endpoint>> {
-    Ok(Box::new(ShmEndpoint::new(exchange, &ShmOptions::default())?))
-}
-
-fn tcp(exchange: &mut MemExchange) -> Result<Box<dyn Endpoint>> {
-    let options = TcpOptions { ranks_here: exchange.size(), ..TcpOptions::default() };
-    Ok(Box::new(TcpEndpoint::new(exchange, &options)?))
-}
-
-/// One rank of a test.
-struct Rank {
-    communicator: Communicator,
-    meeting: Arc<Barrier>,
-}
-
-impl std::ops::Deref for Rank {
-    type Target = Communicator;
-
-    fn deref(&self) -> &Communicator {
-        &self.communicator
-    }
-}
-
-impl Rank {
-    /// All ranks come here, out of the communicator's sight.
-    fn meet(&self) {
-        self.meeting.wait();
-    }
-}
-
-/// Plays `body` at `n` ranks, within the time limit.
-fn play(make: Make, n: u32, options: Options, body: impl Fn(Rank) + Send + Sync + 'static) {
-    let (body, meeting) = (Arc::new(body), Arc::new(Barrier::new(n as usize)));
-    let (done, verdicts) = mpsc::channel();
-    for mut exchange in make.ranks(n) {
-        let (body, meeting, done) = (Arc::clone(&body), Arc::clone(&meeting), done.clone());
-        thread::spawn(move || {
-            let verdict = panic::catch_unwind(AssertUnwindSafe(|| {
-                let endpoint = (make.endpoint)(&mut exchange).unwrap();
-                let communicator = Communicator::new(endpoint, &mut exchange, options).unwrap();
-                body(Rank { communicator, meeting });
-            }));
-            // The receiver is gone if another rank has failed.
-            let _ = done.send(verdict);
-        });
-    }
-    for _ in 0..n {
-        let verdict = verdicts.recv_timeout(LIMIT).expect("the ranks hang");
-        verdict.unwrap_or_else(|panic| panic::resume_unwind(panic));
-    }
-}
-
-/// `len` bytes that belong to nobody else.
-fn bytes(seed: usize, len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at.wrapping_mul(31) ^ seed.wrapping_mul(97) ^ (at >> 8)) as u8).collect()
-}
+use std::time::Instant;
 
 const ALL: [Large; 4] = [Large::Auto, Large::Get, Large::Push, Large::Rendezvous];
 
@@ -537,20 +446,6 @@ fn numbers_that_do_not_fit_are_refused(make: Make) {
         refused(rank.all_gather_v(&[1], &[1], &mut [1]), "there must be one for each");
         rank.meet();
     });
-}
-
-macro_rules! on_each_provider {
-    ($($test:ident)*) => {
-        mod on_shm {
-            $(#[test] fn $test() { super::$test(super::SHM) })*
-        }
-        mod on_tcp {
-            $(#[test] fn $test() { super::$test(super::TCP) })*
-        }
-        mod on_several_hosts {
-            $(#[test] fn $test() { super::$test(super::COMPOSITE) })*
-        }
-    };
 }
 
 on_each_provider! {

@@ -4,7 +4,7 @@ use super::collective::Collective;
 use super::driver::Shared;
 use super::matching::Pattern;
 use super::progress::Helper;
-use super::registered::Buffer;
+use super::registered::{Buffer, Heap};
 use super::requests::{Destination, Ended, Number, Outcome};
 use super::span::{Place, Source};
 use super::{Options, Status};
@@ -32,7 +32,7 @@ pub struct Received {
 /// May be used by several threads at once. When none of them waits or tests, a background thread makes progress in their stead.
 #[derive(Debug)]
 pub struct Communicator {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     _helper: Helper,
 }
 
@@ -69,12 +69,13 @@ impl Communicator {
     /// # Errors
     /// There is not so much of it ([`Options::registered`]).
     pub fn allocate(&self, len: usize) -> Result<Buffer> {
-        match self.shared.heap() {
-            Some(heap) => Buffer::new(heap, len),
-            None => Err(Error::Invalid(
-                "this communicator has no registered memory: choose how much in its options".to_owned(),
-            )),
-        }
+        Buffer::new(self.heap()?, len)
+    }
+
+    /// Its registered memory.
+    pub(super) fn heap(&self) -> Result<&Arc<Heap>> {
+        let none = "this communicator has no registered memory: choose how much in its options";
+        self.shared.heap().ok_or_else(|| Error::Invalid(none.to_owned()))
     }
 
     /// Sends a message, and returns when its bytes may be changed again: at once if it is short or pushed, else when they were received.
@@ -267,7 +268,8 @@ impl Communicator {
         Ok(Request(Some(request)))
     }
 
-    fn check(&self, rank: Option<u32>) -> Result<()> {
+    /// An error if there is no such rank.
+    pub(super) fn check(&self, rank: Option<u32>) -> Result<()> {
         match rank {
             Some(rank) if rank >= self.size() => Err(Error::Invalid(format!(
                 "there is no rank {rank}: the job has {}, counted from 0",

@@ -168,8 +168,7 @@ impl Shared {
             any = true;
             match order {
                 Order::Send { to, head, body } => {
-                    let body = body.as_ref().map_or(&[][..], |(body, from, len)| body.piece(*from, *len));
-                    if let Err(error) = self.endpoint.send(to, head.kind, &[head.bytes(), body]) {
+                    if let Err(error) = self.endpoint.send(to, head.kind, &[head.bytes(), body.bytes()]) {
                         self.lose(engine, &error);
                     }
                 }

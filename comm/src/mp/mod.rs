@@ -1,4 +1,4 @@
-//! Message passing: tagged sends and receives between ranks, on any [`Endpoint`](crate::Endpoint).
+//! Message passing: tagged sends and receives between ranks, and one-sided operations on [`Window`]s, on any [`Endpoint`](crate::Endpoint).
 //!
 //! Three systems in one (Takahashi and others 1999; Matsuda and others 2004; Aoki and others 2006):
 //! - After **MPICH-PM/CLUMP**: one numbering of ranks, and a protocol for each size. *Eager*: a short message travels at once, and is copied where it is received.
@@ -25,32 +25,38 @@
 //! | `driver`, `progress` | drives an engine on an endpoint; who does so when |
 //! | `reading`, `registered` | reading another process's memory, by the kernel or, where it is registered, directly |
 //! | `collective`, `blocking` | collective operations, as schedules of rounds that the engine plays; and as calls that return when they are over |
+//! | `window`, `one_sided`, `blocks` | memory of all ranks that all can put to and get from; put, get, fence, atomic operations; blocks at a distance from each other |
 //! | `scope` | non-blocking operations on borrowed memory |
 //!
 //! # What it asks of buffers
 //! They are used under locks, and by the kernel: memory whose access raises a fault that the program serves itself (a DSM's protected view) must not be given.
 
 mod blocking;
+mod blocks;
 mod collective;
 mod communicator;
 mod driver;
 mod engine;
 mod lists;
 mod matching;
+mod one_sided;
 mod progress;
 mod reading;
 mod registered;
 mod requests;
 mod scope;
 mod span;
+mod window;
 mod wire;
 mod world;
 
 pub use collective::{Collective, Element, Op, Reducible, Reduction};
 pub use communicator::{Communicator, Received, Request};
+pub use one_sided::Strided;
 pub use registered::Buffer;
 pub use scope::{Operation, Scope};
 pub use world::World;
+pub use window::Window;
 
 /// Any rank, as the source of a receive.
 pub const ANY_SOURCE: Option<u32> = None;
@@ -93,7 +99,7 @@ pub struct Options {
     pub large: Large,
     /// Bytes that may be on their way or unexpected from one rank to another.
     pub window: usize,
-    /// Bytes of registered memory that a rank can have ([`Communicator::allocate`]). They cost address space only until they are used; 0: none.
+    /// Bytes of registered memory that a rank can have ([`Communicator::allocate`], [`Communicator::window`]). They cost address space only until they are used; 0: none.
     pub registered: usize,
 }
 

@@ -43,9 +43,39 @@ impl Heap {
         base..base + self.len
     }
 
+    /// Address of the byte at `offset`, at most as many as there are.
+    pub(super) fn at(&self, offset: usize) -> *mut u8 {
+        self.memory.at(offset)
+    }
+
     fn free(&self) -> MutexGuard<'_, BTreeMap<usize, usize>> {
         // The map is consistent wherever its owner can panic.
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes `len` bytes, and what is left of their last page: where they are.
+    ///
+    /// # Errors
+    /// There is no room for them.
+    pub(super) fn claim(&self, len: usize) -> Result<usize> {
+        let none = || {
+            Error::Invalid(format!(
+                "no room for {len} bytes of registered memory: there are {} in all; choose more in the options of the communicator",
+                self.len
+            ))
+        };
+        match len.checked_next_multiple_of(PAGE) {
+            None => Err(none()),
+            Some(0) => Ok(0),
+            Some(taken) => self.take(taken).ok_or_else(none),
+        }
+    }
+
+    /// Gives back what was claimed, and its memory to the system.
+    pub(super) fn release(&self, offset: usize, len: usize) {
+        if len > 0 {
+            self.give_back(offset, len.next_multiple_of(PAGE));
+        }
     }
 
     /// Takes `len` bytes, a multiple of pages, from the first place that has as many.
@@ -59,7 +89,6 @@ impl Heap {
         Some(offset)
     }
 
-    /// Gives bytes back, and their memory to the system.
     fn give_back(&self, offset: usize, len: usize) {
         // SAFETY: the range was taken and nobody has a reference to it any more; what is read there next is zero. If the system does not
         // want it back, nothing is lost.
@@ -82,17 +111,7 @@ impl Heap {
 impl Buffer {
     /// A buffer of so many bytes.
     pub(super) fn new(heap: &Arc<Heap>, len: usize) -> Result<Self> {
-        let none = || {
-            Error::Invalid(format!(
-                "no room for {len} bytes of registered memory: there are {} in all; choose more in the options of the communicator",
-                heap.len
-            ))
-        };
-        let offset = match len.checked_next_multiple_of(PAGE) {
-            None => return Err(none()),
-            Some(0) => 0,
-            Some(taken) => heap.take(taken).ok_or_else(none)?,
-        };
+        let offset = heap.claim(len)?;
         Ok(Self { heap: Arc::clone(heap), offset, len })
     }
 }
@@ -115,9 +134,7 @@ impl DerefMut for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if self.len > 0 {
-            self.heap.give_back(self.offset, self.len.next_multiple_of(PAGE));
-        }
+        self.heap.release(self.offset, self.len);
     }
 }
 

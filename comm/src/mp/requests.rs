@@ -1,6 +1,7 @@
 //! The operations under way, by number.
 
 use super::Status;
+use super::blocks::Blocks;
 use super::matching::Slot;
 use super::span::{Place, Source};
 use crate::Error;
@@ -43,6 +44,10 @@ pub(super) enum Request {
     Coming { from: u32, status: Status, into: Destination, here: usize },
     /// A receive whose message is being read from its sender's memory; the send's number and address there.
     Read { from: u32, status: Status, into: Destination, send: u64, address: u64 },
+    /// A get, of which so many bytes are here.
+    Get { from: u32, into: Blocks, here: usize },
+    /// A question whether all that was put to a rank is in place: everything up to this one.
+    Mark { to: u32, upto: u64 },
     /// A collective operation.
     Collective,
     /// Over.

@@ -1,6 +1,7 @@
 //! Non-blocking operations on borrowed memory: none outlives the scope that it was begun in, so none outlives what it borrows.
 
 use super::communicator::{Communicator, Received, Request};
+use super::window::Window;
 use crate::Result;
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -73,6 +74,23 @@ impl<'scope> Scope<'scope, '_> {
     ) -> Result<Operation<'scope>> {
         // SAFETY: as above, and nobody else has the memory meanwhile.
         let request = unsafe { self.communicator.start_receive(source, tag, into.as_mut_ptr(), into.len()) }?;
+        Ok(self.begin(request))
+    }
+
+    /// Begins to get bytes of a rank's part of a window.
+    ///
+    /// # Errors
+    /// There is no such rank or place in the window, or the rank is gone.
+    pub fn get(
+        &'scope self,
+        window: &Window,
+        from: u32,
+        offset: usize,
+        into: &'scope mut [u8],
+    ) -> Result<Operation<'scope>> {
+        // SAFETY: as above.
+        let request =
+            unsafe { self.communicator.start_get(window, from, offset, into.as_mut_ptr(), into.len()) }?;
         Ok(self.begin(request))
     }
 

@@ -12,15 +12,18 @@
 //! | 8 | Credit | bytes `u64` | none |
 //! | 9 | Withdraw | the send's number `u64` | none |
 //! | 10 | Abort | the collective operation's number `u64`, the rank because of which it fails `u64` | none |
+//! | 11 | Get | the get's number `u64`, offset in registered memory `u64`, blocks `u64`, their length `u64`, their distance `u64` | none |
+//! | 12 | Mark | the mark's number `u64` | none |
+//! | 13 | Marked | the mark's number `u64` | none |
 //!
-//! A send's, receive's and push's numbers are the business of the rank that gave them; the other one only repeats them.
+//! A get is answered with Data, like an accepted offer. All numbers are the business of the rank that gave them; the other one only repeats them.
 
 use super::matching::Envelope;
 
 /// Kinds of messages begin here, so that an endpoint's other users can have theirs.
 pub(super) const FIRST_KIND: u16 = 0x4D00;
 /// Bytes of the longest head.
-const LONGEST: usize = 34;
+const LONGEST: usize = 40;
 
 /// The head of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +38,9 @@ pub(super) enum Head {
     Credit { bytes: u64 },
     Withdraw { send: u64 },
     Abort { operation: u64, culprit: u64 },
+    Get { get: u64, offset: u64, count: u64, len: u64, stride: u64 },
+    Mark { mark: u64 },
+    Marked { mark: u64 },
 }
 
 /// An encoded head.
@@ -87,6 +93,11 @@ impl Head {
             Head::Credit { bytes } => Writer::new(8).words(&[bytes]),
             Head::Withdraw { send } => Writer::new(9).words(&[send]),
             Head::Abort { operation, culprit } => Writer::new(10).words(&[operation, culprit]),
+            Head::Get { get, offset, count, len, stride } => {
+                Writer::new(11).words(&[get, offset, count, len, stride])
+            }
+            Head::Mark { mark } => Writer::new(12).words(&[mark]),
+            Head::Marked { mark } => Writer::new(13).words(&[mark]),
         }
     }
 
@@ -117,10 +128,16 @@ impl Head {
             8 => Head::Credit { bytes: word()? },
             9 => Head::Withdraw { send: word()? },
             10 => Head::Abort { operation: word()?, culprit: word()? },
+            11 => Head::Get { get: word()?, offset: word()?, count: word()?, len: word()?, stride: word()? },
+            12 => Head::Mark { mark: word()? },
+            13 => Head::Marked { mark: word()? },
             _ => return None,
         };
-        let has_body = matches!(head, Head::Eager { .. } | Head::Data { .. } | Head::Pushed { .. });
-        (has_body || rest.is_empty()).then_some((head, rest))
+        (head.has_body() || rest.is_empty()).then_some((head, rest))
+    }
+
+    fn has_body(self) -> bool {
+        matches!(self, Head::Eager { .. } | Head::Data { .. } | Head::Pushed { .. })
     }
 }
 
@@ -154,6 +171,10 @@ mod tests {
             word().prop_map(|bytes| Head::Credit { bytes }),
             word().prop_map(|send| Head::Withdraw { send }),
             (word(), word()).prop_map(|(operation, culprit)| Head::Abort { operation, culprit }),
+            (word(), word(), word(), word(), word())
+                .prop_map(|(get, offset, count, len, stride)| Head::Get { get, offset, count, len, stride }),
+            word().prop_map(|mark| Head::Mark { mark }),
+            word().prop_map(|mark| Head::Marked { mark }),
         ]
     }
 
@@ -161,8 +182,7 @@ mod tests {
         #[test]
         fn heads_come_back_as_they_were_sent(head in head(), body in prop::collection::vec(any::<u8>(), 0..20)) {
             let encoded = head.encode();
-            let has_body = matches!(head, Head::Eager { .. } | Head::Data { .. } | Head::Pushed { .. });
-            let body = if has_body { &body[..] } else { &[] };
+            let body = if head.has_body() { &body[..] } else { &[] };
             let message = [encoded.bytes(), body].concat();
             prop_assert_eq!(Head::decode(encoded.kind, &message), Some((head, body)));
             let shortened = &encoded.bytes()[..encoded.bytes().len() - 1];
@@ -171,7 +191,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_a_head_or_nothing(
-            number in 0..12u16, bytes in prop::collection::vec(any::<u8>(), 0..60),
+            number in 0..20u16, bytes in prop::collection::vec(any::<u8>(), 0..60),
         ) {
             if let Some((head, body)) = Head::decode(FIRST_KIND + number, &bytes) {
                 prop_assert_eq!([head.encode().bytes(), body].concat(), bytes);

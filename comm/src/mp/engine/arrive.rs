@@ -1,14 +1,14 @@
 //! What other engines say.
 
 use super::receive::{too_long, whole};
-use super::{Arrival, COST, Content, Engine, Landing, Leaving, Target};
+use super::{Arrival, COST, Cargo, Content, Engine, Landing, Target};
 use crate::mp::Status;
 use crate::mp::requests::{Ended, Number, Request};
 use crate::mp::wire::{Head, envelope};
 use crate::{Error, Result};
 
 /// What follows from a message, or what is wrong with it.
-type Checked = std::result::Result<(), &'static str>;
+pub(super) type Checked = std::result::Result<(), &'static str>;
 
 impl Engine {
     /// Takes a message of another engine, or of this one. What a refused one says is passed over.
@@ -70,6 +70,14 @@ impl Engine {
                 Ok(())
             }
             Head::Push { context, tag, len, push } => self.push(from, context, tag, length(len)?, push),
+            Head::Get { get, offset, count, len, stride } => {
+                self.asked(from, get, offset, (length(count)?, length(len)?, length(stride)?))
+            }
+            Head::Mark { mark } => {
+                self.say(from, Head::Marked { mark });
+                Ok(())
+            }
+            Head::Marked { mark } => self.marked(from, Number(mark)),
             Head::Pushed { push } => self.pushed(from, push, body),
             Head::Credit { bytes } => {
                 let peer = &mut self.peers[from as usize];
@@ -118,14 +126,14 @@ impl Engine {
             return Err("a send to another rank is asked for");
         }
         *seat = Request::Leaving { to, status };
-        self.leave(to, Leaving { send, body, gone: 0, receive: Some(receive) });
+        self.leave(to, Cargo::Asked(send, body, receive));
         Ok(())
     }
 
     fn data(&mut self, from: u32, receive: Number, offset: u64, bytes: &[u8]) -> Checked {
         let seat = self.requests.get_mut(receive).ok_or("data come for no receive")?;
         let Request::Coming { from: source, status, into, here } = seat else {
-            return Err("data come for a receive that has not asked for them");
+            return self.got(from, receive, offset, bytes);
         };
         if *source != from || offset != *here as u64 || bytes.len() > status.len - *here {
             return Err("data come that were not asked for");
@@ -169,7 +177,7 @@ impl Engine {
         let found = self.unexpected.iter().find(|(_, arrival)| is_it(arrival)).map(|(at, _)| at);
         if let Some(at) = found {
             self.unexpected.remove(at);
-            self.say(from, Head::Done { send }, None);
+            self.say(from, Head::Done { send });
         }
     }
 

@@ -4,11 +4,13 @@
 //! in tests on a network in memory that delays what it likes.
 
 mod arrive;
+mod one_sided;
 mod receive;
 mod running;
 #[cfg(test)]
 mod tests;
 
+use super::blocks::Blocks;
 use super::matching::{Expected, Unexpected};
 use super::requests::{Ended, Number, Outcome, Request, Requests};
 use super::span::{Place, Source};
@@ -16,7 +18,7 @@ use super::wire::{Encoded, Head};
 use super::{Large, Options, Status};
 use crate::{Error, Result};
 use running::Running;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 
 /// What a pushed message costs of the window besides its bytes: what its receiver keeps of it.
@@ -25,10 +27,30 @@ const COST: usize = 64;
 /// What the engine's owner is to do.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// Send `head` to `to`, and behind it a part of `body`: from where, and how many bytes. They stay unchanged until that is done.
-    Send { to: u32, head: Encoded, body: Option<(Source, usize, usize)> },
+    /// Send `head` to `to`, and behind it the body.
+    Send { to: u32, head: Encoded, body: Body },
     /// Read what [`Engine::reading`] says, and say how it went: [`Engine::was_read`].
     Read(Number),
+}
+
+/// What follows a head.
+#[derive(Debug)]
+pub(super) enum Body {
+    Nothing,
+    /// A part of somebody's memory: from where, and how many bytes. They stay unchanged until the order is carried out.
+    Lent(Source, usize, usize),
+    Own(Vec<u8>),
+}
+
+impl Body {
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Body::Nothing => &[],
+            Body::Lent(source, from, len) => source.piece(*from, *len),
+            Body::Own(bytes) => bytes,
+        }
+    }
 }
 
 /// A read of another process's memory.
@@ -57,20 +79,39 @@ struct Peer {
     readable: Reach,
     /// What leaves piece by piece, the first one first.
     leaving: VecDeque<Leaving>,
+    /// What was put there without waiting for it to be in place: how often, and how much of that is known to be there.
+    loose: u64,
+    fenced: u64,
     is_gone: bool,
     /// It said what no engine says, and is not listened to any more.
     is_refused: bool,
 }
 
-/// A send on its way.
-#[derive(Debug)]
+/// What is on its way, piece by piece.
+#[derive(Clone, Copy, Debug)]
 struct Leaving {
-    send: Number,
-    body: Source,
+    cargo: Cargo,
     /// Bytes that have left.
     gone: usize,
-    /// The receive that has asked for it; `None`: it was pushed.
-    receive: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Cargo {
+    /// A send that was pushed.
+    Push(Number, Source),
+    /// A send that a receive has asked for, by its number there.
+    Asked(Number, Source, u64),
+    /// What a get reads, by its number there. Others may write it meanwhile, so it is copied before it is looked at.
+    Window(Blocks, u64),
+}
+
+impl Cargo {
+    fn len(self) -> usize {
+        match self {
+            Cargo::Push(_, body) | Cargo::Asked(_, body, _) => body.len(),
+            Cargo::Window(blocks, _) => blocks.total(),
+        }
+    }
 }
 
 /// A message for which there was no receive when it came.
@@ -125,6 +166,8 @@ pub(super) struct Engine {
     orders: VecDeque<Order>,
     /// Addresses of registered memory.
     registered: Range<usize>,
+    /// Windows in it: where each begins there.
+    windows: BTreeMap<usize, Place>,
     /// Ranks to which something leaves piece by piece.
     busy: usize,
     /// This rank.
@@ -171,6 +214,8 @@ impl Engine {
             reads: reads[rank],
             readable: readable[rank],
             leaving: VecDeque::new(),
+            loose: 0,
+            fenced: 0,
             is_gone: false,
             is_refused: false,
         };
@@ -181,6 +226,7 @@ impl Engine {
             landings: HashMap::new(),
             peers: (0..reads.len()).map(peer).collect(),
             registered,
+            windows: BTreeMap::new(),
             orders: VecDeque::new(),
             busy: 0,
             rank,
@@ -216,7 +262,7 @@ impl Engine {
         let has_credit = cost <= peer.credit;
         if len <= options.eager && has_credit {
             peer.credit -= cost;
-            self.say(to, Head::Eager { context, tag }, Some((body, 0, len)));
+            self.say_with(to, Head::Eager { context, tag }, Body::Lent(body, 0, len));
             return Ok(None);
         }
         let address = if matches!(options.large, Large::Auto | Large::Get) {
@@ -229,12 +275,12 @@ impl Engine {
         if address == 0 && has_credit && options.large != Large::Rendezvous && len <= options.push {
             peer.credit -= cost;
             let send = self.requests.add(Request::Leaving { to, status });
-            self.say(to, Head::Push { context, tag, len: len as u64, push: send.0 }, None);
-            self.leave(to, Leaving { send, body, gone: 0, receive: None });
+            self.say(to, Head::Push { context, tag, len: len as u64, push: send.0 });
+            self.leave(to, Cargo::Push(send, body));
             return Ok(Some(send));
         }
         let send = self.requests.add(Request::Offered { to, body, status });
-        self.say(to, Head::Offer { context, tag, len: len as u64, send: send.0, address }, None);
+        self.say(to, Head::Offer { context, tag, len: len as u64, send: send.0, address });
         Ok(Some(send))
     }
 
@@ -242,20 +288,30 @@ impl Engine {
     pub(super) fn next_piece(&mut self, to: u32, most: usize) -> bool {
         let peer = &mut self.peers[to as usize];
         let Some(leaving) = peer.leaving.front_mut() else { return false };
-        let Leaving { send, body, gone, receive } = *leaving;
-        let len = most.min(body.len() - gone);
+        let Leaving { cargo, gone } = *leaving;
+        let len = most.min(cargo.len() - gone);
         leaving.gone += len;
-        let is_last = leaving.gone == body.len();
-        let head = match receive {
-            Some(receive) => Head::Data { receive, offset: gone as u64 },
-            None => Head::Pushed { push: send.0 },
-        };
+        let is_last = leaving.gone == cargo.len();
         if is_last {
             peer.leaving.pop_front();
             self.busy -= usize::from(peer.leaving.is_empty());
         }
-        self.say(to, head, Some((body, gone, len)));
-        if is_last && let Some(Request::Leaving { status, .. }) = self.requests.get_mut(send) {
+        let offset = gone as u64;
+        let (send, head, body) = match cargo {
+            Cargo::Push(send, body) => {
+                (Some(send), Head::Pushed { push: send.0 }, Body::Lent(body, gone, len))
+            }
+            Cargo::Asked(send, body, receive) => {
+                (Some(send), Head::Data { receive, offset }, Body::Lent(body, gone, len))
+            }
+            Cargo::Window(blocks, get) => {
+                (None, Head::Data { receive: get, offset }, Body::Own(blocks.gather(gone, len)))
+            }
+        };
+        self.say_with(to, head, body);
+        if let Some(send) = send.filter(|_| is_last)
+            && let Some(Request::Leaving { status, .. }) = self.requests.get_mut(send)
+        {
             let status = *status;
             self.end(send, Ok(Ended { status, bytes: Vec::new() }));
         }
@@ -299,8 +355,12 @@ impl Engine {
         peer.leaving.clear();
         for request in self.requests.iter_mut() {
             let concerned = match request {
-                Request::Offered { to, .. } | Request::Leaving { to, .. } => *to == rank,
-                Request::Coming { from, .. } | Request::Read { from, .. } => *from == rank,
+                Request::Offered { to, .. } | Request::Leaving { to, .. } | Request::Mark { to, .. } => {
+                    *to == rank
+                }
+                Request::Coming { from, .. } | Request::Read { from, .. } | Request::Get { from, .. } => {
+                    *from == rank
+                }
                 Request::Expected { source, .. } => source.map_or(is_new, |source| source == rank),
                 Request::Collective | Request::Over(_) => false,
             };
@@ -328,14 +388,18 @@ impl Engine {
         self.down(rank);
     }
 
-    fn leave(&mut self, to: u32, leaving: Leaving) {
+    fn leave(&mut self, to: u32, cargo: Cargo) {
         let queue = &mut self.peers[to as usize].leaving;
         self.busy += usize::from(queue.is_empty());
-        queue.push_back(leaving);
+        queue.push_back(Leaving { cargo, gone: 0 });
+    }
+
+    fn say(&mut self, to: u32, head: Head) {
+        self.say_with(to, head, Body::Nothing);
     }
 
     #[inline]
-    fn say(&mut self, to: u32, head: Head, body: Option<(Source, usize, usize)>) {
+    fn say_with(&mut self, to: u32, head: Head, body: Body) {
         self.orders.push_back(Order::Send { to, head: head.encode(), body });
     }
 

@@ -85,7 +85,7 @@ impl Engine {
         let from = status.source;
         let fits = into.prepare(status.len);
         if !fits || status.len == 0 {
-            self.say(from, Head::Done { send }, None);
+            self.say(from, Head::Done { send });
             let outcome = if fits { whole(into, status, &[]) } else { Err(too_long(status.len, &into)) };
             return self.end(number, outcome);
         }
@@ -93,7 +93,7 @@ impl Engine {
             self.orders.push_back(Order::Read(number));
             Request::Read { from, status, into, send, address }
         } else {
-            self.say(from, Head::Accept { send, receive: number.0 }, None);
+            self.say(from, Head::Accept { send, receive: number.0 });
             Request::Coming { from, status, into, here: 0 }
         };
         if let Some(seat) = self.requests.get_mut(number) {
@@ -124,7 +124,7 @@ impl Engine {
         if is_done {
             // SAFETY: the caller's promise.
             unsafe { into.is_filled(status.len) };
-            self.say(from, Head::Done { send }, None);
+            self.say(from, Head::Done { send });
             self.end(receive, Ok(Ended { status, bytes: into.bytes() }));
             return;
         }
@@ -135,7 +135,7 @@ impl Engine {
         } else {
             readable.all = false;
         }
-        self.say(from, Head::Accept { send, receive: receive.0 }, None);
+        self.say(from, Head::Accept { send, receive: receive.0 });
     }
 
     /// A message that was sent unasked was received: its room is the sender's again.
@@ -145,7 +145,7 @@ impl Engine {
         if peer.received >= self.options.window / 2 {
             let bytes = std::mem::take(&mut peer.received);
             peer.debt -= bytes;
-            self.say(from, Head::Credit { bytes: bytes as u64 }, None);
+            self.say(from, Head::Credit { bytes: bytes as u64 });
         }
     }
 }

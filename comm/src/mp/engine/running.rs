@@ -127,7 +127,7 @@ impl Engine {
         let all = 0..u32::try_from(self.peers.len()).unwrap_or(u32::MAX);
         for to in all {
             if to != self.rank && !self.peers[to as usize].is_gone {
-                self.say(to, Head::Abort { operation, culprit: u64::from(culprit) }, None);
+                self.say(to, Head::Abort { operation, culprit: u64::from(culprit) });
             }
         }
     }
@@ -203,7 +203,7 @@ impl Engine {
         }
         if let Some(Request::Offered { to, .. }) = self.requests.get_mut(number) {
             let to = *to;
-            self.say(to, Head::Withdraw { send: number.0 }, None);
+            self.say(to, Head::Withdraw { send: number.0 });
         }
         false
     }

@@ -1,0 +1,250 @@
+//! Games: random steps of applications and of the network, and what must hold whatever they are.
+
+use super::{Network, OPTIONS, message, own};
+use crate::mp::blocks::{Blocks, Shape};
+use crate::mp::requests::Number;
+use crate::mp::span::Place;
+use crate::mp::{Large, Options, Status};
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Send {
+        from: usize,
+        to: usize,
+        tag: u64,
+        len: usize,
+    },
+    Receive {
+        at: usize,
+        source: Option<u32>,
+        tag: Option<u64>,
+    },
+    /// So many blocks of a length, with a gap between them.
+    Get {
+        at: usize,
+        from: usize,
+        blocks: (usize, usize, usize),
+    },
+    Mark(usize, usize),
+    Deliver(usize, usize),
+    Piece(usize, usize),
+}
+
+const RANKS: usize = 3;
+/// A window of each rank: where it is in registered memory, and its length.
+const WINDOW: usize = 4096;
+const LEN: usize = 600;
+
+fn step() -> impl Strategy<Value = Step> {
+    let rank = || 0..RANKS;
+    let len = prop_oneof![3..65usize, 65..513usize, 513..3000usize];
+    let source = prop_oneof![Just(None), (0..RANKS as u32).prop_map(Some)];
+    let tag = prop_oneof![Just(None), (0..3u64).prop_map(Some)];
+    prop_oneof![
+        3 => (rank(), rank(), 0..3u64, len).prop_map(|(from, to, tag, len)| Step::Send { from, to, tag, len }),
+        3 => (rank(), source, tag).prop_map(|(at, source, tag)| Step::Receive { at, source, tag }),
+        1 => (rank(), rank(), (1..9usize, 1..60usize, 0..9usize))
+            .prop_map(|(at, from, blocks)| Step::Get { at, from, blocks }),
+        1 => (rank(), rank()).prop_map(|(at, to)| Step::Mark(at, to)),
+        4 => (rank(), rank()).prop_map(|(from, to)| Step::Deliver(from, to)),
+        2 => (rank(), rank()).prop_map(|(from, to)| Step::Piece(from, to)),
+    ]
+}
+
+struct Sent {
+    to: usize,
+    tag: u64,
+    bytes: Vec<u8>,
+    request: Option<Number>,
+}
+
+struct Receive {
+    source: Option<u32>,
+    tag: Option<u64>,
+    request: Number,
+}
+
+impl Receive {
+    fn fits(&self, source: u32, tag: u64) -> bool {
+        self.source.is_none_or(|mine| mine == source) && self.tag.is_none_or(|mine| mine == tag)
+    }
+}
+
+struct Get {
+    from: usize,
+    shape: Shape,
+    into: Vec<u8>,
+    request: Number,
+}
+
+/// A game and what is known of it.
+struct Game {
+    net: Network,
+    windows: Vec<Vec<u8>>,
+    gets: Vec<Vec<Get>>,
+    marks: Vec<(usize, Number)>,
+    sent: Vec<Vec<Sent>>,
+    receives: Vec<Vec<Receive>>,
+}
+
+type Verdict = std::result::Result<(), TestCaseError>;
+
+impl Game {
+    fn new(large: Large, reads: bool) -> Self {
+        let mut net = Network::new(RANKS, Options { large, ..OPTIONS }, reads);
+        let windows: Vec<_> = (0..RANKS).map(|rank| message(rank, 0, LEN)).collect();
+        for (engine, window) in net.engines.iter_mut().zip(&windows) {
+            // SAFETY: the window lives as long as the game, and is only read.
+            engine.open_window(WINDOW, unsafe { Place::new(window.as_ptr().cast_mut(), LEN) });
+        }
+        Game {
+            net,
+            windows,
+            gets: (0..RANKS).map(|_| Vec::new()).collect(),
+            marks: Vec::new(),
+            sent: (0..RANKS).map(|_| Vec::new()).collect(),
+            receives: (0..RANKS).map(|_| Vec::new()).collect(),
+        }
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Send { from, to, tag, len } => {
+                let bytes = message(from, self.sent[from].len(), len);
+                let request = self.net.send(from, to, tag, &bytes);
+                self.sent[from].push(Sent { to, tag, bytes, request });
+            }
+            Step::Receive { at, source, tag } => {
+                let request = self.net.receive(at, source, tag, own()).unwrap();
+                self.receives[at].push(Receive { source, tag, request });
+            }
+            Step::Get { at, from, blocks: (count, len, gap) } => {
+                let shape = Shape::new(count, len, len + gap).unwrap();
+                let mut into = vec![0; shape.total()];
+                let whole = Shape::new(1, into.len(), 0).unwrap();
+                // SAFETY: the memory stays where it is to the end of the game.
+                let room = unsafe { Blocks::new(into.as_mut_ptr(), whole) };
+                let offset = (WINDOW + LEN - shape.span()) as u64;
+                let request = self.net.engines[at].get(from as u32, offset, shape, room).unwrap();
+                self.net.carry_out(at);
+                self.gets[at].push(Get { from, shape, into, request });
+            }
+            Step::Mark(at, to) => {
+                self.net.engines[at].has_put(to as u32);
+                self.marks.push((at, self.net.engines[at].mark(to as u32).unwrap()));
+                self.net.carry_out(at);
+            }
+            Step::Deliver(from, to) => _ = self.net.deliver(from, to),
+            Step::Piece(from, to) => _ = self.net.piece(from, to),
+        }
+    }
+
+    /// Number of messages to a rank.
+    fn sent_to(&self, at: usize) -> usize {
+        self.sent.iter().flatten().filter(|sent| sent.to == at).count()
+    }
+
+    /// What nobody has asked for yet is asked for now.
+    fn ask_for_the_rest(&mut self) {
+        self.net.settle();
+        for at in 0..RANKS {
+            (0..self.sent_to(at)).for_each(|_| self.take(Step::Receive { at, source: None, tag: None }));
+        }
+        self.net.settle();
+    }
+
+    /// Each message to `at` was received once, by a receive that it fits, whole and in order; other receives can be taken back.
+    fn check_received(&mut self, at: usize) -> Verdict {
+        let (sent, receives) = (&self.sent, &self.receives[at]);
+        // Source and number of each message, and which receive has got it.
+        let mut got: Vec<(u32, usize, usize)> = Vec::new();
+        for (order, receive) in receives.iter().enumerate() {
+            let Some(outcome) = self.net.outcome(at, Some(receive.request)) else {
+                prop_assert!(self.net.engines[at].cancel(receive.request));
+                continue;
+            };
+            let ended = outcome.unwrap();
+            let Status { source, tag, len } = ended.status;
+            prop_assert!(receive.fits(source, tag));
+            let number = usize::from(ended.bytes[1]) | usize::from(ended.bytes[2]) << 8;
+            let message = &sent[source as usize][number];
+            prop_assert_eq!((message.to, message.tag), (at, tag));
+            prop_assert_eq!(&message.bytes, &ended.bytes);
+            prop_assert_eq!(len, ended.bytes.len());
+            // An earlier receive must not have been left with a later message where both fit both.
+            for &(_, later, earlier) in got.iter().filter(|&&(theirs, ..)| theirs == source) {
+                let could_be_swapped = receives[earlier].fits(source, tag)
+                    && receive.fits(source, sent[source as usize][later].tag);
+                prop_assert!(later < number || !could_be_swapped, "a message was overtaken");
+            }
+            got.push((source, number, order));
+        }
+        got.sort_unstable();
+        got.dedup_by_key(|&mut (source, number, _)| (source, number));
+        prop_assert_eq!(got.len(), self.sent_to(at), "all messages are received, each once");
+        Ok(())
+    }
+
+    /// All gets have brought what is in the windows, and all marks are answered.
+    fn check_one_sided(&mut self) -> Verdict {
+        for (at, gets) in self.gets.iter().enumerate() {
+            for Get { from, shape, into, request } in gets {
+                prop_assert!(matches!(self.net.outcome(at, Some(*request)), Some(Ok(_))));
+                let window = &self.windows[*from][LEN - shape.span()..];
+                let runs = shape.runs(0, usize::MAX).flat_map(|(at, len)| &window[at..at + len]);
+                prop_assert!(runs.eq(into));
+            }
+        }
+        for (at, mark) in std::mem::take(&mut self.marks) {
+            prop_assert!(matches!(self.net.outcome(at, Some(mark)), Some(Ok(_))));
+        }
+        for engine in &mut self.net.engines {
+            prop_assert!((0..RANKS as u32).all(|to| engine.fence(to).is_none()));
+        }
+        Ok(())
+    }
+
+    /// All sends are over, and the engines have forgotten everything.
+    fn check_rest(&mut self) -> Verdict {
+        for (from, sent) in self.sent.iter().enumerate() {
+            for sent in sent {
+                prop_assert!(
+                    matches!(self.net.outcome(from, sent.request), Some(Ok(_))),
+                    "all sends are over"
+                );
+            }
+        }
+        for engine in &mut self.net.engines {
+            prop_assert!(
+                engine.landings.is_empty() && engine.unexpected.len() == 0 && engine.expected.len() == 0
+            );
+            prop_assert!(engine.requests.iter_mut().next().is_none());
+        }
+        for (from, to) in (0..RANKS).flat_map(|from| (0..RANKS).map(move |to| (from, to))) {
+            let (credit, debt) =
+                (self.net.engines[from].peers[to].credit, self.net.engines[to].peers[from].debt);
+            prop_assert_eq!(credit + debt, OPTIONS.window, "what is lent is owed");
+            prop_assert!(debt < OPTIONS.window / 2, "what was received is given back");
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn every_message_is_received_once_whole_and_in_order_and_every_get_brings_what_it_asks_for(
+        steps in prop::collection::vec(step(), 0..250),
+        large in prop_oneof![Just(Large::Auto), Just(Large::Get), Just(Large::Push), Just(Large::Rendezvous)],
+        reads in any::<bool>(),
+    ) {
+        let mut game = Game::new(large, reads);
+        steps.into_iter().for_each(|step| game.take(step));
+        game.ask_for_the_rest();
+        (0..RANKS).try_for_each(|at| game.check_received(at))?;
+        game.check_one_sided()?;
+        game.check_rest()?;
+    }
+}
