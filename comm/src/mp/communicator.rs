@@ -170,6 +170,7 @@ impl Communicator {
         let mut outcome = engine.outcome(number);
         if outcome.is_none() {
             self.shared.drive(&mut engine);
+            engine = self.shared.call(engine);
             outcome = engine.outcome(number);
         }
         if outcome.is_some() {
@@ -214,6 +215,7 @@ impl Communicator {
         self.check(source)?;
         let mut engine = self.shared.engine();
         self.shared.drive(&mut engine);
+        engine = self.shared.call(engine);
         Ok(engine.probe(Pattern { context: PROGRAM, source, tag }))
     }
 

@@ -1,6 +1,7 @@
 //! What drives an engine on an endpoint, for all threads of a rank.
 
 use super::Options;
+use super::active::Handlers;
 use super::engine::{Engine, Order, REGISTERED, Reading};
 use super::reading::{self, Memories};
 use super::registered::Heap;
@@ -24,6 +25,7 @@ const BUSY_SLEEP: Duration = Duration::from_micros(100);
 pub(super) struct Shared {
     endpoint: Box<dyn Endpoint>,
     heap: Option<Arc<Heap>>,
+    pub(super) handlers: Handlers,
     engine: Mutex<Engine>,
     memories: Memories,
     /// Times that application threads have made progress.
@@ -60,7 +62,7 @@ impl Shared {
             registered,
         ));
         let (drives, waiting) = (AtomicU64::new(0), AtomicU32::new(0));
-        Ok(Self { endpoint, heap, engine, memories, drives, waiting })
+        Ok(Self { endpoint, heap, handlers: Handlers::default(), engine, memories, drives, waiting })
     }
 
     /// The rank's door to others.
@@ -95,6 +97,7 @@ impl Shared {
                     return result;
                 }
                 turn = if self.drive(&mut engine) > 0 { 0 } else { turn.saturating_add(1) };
+                engine = self.call(engine);
             }
             if turn == 0 {
                 continue;
@@ -226,6 +229,7 @@ impl Shared {
     pub(super) fn help_out(&self) -> Option<Duration> {
         let mut engine = self.engine();
         let news = self.progress(&mut engine);
+        engine = self.call(engine);
         let limit = if engine.busy().next().is_some() { BUSY_SLEEP } else { LONGEST_SLEEP };
         (news == 0).then_some(limit)
     }

@@ -26,11 +26,13 @@
 //! | `reading`, `registered` | reading another process's memory, by the kernel or, where it is registered, directly |
 //! | `collective`, `blocking` | collective operations, as schedules of rounds that the engine plays; and as calls that return when they are over |
 //! | `window`, `one_sided`, `blocks` | memory of all ranks that all can put to and get from; put, get, fence, atomic operations; blocks at a distance from each other |
+//! | `active` | active messages, and who runs their handlers |
 //! | `scope` | non-blocking operations on borrowed memory |
 //!
 //! # What it asks of buffers
 //! They are used under locks, and by the kernel: memory whose access raises a fault that the program serves itself (a DSM's protected view) must not be given.
 
+mod active;
 mod blocking;
 mod blocks;
 mod collective;
@@ -50,6 +52,7 @@ mod window;
 mod wire;
 mod world;
 
+pub use active::Caller;
 pub use collective::{Collective, Element, Op, Reducible, Reduction};
 pub use communicator::{Communicator, Received, Request};
 pub use one_sided::Strided;

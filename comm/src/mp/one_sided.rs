@@ -220,10 +220,10 @@ impl Communicator {
         self.shared.endpoint().atomic(to, self.heap()?.segment(), offset as u64, op)
     }
 
-    /// Returns when all that this rank has put to another one, or to all of them (`None`), is in place.
+    /// Returns when all that this rank has put to another one, or to all of them (`None`), is in place, and the active messages that it has sent there were handled.
     ///
     /// # Errors
-    /// There is no such rank; or one is gone, and it is not known whether what was put there was in place.
+    /// There is no such rank; or one is gone, and it is not known whether that was so.
     pub fn fence(&self, rank: Option<u32>) -> Result<()> {
         self.check(rank)?;
         // Where memory is mapped, puts were copies.

@@ -15,6 +15,8 @@
 //! | 11 | Get | the get's number `u64`, offset in registered memory `u64`, blocks `u64`, their length `u64`, their distance `u64` | none |
 //! | 12 | Mark | the mark's number `u64` | none |
 //! | 13 | Marked | the mark's number `u64` | none |
+//! | 14 | Active | the handler's number `u16` | the bytes for it |
+//! | 15 | Refill | bytes of active messages `u64` | none |
 //!
 //! A get is answered with Data, like an accepted offer. All numbers are the business of the rank that gave them; the other one only repeats them.
 
@@ -41,6 +43,8 @@ pub(super) enum Head {
     Get { get: u64, offset: u64, count: u64, len: u64, stride: u64 },
     Mark { mark: u64 },
     Marked { mark: u64 },
+    Active { handler: u16 },
+    Refill { bytes: u64 },
 }
 
 /// An encoded head.
@@ -98,6 +102,8 @@ impl Head {
             }
             Head::Mark { mark } => Writer::new(12).words(&[mark]),
             Head::Marked { mark } => Writer::new(13).words(&[mark]),
+            Head::Active { handler } => Writer::new(14).put(&handler.to_le_bytes()).words(&[]),
+            Head::Refill { bytes } => Writer::new(15).words(&[bytes]),
         }
     }
 
@@ -111,7 +117,7 @@ impl Head {
             Some(u16::from_le_bytes(*bytes))
         };
         let number = kind.checked_sub(FIRST_KIND)?;
-        let context = if matches!(number, 1 | 2 | 6) { context()? } else { 0 };
+        let context = if matches!(number, 1 | 2 | 6 | 14) { context()? } else { 0 };
         let mut word = || {
             let (bytes, after) = rest.split_first_chunk()?;
             rest = after;
@@ -131,13 +137,15 @@ impl Head {
             11 => Head::Get { get: word()?, offset: word()?, count: word()?, len: word()?, stride: word()? },
             12 => Head::Mark { mark: word()? },
             13 => Head::Marked { mark: word()? },
+            14 => Head::Active { handler: context },
+            15 => Head::Refill { bytes: word()? },
             _ => return None,
         };
         (head.has_body() || rest.is_empty()).then_some((head, rest))
     }
 
     fn has_body(self) -> bool {
-        matches!(self, Head::Eager { .. } | Head::Data { .. } | Head::Pushed { .. })
+        matches!(self, Head::Eager { .. } | Head::Data { .. } | Head::Pushed { .. } | Head::Active { .. })
     }
 }
 
@@ -175,6 +183,8 @@ mod tests {
                 .prop_map(|(get, offset, count, len, stride)| Head::Get { get, offset, count, len, stride }),
             word().prop_map(|mark| Head::Mark { mark }),
             word().prop_map(|mark| Head::Marked { mark }),
+            any::<u16>().prop_map(|handler| Head::Active { handler }),
+            word().prop_map(|bytes| Head::Refill { bytes }),
         ]
     }
 

@@ -1,7 +1,7 @@
 //! What other engines say.
 
 use super::receive::{too_long, whole};
-use super::{Arrival, COST, Cargo, Content, Engine, Landing, Target};
+use super::{Arrival, Cargo, Content, Engine, Landing, Target};
 use crate::mp::Status;
 use crate::mp::requests::{Ended, Number, Request};
 use crate::mp::wire::{Head, envelope};
@@ -29,7 +29,7 @@ impl Engine {
     }
 
     fn eager(&mut self, from: u32, context: u16, tag: u64, body: &[u8]) -> Checked {
-        self.owe(from, body.len())?;
+        self.peers[from as usize].mail.owe(body.len())?;
         let status = Status { source: from, tag, len: body.len() };
         match self.expected.take(envelope(from, context, tag)) {
             Some(number) => {
@@ -74,19 +74,14 @@ impl Engine {
                 self.asked(from, get, offset, (length(count)?, length(len)?, length(stride)?))
             }
             Head::Mark { mark } => {
-                self.say(from, Head::Marked { mark });
+                self.was_marked(from, mark);
                 Ok(())
             }
             Head::Marked { mark } => self.marked(from, Number(mark)),
+            Head::Active { handler } => self.called(from, handler, body),
+            Head::Refill { bytes } => self.refilled(from, bytes),
             Head::Pushed { push } => self.pushed(from, push, body),
-            Head::Credit { bytes } => {
-                let peer = &mut self.peers[from as usize];
-                let credit = usize::try_from(bytes).ok().and_then(|bytes| peer.credit.checked_add(bytes));
-                peer.credit = credit
-                    .filter(|&credit| credit <= self.options.window)
-                    .ok_or("more is given back than was taken")?;
-                Ok(())
-            }
+            Head::Credit { bytes } => self.peers[from as usize].mail.refill(bytes),
         }
     }
 
@@ -188,14 +183,14 @@ impl Engine {
         if len == 0 {
             return Err("a message of no bytes is pushed");
         }
-        self.owe(from, len)?;
+        self.peers[from as usize].mail.owe(len)?;
         let status = Status { source: from, tag, len };
         let target = match self.expected.take(envelope(from, context, tag)) {
             Some(number) => self.land_at(from, Number(number), status),
             None => {
                 let arrival = Arrival { status, content: Content::Landing { push } };
                 let at = self.unexpected.push(envelope(from, context, tag), arrival);
-                // Bounded by the window, which `owe` has looked at.
+                // Bounded by the window, which the account has looked at.
                 Target::Waiting(at, Vec::with_capacity(len))
             }
         };
@@ -253,16 +248,6 @@ impl Engine {
             }
             Target::Receive(_) | Target::Nobody => self.was_received(from, landing.len),
         }
-    }
-
-    /// A rank has sent so many bytes unasked.
-    fn owe(&mut self, from: u32, len: usize) -> Checked {
-        let peer = &mut self.peers[from as usize];
-        let debt = len.checked_add(COST).and_then(|cost| peer.debt.checked_add(cost));
-        peer.debt = debt
-            .filter(|&debt| debt <= self.options.window)
-            .ok_or("more is sent unasked than the window allows")?;
-        Ok(())
     }
 }
 

@@ -3,6 +3,8 @@
 //! What the application wants and what arrives goes in; [`Order`]s come out, which its owner carries out in their order. So the same engine runs on real endpoints, and
 //! in tests on a network in memory that delays what it likes.
 
+mod account;
+mod active;
 mod arrive;
 mod one_sided;
 mod receive;
@@ -17,12 +19,12 @@ use super::span::{Place, Source};
 use super::wire::{Encoded, Head};
 use super::{Large, Options, Status};
 use crate::{Error, Result};
+use account::Account;
+pub(super) use active::Call;
+use active::{Dues, Held};
 use running::Running;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
-
-/// What a pushed message costs of the window besides its bytes: what its receiver keeps of it.
-const COST: usize = 64;
 
 /// What the engine's owner is to do.
 #[derive(Debug)]
@@ -67,19 +69,18 @@ pub(super) struct Reading {
 /// What is known of a rank.
 #[derive(Debug)]
 struct Peer {
-    /// Bytes that may be sent there before a receive asks for them.
-    credit: usize,
-    /// Bytes that it sent so, of which it does not know yet that they were received,
-    debt: usize,
-    /// and how many of them have been.
-    received: usize,
+    /// Messages that are sent before a receive asks for them, there and from there,
+    mail: Account,
+    /// and active messages, of which some may be held back.
+    calls: Account,
+    held: VecDeque<Held>,
     /// What it can read of this process's memory,
     reads: Reach,
     /// and this process of its memory.
     readable: Reach,
     /// What leaves piece by piece, the first one first.
     leaving: VecDeque<Leaving>,
-    /// What was put there without waiting for it to be in place: how often, and how much of that is known to be there.
+    /// What was put and called there without waiting for it to be done: how often, and how much of that is known to be done.
     loose: u64,
     fenced: u64,
     is_gone: bool,
@@ -168,6 +169,9 @@ pub(super) struct Engine {
     registered: Range<usize>,
     /// Windows in it: where each begins there.
     windows: BTreeMap<usize, Place>,
+    /// Numbers of handlers of active messages.
+    handlers: BTreeSet<u16>,
+    dues: Dues,
     /// Ranks to which something leaves piece by piece.
     busy: usize,
     /// This rank.
@@ -208,9 +212,9 @@ impl Engine {
         registered: Range<usize>,
     ) -> Self {
         let peer = |rank: usize| Peer {
-            credit: options.window,
-            debt: 0,
-            received: 0,
+            mail: Account::new(options.window),
+            calls: Account::new(options.window),
+            held: VecDeque::new(),
             reads: reads[rank],
             readable: readable[rank],
             leaving: VecDeque::new(),
@@ -227,6 +231,8 @@ impl Engine {
             peers: (0..reads.len()).map(peer).collect(),
             registered,
             windows: BTreeMap::new(),
+            handlers: BTreeSet::new(),
+            dues: Dues::default(),
             orders: VecDeque::new(),
             busy: 0,
             rank,
@@ -258,10 +264,10 @@ impl Engine {
         if peer.is_gone {
             return Err(gone(to));
         }
-        let (len, cost) = (body.len(), body.len() + COST);
-        let has_credit = cost <= peer.credit;
+        let len = body.len();
+        let has_credit = peer.mail.affords(len);
         if len <= options.eager && has_credit {
-            peer.credit -= cost;
+            peer.mail.spend(len);
             self.say_with(to, Head::Eager { context, tag }, Body::Lent(body, 0, len));
             return Ok(None);
         }
@@ -273,7 +279,7 @@ impl Engine {
         let address = if peer.reads.includes(address) { address } else { 0 };
         let status = Status { source: to, tag, len };
         if address == 0 && has_credit && options.large != Large::Rendezvous && len <= options.push {
-            peer.credit -= cost;
+            peer.mail.spend(len);
             let send = self.requests.add(Request::Leaving { to, status });
             self.say(to, Head::Push { context, tag, len: len as u64, push: send.0 });
             self.leave(to, Cargo::Push(send, body));
@@ -353,6 +359,7 @@ impl Engine {
         peer.is_gone = true;
         self.busy -= usize::from(!peer.leaving.is_empty());
         peer.leaving.clear();
+        peer.held.clear();
         for request in self.requests.iter_mut() {
             let concerned = match request {
                 Request::Offered { to, .. } | Request::Leaving { to, .. } | Request::Mark { to, .. } => {

@@ -53,13 +53,13 @@ impl Engine {
         self.peers[to as usize].loose += 1;
     }
 
-    /// Marks what was put to a rank, if it is not known to be in place.
+    /// Marks what was put to a rank and called there, if it is not known to be done.
     pub(in crate::mp) fn fence(&mut self, to: u32) -> Option<Result<Number>> {
         let peer = &self.peers[to as usize];
         (peer.loose != peer.fenced).then(|| self.mark(to))
     }
 
-    /// Begins to ask whether all that was put to a rank is in place. The answer comes when it is, as messages do not overtake puts.
+    /// Begins to ask whether all that was put to a rank is in place, and active messages to it were handled. The answer comes when it is, as messages do not overtake puts.
     ///
     /// # Errors
     /// The rank is gone. That is said once of what was put.
@@ -70,7 +70,7 @@ impl Engine {
             return Err(gone(to));
         }
         let number = self.requests.add(Request::Mark { to, upto: peer.loose });
-        self.say(to, Head::Mark { mark: number.0 });
+        self.say_mark(to, number);
         Ok(number)
     }
 

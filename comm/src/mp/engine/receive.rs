@@ -1,6 +1,6 @@
 //! Receives: from the unexpected queue, or into the expected one.
 
-use super::{Arrival, COST, Content, Engine, Landing, Order, REGISTERED, Reading, Target, gone};
+use super::{Arrival, Content, Engine, Landing, Order, REGISTERED, Reading, Target, gone};
 use crate::mp::Status;
 use crate::mp::matching::Pattern;
 use crate::mp::requests::{Destination, Ended, Number, Outcome, Request};
@@ -140,12 +140,8 @@ impl Engine {
 
     /// A message that was sent unasked was received: its room is the sender's again.
     pub(super) fn was_received(&mut self, from: u32, len: usize) {
-        let peer = &mut self.peers[from as usize];
-        peer.received += len + COST;
-        if peer.received >= self.options.window / 2 {
-            let bytes = std::mem::take(&mut peer.received);
-            peer.debt -= bytes;
-            self.say(from, Head::Credit { bytes: bytes as u64 });
+        if let Some(bytes) = self.peers[from as usize].mail.was_received(len) {
+            self.say(from, Head::Credit { bytes });
         }
     }
 }

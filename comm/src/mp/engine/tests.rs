@@ -5,7 +5,7 @@
 
 mod game;
 
-use super::{Content, Engine, Order, Reach};
+use super::{Call, Content, Engine, Order, Reach};
 use crate::mp::matching::Pattern;
 use crate::mp::requests::{Destination, Ended, Number, Outcome, Request};
 use crate::mp::span::{Place, Source};
@@ -25,15 +25,27 @@ struct Network {
     engines: Vec<Engine>,
     /// `letters[from][to]`
     letters: Vec<Vec<VecDeque<Letter>>>,
+    /// Active messages that were handled, by rank.
+    handled: Vec<Vec<Call>>,
 }
+
+/// A handler that does nothing, and one that sends what it gets to the first.
+const KEEP: u16 = 0;
+const ECHO: u16 = 1;
 
 impl Network {
     /// Among `n` ranks, which can read each other's memory or not.
     fn new(n: usize, options: Options, reads: bool) -> Self {
         let reach = vec![Reach { all: reads, registered: false }; n];
+        let engine = |rank| {
+            let mut engine = Engine::new(rank as u32, options, &reach, &reach, 0..0);
+            assert!(engine.set_handler(KEEP, true) && engine.set_handler(ECHO, true));
+            engine
+        };
         Network {
-            engines: (0..n).map(|rank| Engine::new(rank as u32, options, &reach, &reach, 0..0)).collect(),
+            engines: (0..n).map(engine).collect(),
             letters: (0..n).map(|_| vec![VecDeque::new(); n]).collect(),
+            handled: (0..n).map(|_| Vec::new()).collect(),
         }
     }
 
@@ -43,6 +55,29 @@ impl Network {
         let number = self.engines[from].send(to as u32, 0, tag, source).unwrap();
         self.carry_out(from);
         number
+    }
+
+    fn call(&mut self, from: usize, to: usize, handler: u16, body: &[u8]) {
+        // SAFETY: the orders are carried out below.
+        let source = unsafe { Source::new(body.as_ptr(), body.len()) };
+        self.engines[from].active(to as u32, handler, source).unwrap();
+        self.carry_out(from);
+    }
+
+    /// The next handler of a rank runs; whether there was one.
+    fn run(&mut self, at: usize) -> bool {
+        let call = self.engines[at].next_call();
+        if let Some(call) = &call {
+            if call.handler == ECHO {
+                self.call(at, call.from as usize, KEEP, &call.bytes);
+            }
+            let Call { from, handler, bytes } = call;
+            self.handled[at].push(Call { from: *from, handler: *handler, bytes: bytes.clone() });
+        }
+        let ran = call.is_some();
+        call.into_iter().for_each(|call| self.engines[at].was_called(call));
+        self.carry_out(at);
+        ran
     }
 
     fn receive(
@@ -97,9 +132,10 @@ impl Network {
     fn settle(&mut self) {
         let n = self.engines.len();
         let pairs: Vec<_> = (0..n).flat_map(|from| (0..n).map(move |to| (from, to))).collect();
-        while pairs.iter().fold(false, |any, &(from, to)| self.deliver(from, to) | self.piece(from, to) | any)
-        {
-        }
+        let step = |net: &mut Self, &(from, to): &(usize, usize)| {
+            net.deliver(from, to) | net.piece(from, to) | net.run(to)
+        };
+        while pairs.iter().fold(false, |any, pair| step(self, pair) | any) {}
     }
 
     fn outcome(&mut self, at: usize, number: Option<Number>) -> Option<Outcome> {
@@ -142,6 +178,10 @@ proptest! {
             match net.engines[0].arrived(1, FIRST_KIND + number, &letter) {
                 Ok(()) | Err(Error::Protocol { rank: 1, .. }) => {}
                 Err(error) => prop_assert!(false, "{}", error),
+            }
+            while let Some(call) = net.engines[0].next_call() {
+                prop_assert!(call.handler == KEEP || call.handler == ECHO);
+                net.engines[0].was_called(call);
             }
             while net.engines[0].order().is_some() {}
             while net.engines[0].next_piece(1, PIECE) {
@@ -288,4 +328,37 @@ fn where_a_memory_cannot_be_read_after_all_the_bytes_are_asked_for() {
     net.settle();
     assert_eq!(net.outcome(1, Some(receive)).unwrap().unwrap().bytes, bytes);
     assert!(net.outcome(0, send).unwrap().is_ok());
+}
+
+#[test]
+fn active_messages_past_the_window_are_held_and_what_nobody_receives_does_not_hold_them() {
+    let mut net = Network::new(2, OPTIONS, false);
+    let flood = message(0, 0, 60);
+    for _ in 0..50 {
+        net.send(0, 1, 0, &flood);
+        net.call(0, 1, KEEP, &flood);
+    }
+    net.engines[0].has_put(1);
+    let mark = net.engines[0].mark(1).unwrap();
+    net.carry_out(0);
+    while net.deliver(0, 1) {}
+    let kept = net.engines[1].peers[0].calls.debt;
+    assert!(kept > 0 && kept <= OPTIONS.window, "{kept}");
+    assert!(net.engines[0].is_holding(1));
+    assert!(net.outcome(0, Some(mark)).is_none());
+    net.settle();
+    assert_eq!(net.handled[1].len(), 50);
+    assert!(net.outcome(0, Some(mark)).is_some_and(|outcome| outcome.is_ok()), "behind all of them");
+}
+
+#[test]
+fn an_active_message_for_an_unknown_handler_or_past_the_window_breaks_the_protocol() {
+    let mut net = Network::new(2, OPTIONS, false);
+    let mut says = |handler: u16, len: usize| {
+        let head = Head::Active { handler }.encode();
+        net.engines[0].arrived(1, head.kind, &[head.bytes(), &vec![0; len]].concat())
+    };
+    assert!(matches!(says(2, 8), Err(Error::Protocol { rank: 1, .. })));
+    assert!(says(KEEP, OPTIONS.window / 2).is_ok());
+    assert!(matches!(says(KEEP, OPTIONS.window / 2), Err(Error::Protocol { rank: 1, .. })));
 }

@@ -1,6 +1,6 @@
 //! Games: random steps of applications and of the network, and what must hold whatever they are.
 
-use super::{Network, OPTIONS, message, own};
+use super::{Call, ECHO, KEEP, Network, OPTIONS, message, own};
 use crate::mp::blocks::{Blocks, Shape};
 use crate::mp::requests::Number;
 use crate::mp::span::Place;
@@ -27,6 +27,13 @@ enum Step {
         blocks: (usize, usize, usize),
     },
     Mark(usize, usize),
+    Call {
+        from: usize,
+        to: usize,
+        handler: u16,
+        len: usize,
+    },
+    Run(usize),
     Deliver(usize, usize),
     Piece(usize, usize),
 }
@@ -47,6 +54,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (rank(), rank(), (1..9usize, 1..60usize, 0..9usize))
             .prop_map(|(at, from, blocks)| Step::Get { at, from, blocks }),
         1 => (rank(), rank()).prop_map(|(at, to)| Step::Mark(at, to)),
+        2 => (rank(), rank(), KEEP..=ECHO, 3..513usize)
+            .prop_map(|(from, to, handler, len)| Step::Call { from, to, handler, len }),
+        1 => rank().prop_map(Step::Run),
         4 => (rank(), rank()).prop_map(|(from, to)| Step::Deliver(from, to)),
         2 => (rank(), rank()).prop_map(|(from, to)| Step::Piece(from, to)),
     ]
@@ -84,6 +94,8 @@ struct Game {
     windows: Vec<Vec<u8>>,
     gets: Vec<Vec<Get>>,
     marks: Vec<(usize, Number)>,
+    /// Active messages sent by ranks: to whom, and which.
+    calls: Vec<Vec<(usize, Call)>>,
     sent: Vec<Vec<Sent>>,
     receives: Vec<Vec<Receive>>,
 }
@@ -103,6 +115,7 @@ impl Game {
             windows,
             gets: (0..RANKS).map(|_| Vec::new()).collect(),
             marks: Vec::new(),
+            calls: (0..RANKS).map(|_| Vec::new()).collect(),
             sent: (0..RANKS).map(|_| Vec::new()).collect(),
             receives: (0..RANKS).map(|_| Vec::new()).collect(),
         }
@@ -135,6 +148,12 @@ impl Game {
                 self.marks.push((at, self.net.engines[at].mark(to as u32).unwrap()));
                 self.net.carry_out(at);
             }
+            Step::Call { from, to, handler, len } => {
+                let bytes = message(from, self.calls[from].len(), len);
+                self.net.call(from, to, handler, &bytes);
+                self.calls[from].push((to, Call { from: from as u32, handler, bytes }));
+            }
+            Step::Run(at) => _ = self.net.run(at),
             Step::Deliver(from, to) => _ = self.net.deliver(from, to),
             Step::Piece(from, to) => _ = self.net.piece(from, to),
         }
@@ -199,10 +218,36 @@ impl Game {
         for (at, mark) in std::mem::take(&mut self.marks) {
             prop_assert!(matches!(self.net.outcome(at, Some(mark)), Some(Ok(_))));
         }
-        for engine in &mut self.net.engines {
-            prop_assert!((0..RANKS as u32).all(|to| engine.fence(to).is_none()));
+        for (at, to) in (0..RANKS).flat_map(|at| (0..RANKS).map(move |to| (at, to))) {
+            let Some(mark) = self.net.engines[at].fence(to as u32) else { continue };
+            self.net.carry_out(at);
+            self.net.settle();
+            prop_assert!(matches!(self.net.outcome(at, mark.ok()), Some(Ok(_))));
+            prop_assert!(self.net.engines[at].fence(to as u32).is_none());
         }
         Ok(())
+    }
+
+    /// Each active message was handled once, in the order they were sent, and so were the echoes.
+    fn check_active(&self) -> Verdict {
+        for (from, to) in (0..RANKS).flat_map(|from| (0..RANKS).map(move |to| (from, to))) {
+            let handled = self.net.handled[to].iter().filter(|call| call.from as usize == from);
+            let is_echo = |call: &&Call| call.handler == KEEP && self.was_sent_as(call) == ECHO;
+            let (echoes, direct): (Vec<&Call>, Vec<&Call>) = handled.partition(is_echo);
+            let sent = |from: usize, to: usize| {
+                self.calls[from].iter().filter(move |&&(theirs, _)| theirs == to).map(|(_, call)| call)
+            };
+            prop_assert!(direct.into_iter().eq(sent(from, to)));
+            let echoed = sent(to, from).filter(|call| call.handler == ECHO).map(|call| &call.bytes);
+            prop_assert!(echoes.into_iter().map(|call| &call.bytes).eq(echoed));
+        }
+        Ok(())
+    }
+
+    /// For which handler an active message was sent that is known by its bytes.
+    fn was_sent_as(&self, call: &Call) -> u16 {
+        let [rank, low, high] = [0, 1, 2].map(|at| usize::from(call.bytes[at]));
+        self.calls[rank][low | high << 8].1.handler
     }
 
     /// All sends are over, and the engines have forgotten everything.
@@ -222,10 +267,12 @@ impl Game {
             prop_assert!(engine.requests.iter_mut().next().is_none());
         }
         for (from, to) in (0..RANKS).flat_map(|from| (0..RANKS).map(move |to| (from, to))) {
-            let (credit, debt) =
-                (self.net.engines[from].peers[to].credit, self.net.engines[to].peers[from].debt);
-            prop_assert_eq!(credit + debt, OPTIONS.window, "what is lent is owed");
-            prop_assert!(debt < OPTIONS.window / 2, "what was received is given back");
+            let (here, there) = (&self.net.engines[from].peers[to], &self.net.engines[to].peers[from]);
+            prop_assert!(here.held.is_empty());
+            for (here, there) in [(&here.mail, &there.mail), (&here.calls, &there.calls)] {
+                prop_assert_eq!(here.credit + there.debt, OPTIONS.window, "what is lent is owed");
+                prop_assert!(there.debt < OPTIONS.window / 2, "what was received is given back");
+            }
         }
         Ok(())
     }
@@ -245,6 +292,7 @@ proptest! {
         game.ask_for_the_rest();
         (0..RANKS).try_for_each(|at| game.check_received(at))?;
         game.check_one_sided()?;
+        game.check_active()?;
         game.check_rest()?;
     }
 }
