@@ -151,6 +151,20 @@ impl Communicator {
         self.post(source, tag, Destination::Own(Vec::new()))
     }
 
+    /// Sends a message and forgets about it: bytes that are borrowed are copied, owned ones are taken. They are kept until the message has left, or, past the window ([`Options::window`]) and where long
+    /// messages are not pushed, until it is received. A [`fence`](Self::fence) waits for that.
+    ///
+    /// # Errors
+    /// There is no such rank, or it is gone.
+    pub fn send_and_forget(&self, to: u32, tag: u64, bytes: impl Into<Vec<u8>>) -> Result<()> {
+        self.check(Some(to))?;
+        let bytes = bytes.into();
+        let mut engine = self.shared.engine();
+        engine.send_and_forget(to, PROGRAM, tag, bytes)?;
+        self.shared.settle(&mut engine);
+        Ok(())
+    }
+
     /// Waits for the end of an operation.
     ///
     /// # Errors

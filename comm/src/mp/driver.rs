@@ -175,6 +175,7 @@ impl Shared {
                         self.lose(engine, &error);
                     }
                 }
+                Order::Drop(bytes) => drop(bytes),
                 Order::Read(receive) => {
                     let Some(reading) = engine.reading(receive) else { continue };
                     // SAFETY: the engine vouches for the place, under the lock until it is told that the reading is over.

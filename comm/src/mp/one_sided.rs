@@ -220,7 +220,8 @@ impl Communicator {
         self.shared.endpoint().atomic(to, self.heap()?.segment(), offset as u64, op)
     }
 
-    /// Returns when all that this rank has put to another one, or to all of them (`None`), is in place, and the active messages that it has sent there were handled.
+    /// Returns when all that this rank has put to another one, or to all of them (`None`), is in place, the active messages that it has sent there were handled, and the messages that it has sent
+    /// and forgotten have arrived (or were received, if they could not be kept there).
     ///
     /// # Errors
     /// There is no such rank; or one is gone, and it is not known whether that was so.
@@ -230,6 +231,15 @@ impl Communicator {
         fence(Ordering::SeqCst);
         let ranks = rank.map_or(0..self.size(), |rank| rank..rank + 1);
         let mut engine = self.shared.engine();
+        let mut sends: Vec<_> = ranks.clone().flat_map(|rank| engine.forgotten(rank)).collect();
+        if !sends.is_empty() {
+            drop(engine);
+            self.shared.until(|engine| {
+                sends.retain(|&send| engine.is_forgotten(send));
+                sends.is_empty().then_some(())
+            });
+            engine = self.shared.engine();
+        }
         let marks: Vec<_> = ranks.filter_map(|rank| engine.fence(rank)).collect();
         self.shared.settle(&mut engine);
         drop(engine);

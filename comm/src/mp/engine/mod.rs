@@ -6,6 +6,7 @@
 mod account;
 mod active;
 mod arrive;
+mod forget;
 mod one_sided;
 mod receive;
 mod running;
@@ -33,6 +34,8 @@ pub(super) enum Order {
     Send { to: u32, head: Encoded, body: Body },
     /// Read what [`Engine::reading`] says, and say how it went: [`Engine::was_read`].
     Read(Number),
+    /// Forget bytes that orders before this one have used.
+    Drop(Vec<u8>),
 }
 
 /// What follows a head.
@@ -172,6 +175,8 @@ pub(super) struct Engine {
     /// Numbers of handlers of active messages.
     handlers: BTreeSet<u16>,
     dues: Dues,
+    /// Bytes of sends that nobody waits for, while they are under way.
+    forgotten: HashMap<Number, Vec<u8>>,
     /// Ranks to which something leaves piece by piece.
     busy: usize,
     /// This rank.
@@ -233,6 +238,7 @@ impl Engine {
             windows: BTreeMap::new(),
             handlers: BTreeSet::new(),
             dues: Dues::default(),
+            forgotten: HashMap::new(),
             orders: VecDeque::new(),
             busy: 0,
             rank,
@@ -379,6 +385,7 @@ impl Engine {
             }
             *request = Request::Over(Err(gone(rank)));
         }
+        self.lose_forgotten(rank);
         self.landings.retain(|&(from, _), _| from != rank);
         let never: Vec<u32> = (self.unexpected.iter())
             .filter(|(_, arrival)| {
@@ -413,6 +420,7 @@ impl Engine {
     fn end(&mut self, number: Number, outcome: Outcome) {
         if let Some(request) = self.requests.get_mut(number) {
             *request = Request::Over(outcome);
+            self.forget_if_over(number);
         }
     }
 }

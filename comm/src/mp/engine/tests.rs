@@ -99,6 +99,7 @@ impl Network {
                     let letter = (head.kind, [head.bytes(), body.bytes()].concat());
                     self.letters[at][to as usize].push_back(letter);
                 }
+                Order::Drop(bytes) => drop(bytes),
                 Order::Read(receive) => {
                     let reading = self.engines[at].reading(receive).unwrap();
                     let theirs: *const u8 =
@@ -328,6 +329,36 @@ fn where_a_memory_cannot_be_read_after_all_the_bytes_are_asked_for() {
     net.settle();
     assert_eq!(net.outcome(1, Some(receive)).unwrap().unwrap().bytes, bytes);
     assert!(net.outcome(0, send).unwrap().is_ok());
+}
+
+#[test]
+fn a_send_that_nobody_waits_for_keeps_its_bytes_until_it_is_over_and_is_told_as_lost() {
+    for (large, reads) in [(Large::Auto, true), (Large::Push, false), (Large::Rendezvous, false)] {
+        let mut net = Network::new(2, Options { large, ..OPTIONS }, reads);
+        let lens = [3, 60, 500, 2000];
+        for (number, len) in lens.into_iter().enumerate() {
+            net.engines[0].send_and_forget(1, 0, 0, message(0, number, len)).unwrap();
+            net.carry_out(0);
+        }
+        net.settle();
+        for (number, len) in lens.into_iter().enumerate() {
+            let receive = net.receive(1, None, None, own()).unwrap();
+            net.settle();
+            let ended = net.outcome(1, Some(receive)).unwrap().unwrap();
+            assert_eq!(ended.bytes, message(0, number, len));
+        }
+        assert!(net.engines[0].forgotten(1).is_empty() && net.engines[0].forgotten.is_empty());
+        assert!(net.engines[0].requests.iter_mut().next().is_none());
+        let mark = net.engines[0].fence(1).unwrap().unwrap();
+        net.carry_out(0);
+        net.settle();
+        assert!(net.outcome(0, Some(mark)).unwrap().is_ok());
+        net.engines[0].send_and_forget(1, 0, 0, message(0, 9, 2000)).unwrap();
+        net.engines[0].down(1);
+        assert!(net.engines[0].forgotten.is_empty());
+        assert!(matches!(net.engines[0].fence(1), Some(Err(Error::Down { rank: 1, .. }))));
+        assert!(net.engines[0].fence(1).is_none(), "it is told once");
+    }
 }
 
 #[test]

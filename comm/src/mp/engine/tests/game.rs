@@ -49,7 +49,8 @@ fn step() -> impl Strategy<Value = Step> {
     let source = prop_oneof![Just(None), (0..RANKS as u32).prop_map(Some)];
     let tag = prop_oneof![Just(None), (0..3u64).prop_map(Some)];
     prop_oneof![
-        3 => (rank(), rank(), 0..3u64, len).prop_map(|(from, to, tag, len)| Step::Send { from, to, tag, len }),
+        3 => (rank(), rank(), 0..3u64, len, any::<bool>())
+            .prop_map(|(from, to, tag, len, forgets)| Step::Send { from, to, tag, len, forgets }),
         3 => (rank(), source, tag).prop_map(|(at, source, tag)| Step::Receive { at, source, tag }),
         1 => (rank(), rank(), (1..9usize, 1..60usize, 0..9usize))
             .prop_map(|(at, from, blocks)| Step::Get { at, from, blocks }),
@@ -123,9 +124,15 @@ impl Game {
 
     fn take(&mut self, step: Step) {
         match step {
-            Step::Send { from, to, tag, len } => {
+            Step::Send { from, to, tag, len, forgets } => {
                 let bytes = message(from, self.sent[from].len(), len);
-                let request = self.net.send(from, to, tag, &bytes);
+                let request = if forgets {
+                    self.net.engines[from].send_and_forget(to as u32, 0, tag, bytes.clone()).unwrap();
+                    self.net.carry_out(from);
+                    None
+                } else {
+                    self.net.send(from, to, tag, &bytes)
+                };
                 self.sent[from].push(Sent { to, tag, bytes, request });
             }
             Step::Receive { at, source, tag } => {
@@ -219,6 +226,7 @@ impl Game {
             prop_assert!(matches!(self.net.outcome(at, Some(mark)), Some(Ok(_))));
         }
         for (at, to) in (0..RANKS).flat_map(|at| (0..RANKS).map(move |to| (at, to))) {
+            prop_assert!(self.net.engines[at].forgotten.is_empty());
             let Some(mark) = self.net.engines[at].fence(to as u32) else { continue };
             self.net.carry_out(at);
             self.net.settle();

@@ -1,0 +1,102 @@
+//! Sends that nobody waits for, on each provider.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test fails by panicking; ranks are few"
+)]
+
+mod common;
+
+use common::{Make, bytes, on_each_provider, play};
+use scash_comm::mp::{ANY_SOURCE, ANY_TAG, Large, Options};
+use scash_comm::{Error, Result};
+
+/// Lengths for each protocol.
+fn len(number: usize) -> usize {
+    [0, 8, 5_000, 40, 100_000, 700, 300_000][number % 7] + number
+}
+
+fn messages_that_are_forgotten_arrive_in_order_among_others(make: Make) {
+    for large in [Large::Auto, Large::Push, Large::Rendezvous] {
+        play(make, 3, Options { large, ..Options::default() }, |rank| {
+            const COUNT: usize = 70;
+            if rank.rank() > 0 {
+                for number in 0..COUNT {
+                    let message = bytes(number, len(number));
+                    match number % 3 {
+                        0 => rank.send_and_forget(0, 3, &message[..]).unwrap(),
+                        1 => rank.send_and_forget(0, 3, message).unwrap(),
+                        _ => rank.send(0, 3, &message).unwrap(),
+                    }
+                }
+                rank.fence(Some(0)).unwrap();
+            } else {
+                let mut next = [0; 3];
+                for _ in 0..2 * COUNT {
+                    let received = rank.receive_owned(ANY_SOURCE, ANY_TAG).unwrap();
+                    let number = &mut next[received.status.source as usize];
+                    assert!(received.bytes == bytes(*number, len(*number)));
+                    *number += 1;
+                }
+            }
+            rank.meet();
+        });
+    }
+}
+
+fn after_a_fence_short_messages_that_were_forgotten_have_arrived(make: Make) {
+    play(make, 2, Options::default(), |rank| {
+        let peer = 1 - rank.rank();
+        (0..10).for_each(|tag| rank.send_and_forget(peer, tag, [7; 100]).unwrap());
+        rank.fence(None).unwrap();
+        rank.meet();
+        // The first look of all: nothing has to come any more.
+        assert!((0..10).all(|tag| rank.probe(Some(peer), Some(tag)).unwrap().is_some()));
+        rank.meet();
+    });
+}
+
+fn a_flood_that_is_forgotten_waits_at_its_sender(make: Make) {
+    let options = Options { eager: 1 << 10, push: 16 << 10, window: 64 << 10, ..Options::default() };
+    play(make, 2, options, |rank| {
+        const COUNT: usize = 1_000;
+        if rank.rank() == 0 {
+            (0..COUNT).for_each(|number| rank.send_and_forget(1, 0, bytes(number, 900)).unwrap());
+            rank.meet();
+            rank.fence(Some(1)).unwrap();
+        } else {
+            rank.meet();
+            for number in 0..COUNT {
+                assert!(rank.receive_owned(Some(0), ANY_TAG).unwrap().bytes == bytes(number, 900));
+            }
+        }
+        rank.meet();
+    });
+}
+
+fn a_fence_tells_of_messages_that_were_lost(make: Make) {
+    let options = Options { large: Large::Rendezvous, ..Options::default() };
+    play(make, 3, options, |rank| {
+        if rank.rank() == 2 {
+            return rank.meet();
+        }
+        rank.send_and_forget(2, 0, vec![1; 1_000_000]).unwrap();
+        rank.meet();
+        let lost: Result<()> = rank.fence(None);
+        assert!(matches!(lost, Err(Error::Down { rank: 2, .. })), "{lost:?}");
+        let again = rank.send_and_forget(2, 0, [0; 8]);
+        assert!(matches!(again, Err(Error::Down { rank: 2, .. })), "{again:?}");
+        let peer = 1 - rank.rank();
+        rank.send_and_forget(peer, 1, b"still here").unwrap();
+        rank.fence(None).unwrap();
+        assert_eq!(rank.receive_owned(Some(peer), ANY_TAG).unwrap().bytes, b"still here");
+    });
+}
+
+on_each_provider! {
+    messages_that_are_forgotten_arrive_in_order_among_others
+    after_a_fence_short_messages_that_were_forgotten_have_arrived
+    a_flood_that_is_forgotten_waits_at_its_sender
+    a_fence_tells_of_messages_that_were_lost
+}
