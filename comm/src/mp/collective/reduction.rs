@@ -60,6 +60,16 @@ impl Reduction {
         (!(is_float && is_bitwise)).then_some(Self { element, op })
     }
 
+    /// What the elements are.
+    pub fn element(self) -> Element {
+        self.element
+    }
+
+    /// What becomes of two of them.
+    pub fn op(self) -> Op {
+        self.op
+    }
+
     /// Bytes of an element.
     pub fn width(self) -> usize {
         match self.element {

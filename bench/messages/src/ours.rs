@@ -1,0 +1,73 @@
+//! Over scash: nothing but other types of the same arguments.
+
+use crate::{Begun, Messages, Request};
+use scash_comm::mp::{Collective, Communicator};
+use scash_comm::{Error, Result};
+
+impl Messages for Communicator {
+    fn rank(&self) -> u32 {
+        Communicator::rank(self)
+    }
+
+    fn size(&self) -> u32 {
+        Communicator::size(self)
+    }
+
+    fn send_bytes(&self, to: u32, tag: u16, bytes: &[u8]) -> Result<()> {
+        Communicator::send(self, to, tag.into(), bytes)
+    }
+
+    fn receive_bytes(&self, from: u32, tag: u16, into: &mut [u8]) -> Result<()> {
+        let status = Communicator::receive(self, Some(from), Some(tag.into()), into)?;
+        is_whole(status.len, into.len())
+    }
+
+    unsafe fn start_send(&self, to: u32, tag: u16, bytes: *const u8, len: usize) -> Result<Request> {
+        // SAFETY: the caller's promise.
+        let request = unsafe { Communicator::start_send(self, to, tag.into(), bytes, len) }?;
+        Ok(Request(Begun::Ours(request)))
+    }
+
+    unsafe fn start_receive(&self, from: u32, tag: u16, into: *mut u8, len: usize) -> Result<Request> {
+        // SAFETY: the caller's promise.
+        let request = unsafe { Communicator::start_receive(self, Some(from), Some(tag.into()), into, len) }?;
+        Ok(Request(Begun::Ours(request)))
+    }
+
+    fn wait(&self, request: Request) -> Result<()> {
+        match request.0 {
+            Begun::Ours(request) => Communicator::wait(self, request).map(drop),
+            Begun::Mpi(_) => Err(foreign()),
+        }
+    }
+
+    fn test(&self, request: Request) -> Result<Option<Request>> {
+        let Begun::Ours(mut request) = request.0 else { return Err(foreign()) };
+        let over = Communicator::test(self, &mut request)?;
+        Ok(if over.is_some() { None } else { Some(Request(Begun::Ours(request))) })
+    }
+
+    unsafe fn play(&self, collective: &Collective, input: *const u8, output: *mut u8) -> Result<()> {
+        // SAFETY: the caller's promise, and the operation is over before this returns.
+        let request = unsafe { self.start(collective, input, output) }?;
+        Communicator::wait(self, request).map(drop)
+    }
+
+    unsafe fn all_to_all_bytes(&self, len: usize, input: *const u8, output: *mut u8) -> Result<()> {
+        let lens = vec![len; Communicator::size(self) as usize];
+        // SAFETY: the caller's promise.
+        unsafe { self.play(&Collective::AllToAll { to: lens.clone(), from: lens }, input, output) }
+    }
+}
+
+/// A message that is shorter than expected would leave numbers of an older one behind it.
+fn is_whole(len: usize, room: usize) -> Result<()> {
+    if len == room {
+        return Ok(());
+    }
+    Err(Error::Invalid(format!("a message of {len} bytes where one of {room} was expected")))
+}
+
+fn foreign() -> Error {
+    Error::Invalid("a request of MPI is none of scash".to_owned())
+}

@@ -1,0 +1,124 @@
+//! MPI libraries to compare with: whether they are here, the shim for each, and how its ranks are started on this machine.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// An MPI library, as Debian packages it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rival {
+    /// Open MPI.
+    OpenMpi,
+    /// MPICH.
+    Mpich,
+}
+
+/// What carries messages between ranks of one host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// Shared memory.
+    Shm,
+    /// TCP through the loopback interface, as between hosts.
+    Tcp,
+}
+
+const SOURCE: &str = include_str!("../mpi/shim.c");
+
+impl Rival {
+    /// All that are known.
+    pub const ALL: [Rival; 2] = [Rival::OpenMpi, Rival::Mpich];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rival::OpenMpi => "Open MPI",
+            Rival::Mpich => "MPICH",
+        }
+    }
+
+    /// Its compiler.
+    fn compiler(self) -> &'static str {
+        match self {
+            Rival::OpenMpi => "mpicc.openmpi",
+            Rival::Mpich => "mpicc.mpich",
+        }
+    }
+
+    /// Its launcher.
+    fn launcher(self) -> &'static str {
+        match self {
+            Rival::OpenMpi => "mpirun.openmpi",
+            Rival::Mpich => "mpiexec.mpich",
+        }
+    }
+
+    /// What of it is missing here, and how to get it; nothing, if it is there.
+    pub fn missing(self) -> Option<String> {
+        let packages = match self {
+            Rival::OpenMpi => "openmpi-bin libopenmpi-dev",
+            Rival::Mpich => "mpich libmpich-dev",
+        };
+        let absent = |name: &&str| {
+            let tried = Command::new(name).arg("--version").output();
+            tried.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        };
+        let name = [self.compiler(), self.launcher()].into_iter().find(absent)?;
+        Some(format!("{}: there is no {name} (Debian: apt-get install {packages})", self.name()))
+    }
+
+    /// Compiles the shim into a directory; for [`Over::Mpi`](crate::Over::Mpi).
+    ///
+    /// # Errors
+    /// What the compiler says.
+    pub fn shim(self, directory: &Path) -> Result<PathBuf, String> {
+        let stem = directory.join(self.compiler());
+        let (source, library) = (stem.with_extension("c"), stem.with_extension("so"));
+        std::fs::write(&source, SOURCE)
+            .map_err(|error| format!("cannot write {}: {error}", source.display()))?;
+        let mut compiler = Command::new(self.compiler());
+        compiler.args(["-O2", "-Wall", "-shared", "-fPIC", "-o"]).args([&library, &source]);
+        let done = compiler.output().map_err(|error| format!("cannot start {}: {error}", self.compiler()))?;
+        if done.status.success() {
+            return Ok(library);
+        }
+        Err(format!(
+            "{} cannot compile the MPI shim: {}",
+            self.compiler(),
+            String::from_utf8_lossy(&done.stderr)
+        ))
+    }
+
+    /// The command that starts so many ranks on this machine, whose program and arguments are to be added. More ranks than processors are allowed, as with scash.
+    pub fn launch(self, ranks: u32, network: Network) -> Command {
+        let mut command = Command::new(self.launcher());
+        match self {
+            Rival::OpenMpi => {
+                // Its own choice would be the same for shared memory, and may be another transport for a network that is not there.
+                command.args([
+                    "--allow-run-as-root",
+                    "--oversubscribe",
+                    "--mca",
+                    "pml",
+                    "ob1",
+                    "--mca",
+                    "btl",
+                ]);
+                match network {
+                    Network::Shm => command.arg("self,vader"),
+                    Network::Tcp => command.args(["self,tcp", "--mca", "btl_tcp_if_include", "lo"]),
+                };
+            }
+            // Debian's MPICH is built on UCX.
+            Rival::Mpich => {
+                if network == Network::Tcp {
+                    command
+                        .env("MPIR_CVAR_NOLOCAL", "1")
+                        .env("UCX_TLS", "self,tcp")
+                        .env("UCX_NET_DEVICES", "lo");
+                }
+            }
+        }
+        command.args(["-n", &ranks.to_string()]);
+        command
+    }
+}
