@@ -58,8 +58,8 @@ pub use communicator::{Communicator, Received, Request};
 pub use one_sided::Strided;
 pub use registered::Buffer;
 pub use scope::{Operation, Scope};
-pub use world::World;
 pub use window::Window;
+pub use world::World;
 
 /// Any rank, as the source of a receive.
 pub const ANY_SOURCE: Option<u32> = None;
