@@ -1,4 +1,4 @@
-//! Sends that nobody waits for, on each provider.
+//! Sends that nobody waits for, and sends that are taken back, on each provider.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,7 +9,7 @@
 mod common;
 
 use common::{Make, bytes, on_each_provider, play};
-use scash_comm::mp::{ANY_SOURCE, ANY_TAG, Large, Options};
+use scash_comm::mp::{ANY_SOURCE, ANY_TAG, Communicator, Large, Options, Request};
 use scash_comm::{Error, Result};
 
 /// Lengths for each protocol.
@@ -94,7 +94,94 @@ fn a_fence_tells_of_messages_that_were_lost(make: Make) {
     });
 }
 
+/// Begins to send bytes that live to the end of the program.
+fn start(rank: &Communicator, to: u32, tag: u64, bytes: &'static [u8]) -> Request {
+    // SAFETY: the bytes live long enough, and do not change.
+    unsafe { rank.start_send(to, tag, bytes.as_ptr(), bytes.len()) }.unwrap()
+}
+
+static LONG: [u8; 300_000] = [5; 300_000];
+
+fn a_send_that_no_receive_has_matched_can_be_taken_back(make: Make) {
+    for large in [Large::Auto, Large::Rendezvous] {
+        play(make, 2, Options { large, ..Options::default() }, |rank| {
+            if rank.rank() == 0 {
+                let short = start(&rank, 1, 1, &LONG[..10]);
+                let short = rank.cancel(short).unwrap_err();
+                rank.wait(short).unwrap();
+                let long = start(&rank, 1, 1, &LONG);
+                rank.cancel(long).unwrap();
+                rank.send_and_forget(1, 1, b"after it").unwrap();
+                let matched = start(&rank, 1, 2, &LONG);
+                rank.meet();
+                rank.meet();
+                let matched = rank.cancel(matched).unwrap_err();
+                assert_eq!(rank.wait(matched).unwrap().status.len, LONG.len());
+            } else {
+                rank.meet();
+                assert_eq!(rank.receive_owned(Some(0), ANY_TAG).unwrap().bytes, LONG[..10]);
+                assert_eq!(rank.receive_owned(Some(0), ANY_TAG).unwrap().bytes, b"after it");
+                assert!(rank.receive_owned(Some(0), ANY_TAG).unwrap().bytes == LONG);
+                rank.meet();
+            }
+            rank.meet();
+        });
+    }
+}
+
+fn of_sends_that_are_taken_back_as_they_are_received_each_is_one_of_the_two(make: Make) {
+    for large in [Large::Auto, Large::Rendezvous] {
+        play(make, 2, Options { large, ..Options::default() }, |rank| {
+            const COUNT: usize = 500;
+            if rank.rank() == 0 {
+                let mut sent: Vec<u8> = Vec::new();
+                for number in 0..COUNT {
+                    let len = 270_000 + number;
+                    let request = start(&rank, 1, 0, &LONG[..len]);
+                    if let Err(request) = rank.cancel(request) {
+                        rank.wait(request).unwrap();
+                        sent.extend((number as u16).to_le_bytes());
+                    }
+                }
+                rank.send(1, 1, &sent).unwrap();
+            } else {
+                let mut received: Vec<u8> = Vec::new();
+                let sent = loop {
+                    let message = rank.receive_owned(Some(0), ANY_TAG).unwrap();
+                    if message.status.tag == 1 {
+                        break message.bytes;
+                    }
+                    received
+                        .extend((message.bytes.len() as u16).wrapping_sub(270_000u32 as u16).to_le_bytes());
+                };
+                assert_eq!(received, sent);
+            }
+            rank.meet();
+        });
+    }
+}
+
+fn who_takes_a_send_back_from_a_rank_that_leaves_is_told_which(make: Make) {
+    let options = Options { large: Large::Rendezvous, ..Options::default() };
+    play(make, 2, options, |rank| {
+        if rank.rank() == 1 {
+            return rank.meet();
+        }
+        let requests: Vec<_> = (0..10).map(|_| start(&rank, 1, 0, &LONG)).collect();
+        rank.meet();
+        for request in requests {
+            // Taken back before the rank left, or lost with it.
+            if let Err(request) = rank.cancel(request) {
+                assert!(matches!(rank.wait(request), Err(Error::Down { rank: 1, .. })));
+            }
+        }
+    });
+}
+
 on_each_provider! {
+    a_send_that_no_receive_has_matched_can_be_taken_back
+    of_sends_that_are_taken_back_as_they_are_received_each_is_one_of_the_two
+    who_takes_a_send_back_from_a_rank_that_leaves_is_told_which
     messages_that_are_forgotten_arrive_in_order_among_others
     after_a_fence_short_messages_that_were_forgotten_have_arrived
     a_flood_that_is_forgotten_waits_at_its_sender

@@ -233,15 +233,24 @@ impl Communicator {
         Ok(engine.probe(Pattern { context: PROGRAM, source, tag }))
     }
 
-    /// Takes back a receive that no message has been matched with. Gives the request back if that is too late: it will be over.
+    /// Takes back a receive that no message was matched with, or a send that no receive was; gives the request back if that is too late: it will be over. It is always one of the two. Of a send that is not over, only the
+    /// receiver's engine knows whether it has been matched: this asks it, and waits for the answer, but for no application.
     ///
     /// # Errors
-    /// The request: a send, a receive that has its message, or one that is over.
+    /// The request: of a receive that has its message; of a send that was matched, or whose bytes are on their way, or that is over; of any other operation.
     pub fn cancel(&self, request: Request) -> std::result::Result<(), Request> {
-        match request.0 {
-            Some(number) if self.shared.engine().cancel(number) => Ok(()),
-            _ => Err(request),
+        let Some(number) = request.0 else { return Err(request) };
+        let mut engine = self.shared.engine();
+        if engine.cancel(number) {
+            return Ok(());
         }
+        if !engine.withdraw(number) {
+            return Err(request);
+        }
+        self.shared.settle(&mut engine);
+        drop(engine);
+        let was_withdrawn = self.shared.until(|engine| engine.was_withdrawn(number));
+        if was_withdrawn { Ok(()) } else { Err(request) }
     }
 
     /// Begins a collective operation. All ranks begin the same ones in the same order; several may be under way.

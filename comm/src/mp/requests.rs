@@ -34,8 +34,10 @@ pub(super) enum Destination {
 /// An operation.
 #[derive(Debug)]
 pub(super) enum Request {
-    /// A send whose receiver was told of it, and has not yet asked for it.
-    Offered { to: u32, body: Source, status: Status },
+    /// A send whose receiver was told of it, and has not yet asked for it; perhaps it was asked to forget it.
+    Offered { to: u32, body: Source, status: Status, is_unwanted: bool },
+    /// A send that was taken back: nobody has received it.
+    Withdrawn,
     /// A send whose bytes leave piece by piece.
     Leaving { to: u32, status: Status },
     /// A receive in the expected queue. `source` is `None` if any rank's message will do.

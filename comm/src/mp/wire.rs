@@ -17,6 +17,7 @@
 //! | 13 | Marked | the mark's number `u64` | none |
 //! | 14 | Active | the handler's number `u16` | the bytes for it |
 //! | 15 | Refill | bytes of active messages `u64` | none |
+//! | 16 | Withdrawn | the send's number `u64` | none |
 //!
 //! A get is answered with Data, like an accepted offer. All numbers are the business of the rank that gave them; the other one only repeats them.
 
@@ -45,6 +46,7 @@ pub(super) enum Head {
     Marked { mark: u64 },
     Active { handler: u16 },
     Refill { bytes: u64 },
+    Withdrawn { send: u64 },
 }
 
 /// An encoded head.
@@ -104,6 +106,7 @@ impl Head {
             Head::Marked { mark } => Writer::new(13).words(&[mark]),
             Head::Active { handler } => Writer::new(14).put(&handler.to_le_bytes()).words(&[]),
             Head::Refill { bytes } => Writer::new(15).words(&[bytes]),
+            Head::Withdrawn { send } => Writer::new(16).words(&[send]),
         }
     }
 
@@ -139,6 +142,7 @@ impl Head {
             13 => Head::Marked { mark: word()? },
             14 => Head::Active { handler: context },
             15 => Head::Refill { bytes: word()? },
+            16 => Head::Withdrawn { send: word()? },
             _ => return None,
         };
         (head.has_body() || rest.is_empty()).then_some((head, rest))
@@ -185,6 +189,7 @@ mod tests {
             word().prop_map(|mark| Head::Marked { mark }),
             any::<u16>().prop_map(|handler| Head::Active { handler }),
             word().prop_map(|bytes| Head::Refill { bytes }),
+            word().prop_map(|send| Head::Withdrawn { send }),
         ]
     }
 

@@ -66,9 +66,10 @@ impl Engine {
                 Ok(())
             }
             Head::Withdraw { send } => {
-                self.withdrawn(from, send);
+                self.withdraw_offer(from, send);
                 Ok(())
             }
+            Head::Withdrawn { send } => self.withdrawn(from, Number(send)),
             Head::Push { context, tag, len, push } => self.push(from, context, tag, length(len)?, push),
             Head::Get { get, offset, count, len, stride } => {
                 self.asked(from, get, offset, (length(count)?, length(len)?, length(stride)?))
@@ -114,7 +115,7 @@ impl Engine {
 
     fn accept(&mut self, from: u32, send: Number, receive: u64) -> Checked {
         let seat = self.requests.get_mut(send).ok_or("a send is asked for that does not exist")?;
-        let Request::Offered { to, body, status } = *seat else {
+        let Request::Offered { to, body, status, .. } = *seat else {
             return Err("a send is asked for that was not offered");
         };
         if to != from {
@@ -163,8 +164,8 @@ impl Engine {
         }
     }
 
-    /// An offer is taken back. If it was accepted meanwhile, the sender learns of that, and goes on.
-    fn withdrawn(&mut self, from: u32, send: u64) {
+    /// An offer is taken back. If a receive has it already, its sender has been told, or will be, and goes on.
+    fn withdraw_offer(&mut self, from: u32, send: u64) {
         let is_it = |arrival: &Arrival| {
             arrival.status.source == from
                 && matches!(arrival.content, Content::Offered { send: theirs, .. } if theirs == send)
@@ -172,8 +173,16 @@ impl Engine {
         let found = self.unexpected.iter().find(|(_, arrival)| is_it(arrival)).map(|(at, _)| at);
         if let Some(at) = found {
             self.unexpected.remove(at);
-            self.say(from, Head::Done { send });
+            self.say(from, Head::Withdrawn { send });
         }
+    }
+
+    /// A send of this rank is forgotten where it was offered.
+    fn withdrawn(&mut self, from: u32, send: Number) -> Checked {
+        let is_it = |seat: &&mut Request| matches!(seat, Request::Offered { to, is_unwanted: true, .. } if *to == from);
+        let seat = self.requests.get_mut(send).filter(is_it);
+        *seat.ok_or("a send is forgotten that was not to be")? = Request::Withdrawn;
+        Ok(())
     }
 
     fn push(&mut self, from: u32, context: u16, tag: u64, len: usize, push: u64) -> Checked {

@@ -291,7 +291,7 @@ impl Engine {
             self.leave(to, Cargo::Push(send, body));
             return Ok(Some(send));
         }
-        let send = self.requests.add(Request::Offered { to, body, status });
+        let send = self.requests.add(Request::Offered { to, body, status, is_unwanted: false });
         self.say(to, Head::Offer { context, tag, len: len as u64, send: send.0, address });
         Ok(Some(send))
     }
@@ -342,9 +342,9 @@ impl Engine {
             None => Some(Err(Error::Invalid(
                 "there is no such operation: wait with the communicator that has begun it".to_owned(),
             ))),
-            Some(Request::Over(_)) => match self.requests.remove(number)? {
+            Some(Request::Over(_) | Request::Withdrawn) => match self.requests.remove(number)? {
                 Request::Over(outcome) => Some(outcome),
-                _ => None,
+                _ => Some(Ok(Ended::default())),
             },
             Some(_) => None,
         }
@@ -356,6 +356,30 @@ impl Engine {
         self.expected.withdraw(*slot);
         self.requests.remove(receive);
         true
+    }
+
+    /// Asks the receiver of a send to forget it; `false`: there is nothing to be asked, since the send is on its way or over.
+    pub(super) fn withdraw(&mut self, send: Number) -> bool {
+        let Some(Request::Offered { to, is_unwanted, .. }) = self.requests.get_mut(send) else {
+            return false;
+        };
+        let to = *to;
+        if !std::mem::replace(is_unwanted, true) {
+            self.say(to, Head::Withdraw { send: send.0 });
+        }
+        true
+    }
+
+    /// What came of that, if it is decided: whether the send was taken back, and its number names nothing any more; or else it goes on, or is over.
+    pub(super) fn was_withdrawn(&mut self, send: Number) -> Option<bool> {
+        match self.requests.get_mut(send) {
+            Some(Request::Offered { .. }) => None,
+            Some(Request::Withdrawn) => {
+                self.requests.remove(send);
+                Some(true)
+            }
+            _ => Some(false),
+        }
     }
 
     /// A rank is gone: so are all operations with it. Receives from whichever rank fail too, once, since it may have been this one that they waited for.
@@ -375,7 +399,7 @@ impl Engine {
                     *from == rank
                 }
                 Request::Expected { source, .. } => source.map_or(is_new, |source| source == rank),
-                Request::Collective | Request::Over(_) => false,
+                Request::Collective | Request::Withdrawn | Request::Over(_) => false,
             };
             if !concerned {
                 continue;

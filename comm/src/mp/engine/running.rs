@@ -198,14 +198,11 @@ impl Engine {
 
     /// Takes an operation back, or asks its receiver to forget it; whether it is over by that.
     fn take_back(&mut self, number: Number) -> bool {
-        if self.cancel(number) {
-            return true;
+        let is_over = self.cancel(number);
+        if !is_over {
+            self.withdraw(number);
         }
-        if let Some(Request::Offered { to, .. }) = self.requests.get_mut(number) {
-            let to = *to;
-            self.say(to, Head::Withdraw { send: number.0 });
-        }
-        false
+        is_over
     }
 }
 

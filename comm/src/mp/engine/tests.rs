@@ -170,6 +170,9 @@ proptest! {
         // SAFETY: the body lives to the end of the test, and is only read.
         net.engines[0].open_window(0, unsafe { Place::new(body.as_ptr().cast_mut(), body.len()) });
         net.send(0, 1, 1, &body);
+        let unwanted = vec![7; 2000];
+        let unwanted = net.send(0, 1, 1, &unwanted).unwrap();
+        prop_assert!(net.engines[0].withdraw(unwanted));
         net.receive(0, None, None, own()).unwrap();
         for (number, mut letter) in letters {
             if zeros {
@@ -190,7 +193,8 @@ proptest! {
             }
         }
         net.engines[0].down(1);
-        prop_assert!(net.engines[0].requests.iter_mut().all(|request| matches!(request, Request::Over(_))));
+        let is_over = |request: &mut Request| matches!(request, Request::Over(_) | Request::Withdrawn);
+        prop_assert!(net.engines[0].requests.iter_mut().all(is_over));
     }
 }
 
@@ -358,6 +362,32 @@ fn a_send_that_nobody_waits_for_keeps_its_bytes_until_it_is_over_and_is_told_as_
         assert!(net.engines[0].forgotten.is_empty());
         assert!(matches!(net.engines[0].fence(1), Some(Err(Error::Down { rank: 1, .. }))));
         assert!(net.engines[0].fence(1).is_none(), "it is told once");
+    }
+}
+
+#[test]
+fn a_send_is_taken_back_or_received_and_never_both() {
+    let bytes = message(0, 1, 2000);
+    // The offer arrives first, or a receive that it meets; the withdrawal is on its way meanwhile.
+    for is_matched in [false, true] {
+        for reads in [false, true] {
+            let mut net = Network::new(2, OPTIONS, reads);
+            let send = net.send(0, 1, 0, &bytes).unwrap();
+            let early = is_matched.then(|| net.receive(1, None, None, own()).unwrap());
+            assert!(net.engines[0].withdraw(send) && net.engines[0].withdraw(send));
+            net.carry_out(0);
+            assert_eq!(net.engines[0].was_withdrawn(send), None);
+            net.settle();
+            assert_eq!(net.engines[0].was_withdrawn(send), Some(!is_matched));
+            match early {
+                Some(receive) => {
+                    assert_eq!(net.outcome(1, Some(receive)).unwrap().unwrap().bytes, bytes);
+                    assert!(net.outcome(0, Some(send)).unwrap().is_ok());
+                }
+                None => assert_eq!(net.engines[1].unexpected.len(), 0),
+            }
+            assert!(net.engines[0].requests.iter_mut().next().is_none());
+        }
     }
 }
 

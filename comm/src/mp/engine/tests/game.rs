@@ -14,7 +14,10 @@ enum Step {
         to: usize,
         tag: u64,
         len: usize,
+        forgets: bool,
     },
+    /// The send of a rank that is that far from its first one, modulo their number.
+    Withdraw(usize, usize),
     Receive {
         at: usize,
         source: Option<u32>,
@@ -51,6 +54,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => (rank(), rank(), 0..3u64, len, any::<bool>())
             .prop_map(|(from, to, tag, len, forgets)| Step::Send { from, to, tag, len, forgets }),
+        1 => (rank(), 0..100usize).prop_map(|(from, at)| Step::Withdraw(from, at)),
         3 => (rank(), source, tag).prop_map(|(at, source, tag)| Step::Receive { at, source, tag }),
         1 => (rank(), rank(), (1..9usize, 1..60usize, 0..9usize))
             .prop_map(|(at, from, blocks)| Step::Get { at, from, blocks }),
@@ -68,6 +72,10 @@ struct Sent {
     tag: u64,
     bytes: Vec<u8>,
     request: Option<Number>,
+    /// It was tried to take it back,
+    is_unwanted: bool,
+    /// and that was not too late.
+    is_withdrawn: bool,
 }
 
 struct Receive {
@@ -133,7 +141,23 @@ impl Game {
                 } else {
                     self.net.send(from, to, tag, &bytes)
                 };
-                self.sent[from].push(Sent { to, tag, bytes, request });
+                self.sent[from].push(Sent {
+                    to,
+                    tag,
+                    bytes,
+                    request,
+                    is_unwanted: false,
+                    is_withdrawn: false,
+                });
+            }
+            Step::Withdraw(from, at) => {
+                let at = at % self.sent[from].len().max(1);
+                let Some(Sent { request: Some(request), is_unwanted, .. }) = self.sent[from].get_mut(at)
+                else {
+                    return;
+                };
+                *is_unwanted |= self.net.engines[from].withdraw(*request);
+                self.net.carry_out(from);
             }
             Step::Receive { at, source, tag } => {
                 let request = self.net.receive(at, source, tag, own()).unwrap();
@@ -166,14 +190,25 @@ impl Game {
         }
     }
 
-    /// Number of messages to a rank.
+    /// Number of messages to a rank that were not taken back.
     fn sent_to(&self, at: usize) -> usize {
-        self.sent.iter().flatten().filter(|sent| sent.to == at).count()
+        self.sent.iter().flatten().filter(|sent| sent.to == at && !sent.is_withdrawn).count()
+    }
+
+    /// Finds out which sends were taken back: after the network has settled, that is decided of all.
+    fn learn_withdrawn(&mut self) {
+        for (from, sent) in self.sent.iter_mut().enumerate() {
+            for sent in sent.iter_mut().filter(|sent| sent.is_unwanted) {
+                let Some(request) = sent.request else { continue };
+                sent.is_withdrawn = self.net.engines[from].was_withdrawn(request).unwrap();
+            }
+        }
     }
 
     /// What nobody has asked for yet is asked for now.
     fn ask_for_the_rest(&mut self) {
         self.net.settle();
+        self.learn_withdrawn();
         for at in 0..RANKS {
             (0..self.sent_to(at)).for_each(|_| self.take(Step::Receive { at, source: None, tag: None }));
         }
@@ -196,6 +231,7 @@ impl Game {
             let number = usize::from(ended.bytes[1]) | usize::from(ended.bytes[2]) << 8;
             let message = &sent[source as usize][number];
             prop_assert_eq!((message.to, message.tag), (at, tag));
+            prop_assert!(!message.is_withdrawn);
             prop_assert_eq!(&message.bytes, &ended.bytes);
             prop_assert_eq!(len, ended.bytes.len());
             // An earlier receive must not have been left with a later message where both fit both.
@@ -261,7 +297,7 @@ impl Game {
     /// All sends are over, and the engines have forgotten everything.
     fn check_rest(&mut self) -> Verdict {
         for (from, sent) in self.sent.iter().enumerate() {
-            for sent in sent {
+            for sent in sent.iter().filter(|sent| !sent.is_withdrawn) {
                 prop_assert!(
                     matches!(self.net.outcome(from, sent.request), Some(Ok(_))),
                     "all sends are over"
