@@ -2,6 +2,7 @@
 
 use super::collective::Collective;
 use super::driver::Shared;
+use super::engine::Engine;
 use super::matching::Pattern;
 use super::progress::Helper;
 use super::registered::{Buffer, Heap};
@@ -9,7 +10,7 @@ use super::requests::{Destination, Ended, Number, Outcome};
 use super::span::{Place, Source};
 use super::{Options, Status};
 use crate::{Endpoint, Error, Exchange, Result};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 /// The context of the program's messages.
 const PROGRAM: u16 = 0;
@@ -94,8 +95,10 @@ impl Communicator {
     /// There is no such rank, it is gone, or [`Error::TooLong`].
     pub fn receive(&self, source: Option<u32>, tag: Option<u64>, into: &mut [u8]) -> Result<Status> {
         // SAFETY: the memory is borrowed until the wait is over.
-        let request = unsafe { self.start_receive(source, tag, into.as_mut_ptr(), into.len()) }?;
-        Ok(self.wait(request)?.status)
+        let place = unsafe { Place::new(into.as_mut_ptr(), into.len()) };
+        let (engine, number) = self.posted(source, tag, Destination::Place(place))?;
+        let received = received(self.shared.until_from(engine, |engine| engine.outcome(number)))?;
+        Ok(received.status)
     }
 
     /// Receives a message of any length: into the memory that was made for it when it came, if it has come.
@@ -286,11 +289,21 @@ impl Communicator {
     }
 
     fn post(&self, source: Option<u32>, tag: Option<u64>, into: Destination) -> Result<Request> {
+        Ok(Request(Some(self.posted(source, tag, into)?.1)))
+    }
+
+    /// Posts a receive; its number, and the engine, which the caller may want to go on with.
+    fn posted(
+        &self,
+        source: Option<u32>,
+        tag: Option<u64>,
+        into: Destination,
+    ) -> Result<(MutexGuard<'_, Engine>, Number)> {
         self.check(source)?;
         let mut engine = self.shared.engine();
-        let request = engine.receive(Pattern { context: PROGRAM, source, tag }, into)?;
+        let number = engine.receive(Pattern { context: PROGRAM, source, tag }, into)?;
         self.shared.settle(&mut engine);
-        Ok(Request(Some(request)))
+        Ok((engine, number))
     }
 
     /// An error if there is no such rank.

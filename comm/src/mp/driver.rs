@@ -16,6 +16,8 @@ const PIECE: usize = (16 << 10) - 64;
 const BURST: usize = 8;
 /// Looks at what has arrived until a thread that waits lets others look, and spins or sleeps as the endpoint advises.
 const LOOKS: u32 = 4;
+/// Vain looks up to which a wait is short: it shows in `drives`, and need not be told.
+const SHORT: u32 = 64;
 /// The longest sleep of a thread that waits,
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// and where something has not left, of whose way nothing tells when it is free.
@@ -87,11 +89,19 @@ impl Shared {
     }
 
     /// Makes progress until `over` gives something.
-    pub(super) fn until<T>(&self, mut over: impl FnMut(&mut Engine) -> Option<T>) -> T {
+    pub(super) fn until<T>(&self, over: impl FnMut(&mut Engine) -> Option<T>) -> T {
+        self.until_from(self.engine(), over)
+    }
+
+    /// The same, for a thread that has the engine.
+    pub(super) fn until_from<'a, T>(
+        &'a self,
+        mut engine: MutexGuard<'a, Engine>,
+        mut over: impl FnMut(&mut Engine) -> Option<T>,
+    ) -> T {
         let mut turn = 0u32;
         let mut waiting = None;
         loop {
-            let mut engine = self.engine();
             for _ in 0..LOOKS {
                 if let Some(result) = over(&mut engine) {
                     return result;
@@ -99,13 +109,16 @@ impl Shared {
                 turn = if self.drive(&mut engine) > 0 { 0 } else { turn.saturating_add(1) };
                 engine = self.call(engine);
             }
-            if turn == 0 {
-                continue;
-            }
             let is_busy = engine.busy().next().is_some();
+            // Other threads may have their turn.
             drop(engine);
-            waiting.get_or_insert_with(|| Waiting::new(&self.waiting));
-            self.endpoint.idle(turn, if is_busy { BUSY_SLEEP } else { LONGEST_SLEEP });
+            if turn >= SHORT {
+                waiting.get_or_insert_with(|| Waiting::new(&self.waiting));
+            }
+            if turn > 0 {
+                self.endpoint.idle(turn, if is_busy { BUSY_SLEEP } else { LONGEST_SLEEP });
+            }
+            engine = self.engine();
         }
     }
 

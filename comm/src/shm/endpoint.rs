@@ -39,11 +39,10 @@ pub struct ShmEndpoint {
     pub(super) moved: Moved,
 }
 
-/// What has been moved; see [`Traffic`]. On cache lines of its own: every operation writes it.
+/// What has been moved besides messages, which outboxes count; see [`Traffic`]. On cache lines of its own: every operation writes it.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Moved {
-    messages: AtomicU64,
     puts: AtomicU64,
     gets: AtomicU64,
     atomics: AtomicU64,
@@ -53,7 +52,6 @@ pub(super) struct Moved {
 /// What [`Moved`] counts apart.
 #[derive(Clone, Copy)]
 pub(super) enum What {
-    Message,
     Puts(usize),
     Gets(usize),
     Atomic,
@@ -137,7 +135,6 @@ type Welcomed = (Arc<Inbox>, Option<OwnedFd>);
 impl Moved {
     pub(super) fn add(&self, what: What, bytes: usize) {
         let (counter, count) = match what {
-            What::Message => (&self.messages, 1),
             What::Puts(ranges) => (&self.puts, ranges),
             What::Gets(ranges) => (&self.gets, ranges),
             What::Atomic => (&self.atomics, 1),
@@ -245,10 +242,15 @@ impl Endpoint for ShmEndpoint {
     }
 
     fn traffic(&self) -> Traffic {
-        let Moved { messages, puts, gets, atomics, bytes } = &self.moved;
-        let [messages, puts, gets, atomics, bytes] =
-            [messages, puts, gets, atomics, bytes].map(|counter| counter.load(Ordering::Relaxed));
-        Traffic { messages, puts, gets, atomics, bytes }
+        let Moved { puts, gets, atomics, bytes } = &self.moved;
+        let [puts, gets, atomics, bytes] =
+            [puts, gets, atomics, bytes].map(|counter| counter.load(Ordering::Relaxed));
+        let traffic = Traffic { messages: 0, puts, gets, atomics, bytes };
+        (0..self.peers.size()).map(|to| self.outbox(to).taken()).fold(traffic, |sum, taken| Traffic {
+            messages: sum.messages + taken.messages,
+            bytes: sum.bytes + taken.bytes,
+            ..sum
+        })
     }
 }
 

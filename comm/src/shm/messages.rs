@@ -1,6 +1,6 @@
 //! Messages: into the peers' rings, out of our own.
 
-use super::endpoint::{ShmEndpoint, What};
+use super::endpoint::ShmEndpoint;
 use super::futex;
 use super::inbox::Inbox;
 use super::outbox::{MAX_MESSAGE, Outbox};
@@ -28,7 +28,6 @@ impl ShmEndpoint {
         self.tend(to, &mut outbox, |outbox| outbox.send(kind, parts, total))?;
         drop(outbox);
         Self::wake(peer);
-        self.moved.add(What::Message, total);
         Ok(())
     }
 
@@ -134,7 +133,7 @@ impl ShmEndpoint {
         self.outbox(to).has_backlog()
     }
 
-    fn outbox(&self, to: u32) -> MutexGuard<'_, Outbox> {
+    pub(super) fn outbox(&self, to: u32) -> MutexGuard<'_, Outbox> {
         // An outbox is consistent wherever its owner can panic.
         self.outboxes[to as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }

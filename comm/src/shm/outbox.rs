@@ -17,6 +17,14 @@ pub(super) const TOTAL: usize = 8;
 pub(super) struct Outbox {
     producer: Producer,
     backlog: VecDeque<Pending>,
+    taken: Taken,
+}
+
+/// What an outbox has taken: counted here, where its lock has been paid for.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Taken {
+    pub(super) messages: u64,
+    pub(super) bytes: u64,
 }
 
 /// A message on its way into the ring.
@@ -47,7 +55,7 @@ struct Parts<'a> {
 impl Outbox {
     /// The way through `producer`.
     pub(super) fn new(producer: Producer) -> Self {
-        Self { producer, backlog: VecDeque::new() }
+        Self { producer, backlog: VecDeque::new(), taken: Taken::default() }
     }
 
     /// Whether something waits for room.
@@ -55,9 +63,16 @@ impl Outbox {
         !self.backlog.is_empty()
     }
 
+    /// What it has taken.
+    pub(super) fn taken(&self) -> Taken {
+        self.taken
+    }
+
     /// Takes a message of `total` bytes, the sum of the parts. The error says what is wrong with the receiver.
     pub(super) fn send(&mut self, kind: u16, parts: &[&[u8]], total: usize) -> Checked<()> {
         self.drain()?;
+        self.taken.messages += 1;
+        self.taken.bytes += total as u64;
         let mut letter = Letter { kind, total, sent: 0 };
         let mut parts = Parts { parts, offset: 0 };
         if self.backlog.is_empty() && letter.push(&mut self.producer, &mut parts)? {

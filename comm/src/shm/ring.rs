@@ -227,6 +227,16 @@ impl Producer {
         let header = Frame { len, kind, part }.encode();
         self.ring.header(self.tail).store(header, Ordering::Release); // step 4
         self.tail = end;
+        self.own_next();
+    }
+
+    /// Has this processor own the cache line that step 3 of the next short frame writes. Without that, the stores of its steps 3 and 4 wait for that line, which
+    /// the receiver's processor has had since the last round, one after the other.
+    fn own_next(&self) {
+        let after = self.tail + SLOT as u64;
+        if after + SLOT as u64 - self.head <= self.ring.size as u64 {
+            self.ring.header(after).store(0, Ordering::Relaxed);
+        }
     }
 }
 
