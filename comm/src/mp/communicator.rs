@@ -65,7 +65,8 @@ impl Communicator {
         self.shared.endpoint().size()
     }
 
-    /// Memory in which long messages travel within a host in one copy that needs no system call. No other rank has to do likewise.
+    /// Memory in which long messages travel within a host in one copy that needs no system call. No other rank has to do likewise. Of memory that the program has already, nothing is gained by telling the
+    /// communicator: where it may, the kernel reads messages out of it, in one copy as well.
     ///
     /// # Errors
     /// There is not so much of it ([`Options::registered`]).

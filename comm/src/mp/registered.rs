@@ -1,4 +1,8 @@
 //! Registered memory: buffers that lie where ranks of the same host can read them directly, so that a long message is one copy, without the kernel's help.
+//!
+//! **Memory that the program has already is not registered**: with the providers that there are nothing is gained by it. Within a host the kernel reads a long message out of it, which takes no registration; whether it may is found
+//! out once, when ranks meet, and each send compares its address with those of registered memory, no more. For a copy without the kernel the memory would have to be a file that others map, which only
+//! who allocates it can see to ([`Communicator::allocate`](super::Communicator::allocate)). `tcp` copies into sockets, and `ofi` through slots that are registered once, so there is nothing to look up either.
 
 use crate::{Error, Result, SegmentId, SharedMemory};
 use std::collections::BTreeMap;
