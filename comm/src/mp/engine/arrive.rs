@@ -1,7 +1,8 @@
 //! What other engines say.
 
 use super::receive::{too_long, whole};
-use super::{Arrival, Cargo, Content, Engine, Landing, Target};
+use super::send::Cargo;
+use super::{Arrival, Content, Engine, Landing, Target};
 use crate::mp::Status;
 use crate::mp::requests::{Ended, Number, Request};
 use crate::mp::wire::{Head, envelope};

@@ -10,20 +10,21 @@ mod forget;
 mod one_sided;
 mod receive;
 mod running;
+mod send;
 #[cfg(test)]
 mod tests;
 
-use super::blocks::Blocks;
 use super::matching::{Expected, Unexpected};
 use super::requests::{Ended, Number, Outcome, Request, Requests};
 use super::span::{Place, Source};
 use super::wire::{Encoded, Head};
-use super::{Large, Options, Status};
-use crate::{Error, Result};
+use super::{Options, Status};
+use crate::Error;
 use account::Account;
 pub(super) use active::Call;
 use active::{Dues, Held};
 use running::Running;
+use send::Leaving;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 
@@ -89,33 +90,6 @@ struct Peer {
     is_gone: bool,
     /// It said what no engine says, and is not listened to any more.
     is_refused: bool,
-}
-
-/// What is on its way, piece by piece.
-#[derive(Clone, Copy, Debug)]
-struct Leaving {
-    cargo: Cargo,
-    /// Bytes that have left.
-    gone: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Cargo {
-    /// A send that was pushed.
-    Push(Number, Source),
-    /// A send that a receive has asked for, by its number there.
-    Asked(Number, Source, u64),
-    /// What a get reads, by its number there. Others may write it meanwhile, so it is copied before it is looked at.
-    Window(Blocks, u64),
-}
-
-impl Cargo {
-    fn len(self) -> usize {
-        match self {
-            Cargo::Push(_, body) | Cargo::Asked(_, body, _) => body.len(),
-            Cargo::Window(blocks, _) => blocks.total(),
-        }
-    }
 }
 
 /// A message for which there was no receive when it came.
@@ -260,82 +234,6 @@ impl Engine {
         !self.orders.is_empty()
     }
 
-    /// Begins to send. `None`: it is over as soon as the orders are carried out.
-    ///
-    /// # Errors
-    /// The receiver is gone.
-    pub(super) fn send(&mut self, to: u32, context: u16, tag: u64, body: Source) -> Result<Option<Number>> {
-        let options = &self.options;
-        let peer = &mut self.peers[to as usize];
-        if peer.is_gone {
-            return Err(gone(to));
-        }
-        let len = body.len();
-        let has_credit = peer.mail.affords(len);
-        if len <= options.eager && has_credit {
-            peer.mail.spend(len);
-            self.say_with(to, Head::Eager { context, tag }, Body::Lent(body, 0, len));
-            return Ok(None);
-        }
-        let address = if matches!(options.large, Large::Auto | Large::Get) {
-            body.address(&self.registered)
-        } else {
-            0
-        };
-        let address = if peer.reads.includes(address) { address } else { 0 };
-        let status = Status { source: to, tag, len };
-        if address == 0 && has_credit && options.large != Large::Rendezvous && len <= options.push {
-            peer.mail.spend(len);
-            let send = self.requests.add(Request::Leaving { to, status });
-            self.say(to, Head::Push { context, tag, len: len as u64, push: send.0 });
-            self.leave(to, Cargo::Push(send, body));
-            return Ok(Some(send));
-        }
-        let send = self.requests.add(Request::Offered { to, body, status, is_unwanted: false });
-        self.say(to, Head::Offer { context, tag, len: len as u64, send: send.0, address });
-        Ok(Some(send))
-    }
-
-    /// The next piece, of at most `most` bytes, of what is on its way to `to`; asked for when the way there is free. `false`: there is none.
-    pub(super) fn next_piece(&mut self, to: u32, most: usize) -> bool {
-        let peer = &mut self.peers[to as usize];
-        let Some(leaving) = peer.leaving.front_mut() else { return false };
-        let Leaving { cargo, gone } = *leaving;
-        let len = most.min(cargo.len() - gone);
-        leaving.gone += len;
-        let is_last = leaving.gone == cargo.len();
-        if is_last {
-            peer.leaving.pop_front();
-            self.busy -= usize::from(peer.leaving.is_empty());
-        }
-        let offset = gone as u64;
-        let (send, head, body) = match cargo {
-            Cargo::Push(send, body) => {
-                (Some(send), Head::Pushed { push: send.0 }, Body::Lent(body, gone, len))
-            }
-            Cargo::Asked(send, body, receive) => {
-                (Some(send), Head::Data { receive, offset }, Body::Lent(body, gone, len))
-            }
-            Cargo::Window(blocks, get) => {
-                (None, Head::Data { receive: get, offset }, Body::Own(blocks.gather(gone, len)))
-            }
-        };
-        self.say_with(to, head, body);
-        if let Some(send) = send.filter(|_| is_last)
-            && let Some(Request::Leaving { status, .. }) = self.requests.get_mut(send)
-        {
-            let status = *status;
-            self.end(send, Ok(Ended { status, bytes: Vec::new() }));
-        }
-        true
-    }
-
-    /// Ranks to which something leaves piece by piece.
-    pub(super) fn busy(&self) -> impl Iterator<Item = u32> + '_ {
-        let all = if self.busy == 0 { &[] } else { &self.peers[..] };
-        (0..).zip(all).filter(|(_, peer)| !peer.leaving.is_empty()).map(|(rank, _)| rank)
-    }
-
     /// What came of an operation that is over, whose number names nothing then; `None`: it is not over.
     pub(super) fn outcome(&mut self, number: Number) -> Option<Outcome> {
         match self.requests.get_mut(number) {
@@ -356,30 +254,6 @@ impl Engine {
         self.expected.withdraw(*slot);
         self.requests.remove(receive);
         true
-    }
-
-    /// Asks the receiver of a send to forget it; `false`: there is nothing to be asked, since the send is on its way or over.
-    pub(super) fn withdraw(&mut self, send: Number) -> bool {
-        let Some(Request::Offered { to, is_unwanted, .. }) = self.requests.get_mut(send) else {
-            return false;
-        };
-        let to = *to;
-        if !std::mem::replace(is_unwanted, true) {
-            self.say(to, Head::Withdraw { send: send.0 });
-        }
-        true
-    }
-
-    /// What came of that, if it is decided: whether the send was taken back, and its number names nothing any more; or else it goes on, or is over.
-    pub(super) fn was_withdrawn(&mut self, send: Number) -> Option<bool> {
-        match self.requests.get_mut(send) {
-            Some(Request::Offered { .. }) => None,
-            Some(Request::Withdrawn) => {
-                self.requests.remove(send);
-                Some(true)
-            }
-            _ => Some(false),
-        }
     }
 
     /// A rank is gone: so are all operations with it. Receives from whichever rank fail too, once, since it may have been this one that they waited for.
@@ -424,12 +298,6 @@ impl Engine {
     pub(super) fn refuse(&mut self, rank: u32) {
         self.peers[rank as usize].is_refused = true;
         self.down(rank);
-    }
-
-    fn leave(&mut self, to: u32, cargo: Cargo) {
-        let queue = &mut self.peers[to as usize].leaving;
-        self.busy += usize::from(queue.is_empty());
-        queue.push_back(Leaving { cargo, gone: 0 });
     }
 
     fn say(&mut self, to: u32, head: Head) {

@@ -4,7 +4,8 @@
 //! pieces of a long message do: nobody waits for them in a call, and they do not crowd out messages.
 
 use super::arrive::Checked;
-use super::{Cargo, Engine, gone};
+use super::send::Cargo;
+use super::{Engine, gone};
 use crate::Result;
 use crate::mp::Status;
 use crate::mp::blocks::{Blocks, Shape};
