@@ -10,7 +10,9 @@ mod common;
 
 use common::{LIMIT, Make, Rank, SHM, bytes, on_each_provider, play};
 use scash_comm::mem_exchange::MemExchange;
-use scash_comm::mp::{ANY_SOURCE, ANY_TAG, Collective, Communicator, Element, Large, Op, Options, Reduction};
+use scash_comm::mp::{
+    ANY_SOURCE, ANY_TAG, Collective, Communicator, Element, Large, Op, Options, Reduction, Request,
+};
 use scash_comm::{Error, Result};
 use std::thread;
 use std::time::Instant;
@@ -181,12 +183,9 @@ fn operations_can_be_tested_probed_for_and_taken_back(make: Make) {
             }
         };
         assert_eq!(received.bytes, b"one");
-        let status = loop {
-            if let Some(status) = rank.probe(ANY_SOURCE, ANY_TAG).unwrap() {
-                break status;
-            }
-        };
+        let status = rank.wait_for_message(ANY_SOURCE, ANY_TAG).unwrap();
         assert_eq!((status.source, status.tag, status.len), (peer, 2, 3));
+        assert_eq!(rank.probe(Some(peer), Some(2)).unwrap(), Some(status));
         assert_eq!(rank.receive_owned(ANY_SOURCE, ANY_TAG).unwrap().bytes, b"two");
         rank.cancel(never).unwrap();
         rank.meet();
@@ -206,14 +205,14 @@ fn of_several_operations_the_one_that_is_over_is_returned(make: Make) {
             let mut receives: Vec<_> =
                 (0..3).map(|from| rank.start_receive_owned(Some(from), ANY_TAG).unwrap()).collect();
             rank.meet();
-            let (index, received) = rank.wait_any(&mut receives).unwrap().unwrap();
-            assert_eq!((index, &received.bytes[..]), (2, &b"from 2"[..]));
+            let (index, received) = rank.wait_any(&mut receives).unwrap();
+            assert_eq!((index, &received.unwrap().bytes[..]), (2, &b"from 2"[..]));
             rank.meet();
-            let (index, received) = rank.wait_any(&mut receives).unwrap().unwrap();
-            assert_eq!((index, &received.bytes[..]), (1, &b"from 1"[..]));
+            let (index, received) = rank.wait_any(&mut receives).unwrap();
+            assert_eq!((index, &received.unwrap().bytes[..]), (1, &b"from 1"[..]));
             rank.send(0, 0, b"to myself").unwrap();
             assert_eq!(rank.wait_all(receives).unwrap()[0].bytes, b"to myself");
-            assert_eq!(rank.wait_any(&mut Vec::new()).unwrap(), None);
+            assert!(rank.wait_any(&mut Vec::new()).is_none());
         } else {
             rank.meet();
             if rank.rank() == 1 {
@@ -225,6 +224,90 @@ fn of_several_operations_the_one_that_is_over_is_returned(make: Make) {
             }
         }
         rank.meet();
+    });
+}
+
+fn operations_that_are_over_are_told_together_and_others_go_on(make: Make) {
+    play(make, 2, Options::default(), |rank| {
+        let peer = 1 - rank.rank();
+        let begin = |tag| rank.start_receive_owned(Some(peer), Some(tag)).unwrap();
+        let mut receives: Vec<_> = (0..4).map(begin).collect();
+        rank.meet();
+        assert!(rank.test_any(&mut receives).is_none());
+        assert!(rank.test_some(&mut receives).is_empty() && rank.test_all(&mut receives).is_none());
+        rank.meet();
+        // Messages of one pair keep their order: when the second is here, so is the first.
+        rank.send(peer, 3, b"three").unwrap();
+        rank.send(peer, 1, b"one").unwrap();
+        rank.send(peer, 50, b"both are here").unwrap();
+        rank.receive_owned(Some(peer), Some(50)).unwrap();
+        let over = rank.wait_some(&mut receives).into_iter();
+        let told: Vec<_> = over.map(|(at, received)| (at, received.unwrap().bytes)).collect();
+        assert_eq!(told, [(1, b"one".to_vec()), (3, b"three".to_vec())]);
+        assert!(rank.test_all(&mut receives).is_none() && receives.len() == 2);
+        rank.meet();
+        rank.send(peer, 2, b"two").unwrap();
+        let (at, received) = loop {
+            if let Some(over) = rank.test_any(&mut receives) {
+                break over;
+            }
+        };
+        assert_eq!((at, received.unwrap().bytes), (1, b"two".to_vec()));
+        rank.meet();
+        rank.send(peer, 0, b"nought").unwrap();
+        receives.push(rank.start_receive_owned(Some(rank.rank()), ANY_TAG).unwrap());
+        rank.send(rank.rank(), 8, b"mine").unwrap();
+        let all = loop {
+            if let Some(all) = rank.test_all(&mut receives) {
+                break all;
+            }
+        };
+        let bytes: Vec<_> = all.into_iter().map(|received| received.unwrap().bytes).collect();
+        assert_eq!(bytes, [b"nought".to_vec(), b"mine".to_vec()]);
+        assert!(receives.is_empty() && rank.wait_some(&mut receives).is_empty());
+        assert!(rank.test_some(&mut receives).is_empty() && rank.test_any(&mut receives).is_none());
+        assert_eq!(rank.test_all(&mut receives).map(|all| all.len()), Some(0));
+        rank.meet();
+    });
+}
+
+fn an_operation_that_fails_is_told_with_its_index(make: Make) {
+    play(make, 1, Options::default(), |rank| {
+        let mut short = [0; 2];
+        // SAFETY: the array lives until the operations are over.
+        let fails = unsafe { rank.start_receive(Some(0), Some(1), short.as_mut_ptr(), 2) }.unwrap();
+        let mut requests = vec![rank.start_receive_owned(Some(0), Some(2)).unwrap(), fails];
+        rank.send(0, 1, b"too long").unwrap();
+        let (at, outcome) = rank.wait_any(&mut requests).unwrap();
+        assert_eq!(at, 1);
+        assert!(matches!(outcome, Err(Error::TooLong { len: 8, room: 2 })), "{outcome:?}");
+        rank.send(0, 2, b"well").unwrap();
+        let over = rank.wait_some(&mut requests);
+        assert!(over.len() == 1 && over[0].1.is_ok(), "{over:?}");
+    });
+}
+
+fn a_number_that_names_no_operation_is_an_error_wherever_it_is_given(make: Make) {
+    play(make, 1, Options::default(), |rank| {
+        let number = rank.start_receive_owned(Some(0), ANY_TAG).unwrap().into_raw();
+        assert!(rank.has(&Request::from_raw(number)));
+        rank.cancel(Request::from_raw(number)).unwrap();
+        for wrong in [number, 1, number ^ 1 << 40, u64::MAX] {
+            let request = || Request::from_raw(wrong);
+            let errors = [
+                rank.wait(request()).unwrap_err(),
+                rank.test(&mut request()).unwrap_err(),
+                rank.wait_any(&mut vec![request()]).unwrap().1.unwrap_err(),
+                rank.test_any(&mut vec![request()]).unwrap().1.unwrap_err(),
+                rank.wait_some(&mut vec![request()]).remove(0).1.unwrap_err(),
+                rank.test_all(&mut vec![request()]).unwrap().remove(0).unwrap_err(),
+            ];
+            assert!(!rank.has(&request()) && rank.cancel(request()).is_err());
+            for error in errors {
+                assert!(error.to_string().contains("there is no such operation"), "{error}");
+            }
+        }
+        assert_eq!(rank.wait(Request::from_raw(0)).unwrap().status.len, 0);
     });
 }
 
@@ -287,7 +370,7 @@ fn wrong_use_gets_a_clear_error(make: Make) {
             Communicator::new(SHM.solo(), &mut MemExchange::ranks(1).remove(0), Options::default()).unwrap();
         let stray = other.start_receive_owned(ANY_SOURCE, ANY_TAG).unwrap();
         let error = rank.wait(stray).unwrap_err().to_string();
-        assert!(error.contains("wait with the communicator that has begun it"), "{error}");
+        assert!(error.contains("begun by another communicator"), "{error}");
         rank.send(0, 0, b"longer than that").unwrap();
         let error = rank.receive(ANY_SOURCE, ANY_TAG, &mut [0; 4]).unwrap_err();
         assert!(matches!(error, Error::TooLong { len: 16, room: 4 }), "{error}");
@@ -457,6 +540,9 @@ on_each_provider! {
     a_long_message_arrives_while_its_receiver_computes
     operations_can_be_tested_probed_for_and_taken_back
     of_several_operations_the_one_that_is_over_is_returned
+    operations_that_are_over_are_told_together_and_others_go_on
+    an_operation_that_fails_is_told_with_its_index
+    a_number_that_names_no_operation_is_an_error_wherever_it_is_given
     several_threads_of_a_rank_pass_messages_at_once
     who_waits_for_a_rank_that_leaves_is_told_which
     wrong_use_gets_a_clear_error

@@ -166,21 +166,8 @@ fn switch(name: &str, text: Option<String>, default: bool) -> Result<bool> {
     }
 }
 
-/// A number of bytes with an optional unit of 1,024: `4096`, `64M`, `16GiB`.
 fn size(name: &str, text: &str) -> Result<u64> {
-    let wrong = || Error::Setting(format!("{name}={text}: a size is expected, such as 512M, 16G or 1T"));
-    let t = text.trim();
-    let digits = t.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match t[digits.len()..].to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kb" | "kib" => 10,
-        "m" | "mb" | "mib" => 20,
-        "g" | "gb" | "gib" => 30,
-        "t" | "tb" | "tib" => 40,
-        _ => return Err(wrong()),
-    };
-    let n: u64 = digits.trim().parse().map_err(|_| wrong())?;
-    n.checked_mul(1 << shift).ok_or_else(wrong)
+    job::size(name, text).map_err(|e| wrong(&e))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod crew;
 mod destroy;
 mod locks;
 mod meeting;
+mod messages;
 mod objects;
 mod reduce;
 mod stall;

@@ -321,7 +321,9 @@ fn limits_of_memory_are_named_with_the_command_that_raises_them() {
 
 #[test]
 fn a_rank_that_leaves_without_a_word_ends_the_job() {
-    every_job(|job, _| wrong(&job, "leave").refused(&["rank ", "without calling dsm_finalize"]));
+    every_job(|job, _| {
+        wrong(&job, "leave").refused(&["rank ", "without calling dsm_finalize or scomm_finalize"])
+    });
 }
 
 #[test]

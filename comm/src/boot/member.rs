@@ -43,7 +43,9 @@ impl Member {
         static JOINED: AtomicBool = AtomicBool::new(false);
         let var = |name: &str| std::env::var_os(name);
         if var(vars::BOOT_FD).is_some() && JOINED.swap(true, Ordering::Relaxed) {
-            return Err(invalid("this process has joined its job already: dsm_init is called once"));
+            return Err(invalid(
+                "this process has joined its job already: that is done once (a program that uses both calls dsm_init first, then scomm_init)",
+            ));
         }
         let member = Member::from_vars(&var);
         if member.is_err() {

@@ -137,7 +137,9 @@ impl Roster {
             },
         ));
         let why = match (exit, stage) {
-            (Exit::Status(0), Stage::Joined) => format!("{exit} without calling dsm_finalize"),
+            (Exit::Status(0), Stage::Joined) => {
+                format!("{exit} without calling dsm_finalize or scomm_finalize")
+            }
             (Exit::Status(0), _) => return self.check_for_missing(),
             _ => exit.to_string(),
         };
@@ -221,7 +223,9 @@ impl Roster {
         let gathering = self.entries.iter().any(|entry| entry.share.is_some());
         let missing = |entry: &Entry| match entry.stage {
             Stage::New if joining && entry.exit.is_some() => Some("exited before it had joined the others"),
-            Stage::Finalized if gathering => Some("called dsm_finalize while others still exchange with it"),
+            Stage::Finalized if gathering => {
+                Some("called dsm_finalize or scomm_finalize while others still exchange with it")
+            }
             _ => None,
         };
         let found = (0..).zip(&self.entries).find_map(|(rank, entry)| Some((rank, missing(entry)?)));

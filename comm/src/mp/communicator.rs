@@ -6,7 +6,7 @@ use super::engine::Engine;
 use super::matching::Pattern;
 use super::progress::Helper;
 use super::registered::{Buffer, Heap};
-use super::requests::{Destination, Ended, Number, Outcome};
+use super::requests::{Destination, Number};
 use super::span::{Place, Source};
 use super::{Options, Status};
 use crate::{Endpoint, Error, Exchange, Result};
@@ -43,13 +43,7 @@ impl Communicator {
     /// # Errors
     /// Options that make no sense or differ between ranks, or no thread to be had.
     pub fn new(endpoint: Box<dyn Endpoint>, exchange: &mut dyn Exchange, options: Options) -> Result<Self> {
-        if options.window / 2 < options.eager.max(options.push) {
-            return Err(Error::Invalid(format!(
-                "a window of {} bytes for messages of {} that are sent unasked: let it be twice as large at least",
-                options.window,
-                options.eager.max(options.push)
-            )));
-        }
+        options.check()?;
         let shared = Arc::new(Shared::meet(endpoint, exchange, options)?);
         let helper = Helper::start(Arc::clone(&shared))?;
         Ok(Self { shared, _helper: helper })
@@ -169,62 +163,6 @@ impl Communicator {
         Ok(())
     }
 
-    /// Waits for the end of an operation.
-    ///
-    /// # Errors
-    /// Why it failed, or that this communicator has not begun it.
-    pub fn wait(&self, request: Request) -> Result<Received> {
-        let Request(Some(number)) = request else { return Ok(Received::default()) };
-        received(self.shared.until(|engine| engine.outcome(number)))
-    }
-
-    /// Makes progress; if the operation is over then, what came of it. It is not to be asked for again.
-    ///
-    /// # Errors
-    /// Why it failed.
-    pub fn test(&self, request: &mut Request) -> Result<Option<Received>> {
-        let Some(number) = request.0 else { return Ok(Some(Received::default())) };
-        let mut engine = self.shared.engine();
-        let mut outcome = engine.outcome(number);
-        if outcome.is_none() {
-            self.shared.drive(&mut engine);
-            engine = self.shared.call(engine);
-            outcome = engine.outcome(number);
-        }
-        if outcome.is_some() {
-            request.0 = None;
-        }
-        outcome.map(received).transpose()
-    }
-
-    /// Waits until one of the operations is over, takes it out, and returns its index (in the order before) with what came of it. `None` if there are no operations.
-    ///
-    /// # Errors
-    /// Why the one that is over failed.
-    pub fn wait_any(&self, requests: &mut Vec<Request>) -> Result<Option<(usize, Received)>> {
-        if requests.is_empty() {
-            return Ok(None);
-        }
-        let (at, outcome) = self.shared.until(|engine| {
-            let mut all = (0..).zip(&*requests);
-            all.find_map(|(at, request)| match request.0 {
-                None => Some((at, Ok(Ended::default()))),
-                Some(number) => engine.outcome(number).map(|outcome| (at, outcome)),
-            })
-        });
-        let _ = requests.remove(at).0;
-        Ok(Some((at, received(outcome)?)))
-    }
-
-    /// Waits until all operations are over. What came of them, in their order.
-    ///
-    /// # Errors
-    /// Why the first of those that failed did so; all are over then, too.
-    pub fn wait_all(&self, requests: impl IntoIterator<Item = Request>) -> Result<Vec<Received>> {
-        let all: Vec<Result<Received>> = requests.into_iter().map(|request| self.wait(request)).collect();
-        all.into_iter().collect()
-    }
-
     /// Makes progress; the first message that a receive of this kind would get now, if there is one.
     ///
     /// # Errors
@@ -235,6 +173,20 @@ impl Communicator {
         self.shared.drive(&mut engine);
         engine = self.shared.call(engine);
         Ok(engine.probe(Pattern { context: PROGRAM, source, tag }))
+    }
+
+    /// Waits until there is a message that a receive of this kind would get now.
+    ///
+    /// # Errors
+    /// There is no such rank, or it is gone; if any rank would do, one that goes meanwhile, since it may have been this one that was waited for.
+    pub fn wait_for_message(&self, source: Option<u32>, tag: Option<u64>) -> Result<Status> {
+        self.check(source)?;
+        let pattern = Pattern { context: PROGRAM, source, tag };
+        let known: Vec<u32> = self.shared.engine().gone().collect();
+        self.shared.until(|engine| match engine.probe(pattern) {
+            Some(status) => Some(Ok(status)),
+            None => engine.absent(source, &known).map(Err),
+        })
     }
 
     /// Takes back a receive that no message was matched with, or a send that no receive was; gives the request back if that is too late: it will be over. It is always one of the two. Of a send that is not over, only the
@@ -317,8 +269,4 @@ impl Communicator {
             _ => Ok(()),
         }
     }
-}
-
-fn received(outcome: Outcome) -> Result<Received> {
-    outcome.map(|ended| Received { status: ended.status, bytes: ended.bytes })
 }

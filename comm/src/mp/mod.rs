@@ -22,6 +22,7 @@
 //! | `wire` | what engines say to each other |
 //! | `engine` | the protocols, as a value |
 //! | `world`, `communicator` | joining a job; what applications call |
+//! | `options`, `waiting` | thresholds, and the environment variables that set them; tests and waits |
 //! | `driver`, `progress` | drives an engine on an endpoint; who does so when |
 //! | `reading`, `registered` | reading another process's memory, by the kernel or, where it is registered, directly |
 //! | `collective`, `blocking` | collective operations, as schedules of rounds that the engine plays; and as calls that return when they are over |
@@ -42,12 +43,14 @@ mod engine;
 mod lists;
 mod matching;
 mod one_sided;
+mod options;
 mod progress;
 mod reading;
 mod registered;
 mod requests;
 mod scope;
 mod span;
+mod waiting;
 mod window;
 mod wire;
 mod world;
@@ -56,8 +59,10 @@ pub use active::Caller;
 pub use collective::{Collective, Element, Op, Reducible, Reduction};
 pub use communicator::{Communicator, Received, Request};
 pub use one_sided::Strided;
+pub use options::{Large, Options};
 pub use registered::Buffer;
 pub use scope::{Operation, Scope};
+pub use waiting::Over;
 pub use window::Window;
 pub use world::World;
 
@@ -75,39 +80,4 @@ pub struct Status {
     pub tag: u64,
     /// Its length in bytes.
     pub len: usize,
-}
-
-/// How long messages travel that are too long for eager.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Large {
-    /// Get within a host; else active zero copy up to [`Options::push`] bytes, and rendezvous beyond.
-    #[default]
-    Auto,
-    /// Get where the receiver can read the sender's memory, rendezvous elsewhere.
-    Get,
-    /// Active zero copy up to [`Options::push`] bytes, rendezvous beyond.
-    Push,
-    /// Rendezvous.
-    Rendezvous,
-}
-
-/// Which protocol serves which messages. All ranks must choose the same `window`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Bytes of the longest message that travels at once.
-    pub eager: usize,
-    /// Bytes of the longest message that is pushed.
-    pub push: usize,
-    /// The protocols of longer ones than `eager`.
-    pub large: Large,
-    /// Bytes that may be on their way or unexpected from one rank to another.
-    pub window: usize,
-    /// Bytes of registered memory that a rank can have ([`Communicator::allocate`], [`Communicator::window`]). They cost address space only until they are used; 0: none.
-    pub registered: usize,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { eager: 4 << 10, push: 256 << 10, large: Large::Auto, window: 1 << 20, registered: 1 << 34 }
-    }
 }

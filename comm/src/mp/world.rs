@@ -15,7 +15,7 @@ const ABI: u32 = 1;
 /// use scash_comm::mp::{Options, World};
 ///
 /// # fn main() -> scash_comm::Result<()> {
-/// let world = World::from_env(Options::default())?;
+/// let world = World::from_env(Options::from_env()?)?;
 /// let next = (world.rank() + 1) % world.size();
 /// world.send(next, 0, b"hello")?;
 /// let message = world.receive_owned(None, Some(0))?;
@@ -32,19 +32,18 @@ pub struct World {
 }
 
 impl World {
-    /// Joins the job that this process was started for. Once a process, and by programs that do not use the shared memory of `scash`, which joins by itself.
+    /// Joins the job that this process was started for. Once a process, and by programs that do not use the shared memory of `scash`, which joins by itself and has a
+    /// communicator of its own (`scash::runtime::Runtime::communicator`).
     /// The provider is what `scash run --provider` says; `SCASH_INTERFACE`, `SCASH_PORT` and `SCASH_OFI` say more of the network.
     ///
     /// # Errors
     /// Not started by a launcher, settings that make no sense, a rank that runs another program, or ranks that do not reach each other.
     pub fn from_env(options: Options) -> Result<World> {
-        let network = Network::read(|name| std::env::var_os(name))?;
         let mut member = Member::from_env()?;
         let identity = Identity::of_this_program(env!("CARGO_PKG_VERSION"), ABI)
             .map_err(|source| Error::Io { what: "reading this program's own file".to_owned(), source })?;
         member.hello(&identity)?;
-        let endpoint = job::endpoint(&mut member, &network, ABI)?;
-        let communicator = Communicator::new(endpoint, &mut member, options)?;
+        let communicator = Communicator::of_job(&mut member, options)?;
         Ok(World { communicator, member })
     }
 
@@ -60,6 +59,18 @@ impl World {
     pub fn finalize(mut self) -> Result<()> {
         self.communicator.barrier()?;
         self.member.finalized()
+    }
+}
+
+impl Communicator {
+    /// A communicator of all ranks of a job that this process has joined, on an endpoint of its own. Collective. Its provider and network are those that [`World::from_env`] takes.
+    ///
+    /// # Errors
+    /// Settings that make no sense, or ranks that do not reach each other.
+    pub fn of_job(member: &mut Member, options: Options) -> Result<Communicator> {
+        let network = Network::read(|name| std::env::var_os(name))?;
+        let endpoint = job::endpoint(member, &network, ABI)?;
+        Communicator::new(endpoint, member, options)
     }
 }
 

@@ -132,7 +132,7 @@ fn a_rank_that_exits_without_finalizing_fails_the_job() {
     assert_eq!(ended.status, 1);
     assert!(ended.stderr.contains("scash: rank 1 (pid "), "{}", ended.stderr);
     assert!(
-        ended.stderr.contains(") exited with status 0 without calling dsm_finalize; "),
+        ended.stderr.contains(") exited with status 0 without calling dsm_finalize or scomm_finalize; "),
         "{}",
         ended.stderr
     );

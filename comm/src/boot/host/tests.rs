@@ -215,7 +215,10 @@ fn last_words_survive_although_the_launchers_were_not_read() {
     line::send(invitation.line.as_fd(), &hello.packet(0).unwrap(), Wait::No).unwrap();
     drop(invitation);
     host.exited(0, Exit::Status(0));
-    assert_eq!(host.failure().unwrap().why, "exited with status 0 without calling dsm_finalize");
+    assert_eq!(
+        host.failure().unwrap().why,
+        "exited with status 0 without calling dsm_finalize or scomm_finalize"
+    );
 }
 
 #[test]

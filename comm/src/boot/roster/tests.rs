@@ -154,7 +154,7 @@ fn an_exit_without_finalize_is_a_failure_although_its_status_is_0() {
     assert!(matches!(outputs[0], Output::Mark(1, RankState::Exited(0))), "{outputs:?}");
     assert!(matches!(&outputs[1], Output::Tell(Message { kind: Kind::Abort, .. })), "{outputs:?}");
     let Output::Fail(failure) = &outputs[2] else { panic!("{outputs:?}") };
-    assert_eq!(failure.why, "exited with status 0 without calling dsm_finalize");
+    assert_eq!(failure.why, "exited with status 0 without calling dsm_finalize or scomm_finalize");
     assert_eq!((failure.rank, failure.status), (Some(1), 1));
 }
 

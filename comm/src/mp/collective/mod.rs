@@ -154,22 +154,22 @@ impl Collective {
         }
     }
 
-    /// Bytes that a rank gives.
-    pub(super) fn input_len(&self, rank: u32) -> usize {
+    /// Bytes that a rank gives; 0 if the operation has no number for it.
+    pub fn input_len(&self, rank: u32) -> usize {
         match self {
             Self::Barrier | Self::Broadcast { .. } => 0,
             Self::Reduce { count, reduction, .. } | Self::AllReduce { count, reduction } => {
                 count.saturating_mul(reduction.width())
             }
             Self::Gather { len, .. } => *len,
-            Self::AllGather { lens } => lens[rank as usize],
+            Self::AllGather { lens } => of(lens, rank),
             Self::AllToAll { to, .. } => sum(to),
             Self::ReduceScatter { counts, reduction } => sum(counts).saturating_mul(reduction.width()),
         }
     }
 
-    /// Bytes that a rank gets.
-    pub(super) fn output_len(&self, rank: u32, size: u32) -> usize {
+    /// Bytes that a rank gets among so many; 0 if the operation has no number for it.
+    pub fn output_len(&self, rank: u32, size: u32) -> usize {
         let at = |root: u32, len: usize| if rank == root { len } else { 0 };
         match self {
             Self::Barrier => 0,
@@ -179,9 +179,7 @@ impl Collective {
             Self::Gather { root, len } => at(*root, len.saturating_mul(size as usize)),
             Self::AllGather { lens } => sum(lens),
             Self::AllToAll { from, .. } => sum(from),
-            Self::ReduceScatter { counts, reduction } => {
-                counts[rank as usize].saturating_mul(reduction.width())
-            }
+            Self::ReduceScatter { counts, reduction } => of(counts, rank).saturating_mul(reduction.width()),
         }
     }
 
@@ -189,6 +187,10 @@ impl Collective {
     pub(super) fn schedule(&self, rank: u32, size: u32) -> Schedule {
         algorithms::schedule(self, rank, size)
     }
+}
+
+fn of(numbers: &[usize], rank: u32) -> usize {
+    numbers.get(rank as usize).copied().unwrap_or(0)
 }
 
 fn sum(lens: &[usize]) -> usize {

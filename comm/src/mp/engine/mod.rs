@@ -237,15 +237,34 @@ impl Engine {
     /// What came of an operation that is over, whose number names nothing then; `None`: it is not over.
     pub(super) fn outcome(&mut self, number: Number) -> Option<Outcome> {
         match self.requests.get_mut(number) {
-            None => Some(Err(Error::Invalid(
-                "there is no such operation: wait with the communicator that has begun it".to_owned(),
-            ))),
+            None => Some(Err(unknown())),
             Some(Request::Over(_) | Request::Withdrawn) => match self.requests.remove(number)? {
                 Request::Over(outcome) => Some(outcome),
                 _ => Some(Ok(Ended::default())),
             },
             Some(_) => None,
         }
+    }
+
+    /// Whether there is something to be said of an operation: it is over, or does not exist.
+    pub(super) fn is_over(&mut self, number: Number) -> bool {
+        matches!(self.requests.get_mut(number), None | Some(Request::Over(_) | Request::Withdrawn))
+    }
+
+    /// The ranks that are gone.
+    pub(super) fn gone(&self) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.peers).filter(|(_, peer)| peer.is_gone).map(|(rank, _)| rank)
+    }
+
+    /// Why no message comes from `source` any more; or, if it may be any rank, why not from one that is gone and not among those `known`.
+    pub(super) fn absent(&self, source: Option<u32>, known: &[u32]) -> Option<Error> {
+        let is_missed = |rank: u32| source.map_or_else(|| !known.contains(&rank), |source| source == rank);
+        self.gone().find(|&rank| is_missed(rank)).map(gone)
+    }
+
+    /// Whether the number names an operation.
+    pub(super) fn has(&mut self, number: Number) -> bool {
+        self.requests.get_mut(number).is_some()
     }
 
     /// Takes back a receive that no message has been matched with; whether that was so.
@@ -315,6 +334,12 @@ impl Engine {
             self.forget_if_over(number);
         }
     }
+}
+
+fn unknown() -> Error {
+    let why =
+        "there is no such operation: it was waited for or cancelled before, or begun by another communicator";
+    Error::Invalid(why.to_owned())
 }
 
 fn gone(rank: u32) -> Error {

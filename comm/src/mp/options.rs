@@ -1,0 +1,158 @@
+//! Which protocol serves which messages, and how the environment says it.
+
+use crate::job::{self, setting};
+use crate::{Error, Result};
+use std::ffi::OsString;
+
+/// How long messages travel that are too long for eager.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Large {
+    /// Get within a host; else active zero copy up to [`Options::push`] bytes, and rendezvous beyond.
+    #[default]
+    Auto,
+    /// Get where the receiver can read the sender's memory, rendezvous elsewhere.
+    Get,
+    /// Active zero copy up to [`Options::push`] bytes, rendezvous beyond.
+    Push,
+    /// Rendezvous.
+    Rendezvous,
+}
+
+/// Which protocol serves which messages. All ranks must choose the same `window`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of the longest message that travels at once.
+    pub eager: usize,
+    /// Bytes of the longest message that is pushed.
+    pub push: usize,
+    /// The protocols of longer ones than `eager`.
+    pub large: Large,
+    /// Bytes that may be on their way or unexpected from one rank to another.
+    pub window: usize,
+    /// Bytes of registered memory that a rank can have ([`allocate`](super::Communicator::allocate), [`window`](super::Communicator::window)). They cost address space only until they are used; 0: none.
+    pub registered: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { eager: 4 << 10, push: 256 << 10, large: Large::Auto, window: 1 << 20, registered: 1 << 34 }
+    }
+}
+
+impl Large {
+    const NAMES: [(&str, Self); 4] =
+        [("auto", Self::Auto), ("get", Self::Get), ("push", Self::Push), ("rendezvous", Self::Rendezvous)];
+
+    fn named(name: &str) -> Result<Self> {
+        let known = Self::NAMES.iter().find(|(known, _)| *known == name);
+        known.map(|&(_, large)| large).ok_or_else(|| {
+            let names = Self::NAMES.map(|(name, _)| name).join(", ");
+            Error::Invalid(format!("SCASH_MP_LARGE={name}: there are {names}"))
+        })
+    }
+}
+
+impl Options {
+    /// What the environment says, and the defaults where it says nothing:
+    ///
+    /// | variable | sets |
+    /// |---|---|
+    /// | `SCASH_MP_EAGER` | [`eager`](Self::eager): a size, such as `4096` or `8K` |
+    /// | `SCASH_MP_PUSH` | [`push`](Self::push): a size |
+    /// | `SCASH_MP_LARGE` | [`large`](Self::large): `auto`, `get`, `push` or `rendezvous` |
+    /// | `SCASH_MP_WINDOW` | [`window`](Self::window): a size; the same at all ranks |
+    /// | `SCASH_MP_REGISTERED` | [`registered`](Self::registered): a size; the same at all ranks |
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: a value that makes no sense.
+    pub fn from_env() -> Result<Self> {
+        Self::read(|name| std::env::var_os(name))
+    }
+
+    /// Reads the settings that `var` looks up, as [`from_env`](Self::from_env) does.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: a value that makes no sense.
+    pub fn read(var: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
+        let size = |name: &str, default: usize| match setting(name, var(name))? {
+            None => Ok(default),
+            Some(text) => usize::try_from(job::size(name, &text)?)
+                .map_err(|_| Error::Invalid(format!("{name}={text}: more than memory has addresses for"))),
+        };
+        let defaults = Self::default();
+        let options = Self {
+            eager: size("SCASH_MP_EAGER", defaults.eager)?,
+            push: size("SCASH_MP_PUSH", defaults.push)?,
+            large: match setting("SCASH_MP_LARGE", var("SCASH_MP_LARGE"))? {
+                None => defaults.large,
+                Some(name) => Large::named(&name)?,
+            },
+            window: size("SCASH_MP_WINDOW", defaults.window)?,
+            registered: size("SCASH_MP_REGISTERED", defaults.registered)?,
+        };
+        options.check()?;
+        Ok(options)
+    }
+
+    /// Whether they make sense together.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: they do not, and why.
+    pub(super) fn check(&self) -> Result<()> {
+        let unasked = self.eager.max(self.push);
+        if self.window / 2 < unasked {
+            return Err(Error::Invalid(format!(
+                "a window (SCASH_MP_WINDOW) of {} bytes for messages of {unasked} that are sent unasked (SCASH_MP_EAGER, SCASH_MP_PUSH): \
+                 let it be twice as large at least",
+                self.window
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Options> {
+        Options::read(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| v.into()))
+    }
+
+    #[test]
+    fn the_environment_sets_what_it_names_and_leaves_the_rest() {
+        assert_eq!(read(&[]).unwrap(), Options::default());
+        assert_eq!(read(&[("SCASH_MP_LARGE", "")]).unwrap(), Options::default());
+        let all = [
+            ("SCASH_MP_EAGER", "512"),
+            ("SCASH_MP_PUSH", "64K"),
+            ("SCASH_MP_LARGE", "rendezvous"),
+            ("SCASH_MP_WINDOW", "2MiB"),
+            ("SCASH_MP_REGISTERED", "0"),
+        ];
+        let want =
+            Options { eager: 512, push: 64 << 10, large: Large::Rendezvous, window: 2 << 20, registered: 0 };
+        assert_eq!(read(&all).unwrap(), want);
+        assert_eq!(
+            read(&[("SCASH_MP_LARGE", "get")]).unwrap(),
+            Options { large: Large::Get, ..Options::default() }
+        );
+    }
+
+    #[test]
+    fn a_setting_that_makes_no_sense_is_named_with_what_would() {
+        for (name, value, hint) in [
+            ("SCASH_MP_EAGER", "short", "512M"),
+            ("SCASH_MP_PUSH", "-1", "512M"),
+            ("SCASH_MP_LARGE", "pigeon", "auto, get, push, rendezvous"),
+            ("SCASH_MP_WINDOW", "4K", "twice as large"),
+            ("SCASH_MP_EAGER", "1G", "SCASH_MP_WINDOW"),
+            ("SCASH_MP_REGISTERED", "99999999T", "512M"),
+        ] {
+            let text = read(&[(name, value)]).unwrap_err().to_string();
+            assert!(text.contains(name) && text.contains(hint), "{text}");
+        }
+    }
+}

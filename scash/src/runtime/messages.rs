@@ -1,0 +1,27 @@
+//! Message passing beside shared memory.
+
+use super::{Runtime, join, lock};
+use crate::error::{Error, Result};
+use scash_comm::mp::{Communicator, Options};
+
+impl Runtime {
+    /// Message passing among the ranks of this job, on an endpoint of its own: the two know nothing of each other. Collective. To be dropped before [`finalize`](Self::finalize).
+    ///
+    /// Messages are sent from memory of the program's own, and received into it, not from or into shared memory ([`is_shared`](Self::is_shared)): the system would be handed pages that are
+    /// not there yet.
+    ///
+    /// # Errors
+    /// Options or settings that make no sense, or ranks that do not reach each other.
+    pub fn communicator(&self, options: Options) -> Result<Communicator> {
+        if self.is_finalized() {
+            return Err(Error::Join("dsm_finalize was called".to_owned()));
+        }
+        Communicator::of_job(&mut lock(&self.member), options).map_err(join)
+    }
+
+    /// Whether any of these bytes lies where shared memory does, allocated or not.
+    pub fn is_shared(&self, address: *const u8, len: usize) -> bool {
+        let (region, begin) = (self.house.region.app_range(), address as usize);
+        len > 0 && begin < region.end && begin.saturating_add(len) > region.start
+    }
+}
