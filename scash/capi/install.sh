@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what C programs need of a finished `cargo build --release`: scash.h, libscash.so, libscash.a, scash.pc, and the
+# Installs what C programs need of a finished `cargo build --release`: scash.h, scash_comm.h, libscash.so, libscash.a, scash.pc, and the
 # command scash. Usage:
 #
 #     scash/capi/install.sh [--prefix DIR] [--libdir DIR] [--from DIR]
@@ -49,7 +49,7 @@ version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$here/../../Cargo.toml" | head -
 
 to=${DESTDIR:-}
 mkdir -p "$to$prefix/include" "$to$prefix/bin" "$to$libdir/pkgconfig"
-install -m 644 "$here/include/scash.h" "$to$prefix/include/scash.h"
+install -m 644 "$here/include/scash.h" "$here/include/scash_comm.h" "$to$prefix/include/"
 install -m 755 "$from/scash" "$to$prefix/bin/scash"
 install -m 755 "$from/libscash.so" "$to$libdir/libscash.so"
 install -m 644 "$from/libscash.a" "$to$libdir/libscash.a"

@@ -37,6 +37,11 @@ pub(crate) fn job(name: &str) -> Result<&'static Job> {
     }
 }
 
+/// The runtime, if the process has joined its job by `dsm_init`, whether or not it has left it since.
+pub(crate) fn runtime() -> Option<&'static Runtime> {
+    JOB.get().map(|job| job.runtime)
+}
+
 /// Keeps the text of an error.
 pub(crate) fn note<T>(result: Result<T>) -> Option<T> {
     result.inspect_err(error::set).ok()

@@ -11,7 +11,7 @@ thread_local! {
 const TOO_LATE: &CStr = c"this thread is ending: its last error is forgotten";
 
 /// Keeps the text of an error of the calling thread.
-pub(crate) fn set(error: &scash::Error) {
+pub(crate) fn set(error: &impl std::fmt::Display) {
     // A text that holds a zero byte ends there for C; better all of it without.
     let text = error.to_string().replace('\0', "");
     let text = CString::new(text).unwrap_or_default();

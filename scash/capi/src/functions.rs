@@ -3,6 +3,7 @@
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 
 use crate::call::{self, call, int, note, status};
+use crate::comm;
 use crate::error;
 use crate::types::{self, DSM_HOME_NONE, dsm_alloc_options_t, dsm_protocol_t, dsm_stats_t};
 use scash::runtime::{self, Runtime};
@@ -29,7 +30,13 @@ pub extern "C" fn dsm_init() -> c_int {
 /// Returns 0, or -1 on error.
 #[unsafe(no_mangle)]
 pub extern "C" fn dsm_finalize() -> c_int {
-    status(call("dsm_finalize", Runtime::finalize))
+    status(call("dsm_finalize", |runtime| {
+        if comm::is_open() {
+            let text = "dsm_finalize was called before scomm_finalize: message passing ends first";
+            return Err(Error::Argument(text.to_owned()));
+        }
+        runtime.finalize()
+    }))
 }
 
 /// The number of this rank, from 0; -1 on error.

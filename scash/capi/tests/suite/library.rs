@@ -10,19 +10,20 @@ fn output(program: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_shared_library_exports_the_headers_functions_and_nothing_else() {
+fn the_shared_library_exports_the_functions_of_the_headers_and_nothing_else() {
     let Some(nm) = tool("NM", "nm") else {
         eprintln!("skipped: there is no nm (or what NM names)");
         return;
     };
-    let header = std::fs::read_to_string(here("include/scash.h")).unwrap();
+    let read = |name| std::fs::read_to_string(here("include").join(name)).unwrap();
+    let header = ["scash.h", "scash_comm.h"].map(read).concat();
     let symbols = output(&nm, &["-D", "--defined-only"]);
     let exported: Vec<&str> = symbols.lines().filter_map(|line| line.split_whitespace().last()).collect();
     let strangers: Vec<_> = exported.iter().filter(|name| !header.contains(&format!("{name}("))).collect();
-    assert!(strangers.is_empty(), "exported, but not in scash.h: {strangers:?}");
+    assert!(strangers.is_empty(), "exported, but in no header: {strangers:?}");
     for declaration in header.lines().filter(|line| line.ends_with(");") && !line.starts_with(' ')) {
         let name = declaration.split('(').next().unwrap().rsplit([' ', '*']).next().unwrap();
-        assert!(exported.contains(&name), "in scash.h, but not exported: {name}");
+        assert!(exported.contains(&name), "in a header, but not exported: {name}");
     }
 }
 

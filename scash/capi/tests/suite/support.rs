@@ -103,6 +103,13 @@ pub(crate) enum Link {
     Static,
 }
 
+/// What a C program is compiled as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Language {
+    C,
+    Cpp,
+}
+
 /// A compiled C program.
 pub(crate) struct Program {
     path: PathBuf,
@@ -117,23 +124,32 @@ fn private_libs() -> Vec<String> {
 }
 
 impl Program {
-    /// Compiles `tests/c/NAME.c`.
+    /// Compiles `tests/c/NAME.c` as C99.
     pub(crate) fn compile(name: &str, link: Link) -> Program {
+        Program::compile_by(&cc(), &["-std=c99", "-pedantic"], name, link)
+    }
+
+    /// Compiles `tests/c/NAME.c` as C11 or C++11; `None` if there is no compiler.
+    pub(crate) fn compile_as(language: Language, name: &str, link: Link) -> Option<Program> {
+        if language == Language::C {
+            return Some(Program::compile_by(&cc(), &["-std=c11"], name, link));
+        }
+        let Some(compiler) = tool("CXX", "c++") else {
+            eprintln!("skipped: {name} as C++: there is no compiler (c++, or what CXX names)");
+            return None;
+        };
+        Some(Program::compile_by(&compiler, &["-std=c++11", "-x", "c++"], name, link))
+    }
+
+    fn compile_by(compiler: &str, language: &[&str], name: &str, link: Link) -> Program {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(name);
-        let mut command = Command::new(cc());
-        command.args([
-            "-std=c99",
-            "-D_POSIX_C_SOURCE=200809L",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-pedantic",
-            "-O1",
-            "-pthread",
-            "-I",
-        ]);
+        let mut command = Command::new(compiler);
+        command.args(language);
+        command.args(["-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-O1", "-pthread", "-I"]);
         command.arg(here("include")).arg("-o").arg(&path).arg(here("tests/c").join(name).with_extension("c"));
+        // What follows is no source.
+        command.args(["-x", "none"]);
         match link {
             Link::Shared => {
                 let library = built().shared.parent().unwrap();

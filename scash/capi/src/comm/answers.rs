@@ -1,0 +1,62 @@
+//! What functions write where the program says.
+
+use super::job::{call, invalid};
+use super::types::{given_out, scomm_request_t, scomm_status_t};
+use scash_comm::Result;
+use scash_comm::mp::{Communicator, Received, Request};
+use std::ffi::c_int;
+
+/// Sets what lies there, unless it is null.
+///
+/// # Safety
+/// It is null, or may be written; what is in it need not have been set.
+pub(super) unsafe fn set<T>(at: *mut T, value: T) {
+    if !at.is_null() {
+        // SAFETY: not null, so writable by the caller's word.
+        unsafe { at.write(value) };
+    }
+}
+
+/// The place that the function `name` must be given to set something there.
+pub(super) fn must<T>(name: &str, at: *mut T) -> Result<()> {
+    if at.is_null() { invalid(&format!("{name}: NULL where it is to set something")) } else { Ok(()) }
+}
+
+/// Begins an operation for the function `name`.
+///
+/// # Safety
+/// `request` is null, or may be written.
+pub(super) unsafe fn begin(
+    name: &str,
+    request: *mut scomm_request_t,
+    start: impl FnOnce(&Communicator) -> Result<Request>,
+) -> c_int {
+    call(name, |job| {
+        must(name, request)?;
+        let begun = start(job)?;
+        // SAFETY: not null, so writable by the caller's word.
+        unsafe { request.write(given_out(begun)) };
+        Ok(0)
+    })
+}
+
+/// Tells of an operation that is over: its status, unless that is null, and its error.
+///
+/// # Safety
+/// `status` is null, or may be written.
+pub(super) unsafe fn tell(outcome: Result<Received>, status: *mut scomm_status_t) -> Result<()> {
+    match outcome {
+        Ok(received) => {
+            if !status.is_null() {
+                // SAFETY: not null, so writable by the caller's word. Without a status, a message is freed rather than handed out.
+                unsafe { status.write(scomm_status_t::of(received)) };
+            }
+            Ok(())
+        }
+        Err(error) => {
+            // SAFETY: by the caller's word.
+            unsafe { set(status, scomm_status_t::of_error(&error)) };
+            Err(error)
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The process's communicator: joining, leaving, and how an answer of it becomes one for C.
+
+use super::types::code;
+use crate::{call, error};
+use scash_comm::mp::{Communicator, Options, World};
+use scash_comm::{Error, Result};
+use std::ffi::c_int;
+use std::ops::Deref;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, TryLockError};
+
+/// Read by every call for as long as it lasts, so that nobody leaves while another thread is in one.
+static JOB: RwLock<Job> = RwLock::new(Job::Before);
+
+enum Job {
+    Before,
+    /// Joined.
+    Open(Open),
+    Over,
+}
+
+/// The communicator, and the job if nobody else has joined it.
+pub(super) enum Open {
+    Alone(Box<World>),
+    /// In a process that has joined by `dsm_init`.
+    Beside(Communicator, u32),
+}
+
+impl Open {
+    fn join(options: Options) -> Result<Open> {
+        let Some(runtime) = call::runtime() else {
+            return Ok(Open::Alone(Box::new(World::from_env(options)?)));
+        };
+        let communicator = runtime.communicator(options).map_err(|e| Error::Invalid(e.to_string()))?;
+        Ok(Open::Beside(communicator, runtime.threads()))
+    }
+
+    fn leave(self) -> Result<()> {
+        match self {
+            Open::Alone(world) => world.finalize(),
+            Open::Beside(communicator, _) => communicator.barrier(),
+        }
+    }
+
+    /// Application threads that this rank should run.
+    pub(super) fn threads(&self) -> u32 {
+        match self {
+            Open::Alone(world) => world.threads(),
+            Open::Beside(_, threads) => *threads,
+        }
+    }
+}
+
+impl Deref for Open {
+    type Target = Communicator;
+
+    fn deref(&self) -> &Communicator {
+        match self {
+            Open::Alone(world) => world,
+            Open::Beside(communicator, _) => communicator,
+        }
+    }
+}
+
+fn job() -> RwLockReadGuard<'static, Job> {
+    // A panic ends the process.
+    JOB.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether the process passes messages now.
+pub(crate) fn is_open() -> bool {
+    matches!(*job(), Job::Open(_))
+}
+
+/// Joins the job.
+pub(super) fn join(options: Options) -> Result<()> {
+    let mut job = JOB.write().unwrap_or_else(PoisonError::into_inner);
+    match *job {
+        Job::Before => *job = Job::Open(Open::join(options)?),
+        Job::Open(_) => return invalid("scomm_init was called before: it is called once"),
+        Job::Over => return invalid("scomm_init was called after scomm_finalize: it is called once"),
+    }
+    Ok(())
+}
+
+/// Leaves it.
+pub(super) fn leave() -> Result<()> {
+    let mut job = match JOB.try_write() {
+        Ok(job) => job,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => {
+            return invalid(
+                "scomm_finalize was called while another thread is in a function of scash_comm.h",
+            );
+        }
+    };
+    match std::mem::replace(&mut *job, Job::Over) {
+        Job::Open(open) => open.leave(),
+        before @ Job::Before => {
+            *job = before;
+            invalid(&too_early("scomm_finalize"))
+        }
+        Job::Over => invalid(&too_late("scomm_finalize")),
+    }
+}
+
+/// What `run` says for the function `name`: 0 or more, or an error's number and a text for `scomm_error`.
+pub(super) fn call(name: &str, run: impl FnOnce(&Open) -> Result<c_int>) -> c_int {
+    let job = job();
+    told(match &*job {
+        Job::Open(open) => run(open),
+        Job::Before => invalid(&too_early(name)),
+        Job::Over => invalid(&too_late(name)),
+    })
+}
+
+/// The same for what has nothing to say.
+pub(super) fn done(name: &str, run: impl FnOnce(&Open) -> Result<()>) -> c_int {
+    call(name, |open| run(open).map(|()| 0))
+}
+
+/// An answer for C.
+pub(super) fn told(answer: Result<c_int>) -> c_int {
+    answer.unwrap_or_else(|e| {
+        error::set(&e);
+        code(&e)
+    })
+}
+
+/// A mistake of the program's.
+pub(super) fn invalid<T>(why: &str) -> Result<T> {
+    Err(Error::Invalid(why.to_owned()))
+}
+
+fn too_early(name: &str) -> String {
+    format!("{name} was called before scomm_init, or scomm_init failed")
+}
+
+fn too_late(name: &str) -> String {
+    format!("{name} was called after scomm_finalize")
+}

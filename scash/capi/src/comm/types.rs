@@ -1,0 +1,294 @@
+//! Types and constants of `scash_comm.h`, and what they mean to [`scash_comm::mp`].
+//!
+//! Structures keep their size, as those of `scash.h` do.
+
+#![allow(non_camel_case_types, reason = "C's way to name types")]
+
+use super::job::invalid;
+use super::memory;
+use crate::types::number;
+use scash_comm::mp::{Element, Large, Op, Options, Received, Reduction, Request, Status};
+use scash_comm::{Error, Result};
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+
+/// An operation that was begun: a number, which may be copied. A function that finds the operation
+/// over sets the request that it was given to SCOMM_REQUEST_NULL; copies of it name nothing then,
+/// and each function that is given one fails.
+pub type scomm_request_t = u64;
+
+/// No operation. Waits and tests return at once, with a status of zeros.
+pub const SCOMM_REQUEST_NULL: scomm_request_t = 0;
+/// A send that was over when `scomm_isend` returned. Waits and tests return at once.
+pub const SCOMM_REQUEST_OVER: scomm_request_t = 1;
+
+/// Any rank, as the source of a receive.
+pub const SCOMM_ANY_SOURCE: c_int = -1;
+/// Any tag, for a receive.
+pub const SCOMM_ANY_TAG: i64 = -1;
+/// The index of no operation.
+pub const SCOMM_NO_INDEX: c_int = -1;
+
+/// What functions return, and what became of an operation. Errors are less than 0.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum scomm_result_t {
+    /// No error.
+    SCOMM_OK = 0,
+    /// An argument or a setting makes no sense, or the call comes at the wrong time.
+    SCOMM_ERROR_INVALID = -1,
+    /// A rank is gone.
+    SCOMM_ERROR_DOWN = -2,
+    /// A message is longer than the memory that it was to be received into. What is in that memory is
+    /// not said.
+    SCOMM_ERROR_TOO_LONG = -3,
+    /// A rank did what no correct rank does: one that calls a collective operation with other numbers
+    /// than the others, for example.
+    SCOMM_ERROR_PROTOCOL = -4,
+    /// The system refused something.
+    SCOMM_ERROR_SYSTEM = -5,
+}
+
+/// What is known of a message.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct scomm_status_t {
+    /// The rank that sent it; of a send, the one that it went to.
+    pub source: c_int,
+    /// What became of the operation: 0, or an error (SCOMM_ERROR_...).
+    pub error: c_int,
+    /// Its tag.
+    pub tag: i64,
+    /// Its length in bytes.
+    pub len: usize,
+    /// The message, if it was received by `scomm_recv_alloc` or `scomm_irecv_alloc` and has bytes: to
+    /// be given to `scomm_free`. Else NULL.
+    pub bytes: *mut c_void,
+    /// For later versions: 0 today.
+    pub reserved: usize,
+}
+
+/// How messages travel that are longer than `eager`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum scomm_large_t {
+    /// As SCOMM_LARGE_GET within a host; as SCOMM_LARGE_PUSH elsewhere. The default.
+    SCOMM_LARGE_AUTO = 0,
+    /// The receiver reads the sender's memory where it can; else as SCOMM_LARGE_RENDEZVOUS.
+    SCOMM_LARGE_GET = 1,
+    /// Up to `push` bytes unasked, into memory that is made for them if no receive awaits them; else as
+    /// SCOMM_LARGE_RENDEZVOUS.
+    SCOMM_LARGE_PUSH = 2,
+    /// When the receiver asks for it.
+    SCOMM_LARGE_RENDEZVOUS = 3,
+}
+
+/// Which protocol serves which messages. `scomm_options` fills it with what the environment says:
+///
+/// ```c
+/// scomm_options_t options;
+/// scomm_options(&options);
+/// options.eager = 1024;
+/// scomm_init(&options);
+/// ```
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct scomm_options_t {
+    /// Bytes of the longest message that travels at once (SCASH_MP_EAGER).
+    pub eager: usize,
+    /// Bytes of the longest message that is pushed (SCASH_MP_PUSH).
+    pub push: usize,
+    /// Bytes that may be on their way or unexpected from one rank to another (SCASH_MP_WINDOW): at
+    /// least twice `eager` and `push`, and the same at all ranks.
+    pub window: usize,
+    /// Bytes that `scomm_alloc` can give, the same at all ranks (SCASH_MP_REGISTERED). They cost address
+    /// space only until they are used.
+    pub registered: usize,
+    /// How messages travel that are longer than `eager` (SCASH_MP_LARGE).
+    pub large: MaybeUninit<scomm_large_t>,
+    /// For later versions: zeros.
+    pub reserved: [usize; 7],
+}
+
+/// What the elements of a reduction are.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "they are the types of these names")]
+pub enum scomm_type_t {
+    SCOMM_TYPE_I8 = 0,
+    SCOMM_TYPE_U8 = 1,
+    SCOMM_TYPE_I16 = 2,
+    SCOMM_TYPE_U16 = 3,
+    SCOMM_TYPE_I32 = 4,
+    SCOMM_TYPE_U32 = 5,
+    SCOMM_TYPE_I64 = 6,
+    SCOMM_TYPE_U64 = 7,
+    SCOMM_TYPE_F32 = 8,
+    SCOMM_TYPE_F64 = 9,
+}
+
+/// What becomes of two elements in a reduction.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum scomm_op_t {
+    /// Their sum; that of whole numbers wraps around.
+    SCOMM_OP_SUM = 0,
+    /// Their product, likewise.
+    SCOMM_OP_PRODUCT = 1,
+    /// The lesser one; of a number and a NaN, the number.
+    SCOMM_OP_MIN = 2,
+    /// The greater one, likewise.
+    SCOMM_OP_MAX = 3,
+    /// The bits that both have. Of whole numbers only, as the next two.
+    SCOMM_OP_AND = 4,
+    /// The bits that either has.
+    SCOMM_OP_OR = 5,
+    /// The bits that one of them has.
+    SCOMM_OP_XOR = 6,
+}
+
+/// The number of an error.
+pub(super) fn code(error: &Error) -> c_int {
+    let result = match error {
+        Error::Invalid(_) => scomm_result_t::SCOMM_ERROR_INVALID,
+        Error::Down { .. } => scomm_result_t::SCOMM_ERROR_DOWN,
+        Error::TooLong { .. } => scomm_result_t::SCOMM_ERROR_TOO_LONG,
+        Error::Protocol { .. } => scomm_result_t::SCOMM_ERROR_PROTOCOL,
+        _ => scomm_result_t::SCOMM_ERROR_SYSTEM,
+    };
+    result as c_int
+}
+
+/// The number of a rank that is named.
+pub(super) fn rank(number: c_int) -> Result<u32> {
+    u32::try_from(number).or_else(|_| invalid(&format!("there is no rank {number}: ranks count from 0")))
+}
+
+/// The source of a receive.
+pub(super) fn source(number: c_int) -> Result<Option<u32>> {
+    if number == SCOMM_ANY_SOURCE { Ok(None) } else { rank(number).map(Some) }
+}
+
+/// The tag of a send.
+pub(super) fn tag(number: i64) -> Result<u64> {
+    u64::try_from(number).or_else(|_| invalid(&format!("a message of tag {number}: tags count from 0")))
+}
+
+/// The tag of a receive.
+pub(super) fn any_tag(number: i64) -> Result<Option<u64>> {
+    if number == SCOMM_ANY_TAG { Ok(None) } else { tag(number).map(Some) }
+}
+
+/// A request for C.
+pub(super) fn given_out(request: Request) -> scomm_request_t {
+    request.into_raw().max(SCOMM_REQUEST_OVER)
+}
+
+/// A request that C gives; none if it is null.
+pub(super) fn given_back(request: scomm_request_t) -> Option<Request> {
+    match request {
+        SCOMM_REQUEST_NULL => None,
+        SCOMM_REQUEST_OVER => Some(Request::from_raw(0)),
+        number => Some(Request::from_raw(number)),
+    }
+}
+
+impl scomm_status_t {
+    /// That of no operation.
+    pub(super) const NONE: Self =
+        Self { source: 0, error: 0, tag: 0, len: 0, bytes: std::ptr::null_mut(), reserved: 0 };
+
+    /// That of an operation that went well, whose memory becomes the program's.
+    pub(super) fn of(received: Received) -> Self {
+        Self { bytes: memory::hand_out(received.bytes), ..Self::of_message(received.status) }
+    }
+
+    /// That of an operation that failed.
+    pub(super) fn of_error(error: &Error) -> Self {
+        Self { error: code(error), ..Self::NONE }
+    }
+
+    /// That of a message.
+    pub(super) fn of_message(status: Status) -> Self {
+        // Ranks and tags of C programs fit.
+        let source = c_int::try_from(status.source).unwrap_or(c_int::MAX);
+        let tag = i64::try_from(status.tag).unwrap_or(i64::MAX);
+        Self { source, tag, len: status.len, ..Self::NONE }
+    }
+}
+
+impl scomm_options_t {
+    /// These options.
+    pub(super) fn of(options: Options) -> Self {
+        let Options { eager, push, large, window, registered } = options;
+        let large = match large {
+            Large::Auto => scomm_large_t::SCOMM_LARGE_AUTO,
+            Large::Get => scomm_large_t::SCOMM_LARGE_GET,
+            Large::Push => scomm_large_t::SCOMM_LARGE_PUSH,
+            Large::Rendezvous => scomm_large_t::SCOMM_LARGE_RENDEZVOUS,
+        };
+        Self { eager, push, window, registered, large: MaybeUninit::new(large), reserved: [0; 7] }
+    }
+
+    /// What they say, checked.
+    ///
+    /// # Safety
+    /// All bytes of the member `large` are set.
+    pub(super) unsafe fn checked(&self) -> Result<Options> {
+        if self.reserved.iter().any(|word| *word != 0) {
+            return invalid(
+                "scomm_options_t has reserved words that are not 0: have scomm_options fill it before you set \
+                 its members, or run with the library that the program was compiled for",
+            );
+        }
+        // SAFETY: by the caller's word.
+        let large = match unsafe { number(self.large) } {
+            n if n == scomm_large_t::SCOMM_LARGE_AUTO as c_int => Large::Auto,
+            n if n == scomm_large_t::SCOMM_LARGE_GET as c_int => Large::Get,
+            n if n == scomm_large_t::SCOMM_LARGE_PUSH as c_int => Large::Push,
+            n if n == scomm_large_t::SCOMM_LARGE_RENDEZVOUS as c_int => Large::Rendezvous,
+            other => return invalid(&format!("{other} is no scomm_large_t: use a SCOMM_LARGE_ constant")),
+        };
+        let Self { eager, push, window, registered, .. } = *self;
+        Ok(Options { eager, push, large, window, registered })
+    }
+}
+
+/// How elements of this type are combined by this operation.
+///
+/// # Safety
+/// All bytes of both are set.
+pub(super) unsafe fn reduction(
+    of: MaybeUninit<scomm_type_t>,
+    op: MaybeUninit<scomm_op_t>,
+) -> Result<Reduction> {
+    const ELEMENTS: [Element; 10] = [
+        Element::I8,
+        Element::U8,
+        Element::I16,
+        Element::U16,
+        Element::I32,
+        Element::U32,
+        Element::I64,
+        Element::U64,
+        Element::F32,
+        Element::F64,
+    ];
+    const OPS: [Op; 7] = [Op::Sum, Op::Product, Op::Min, Op::Max, Op::And, Op::Or, Op::Xor];
+    const _: () = assert!(ELEMENTS.len() == scomm_type_t::SCOMM_TYPE_F64 as usize + 1);
+    const _: () = assert!(OPS.len() == scomm_op_t::SCOMM_OP_XOR as usize + 1);
+    // SAFETY: by the caller's word.
+    let of = unsafe { number(of) };
+    // SAFETY: by the caller's word.
+    let op = unsafe { number(op) };
+    let Some(element) = usize::try_from(of).ok().and_then(|n| ELEMENTS.get(n)) else {
+        return invalid(&format!("{of} is no scomm_type_t: use a SCOMM_TYPE_ constant"));
+    };
+    let Some(by) = usize::try_from(op).ok().and_then(|n| OPS.get(n)) else {
+        return invalid(&format!("{op} is no scomm_op_t: use a SCOMM_OP_ constant"));
+    };
+    Reduction::new(*element, *by).map_or_else(
+        || invalid("floating-point numbers have no bits to be combined: reduce whole numbers"),
+        Ok,
+    )
+}
