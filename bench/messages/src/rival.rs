@@ -71,8 +71,9 @@ impl Rival {
     /// # Errors
     /// What the compiler says.
     pub fn shim(self, directory: &Path) -> Result<PathBuf, String> {
-        let stem = directory.join(self.compiler());
-        let (source, library) = (stem.with_extension("c"), stem.with_extension("so"));
+        // The compiler's name, which has a dot itself, tells the shims of several libraries apart.
+        let file = |ending| directory.join(format!("{}.{ending}", self.compiler()));
+        let (source, library) = (file("c"), file("so"));
         std::fs::write(&source, SOURCE)
             .map_err(|error| format!("cannot write {}: {error}", source.display()))?;
         let mut compiler = Command::new(self.compiler());
