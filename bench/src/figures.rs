@@ -59,6 +59,23 @@ pub fn median(rounds: &[Option<f64>]) -> Option<f64> {
     Some(Samples::new(rounds.iter().copied().flatten().collect())?.median())
 }
 
+/// The half-bandwidth point of a curve of lengths and rates: the length from which on messages have half of the greatest rate (Hockney's n½, as in CLUMP's Table 4). Between
+/// two lengths that were measured, rates are taken to lie on a line.
+pub fn half_bandwidth(curve: &[(f64, f64)]) -> Option<f64> {
+    let half = curve.iter().map(|(_, rate)| *rate).reduce(f64::max)? / 2.0;
+    let at = curve.iter().position(|(_, rate)| *rate >= half)?;
+    let (len, rate) = curve[at];
+    // A message of no bytes has no rate.
+    let (shorter, less) = if at == 0 { (0.0, 0.0) } else { curve[at - 1] };
+    (rate > less).then(|| shorter + (half - less) / (rate - less) * (len - shorter))
+}
+
+/// The whole number nearest to one that is not negative; the greatest there is, if that is less.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "such casts saturate")]
+pub fn count(number: f64) -> u64 {
+    number.round() as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,6 +86,22 @@ mod tests {
         assert_eq!(median(&[3.0]), 3.0);
         assert_eq!(median(&[9.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 100.0]), 3.0);
+    }
+
+    #[test]
+    fn half_the_bandwidth_is_had_between_the_lengths_around_it() {
+        // The rates of a link of 1,000 bytes a unit of time with a start-up of 4: n½ is 4,000.
+        let curve: Vec<_> =
+            [1e3, 2e3, 3e3, 5e3, 1e5, 1e7].map(|len: f64| (len, len / (4.0 + len / 1e3))).into();
+        let half = half_bandwidth(&curve).unwrap();
+        assert!((3_900.0..4_100.0).contains(&half), "{half}");
+        assert_eq!(half_bandwidth(&[(8.0, 100.0), (16.0, 50.0)]), Some(4.0));
+        assert_eq!((half_bandwidth(&[]), half_bandwidth(&[(8.0, 0.0)])), (None, None));
+    }
+
+    #[test]
+    fn counts_are_the_nearest_whole_numbers() {
+        assert_eq!([0.4, 2.5, 1e30, -1.0].map(count), [0, 3, u64::MAX, 0]);
     }
 
     #[test]

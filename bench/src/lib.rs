@@ -8,7 +8,9 @@
 //! [`Samples`](figures::Samples), and what is compared is measured in turns: first a ratio for each round, then their
 //! median and [`Spread`](figures::Spread).
 
+pub mod bare;
 pub mod figures;
+pub mod namespaces;
 pub mod record;
 pub mod scale;
 pub mod size;

@@ -8,7 +8,6 @@
 //! options, and only one rank, which took the time, has an [`Outcome`] to print.
 
 mod area;
-mod bare;
 mod barrier;
 mod diff;
 mod engine;

@@ -14,9 +14,9 @@ use scash_comm::tcp::{TcpEndpoint, TcpOptions};
 use scash_comm::{Caps, Endpoint, Event, GetRange, PutRange, SegmentId};
 
 use crate::area::PAGE;
-use crate::bare;
 use crate::outcome::{Outcome, Place, Spent, microseconds, samples};
 use crate::{Error, Result};
+use scash_bench::bare;
 
 /// A provider alone: messages, puts and gets between two threads of one process, without `scash run`
 #[derive(clap::Args)]

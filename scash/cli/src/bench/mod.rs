@@ -1,13 +1,14 @@
 //! `scash bench`: measures scash on this machine, and makes tables of it.
 //!
 //! Every figure comes from a program of its own, which is started ([`runner`]) as any user would start it, and prints
-//! records ([`scash_bench::record`]): `laplace` and `lu` ([`apps`]), more of `apps` ([`cache`], [`adaptive`]), and `scash-micro` ([`paper`], [`micro`]). What is
+//! records ([`scash_bench::record`]): `laplace` and `lu` ([`apps`]), more of `apps` ([`cache`], [`adaptive`]), `scash-micro` ([`paper`], [`micro`]), and `scash-comm-bench` ([`comm`]). What is
 //! to be compared is measured in turns, round after round, so that a machine that drifts or is disturbed does that to all
 //! of it ([`scash_bench::figures`]). What [`scale`] shows is not measured but simulated.
 
 mod adaptive;
 mod apps;
 mod cache;
+mod comm;
 mod micro;
 mod paper;
 mod runner;
@@ -68,6 +69,7 @@ enum What {
     Cache(cache::Options),
     /// What is worth what: programs with all that the protocol learns while they run, and with each thing switched off
     Adaptive(adaptive::Options),
+    Comm(comm::Options),
     /// All of these, one after the other
     All,
 }
@@ -89,6 +91,7 @@ pub(crate) fn run(args: &Args) -> u8 {
         What::Scale(options) => scale::run(&session, options),
         What::Cache(options) => cache::run(&session, options),
         What::Adaptive(options) => adaptive::run(&session, options),
+        What::Comm(options) => comm::run(&session, options),
         What::All => [
             apps::run(&session, &apps::Options::default()),
             paper::table3(&session),
@@ -97,6 +100,7 @@ pub(crate) fn run(args: &Args) -> u8 {
             scale::run(&session, &scale::Options::standard()),
             cache::run(&session, &cache::Options::standard()),
             adaptive::run(&session, &adaptive::Options::standard()),
+            comm::run(&session, &comm::Options::default()),
         ]
         .iter()
         .all(|complete| *complete),

@@ -1,10 +1,13 @@
 //! Starts programs, alone or as the ranks of a job, and reads the records that they print.
 
+use scash_bench::namespaces::address;
 use scash_bench::record::{self, Record};
 use std::ffi::OsString;
 use std::fmt;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Seconds after which a job is taken to hang.
 const LIMIT: &str = "900";
@@ -20,6 +23,8 @@ pub(super) enum On {
     Alone,
     /// Ranks of a job, and the provider that connects them.
     Ranks(u32, &'static str),
+    /// Ranks of a job on two [hosts](scash_bench::namespaces), half of them on each.
+    Hosts(u32, &'static str),
 }
 
 impl fmt::Display for On {
@@ -30,6 +35,7 @@ impl fmt::Display for On {
             On::Alone => f.write_str("alone"),
             On::Ranks(1, provider) => write!(f, "1 rank, {provider}"),
             On::Ranks(count, provider) => write!(f, "{count} ranks, {provider}"),
+            On::Hosts(count, provider) => write!(f, "{count} ranks on two hosts, {provider}"),
         }
     }
 }
@@ -93,7 +99,18 @@ impl Runner {
 
     /// Runs a job to its end, and returns what it printed.
     pub(super) fn run(&self, job: &Job) -> Result<Vec<Record>, String> {
-        let mut command = self.command(job)?;
+        self.run_by(self.command(job)?, job)
+    }
+
+    /// The same by a launcher of other ranks than scash's: a command to which program and arguments are added.
+    pub(super) fn run_under(&self, mut launcher: Command, job: &Job) -> Result<Vec<Record>, String> {
+        launcher.arg(self.program(job)?).args(&job.arguments);
+        // Both launchers that there are end a job after so many seconds.
+        launcher.env("MPIEXEC_TIMEOUT", LIMIT);
+        self.run_by(launcher, job)
+    }
+
+    fn run_by(&self, mut command: Command, job: &Job) -> Result<Vec<Record>, String> {
         let done = command.output().map_err(|error| format!("cannot start {job}: {error}"))?;
         let records = record::parse(&String::from_utf8_lossy(&done.stdout));
         if matches!(&records, Ok(records) if records.iter().any(|r| r.check.as_deref() == Some("different")))
@@ -111,7 +128,24 @@ impl Runner {
         Ok(records)
     }
 
-    fn command(&self, job: &Job) -> Result<Command, String> {
+    /// The time from the start of a command that runs a job to the first line that the job prints.
+    pub(super) fn time_to_first_line(&self, mut command: Command, job: &Job) -> Result<Duration, String> {
+        let failed = |why: &dyn fmt::Display| format!("{job}: {why}");
+        let start = Instant::now();
+        let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| failed(&error))?;
+        let mut line = String::new();
+        let read = child.stdout.take().map(|out| BufReader::new(out).read_line(&mut line));
+        let time = start.elapsed();
+        let status = child.wait().map_err(|error| failed(&error))?;
+        match read {
+            Some(Ok(1..)) if status.success() => Ok(time),
+            Some(Err(error)) => Err(failed(&error)),
+            _ => Err(failed(&status)),
+        }
+    }
+
+    /// A program's path.
+    fn program(&self, job: &Job) -> Result<PathBuf, String> {
         let program = self.command.with_file_name(job.program);
         if !program.is_file() {
             let place = program.parent().unwrap_or(&program).display();
@@ -121,9 +155,15 @@ impl Runner {
                 job.program
             ));
         }
+        Ok(program)
+    }
+
+    /// The command that runs a job.
+    pub(super) fn command(&self, job: &Job) -> Result<Command, String> {
+        let program = self.program(job)?;
         let mut command = match job.on {
             On::Sequential | On::Threads(_) | On::Alone => Command::new(&program),
-            On::Ranks(..) => Command::new(&self.command),
+            On::Ranks(..) | On::Hosts(..) => Command::new(&self.command),
         };
         command.args(self.words(job, program.into_os_string()));
         command.envs(job.variables.iter().map(|(name, value)| (name, value)));
@@ -140,6 +180,11 @@ impl Runner {
             On::Alone => Vec::new(),
             On::Ranks(count, provider) => {
                 let run = ["run", "-n", &count.to_string(), "--provider", provider, "--timeout", LIMIT];
+                run.iter().map(OsString::from).chain([program]).collect()
+            }
+            On::Hosts(count, provider) => {
+                let hosts = [1, 2].map(|host| format!("{}:{}", address(host), count / 2)).join(",");
+                let run = ["run", "--host", &hosts, "--provider", provider, "--timeout", LIMIT];
                 run.iter().map(OsString::from).chain([program]).collect()
             }
         };
@@ -162,6 +207,10 @@ mod tests {
         assert_eq!(
             words(On::Ranks(4, "tcp")),
             "run -n 4 --provider tcp --timeout 900 /here/lu --repeat 2 --json"
+        );
+        assert_eq!(
+            words(On::Hosts(4, "auto")),
+            "run --host 10.77.0.1:2,10.77.0.2:2 --provider auto --timeout 900 /here/lu --repeat 2 --json"
         );
         assert_eq!(words(On::Sequential), "--sequential --repeat 2 --json");
         assert_eq!(words(On::Threads(2)), "--threads 2 --repeat 2 --json");

@@ -1,0 +1,140 @@
+//! A bare TCP connection, both ends spinning: what message passing and gets over `tcp` cannot beat.
+
+use std::io::{ErrorKind, Read, Result, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Instant;
+
+/// Bytes of a request: those of a get of one range.
+const REQUEST: usize = 32;
+/// Vain looks after which an end offers its core, now and then.
+const POLITE_EVERY: u32 = 32;
+
+/// An end of a connection. Whoever waits there spins.
+#[derive(Debug)]
+pub struct End(TcpStream);
+
+impl End {
+    /// An end that sends without delay.
+    ///
+    /// # Errors
+    /// The system does not make it so.
+    pub fn new(stream: TcpStream) -> Result<End> {
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        Ok(End(stream))
+    }
+
+    /// Writes `bytes`.
+    ///
+    /// # Errors
+    /// The other end is gone.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        self.exchange(&mut [], bytes)
+    }
+
+    /// Reads until `into` is full.
+    ///
+    /// # Errors
+    /// The other end is gone.
+    pub fn receive(&mut self, into: &mut [u8]) -> Result<()> {
+        self.exchange(into, &[])
+    }
+
+    /// Reads until `into` is full and writes `bytes`, each as soon as it goes.
+    ///
+    /// # Errors
+    /// The other end is gone.
+    pub fn exchange(&mut self, mut into: &mut [u8], mut bytes: &[u8]) -> Result<()> {
+        let mut looks = 0u32;
+        while !(into.is_empty() && bytes.is_empty()) {
+            let mut moved = 0;
+            if !bytes.is_empty() {
+                let written = ready(self.0.write(bytes))?;
+                bytes = &bytes[written..];
+                moved += written;
+            }
+            if !into.is_empty() {
+                let read = ready(self.0.read(into))?;
+                into = &mut into[read..];
+                moved += read;
+            }
+            looks += u32::from(moved == 0);
+            if moved == 0 && looks.is_multiple_of(POLITE_EVERY) {
+                thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The bytes that went, maybe none.
+fn ready(done: Result<usize>) -> Result<usize> {
+    match done {
+        Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
+        done => done,
+    }
+}
+
+/// Microseconds of a request and a reply of `reply` bytes, over `length` of them.
+///
+/// # Errors
+/// The system gives no such connection.
+pub fn round_trip(length: u32, reply: usize) -> Result<f64> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let address = listener.local_addr()?;
+    thread::scope(|scope| {
+        let server = scope.spawn(move || -> Result<()> {
+            let (mut request, answer) = ([0; REQUEST], vec![1; reply]);
+            let mut peer = End::new(listener.accept()?.0)?;
+            for _ in 0..=length {
+                peer.receive(&mut request)?;
+                peer.send(&answer)?;
+            }
+            Ok(())
+        });
+        let mut answer = vec![0; reply];
+        let mut peer = End::new(TcpStream::connect(address)?)?;
+        let mut ask = || -> Result<()> {
+            peer.send(&[2; REQUEST])?;
+            peer.receive(&mut answer)
+        };
+        // The first one finds a server that has not begun to spin.
+        ask()?;
+        let start = Instant::now();
+        (0..length).try_for_each(|_| ask())?;
+        let time = start.elapsed().as_secs_f64() * 1e6;
+        match server.join() {
+            Ok(served) => served?,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+        Ok(time / f64::from(length))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_trip_takes_some_time_and_ends() {
+        assert!(round_trip(3, 4096).unwrap() > 0.0);
+    }
+
+    #[test]
+    fn more_than_sockets_hold_crosses_in_both_directions_at_once() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let there = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let here = listener.accept().unwrap().0;
+        thread::scope(|scope| {
+            for (stream, own) in [(here, 1), (there, 2)] {
+                scope.spawn(move || {
+                    let mut into = vec![0; 16 << 20];
+                    End::new(stream).unwrap().exchange(&mut into, &vec![own; 16 << 20]).unwrap();
+                    assert!(into.iter().all(|byte| *byte == 3 - own));
+                });
+            }
+        });
+    }
+}

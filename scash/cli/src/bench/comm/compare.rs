@@ -1,0 +1,248 @@
+//! The same program over scash and over the MPI libraries that are installed, in turns.
+//!
+//! Each round runs every work over every contender, one after the other. What scash is worth is told round by round against the best of the others in that round.
+
+use super::lines::{Pick, Results, Work};
+use super::place::{Place, Places};
+use crate::bench::Session;
+use crate::bench::table::{Table, number, spread};
+use scash_bench::figures::{Spread, speed};
+use scash_bench::record::Record;
+use scash_messages::rival::{Network, Rival};
+use serde::Serialize;
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+/// What is compared.
+struct Line {
+    about: &'static str,
+    ours: Pick,
+    /// The same for MPI, which has no protocols to be chosen.
+    theirs: Pick,
+    better: Better,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Better {
+    Less,
+    More,
+}
+
+const PAIR: Work = Work { ranks: 2, words: "transfer", lengths: &[8, 4 << 10, 64 << 10, 1 << 20, 4 << 20] };
+const REGISTERED: Work = Work { words: "transfer --protocol registered", ..PAIR };
+// With more ranks than processors, libraries that spin take milliseconds for each operation.
+const ALL_TO_ALL: Work = Work { ranks: 4, words: "all-to-all --rounds 10", lengths: &[8, 4 << 10, 64 << 10] };
+const MATCHING: Work = Work::new(2, "matching");
+
+const fn less(about: &'static str, pick: Pick) -> Line {
+    Line { about, ours: pick, theirs: pick, better: Better::Less }
+}
+
+const fn more(about: &'static str, pick: Pick) -> Line {
+    Line { about, ours: pick, theirs: pick, better: Better::More }
+}
+
+const fn registered(about: &'static str, length: u64, figure: &'static str) -> Line {
+    Line { ours: REGISTERED.at(length, figure), ..more(about, PAIR.at(length, figure)) }
+}
+
+const fn barrier(ranks: u32) -> Pick {
+    let words = if ranks > 2 { "barrier --rounds 10 --length 20" } else { "barrier" };
+    Work::new(ranks, words).pick("barrier_us")
+}
+
+const LINES: [Line; 20] = [
+    less("8 bytes one way, µs", PAIR.at(8, "latency_us")),
+    less("4 KiB one way, µs", PAIR.at(4 << 10, "latency_us")),
+    less("64 KiB one way, µs", PAIR.at(64 << 10, "latency_us")),
+    less("1 MiB one way, µs", PAIR.at(1 << 20, "latency_us")),
+    more("4 KiB, MB/s", PAIR.at(4 << 10, "rate_mb_s")),
+    more("64 KiB, MB/s", PAIR.at(64 << 10, "rate_mb_s")),
+    more("1 MiB, MB/s", PAIR.at(1 << 20, "rate_mb_s")),
+    more("4 MiB, MB/s", PAIR.at(4 << 20, "rate_mb_s")),
+    registered("1 MiB from registered memory, MB/s", 1 << 20, "rate_mb_s"),
+    registered("4 MiB from registered memory, MB/s", 4 << 20, "rate_mb_s"),
+    more("1 MiB both ways, MB/s", PAIR.at(1 << 20, "both_ways_mb_s")),
+    less("barrier, 2 ranks, µs", barrier(2)),
+    less("barrier, 4 ranks, µs", barrier(4)),
+    less("barrier, 8 ranks, µs", barrier(8)),
+    less("all-to-all, 4 ranks, 8 bytes, µs", ALL_TO_ALL.at(8, "all_to_all_us")),
+    less("all-to-all, 4 ranks, 4 KiB, µs", ALL_TO_ALL.at(4 << 10, "all_to_all_us")),
+    less("all-to-all, 4 ranks, 64 KiB, µs", ALL_TO_ALL.at(64 << 10, "all_to_all_us")),
+    more("random sizes, not posted, messages/s", Work::new(2, "random").pick("messages_s")),
+    less("4 MiB beside a computation of the receiver, ×", Work::new(2, "overlap").pick("receiver_times")),
+    less(
+        "behind 10,000 posted receives, µs",
+        Pick { work: MATCHING, of: Some(("posted", 10_000)), figure: "latency_us" },
+    ),
+];
+
+/// An MPI library, and the shim that was compiled for it.
+struct Contender {
+    rival: Rival,
+    shim: PathBuf,
+}
+
+/// What a line says, as JSON.
+#[derive(Serialize)]
+struct Told<'a> {
+    compared: &'a str,
+    place: &'a str,
+    scash: Option<f64>,
+    others: Vec<(&'a str, Option<f64>)>,
+    /// How many times as good as the best of the others.
+    better: Option<Spread>,
+}
+
+/// Compares in all places; whether everything could be measured.
+pub(super) fn run(session: &Session, places: &Places) -> bool {
+    let directory = match tempfile::tempdir() {
+        Ok(directory) => directory,
+        Err(error) => {
+            crate::say(&format!("cannot make a directory for the MPI shims: {error}"));
+            return false;
+        }
+    };
+    let (contenders, compiled) = contenders(session, &directory);
+    let networks = [(Place::Shm, Network::Shm), (Place::Tcp, Network::Tcp)];
+    let compared = |(place, network): (Place, Network)| {
+        !places.all().contains(&place) || compare(session, places, place, network, &contenders)
+    };
+    networks.into_iter().map(compared).fold(compiled, |all, complete| all && complete)
+}
+
+/// Those that are here; and whether a shim could be compiled for each.
+fn contenders(session: &Session, directory: &TempDir) -> (Vec<Contender>, bool) {
+    let (mut found, mut compiled) = (Vec::new(), true);
+    for rival in Rival::ALL {
+        if let Some(missing) = rival.missing() {
+            session.show(&format!("Not compared: {missing}\n"));
+            continue;
+        }
+        match rival.shim(directory.path()) {
+            Ok(shim) => found.push(Contender { rival, shim }),
+            Err(why) => {
+                crate::say(&why);
+                compiled = false;
+            }
+        }
+    }
+    (found, compiled)
+}
+
+fn compare(session: &Session, places: &Places, place: Place, network: Network, all: &[Contender]) -> bool {
+    let mut ours = Results::default();
+    let mut theirs: Vec<Results> = all.iter().map(|_| Results::default()).collect();
+    let (own, others) = (works(|line| line.ours), works(|line| line.theirs));
+    for _ in 0..session.how.rounds(5) {
+        for work in &own {
+            let job = places.job(place, work.ranks, &work.words(session.how.quick));
+            ours.add(session, *work, session.measure(&job));
+            let is_theirs = others.contains(work);
+            for (contender, results) in all.iter().zip(&mut theirs).filter(|_| is_theirs) {
+                results.add(session, *work, contender.measure(session, places, place, network, *work));
+            }
+        }
+    }
+    let mut table = Table::new(
+        ["", "scash"].into_iter().chain(all.iter().map(|c| c.rival.name())).chain(["scash is better"]),
+    );
+    for line in &LINES {
+        let told = line.tell(place, all, &ours, &theirs);
+        session.object(&told);
+        let medians = [told.scash].into_iter().chain(told.others.iter().map(|(_, median)| *median));
+        let cells =
+            [line.about.to_owned()].into_iter().chain(medians.map(number)).chain([spread(told.better)]);
+        table.line(cells);
+    }
+    session.show(&format!(
+        "scash and MPI over {}, in turns (2 ranks unless said): medians, and how many times as good as the best other, with how far the rounds reach\n{table}",
+        place.name()
+    ));
+    ours.is_complete() && theirs.iter().all(Results::is_complete)
+}
+
+/// Each once, in the order of the lines.
+fn works(pick: impl Fn(&Line) -> Pick) -> Vec<Work> {
+    let mut works: Vec<Work> = LINES.iter().map(|line| pick(line).work).collect();
+    works.dedup();
+    works
+}
+
+impl Contender {
+    /// Runs the program under this library's launcher.
+    fn measure(
+        &self,
+        session: &Session,
+        places: &Places,
+        place: Place,
+        network: Network,
+        work: Work,
+    ) -> Option<Vec<Record>> {
+        let over = format!("{} --over mpi:{}", work.words(session.how.quick), self.shim.display());
+        let job = places.job(place, work.ranks, &over);
+        let launcher = self.rival.launch(work.ranks, network);
+        session
+            .runner
+            .run_under(launcher, &job)
+            .map_err(|why| crate::say(&format!("{}: {why}", self.rival.name())))
+            .ok()
+    }
+}
+
+impl Line {
+    fn tell<'a>(
+        &'a self,
+        place: Place,
+        all: &'a [Contender],
+        ours: &Results,
+        theirs: &[Results],
+    ) -> Told<'a> {
+        let rounds: Vec<_> = theirs.iter().map(|results| results.rounds(&self.theirs)).collect();
+        Told {
+            compared: self.about,
+            place: place.name(),
+            scash: ours.median(&self.ours),
+            others: all.iter().zip(theirs).map(|(c, r)| (c.rival.name(), r.median(&self.theirs))).collect(),
+            better: better(self.better, &ours.rounds(&self.ours), &rounds),
+        }
+    }
+}
+
+/// How many times as good as the best of the others, round by round.
+fn better(which: Better, ours: &[Option<f64>], theirs: &[Vec<Option<f64>>]) -> Option<Spread> {
+    let of_round =
+        |round: usize| theirs.iter().filter_map(move |rounds| rounds.get(round).copied().flatten());
+    let best: Vec<Option<f64>> = (0..ours.len())
+        .map(|round| match which {
+            Better::Less => of_round(round).reduce(f64::min),
+            Better::More => of_round(round).reduce(f64::max),
+        })
+        .collect();
+    match which {
+        Better::Less => speed(&best, ours),
+        Better::More => speed(ours, &best),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scash_is_compared_with_the_best_of_the_others_in_each_round() {
+        let ours = [Some(2.0), Some(4.0), None];
+        let theirs = [vec![Some(3.0), Some(2.0), Some(1.0)], vec![Some(1.0), None, Some(1.0)]];
+        let less = better(Better::Less, &ours, &theirs).unwrap();
+        assert_eq!((less.min, less.max), (0.5, 0.5));
+        let more = better(Better::More, &ours, &theirs).unwrap();
+        assert_eq!((more.min, more.max), (2.0 / 3.0, 2.0));
+        assert!(better(Better::Less, &ours, &[]).is_none());
+    }
+
+    #[test]
+    fn works_are_run_once_a_round() {
+        let own = works(|line| line.ours);
+        assert!((1..own.len()).all(|at| !own[..at].contains(&own[at])), "{own:?}");
+    }
+}
