@@ -22,6 +22,8 @@ pub struct Network {
     fabric: Option<String>,
     /// Port that rank 0 listens on, 0 for any (`SCASH_PORT`).
     port: u16,
+    /// Whether what ranks say to each other over TCP is encrypted (`SCASH_ENCRYPT`).
+    encrypt: bool,
 }
 
 impl Network {
@@ -38,7 +40,15 @@ impl Network {
                 .parse::<u64>()
                 .map_err(|_| Error::Invalid(format!("SCASH_PORT={text}: a number is expected")))?,
         };
+        let encrypt = match var("SCASH_ENCRYPT")?.as_deref() {
+            None | Some("0" | "off") => false,
+            Some("1" | "on") => true,
+            Some(other) => {
+                return Err(Error::Invalid(format!("SCASH_ENCRYPT={other}: on or off is expected")));
+            }
+        };
         Ok(Network {
+            encrypt,
             interface: var("SCASH_INTERFACE")?,
             fabric: var("SCASH_OFI")?,
             port: u16::try_from(port)
@@ -107,7 +117,8 @@ pub fn endpoint(member: &mut Member, network: &Network, abi: u32) -> Result<Box<
     let alive: AliveHook = Arc::new(move |rank: u32| !page.died(rank));
     let shm = ShmOptions { alive: Some(alive.clone()), threads, ..ShmOptions::default() };
     let bind = network.interface.clone().unwrap_or_else(|| "127.0.0.1".to_owned());
-    let tcp = |port| TcpOptions { bind, port, abi, ranks_here, threads, ..TcpOptions::default() };
+    let encrypt = network.encrypt;
+    let tcp = |port| TcpOptions { bind, port, abi, ranks_here, threads, encrypt, ..TcpOptions::default() };
     let provider = member.provider().to_owned();
     match (provider.as_str(), ranks_here == size) {
         ("shm" | "auto" | "", true) => Ok(Box::new(ShmEndpoint::new(member, &shm)?)),
@@ -120,6 +131,10 @@ pub fn endpoint(member: &mut Member, network: &Network, abi: u32) -> Result<Box<
             let tcp = tcp(network.port_of(rank, size)?);
             Ok(Box::new(TcpEndpoint::new(member, &tcp)?))
         }
+        ("ofi", _) if encrypt => Err(Error::Invalid(
+            "SCASH_ENCRYPT=on: what libfabric carries is not encrypted: choose the provider auto or tcp, or leave it off on a network that you trust"
+                .to_owned(),
+        )),
         ("ofi", _) => ofi(member, network, abi, ranks_here, alive),
         ("shm", false) => Err(Error::Invalid(
             "SCASH_PROVIDER=shm: this job's ranks are on several hosts, which share no memory: choose auto, or tcp"

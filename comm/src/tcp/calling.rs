@@ -8,16 +8,18 @@
 //! one by a last word (`handshake`). Or it is cut off without a word, as ranks do in a crowd of strangers: then it is made again, after a pause.
 
 use super::handshake::{
-    ANSWER, CHALLENGE, Class, Connector, Job, OPENING, Refusal, WELCOME, check_opening, refused_by,
+    CHALLENGE, Class, Connector, Job, OPENING, Refusal, WELCOME, check_opening, refused_by,
 };
 use super::join::Links;
+use super::noise::{Exchange, Keys, OFFER};
 use super::reception::is_out_of_descriptors;
+use super::sealed::Connection;
 use super::sys;
 use crate::Error;
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -31,7 +33,7 @@ const LOOK_UP: Duration = Duration::from_millis(20);
 /// Bytes of a challenge with its opening.
 const OPENED: usize = OPENING + CHALLENGE;
 
-const _: () = assert!(WELCOME <= OPENED && ANSWER <= OPENED);
+const _: () = assert!(WELCOME + OFFER <= OPENED);
 
 /// Connects to these lower ranks. `Err(None)`: given up, for a reason that somebody else has.
 pub(super) fn connect_all(
@@ -63,7 +65,7 @@ struct Calls<'a> {
     /// Not begun, or to be made again. The next one is the last.
     waiting: Vec<Wanted>,
     under_way: Vec<(Wanted, Call<'a>)>,
-    made: Vec<(u32, Class, OwnedFd)>,
+    made: Vec<(u32, Class, Connection)>,
 }
 
 /// One connection that is to be made.
@@ -129,7 +131,7 @@ impl<'a> Calls<'a> {
     fn advance(&mut self) -> Result<(), Error> {
         for (wanted, mut call) in std::mem::take(&mut self.under_way) {
             match call.step() {
-                Ok(true) => self.made.push((wanted.rank, wanted.class, call.stream.into())),
+                Ok(true) => self.made.push((wanted.rank, wanted.class, call.connection())),
                 Ok(false) => self.under_way.push((wanted, call)),
                 Err(miss) => self.take_miss(wanted, miss)?,
             }
@@ -157,7 +159,7 @@ impl<'a> Calls<'a> {
     /// What has been made, when that is all.
     fn links(mut self, lower: &[(u32, SocketAddr)]) -> Vec<(u32, Links)> {
         self.made.sort_by_key(|(rank, class, _)| (*rank, *class as u16));
-        let mut made = self.made.into_iter().map(|(_, _, stream)| stream);
+        let mut made = self.made.into_iter().map(|(_, _, connection)| connection);
         let mut next = || made.next().expect("each class of each rank was connected");
         let mut ranks: Vec<u32> = lower.iter().map(|(rank, _)| *rank).collect();
         ranks.sort_unstable();
@@ -212,13 +214,18 @@ struct Call<'a> {
     stage: Stage,
     bytes: [u8; OPENED],
     filled: usize,
+    /// Once the challenge is answered, if the traffic is to be encrypted.
+    exchange: Option<Exchange>,
+    /// What came of it.
+    keys: Option<Keys>,
 }
 
 impl<'a> Call<'a> {
     fn begin(job: &'a Job, me: u32, wanted: &Wanted) -> Result<Self, Miss> {
         let connector = Connector::new(job, wanted.class, me, wanted.rank)?;
         let stream = dial(wanted.address)?;
-        Ok(Self { stream, connector, stage: Stage::Dialling, bytes: [0; OPENED], filled: 0 })
+        let (stage, bytes) = (Stage::Dialling, [0; OPENED]);
+        Ok(Self { stream, connector, stage, bytes, filled: 0, exchange: None, keys: None })
     }
 
     /// What it waits for.
@@ -242,16 +249,37 @@ impl<'a> Call<'a> {
             if !self.hear_challenge()? {
                 return Ok(false);
             }
-            let challenge = self.bytes.last_chunk().expect("a challenge is behind its opening");
-            let answer = self.connector.answer(challenge)?;
-            self.stream.write_all(&answer)?;
-            (self.stage, self.filled) = (Stage::Answered, 0);
+            self.answer()?;
         }
-        if !self.fill(WELCOME)? {
+        if !self.fill(WELCOME + self.exchange.as_ref().map_or(0, |_| OFFER))? {
             return Ok(false);
         }
-        Connector::welcome(self.bytes.first_chunk().expect("a welcome is shorter than a challenge"))?;
+        let (welcome, reply) = self.bytes.split_first_chunk().expect("a welcome is shorter than a challenge");
+        Connector::welcome(welcome)?;
+        if let Some(exchange) = self.exchange.take() {
+            let reply = reply.first_chunk().expect("a reply fits behind the welcome");
+            self.keys = Some(exchange.finish(reply)?);
+        }
         Ok(true)
+    }
+
+    /// Answers the challenge, and offers to make keys if the traffic is to be encrypted.
+    fn answer(&mut self) -> Result<(), Miss> {
+        let challenge = self.bytes.last_chunk().expect("a challenge is behind its opening");
+        let mut answer = self.connector.answer(challenge)?.to_vec();
+        if self.connector.encrypts() {
+            let (exchange, offer) = self.connector.before_keys(challenge).offer()?;
+            answer.extend(offer);
+            self.exchange = Some(exchange);
+        }
+        self.stream.write_all(&answer)?;
+        (self.stage, self.filled) = (Stage::Answered, 0);
+        Ok(())
+    }
+
+    /// What was made.
+    fn connection(self) -> Connection {
+        Connection { socket: self.stream.into(), keys: self.keys }
     }
 
     fn is_connected(&self) -> Result<bool, Miss> {

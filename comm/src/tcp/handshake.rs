@@ -21,13 +21,15 @@
 //! - A *reflected* tag has another label. All tags cover version, class, both ranks, the number of ranks, ABI and job, so that
 //!   none serves between other ranks, for another purpose or in another job.
 //!
-//! The secret never travels here. What follows the welcome is neither encrypted nor signed: the handshake keeps out strangers,
-//! not those who can change packets on the way. Keys for that could be made of the secret and both nonces.
+//! The secret never travels here. What follows the welcome is neither encrypted nor signed, unless that is asked for: the handshake keeps out strangers,
+//! not those who can change packets on the way. If it is asked for, answer and welcome are longer, by what makes keys (`noise`). Whether it is is no
+//! matter of this handshake: all ranks must want the same (`join`), and none gives way.
 //!
 //! HMAC-SHA-256 (crates `hmac` and `sha2`): a standard with a published analysis, that a provider in another
 //! language could speak too; both crates are pure Rust, need no C compiler on the boards we build for, and
 //! `hmac` compares in constant time.
 
+use super::noise::Before;
 use super::wire::VERSION;
 use crate::Secret;
 use crate::remote::{u16_at, u32_at};
@@ -147,6 +149,8 @@ pub(super) struct Job {
     pub(super) size: u32,
     pub(super) abi: u32,
     pub(super) secret: Secret,
+    /// Whether what follows the handshakes is encrypted.
+    pub(super) encrypted: bool,
 }
 
 impl Job {
@@ -163,6 +167,11 @@ impl Job {
 
     fn check(&self, parts: &[&[u8]], tag: &[u8]) -> Result<(), Refusal> {
         self.mac(parts).verify_slice(tag).map_err(|_| Refusal::Secret)
+    }
+
+    /// What both sides know before they make keys for a connection.
+    fn before(&self, hello: &[u8; HELLO], nonce: &[u8]) -> Before {
+        Before { psk: self.tag(&[b"keys"]), prologue: [&hello[..FIELDS], nonce].concat() }
     }
 
     /// What tells this job from others, and tells nothing of the secret.
@@ -228,6 +237,16 @@ impl<'a> Connector<'a> {
         Ok(self.job.tag(&[b"connector", &self.hello[..FIELDS], nonce]))
     }
 
+    /// Whether the connection needs keys.
+    pub(super) fn encrypts(&self) -> bool {
+        self.job.encrypted
+    }
+
+    /// From what the keys are made that the challenged connection has.
+    pub(super) fn before_keys(&self, challenge: &[u8; CHALLENGE]) -> Before {
+        self.job.before(&self.hello, &challenge[..NONCE])
+    }
+
     /// Checks the last word.
     pub(super) fn welcome(bytes: &[u8; WELCOME]) -> Result<(), Refusal> {
         if *bytes == MAGIC { Ok(()) } else { Err(Refusal::Foreign) }
@@ -275,6 +294,11 @@ impl Acceptor {
     pub(super) fn accept(&self, job: &Job, answer: &[u8; ANSWER]) -> Result<[u8; WELCOME], Refusal> {
         job.check(&[b"connector", &self.hello[..FIELDS], &self.nonce], answer)?;
         Ok(MAGIC)
+    }
+
+    /// From what the keys are made that the connection has.
+    pub(super) fn before_keys(&self, job: &Job) -> Before {
+        job.before(&self.hello, &self.nonce)
     }
 }
 

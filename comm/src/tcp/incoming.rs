@@ -18,6 +18,7 @@
 //! Invariants: `start..end` of the buffer is not parsed yet; while the body of a frame is due, that part is
 //! empty; every address comes from [`Segments::piece`].
 
+use super::sealed::Inlet;
 use super::sys::{self, Piece};
 use super::wire::{HEAD, Head, MAX_RUN, TARGET, Target};
 use crate::remote::{Fate, Segments};
@@ -113,6 +114,7 @@ enum Body {
 
 /// One peer's incoming side.
 pub(super) struct Incoming {
+    inlet: Inlet,
     now: Delivery,
     start: usize,
     end: usize,
@@ -152,8 +154,9 @@ pub(super) enum Pulled {
 
 impl Incoming {
     /// Nothing has arrived.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(inlet: Inlet) -> Self {
         Self {
+            inlet,
             now: Delivery::new(),
             start: 0,
             end: 0,
@@ -243,19 +246,22 @@ impl Incoming {
         if self.ended {
             return Ok(Pulled::All);
         }
-        for _ in 0..MAX_READS {
+        let mut reads = 0;
+        // What the inlet holds is taken now: no poll of the socket would tell of it.
+        while reads < MAX_READS || self.inlet.holds() {
+            reads += 1;
             let asked = self.aim();
             // SAFETY: the pieces are places in segments (registered memory that stays mapped), the spare room
             // of a message, and the free part of the buffer: nobody else uses them while this value is
             // locked.
-            let read = unsafe { sys::receive(socket, &self.places[self.place..]) };
+            let read = unsafe { self.inlet.receive(socket, &self.places[self.place..]) };
             let window = self.lower();
             match read? {
                 None => return Ok(Pulled::All),
                 Some(0) => return Err(Fate::closed()),
                 Some(count) => {
                     self.arrived(count, window, segments)?;
-                    if count < asked {
+                    if count < asked && !self.inlet.holds() {
                         return Ok(Pulled::All);
                     }
                 }

@@ -8,6 +8,7 @@
 use super::calling::connect_all;
 use super::handshake::{Job, Refusal};
 use super::reception::Reception;
+use super::sealed::Connection;
 use super::wire::VERSION;
 use super::{TcpOptions, interface};
 use crate::{Error, Exchange, Result};
@@ -27,14 +28,17 @@ pub(super) enum Reach {
     OtherHosts,
 }
 
+/// What helps ranks of which some encrypt.
+const ALIKE: &str = ": give all ranks the same SCASH_ENCRYPT, or none and `scash run --encrypt`";
+
 /// The connections to one peer.
 pub(super) struct Links {
     /// Puts and messages, both ways.
-    pub(super) stream: OwnedFd,
+    pub(super) stream: Connection,
     /// This rank asks.
-    pub(super) asks: OwnedFd,
+    pub(super) asks: Connection,
     /// This rank serves.
-    pub(super) serves: OwnedFd,
+    pub(super) serves: Connection,
 }
 
 /// Connects this rank with those that it is to reach: one entry a rank, none for itself and the others.
@@ -47,12 +51,12 @@ pub(super) fn join(
     let listener = listen(options)?;
     let address =
         listener.local_addr().map_err(|source| io_error("asking for the listener's address", source))?;
-    let addresses = read_cards(&exchange.all_gather(&card(options.abi, address), &[])?, size, options.abi)?;
+    let job = Job { size, abi: options.abi, secret: exchange.secret().clone(), encrypted: options.encrypt };
+    let addresses = read_cards(&job, &exchange.all_gather(&card(&job, address), &[])?)?;
     let here = exchange.host(me);
     let is_peer = |rank| rank != me && (reach == Reach::All || exchange.host(rank) != here);
     let peers: Vec<_> =
         (0..).zip(addresses).map(|(rank, address)| is_peer(rank).then_some(address)).collect();
-    let job = Job { size, abi: options.abi, secret: exchange.secret().clone() };
     meet(&job, me, &peers, listener, Instant::now() + options.patience)
 }
 
@@ -84,13 +88,14 @@ fn listen(options: &TcpOptions) -> Result<TcpListener> {
     Ok(listener)
 }
 
-/// What a rank tells all others about itself: `version 2 | ABI 4 | address as text`.
-fn card(abi: u32, address: SocketAddr) -> Vec<u8> {
-    [&VERSION.to_le_bytes()[..], &abi.to_le_bytes(), address.to_string().as_bytes()].concat()
+/// What a rank tells all others about itself: `version 2 | ABI 4 | encrypted 1 | address as text`.
+fn card(job: &Job, address: SocketAddr) -> Vec<u8> {
+    let (version, abi) = (VERSION.to_le_bytes(), job.abi.to_le_bytes());
+    [&version[..], &abi, &[job.encrypted.into()], address.to_string().as_bytes()].concat()
 }
 
-/// Where the rank listens that gave this card, if it works with one of this ABI.
-fn read_card(abi: u32, card: &[u8]) -> std::result::Result<SocketAddr, String> {
+/// Where the rank listens that gave this card, if it works with one of this job as this rank knows it.
+fn read_card(job: &Job, card: &[u8]) -> std::result::Result<SocketAddr, String> {
     let (version, rest) = card
         .split_first_chunk()
         .ok_or("it gave something else than its address; do all ranks use the provider tcp?")?;
@@ -100,19 +105,26 @@ fn read_card(abi: u32, card: &[u8]) -> std::result::Result<SocketAddr, String> {
     }
     let (theirs, address) = rest.split_first_chunk().ok_or("it gave a shortened card")?;
     let theirs = u32::from_le_bytes(*theirs);
-    if theirs != abi {
-        return Err(Refusal::Abi { theirs, ours: abi }.to_string());
+    if theirs != job.abi {
+        return Err(Refusal::Abi { theirs, ours: job.abi }.to_string());
+    }
+    let (encrypted, address) = address.split_first().ok_or("it gave a shortened card")?;
+    match (*encrypted != 0, job.encrypted) {
+        (true, false) => return Err(format!("it encrypts its traffic, and this rank does not{ALIKE}")),
+        (false, true) => return Err(format!("it does not encrypt its traffic, and this rank does{ALIKE}")),
+        _ => {}
     }
     read_address(&String::from_utf8_lossy(address))
 }
 
 /// Where all ranks listen.
-fn read_cards(cards: &[(Vec<u8>, Vec<OwnedFd>)], size: u32, abi: u32) -> Result<Vec<SocketAddr>> {
-    if cards.len() != size as usize {
-        return Err(Error::Invalid(format!("the start-up exchange gave {} of {size} ranks", cards.len())));
+fn read_cards(job: &Job, cards: &[(Vec<u8>, Vec<OwnedFd>)]) -> Result<Vec<SocketAddr>> {
+    if cards.len() != job.size as usize {
+        let why = format!("the start-up exchange gave {} of {} ranks", cards.len(), job.size);
+        return Err(Error::Invalid(why));
     }
     let read = |(rank, (card, _)): (u32, &(Vec<u8>, _))| {
-        read_card(abi, card).map_err(|why| Error::Protocol { rank, why })
+        read_card(job, card).map_err(|why| Error::Protocol { rank, why })
     };
     (0..).zip(cards).map(read).collect()
 }

@@ -15,7 +15,8 @@
 //!                 backlog ◄─┘ when full        └─ service thread, for a fence
 //! get, atomic, fence ─► requester ─► service connection ─► serving (service thread) ─► segment
 //! ```
-//! `wire` has the bytes, `handshake` who may connect, `join`, `calling` and `reception` how. `peer` holds the pieces of
+//! `wire` has the bytes, `handshake` who may connect, `join`, `calling` and `reception` how. If traffic is encrypted, `noise` makes the keys,
+//! and `sealed` stands before each socket. `peer` holds the pieces of
 //! one peer together, `mail` wakes sleepers for what did not come by a socket, `pace` says how long to spin.
 //!
 //! # Why the guarantees hold
@@ -51,12 +52,14 @@ mod incoming;
 mod interface;
 mod join;
 mod mail;
+mod noise;
 mod outgoing;
 mod pace;
 mod peer;
 mod poller;
 mod reception;
 mod requester;
+mod sealed;
 mod service;
 mod serving;
 mod sys;
@@ -106,6 +109,9 @@ pub struct TcpOptions {
     pub threads: u32,
     /// Time for all ranks to be connected.
     pub patience: Duration,
+    /// Whether everything between ranks is encrypted, which all of them must want alike. Noise with keys of the job's secret: see
+    /// ARCHITECTURE.md, "Joining a job is guarded".
+    pub encrypt: bool,
 }
 
 impl Default for TcpOptions {
@@ -117,6 +123,7 @@ impl Default for TcpOptions {
             ranks_here: 1,
             threads: 1,
             patience: Duration::from_secs(30),
+            encrypt: false,
         }
     }
 }
@@ -163,16 +170,17 @@ impl TcpEndpoint {
     }
 
     fn connect(exchange: &mut dyn Exchange, options: &TcpOptions, reach: Reach) -> Result<Self> {
-        let (rank, size) = (exchange.rank(), exchange.size());
+        let rank = exchange.rank();
         let links = join::join(exchange, options, reach)?;
         let peers =
             (0..).zip(links).map(|(rank, links)| links.map(|links| Peer::new(rank, links)).transpose());
         let peers = peers.collect::<Result<Vec<_>>>()?;
+        let (peers, clients): (Vec<_>, Vec<_>) = peers.into_iter().map(Option::unzip).unzip();
         let shared = Arc::new(Shared {
             watch: Watch::new(&peers).map_err(no_resources)?,
             segments: Segments::new(),
             peers,
-            service: Service::new(size).map_err(no_resources)?,
+            service: Service::new(clients).map_err(no_resources)?,
             mail: Mail::new().map_err(no_resources)?,
         });
         let has_peers = shared.peers.iter().any(Option::is_some);
@@ -419,7 +427,7 @@ impl Drop for TcpEndpoint {
             let _ = thread.join();
         }
         for peer in self.shared.peers.iter().flatten() {
-            peer.close();
+            peer.close(&self.shared);
         }
     }
 }

@@ -8,6 +8,7 @@
 //! Invariants: bytes leave in the order `backlog`, `parts`; a run of puts is open only while it is the last
 //! part of the batch; after `flush`, nothing points to the caller's memory.
 
+use super::sealed::Outlet;
 use super::sys::{self, MAX_PIECES, Piece};
 use super::wire::{HEAD, Head, MAX_RUN, MAX_TARGET, Target};
 use crate::PutRange;
@@ -43,6 +44,7 @@ struct Run {
 
 /// One peer's outgoing side.
 pub(super) struct Outgoing {
+    outlet: Outlet,
     bytes: Vec<u8>,
     parts: Vec<Part>,
     run: Option<Run>,
@@ -62,8 +64,9 @@ unsafe impl Send for Outgoing {}
 
 impl Outgoing {
     /// Nothing to send.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(outlet: Outlet) -> Self {
         Self {
+            outlet,
             bytes: Vec::with_capacity(16 << 10),
             parts: Vec::with_capacity(64),
             run: None,
@@ -147,11 +150,11 @@ impl Outgoing {
         if self.backlog.is_empty() {
             // SAFETY: the pieces are in `bytes`, which does not change here, or sources of puts, readable
             // until now.
-            rest = unsafe { transmit(socket, rest) }?;
+            rest = unsafe { transmit(&mut self.outlet, socket, rest) }?;
         }
         for piece in rest.iter() {
             // SAFETY: as above; and what is copied to is a buffer of ours, so the two do not overlap.
-            unsafe { append(&mut self.backlog, piece) };
+            unsafe { sys::append(&mut self.backlog, piece) };
         }
         self.clear_batch();
         Ok(())
@@ -165,7 +168,8 @@ impl Outgoing {
         let left = &self.backlog[self.gone..];
         let mut pieces = [sys::piece(left.as_ptr(), left.len())];
         // SAFETY: the piece is the backlog, which is not touched during the call.
-        let rest = unsafe { transmit(socket, &mut pieces) }?.first().map_or(0, |piece| piece.iov_len);
+        let rest = unsafe { transmit(&mut self.outlet, socket, &mut pieces) }?;
+        let rest = rest.first().map_or(0, |piece| piece.iov_len);
         self.gone = self.backlog.len() - rest;
         if rest == 0 {
             self.gone = 0;
@@ -253,32 +257,22 @@ fn empty(buffer: &mut Vec<u8>) {
 ///
 /// # Safety
 /// The pieces are readable memory.
-unsafe fn transmit<'p>(socket: BorrowedFd<'_>, mut pieces: &'p mut [Piece]) -> io::Result<&'p mut [Piece]> {
+unsafe fn transmit<'p>(
+    outlet: &mut Outlet,
+    socket: BorrowedFd<'_>,
+    mut pieces: &'p mut [Piece],
+) -> io::Result<&'p mut [Piece]> {
     while !pieces.is_empty() {
         let now = &pieces[..pieces.len().min(MAX_PIECES)];
         let asked: usize = now.iter().map(|piece| piece.iov_len).sum();
         // SAFETY: the caller vouches for the pieces.
-        let Some(sent) = unsafe { sys::send(socket, now) }? else { break };
+        let Some(sent) = unsafe { outlet.send(socket, now) }? else { break };
         pieces = sys::advance(pieces, sent);
         if sent < asked {
             break;
         }
     }
     Ok(pieces)
-}
-
-/// Copies a piece to the end of a buffer.
-///
-/// # Safety
-/// The piece is readable memory outside of the buffer.
-unsafe fn append(buffer: &mut Vec<u8>, piece: &Piece) {
-    buffer.reserve(piece.iov_len);
-    let end = buffer.len();
-    let to = buffer.spare_capacity_mut().as_mut_ptr().cast::<u8>();
-    // SAFETY: `reserve` made room for the bytes; the caller vouches for the source.
-    unsafe { to.copy_from_nonoverlapping(piece.iov_base.cast(), piece.iov_len) };
-    // SAFETY: those bytes are initialised now.
-    unsafe { buffer.set_len(end + piece.iov_len) };
 }
 
 #[cfg(test)]

@@ -10,8 +10,9 @@ use super::join::Links;
 use super::outgoing::Outgoing;
 use super::pace::Pace;
 use super::requester::Requester;
+use super::serving::Serving;
 use super::sys;
-use super::wire::{MAX_RANGES, Reply, Request};
+use super::wire::MAX_RANGES;
 use super::{Shared, lock, log};
 use crate::remote::{Fate, Operation};
 use crate::{Error, GetRange, Result};
@@ -33,7 +34,9 @@ const UNACKNOWLEDGED: u32 = 10_000;
 /// A peer.
 pub(super) struct Peer {
     pub(super) rank: u32,
-    links: Links,
+    stream: OwnedFd,
+    asks: OwnedFd,
+    serves: OwnedFd,
     pub(super) outgoing: Mutex<Outgoing>,
     pub(super) incoming: Mutex<Incoming>,
     pub(super) requester: Mutex<Requester>,
@@ -51,41 +54,47 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// A peer to which the connections have just been made.
-    pub(super) fn new(rank: u32, links: Links) -> Result<Self> {
-        for (socket, is_service) in [(&links.stream, false), (&links.asks, true), (&links.serves, true)] {
+    /// A peer to which the connections have just been made, and what it is served by.
+    pub(super) fn new(rank: u32, links: Links) -> Result<(Self, Serving)> {
+        let (stream, stream_out, stream_in) = links.stream.split();
+        let (asks, asks_out, asks_in) = links.asks.split();
+        let (serves, serves_out, serves_in) = links.serves.split();
+        for (socket, is_service) in [(&stream, false), (&asks, true), (&serves, true)] {
             watch_over(socket, is_service).map_err(|source| Error::Io {
                 what: format!("setting up the connection to rank {rank}"),
                 source: source.into(),
             })?;
         }
-        Ok(Self {
+        let peer = Self {
             rank,
-            links,
-            outgoing: Mutex::new(Outgoing::new()),
-            incoming: Mutex::new(Incoming::new()),
-            requester: Mutex::new(Requester::new()),
+            stream,
+            asks,
+            serves,
+            outgoing: Mutex::new(Outgoing::new(stream_out)),
+            incoming: Mutex::new(Incoming::new(stream_in)),
+            requester: Mutex::new(Requester::new(asks_out, asks_in)),
             has_batch: AtomicBool::new(false),
             has_backlog: AtomicBool::new(false),
             puts_flushed: AtomicU64::new(0),
             fate: OnceLock::new(),
             told: AtomicBool::new(false),
-        })
+        };
+        Ok((peer, Serving::new(serves_out, serves_in)))
     }
 
     /// Puts and messages, both ways.
     pub(super) fn stream(&self) -> BorrowedFd<'_> {
-        self.links.stream.as_fd()
+        self.stream.as_fd()
     }
 
     /// This rank's requests, and their replies.
     pub(super) fn asks(&self) -> BorrowedFd<'_> {
-        self.links.asks.as_fd()
+        self.asks.as_fd()
     }
 
     /// The peer's requests, and their replies.
     pub(super) fn serves(&self) -> BorrowedFd<'_> {
-        self.links.serves.as_fd()
+        self.serves.as_fd()
     }
 
     /// An error if the peer is gone.
@@ -108,7 +117,7 @@ impl Peer {
         // way.
         let left = fate == Fate::Left;
         if self.fate.set(fate).is_ok() && !left {
-            for socket in [&self.links.stream, &self.links.asks, &self.links.serves] {
+            for socket in [&self.stream, &self.asks, &self.serves] {
                 // It fails where the peer was faster, and that is as good.
                 let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
             }
@@ -234,18 +243,13 @@ impl Peer {
     }
 
     /// Ends the connections in good order. Nobody uses them any more.
-    pub(super) fn close(&self) {
+    pub(super) fn close(&self, shared: &Shared) {
         if self.fate.get().is_some() {
             return;
         }
-        let (request, reply) = (Request::Goodbye.encode(), Reply::Goodbye.encode());
-        for (socket, last_word) in
-            [(self.asks(), Some(request)), (self.serves(), Some(reply)), (self.stream(), None)]
-        {
-            if let Some(word) = last_word {
-                // SAFETY: the piece is `word`. If it does not go through, the peer sees the end without it.
-                let _ = unsafe { sys::send(socket, &[sys::piece(word.as_ptr(), word.len())]) };
-            }
+        lock(&self.requester).say_goodbye(self.asks());
+        shared.service.say_goodbye(self);
+        for socket in [self.asks(), self.serves(), self.stream()] {
             let _ = shutdown(socket.as_raw_fd(), Shutdown::Write);
             sys::discard(socket);
         }

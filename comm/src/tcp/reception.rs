@@ -12,6 +12,8 @@
 
 use super::handshake::{ANSWER, Acceptor, HELLO, Job, Refusal, check_opening, opening};
 use super::join::{Links, io_error};
+use super::noise::{Keys, OFFER};
+use super::sealed::Connection;
 use super::{log, sys};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
@@ -26,11 +28,12 @@ use std::time::{Duration, Instant};
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Newcomers that are taken in before all are heard.
 const ROUND: usize = 32;
+const _: () = assert!(ANSWER + OFFER <= HELLO);
 /// How often the thread looks whether it is still needed.
 const LOOK_UP: Duration = Duration::from_millis(20);
 
 /// The connections of one pair, as they come in: by [`super::handshake::Class`].
-type Arrived = [Option<TcpStream>; 3];
+type Arrived = [Option<Connection>; 3];
 
 /// The listener, and what it has brought.
 pub(super) struct Reception<'a> {
@@ -82,7 +85,7 @@ enum Outcome {
     /// It has to say more.
     Pending(Newcomer),
     /// It has shown who it is.
-    Known(Acceptor, TcpStream),
+    Known(Acceptor, Connection),
     /// It is not one of us.
     Stranger(SocketAddr, Refusal),
 }
@@ -208,20 +211,20 @@ impl<'a> Reception<'a> {
         for newcomer in std::mem::take(&mut self.newcomers) {
             match newcomer.hear(self.job, self.me, &self.arrived) {
                 Outcome::Pending(newcomer) => self.newcomers.push(newcomer),
-                Outcome::Known(acceptor, stream) => self.seat(&acceptor, stream),
+                Outcome::Known(acceptor, connection) => self.seat(&acceptor, connection),
                 Outcome::Stranger(address, why) => self.refusals.tell(address, &why),
             }
         }
     }
 
     /// Gives a connection its place.
-    fn seat(&mut self, acceptor: &Acceptor, stream: TcpStream) {
+    fn seat(&mut self, acceptor: &Acceptor, connection: Connection) {
         // It was expected when it had said hello (`check_place`); another one can have taken its place since.
         let Some(arrived) = self.arrived.get_mut(&acceptor.from) else { return };
         let place = &mut arrived[acceptor.class as usize];
         if place.is_none() {
-            *place = Some(stream);
-        } else if let Ok(address) = stream.peer_addr() {
+            *place = Some(connection);
+        } else if let Ok(address) = TcpStream::from(connection.socket).peer_addr() {
             self.refusals.tell(address, &Refusal::Again(acceptor.from));
         }
     }
@@ -232,7 +235,9 @@ impl Newcomer {
     fn hear(mut self, job: &Job, me: u32, arrived: &BTreeMap<u32, Arrived>) -> Outcome {
         let address = self.address;
         match self.step(job, me, arrived) {
-            Ok(Some(acceptor)) => Outcome::Known(acceptor, self.stream),
+            Ok(Some((acceptor, keys))) => {
+                Outcome::Known(acceptor, Connection { socket: self.stream.into(), keys })
+            }
             Ok(None) if Instant::now() < self.deadline => Outcome::Pending(self),
             Ok(None) => Outcome::Stranger(address, Refusal::Late),
             Err(why) => {
@@ -245,13 +250,13 @@ impl Newcomer {
         }
     }
 
-    /// Advances as far as the bytes allow. Returns who it is once the handshake is complete.
+    /// Advances as far as the bytes allow. Returns who it is once the handshake is complete, and the keys if traffic is to be encrypted.
     fn step(
         &mut self,
         job: &Job,
         me: u32,
         arrived: &BTreeMap<u32, Arrived>,
-    ) -> std::result::Result<Option<Acceptor>, Refusal> {
+    ) -> std::result::Result<Option<(Acceptor, Option<Keys>)>, Refusal> {
         if self.acceptor.is_none() {
             let whole = self.fill(HELLO);
             self.check_opening()?;
@@ -263,14 +268,21 @@ impl Newcomer {
             self.say(&challenge)?;
             (self.acceptor, self.filled) = (Some(acceptor), 0);
         }
-        if !self.fill(ANSWER)? {
+        if !self.fill(ANSWER + if job.encrypted { OFFER } else { 0 })? {
             return Ok(None);
         }
-        let answer = self.bytes.first_chunk::<ANSWER>().expect("an answer is shorter than a hello");
+        let (answer, offer) = self.bytes.split_first_chunk().expect("an answer is shorter than a hello");
         let Some(acceptor) = self.acceptor.take() else { return Ok(None) };
-        let welcome = acceptor.accept(job, answer)?;
+        let mut welcome = acceptor.accept(job, answer)?.to_vec();
+        let mut keys = None;
+        if job.encrypted {
+            let offer = offer.first_chunk().expect("an offer fits behind the answer");
+            let (made, reply) = acceptor.before_keys(job).reply(offer)?;
+            welcome.extend(reply);
+            keys = Some(made);
+        }
         self.say(&welcome)?;
-        Ok(Some(acceptor))
+        Ok(Some((acceptor, keys)))
     }
 
     /// Checks how the newcomer began. One of another version is told ours, if it still
@@ -327,7 +339,7 @@ pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
 /// The three connections of a pair, all of which have arrived.
 fn links(arrived: Arrived) -> Links {
     let [stream, connector_asks, acceptor_asks] =
-        arrived.map(|stream| stream.expect("nobody is missing").into());
+        arrived.map(|connection| connection.expect("nobody is missing"));
     Links { stream, asks: acceptor_asks, serves: connector_asks }
 }
 

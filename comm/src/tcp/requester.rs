@@ -5,6 +5,7 @@
 //! allocated.
 
 use super::pace::Pace;
+use super::sealed::{Inlet, Outlet};
 use super::sys::{self, MAX_PIECES, Piece};
 use super::wire::{MAX_RANGES, RANGE, Range, Reply, Request, SERVICE_HEAD};
 use crate::GetRange;
@@ -13,6 +14,8 @@ use std::os::fd::BorrowedFd;
 
 /// The state of the asking end: buffers that are used again for each request.
 pub(super) struct Requester {
+    outlet: Outlet,
+    inlet: Inlet,
     request: Vec<u8>,
     pieces: Vec<Piece>,
     /// The highest stream position that the peer has confirmed.
@@ -24,8 +27,10 @@ unsafe impl Send for Requester {}
 
 impl Requester {
     /// Nothing asked yet.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(outlet: Outlet, inlet: Inlet) -> Self {
         Self {
+            outlet,
+            inlet,
             request: Vec::with_capacity(SERVICE_HEAD + MAX_RANGES * RANGE),
             pieces: Vec::with_capacity(MAX_PIECES),
             fenced: 0,
@@ -62,9 +67,9 @@ impl Requester {
             return Ok(true);
         }
         self.request[..SERVICE_HEAD].copy_from_slice(&Request::Get { segment, count, position }.encode());
-        send_all(socket, &self.request)?;
+        send_all(&mut self.outlet, socket, &self.request)?;
         // SAFETY: the pieces are the destinations, for which the caller vouches.
-        let reply = unsafe { receive_reply(socket, pace, &mut self.pieces) }?;
+        let reply = unsafe { receive_reply(&mut self.inlet, socket, pace, &mut self.pieces) }?;
         match reply {
             Reply::Got { bytes: got } if got == bytes => Ok(true),
             Reply::Behind { position: behind } if behind == position => Ok(false),
@@ -86,7 +91,7 @@ impl Requester {
         self.request.clear();
         self.request.extend_from_slice(&Request::Atomic { segment, position }.encode());
         self.request.extend_from_slice(&operation.encode());
-        send_all(socket, &self.request)?;
+        send_all(&mut self.outlet, socket, &self.request)?;
         match self.receive_head(socket, pace)? {
             Reply::Was { before } if operation.op.can_return(before) => Ok(Some(before)),
             Reply::Behind { position: behind } if behind == position => Ok(None),
@@ -112,23 +117,30 @@ impl Requester {
         self.pieces.clear();
         self.pieces.push(sys::piece(std::ptr::null(), 0));
         // SAFETY: there are no destinations.
-        unsafe { receive_reply(socket, pace, &mut self.pieces) }
+        unsafe { receive_reply(&mut self.inlet, socket, pace, &mut self.pieces) }
     }
 
     /// Asks the peer to take this rank's stream up to `position`, and does not wait for the answer: for the
     /// last request of all.
     pub(super) fn ask_fence(&mut self, socket: BorrowedFd<'_>, position: u64) -> Result<(), Fate> {
-        send_all(socket, &Request::Fence { position }.encode())
+        send_all(&mut self.outlet, socket, &Request::Fence { position }.encode())
+    }
+
+    /// Tells the peer, if the socket takes it, that this was all.
+    pub(super) fn say_goodbye(&mut self, socket: BorrowedFd<'_>) {
+        let word = Request::Goodbye.encode();
+        // SAFETY: the piece is `word`. If it does not go through, the peer sees the end without it.
+        let _ = unsafe { self.outlet.send(socket, &[sys::piece(word.as_ptr(), word.len())]) };
     }
 }
 
 /// Sends a request. The connection is empty at this point, so this waits only if its buffers are tiny.
-fn send_all(socket: BorrowedFd<'_>, request: &[u8]) -> Result<(), Fate> {
+fn send_all(outlet: &mut Outlet, socket: BorrowedFd<'_>, request: &[u8]) -> Result<(), Fate> {
     let mut pieces = [sys::piece(request.as_ptr(), request.len())];
     let mut rest = &mut pieces[..];
     while !rest.is_empty() {
         // SAFETY: the piece is a part of `request`.
-        match unsafe { sys::send(socket, rest) }? {
+        match unsafe { outlet.send(socket, rest) }? {
             Some(sent) => rest = sys::advance(rest, sent),
             None => Pace::BLOCKING.pause(socket, libc::POLLOUT, 0),
         }
@@ -141,7 +153,12 @@ fn send_all(socket: BorrowedFd<'_>, request: &[u8]) -> Result<(), Fate> {
 ///
 /// # Safety
 /// The pieces from the second on are writable memory.
-unsafe fn receive_reply(socket: BorrowedFd<'_>, pace: Pace, pieces: &mut [Piece]) -> Result<Reply, Fate> {
+unsafe fn receive_reply(
+    inlet: &mut Inlet,
+    socket: BorrowedFd<'_>,
+    pace: Pace,
+    pieces: &mut [Piece],
+) -> Result<Reply, Fate> {
     let mut head = [0; SERVICE_HEAD];
     pieces[0] = sys::piece((&raw mut head).cast(), SERVICE_HEAD);
     let body: usize = pieces[1..].iter().map(|piece| piece.iov_len).sum();
@@ -149,7 +166,7 @@ unsafe fn receive_reply(socket: BorrowedFd<'_>, pace: Pace, pieces: &mut [Piece]
     loop {
         // SAFETY: the caller vouches for the destinations; `head` lives until the return, and is not read
         // while it is being written.
-        match unsafe { sys::receive(socket, rest) }? {
+        match unsafe { inlet.receive(socket, rest) }? {
             None => {
                 pace.pause(socket, libc::POLLIN, turn);
                 turn = turn.saturating_add(1);

@@ -66,14 +66,14 @@ fn mark(rank: u32, socket: Socket) -> u64 {
 }
 
 impl Service {
-    /// A service for `size` ranks, without its thread.
-    pub(super) fn new(size: u32) -> nix::Result<Self> {
+    /// A service for these, by rank, without its thread.
+    pub(super) fn new(clients: Vec<Option<Serving>>) -> nix::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         epoll.add(&bell, EpollEvent::new(EpollFlags::EPOLLIN, BELL))?;
         let streams =
-            std::iter::repeat_with(|| Mutex::new(EpollFlags::empty())).take(size as usize).collect();
-        let (stop, server) = (AtomicBool::new(false), Mutex::new(Server::new(size)));
+            std::iter::repeat_with(|| Mutex::new(EpollFlags::empty())).take(clients.len()).collect();
+        let (stop, server) = (AtomicBool::new(false), Mutex::new(Server { clients, fences: Vec::new() }));
         Ok(Self { epoll, bell, stop, streams, server, is_needed: AtomicBool::new(false) })
     }
 
@@ -160,6 +160,13 @@ impl Service {
         self.epoll.add(peer.serves(), EpollEvent::new(EpollFlags::EPOLLIN, mark(peer.rank, Socket::Serves)))
     }
 
+    /// Tells a peer that this rank serves it no more.
+    pub(super) fn say_goodbye(&self, peer: &Peer) {
+        if let Some(client) = &mut lock(&self.server).clients[peer.rank as usize] {
+            client.say_goodbye(peer.serves());
+        }
+    }
+
     /// Watches for requests, or for room for a reply.
     fn turn_to(&self, peer: &Peer, what: EpollFlags) -> nix::Result<()> {
         self.epoll.modify(peer.serves(), &mut EpollEvent::new(what, mark(peer.rank, Socket::Serves)))
@@ -180,11 +187,6 @@ struct Server {
 }
 
 impl Server {
-    /// Serves all peers of a job of `size` ranks.
-    fn new(size: u32) -> Self {
-        Self { clients: (0..size).map(|_| Some(Serving::new())).collect(), fences: Vec::new() }
-    }
-
     /// Does what these events ask for.
     fn take(&mut self, shared: &Shared, events: &[EpollEvent]) {
         for event in events {

@@ -4,6 +4,7 @@
 //! requester is slow to read, the rest waits for room: the state is here, and the thread serves others
 //! meanwhile. An atomic operation is executed when its request is whole, by the thread that serves it.
 
+use super::sealed::{Inlet, Outlet};
 use super::sys::{self, MAX_PIECES, Piece};
 use super::wire::{MAX_RANGES, RANGE, Range, Reply, Request, SERVICE_HEAD};
 use crate::SegmentId;
@@ -17,6 +18,8 @@ const _: () = assert!(OPERATION <= MAX_RANGES * RANGE, "a request for an operati
 
 /// What one requester wants.
 pub(super) struct Serving {
+    outlet: Outlet,
+    inlet: Inlet,
     request: Vec<u8>,
     filled: usize,
     /// The reply's header. Its address must last while the reply is under way.
@@ -47,8 +50,10 @@ pub(super) enum Step {
 
 impl Serving {
     /// Nothing asked yet.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(outlet: Outlet, inlet: Inlet) -> Self {
         Self {
+            outlet,
+            inlet,
             request: vec![0; LONGEST],
             filled: 0,
             head: Box::new([0; SERVICE_HEAD]),
@@ -77,7 +82,7 @@ impl Serving {
         }
         let free = &mut self.request[self.filled..];
         // SAFETY: the piece is the free part of our own buffer, which nobody else uses.
-        match unsafe { sys::receive(socket, &[sys::piece(free.as_mut_ptr(), free.len())]) }? {
+        match unsafe { self.inlet.receive(socket, &[sys::piece(free.as_mut_ptr(), free.len())]) }? {
             None => return Ok(Step::Idle),
             Some(0) => return Err(Fate::closed()),
             Some(count) => self.filled += count,
@@ -115,6 +120,15 @@ impl Serving {
         self.fencing = false;
         self.prepare_head(Reply::Fenced { position });
         self.send(socket)
+    }
+
+    /// Tells the requester, if no reply is under way and the socket takes it, that there will be no more.
+    pub(super) fn say_goodbye(&mut self, socket: BorrowedFd<'_>) {
+        if !self.is_replying() {
+            self.prepare_head(Reply::Goodbye);
+            // If it does not go through, the requester sees the end without it.
+            let _ = self.send(socket);
+        }
     }
 
     /// The request in the buffer, if it is whole.
@@ -187,7 +201,7 @@ impl Serving {
     fn send(&mut self, socket: BorrowedFd<'_>) -> Result<Step, Fate> {
         while self.is_replying() {
             // SAFETY: the pieces are the header, of this value, and places in segments, which stay mapped.
-            let Some(sent) = unsafe { sys::send(socket, &self.reply[self.next..]) }? else {
+            let Some(sent) = unsafe { self.outlet.send(socket, &self.reply[self.next..]) }? else {
                 return Ok(Step::Full);
             };
             let rest = sys::advance(&mut self.reply[self.next..], sent).len();

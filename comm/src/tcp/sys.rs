@@ -33,6 +33,20 @@ pub(super) fn advance(mut pieces: &mut [Piece], mut done: usize) -> &mut [Piece]
     pieces
 }
 
+/// Copies a piece to the end of a buffer.
+///
+/// # Safety
+/// The piece is readable memory outside of the buffer.
+pub(super) unsafe fn append(buffer: &mut Vec<u8>, piece: &Piece) {
+    buffer.reserve(piece.iov_len);
+    let end = buffer.len();
+    let to = buffer.spare_capacity_mut().as_mut_ptr().cast::<u8>();
+    // SAFETY: `reserve` made room for the bytes; the caller vouches for the source.
+    unsafe { to.copy_from_nonoverlapping(piece.iov_base.cast(), piece.iov_len) };
+    // SAFETY: those bytes are initialised now.
+    unsafe { buffer.set_len(end + piece.iov_len) };
+}
+
 /// Sends from `pieces` as much as the socket takes now; `None` when it takes nothing.
 ///
 /// # Safety

@@ -59,7 +59,7 @@ use super::sys::MAX_PIECES;
 use crate::remote::{Garbage, garbage, u16_at, u32_at, u64_at};
 
 /// Version of everything on the wire, the handshake included. Ranks that differ do not form a job.
-pub(super) const VERSION: u16 = 3;
+pub(super) const VERSION: u16 = 4;
 
 /// Longest message. What is longer goes by put.
 pub(super) const MAX_MESSAGE: usize = 1 << 30;

@@ -73,6 +73,12 @@ impl Job {
         self
     }
 
+    /// With an option of `scash run` that has no value.
+    pub fn flag(mut self, name: &str) -> Job {
+        self.options.push(name.into());
+        self
+    }
+
     /// With an option of `scash run` and its value.
     pub fn option(mut self, name: &str, value: &str) -> Job {
         self.options.extend([name.into(), value.into()]);

@@ -1,6 +1,7 @@
 //! Good streams, however they are cut, do what they say; bad ones are refused and touch nothing.
 
 use super::super::outgoing::Outgoing;
+use super::super::sealed::Outlet;
 use super::*;
 use crate::{LocalSegment, PutRange};
 use proptest::prelude::*;
@@ -30,7 +31,7 @@ impl Receiver {
         let base = memory[GUARD..].as_mut_ptr();
         segments.add(&LocalSegment { base, len: SEGMENT, fd: -1 }).unwrap();
         let (here, there) = UnixStream::pair().unwrap();
-        let (incoming, delivery) = (Incoming::new(), Delivery::new());
+        let (incoming, delivery) = (Incoming::new(Inlet::default()), Delivery::new());
         Self { incoming, segments, memory, here, there, delivery, messages: Vec::new() }
     }
 
@@ -89,7 +90,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 
 /// The stream of these deeds. Some flushes come between: they must not matter.
 fn stream(deeds: &[Deed]) -> Vec<u8> {
-    let mut outgoing = Outgoing::new();
+    let mut outgoing = Outgoing::new(Outlet::default());
     for deed in deeds {
         match deed {
             Deed::Message(kind, bytes) => outgoing.message(*kind, bytes.len(), &[bytes]),
@@ -193,7 +194,7 @@ fn puts_outside_of_registered_memory_are_refused_before_any_byte_is_written() {
     for (segment, offset) in
         [(0, SEGMENT as u64 - 10), (0, u64::MAX), (0, u64::MAX - 10), (1, 0), (u16::MAX, 0)]
     {
-        let mut outgoing = Outgoing::new();
+        let mut outgoing = Outgoing::new(Outlet::default());
         for (segment, offset, bytes) in [(0, 0, &inside), (segment, offset, &outside)] {
             // SAFETY: the bytes live until the flush in `drained`.
             unsafe { outgoing.put(segment, PutRange { offset, len: bytes.len(), src: bytes.as_ptr() }) };
@@ -223,7 +224,7 @@ fn a_lying_length_costs_no_memory() {
 
 #[test]
 fn messages_before_a_goodbye_are_delivered() {
-    let mut outgoing = Outgoing::new();
+    let mut outgoing = Outgoing::new(Outlet::default());
     outgoing.message(5, 3, &[b"bye"]);
     outgoing.goodbye();
     let stream = super::super::outgoing::tests::drained(&mut outgoing);
@@ -245,7 +246,7 @@ fn a_fence_is_reached_with_the_last_byte_before_it_and_not_earlier() {
 
 #[test]
 fn a_held_stream_may_not_be_read_until_the_last_get_is_over() {
-    let mut incoming = Incoming::new();
+    let mut incoming = Incoming::new(Inlet::default());
     incoming.ask_fence(1);
     incoming.hold();
     incoming.hold();

@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 fn job(size: u32) -> Job {
-    Job { size, abi: 5, secret: Secret::from_bytes([3; 32]) }
+    Job { size, abi: 5, secret: Secret::from_bytes([3; 32]), encrypted: false }
 }
 
 fn deadline() -> Instant {
@@ -19,12 +19,12 @@ fn deadline() -> Instant {
 }
 
 fn card_of(address: &str) -> Vec<u8> {
-    [&VERSION.to_le_bytes()[..], &5u32.to_le_bytes(), address.as_bytes()].concat()
+    [&VERSION.to_le_bytes()[..], &5u32.to_le_bytes(), &[0], address.as_bytes()].concat()
 }
 
 fn refusal(cards: &[&[u8]]) -> String {
     let cards: Vec<_> = cards.iter().map(|card| (card.to_vec(), vec![])).collect();
-    read_cards(&cards, 2, 5).unwrap_err().to_string()
+    read_cards(&job(2), &cards).unwrap_err().to_string()
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn an_address_that_cannot_be_read_is_shown_with_its_rank() {
         let error = refusal(&[&good, &card_of(bad)]);
         assert!(error.contains("rank 1") && error.contains(&format!("{bad:?}")), "{error}");
     }
-    let rubbish = [&good[..6], &[0xff; 300]].concat();
+    let rubbish = [&good[..7], &[0xff; 300]].concat();
     assert!(refusal(&[&good, &rubbish]).len() < 1_000);
 }
 
@@ -53,7 +53,9 @@ fn a_card_of_another_version_or_provider_is_refused_with_its_rank() {
     let mut newer = good.clone();
     newer[0] = 7;
     assert!(refusal(&[&newer, &good]).contains("rank 0 broke the protocol: it speaks version 7"));
-    for (cut, why) in [(0, "provider tcp"), (1, "provider tcp"), (2, "shortened"), (5, "shortened")] {
+    for (cut, why) in
+        [(0, "provider tcp"), (1, "provider tcp"), (2, "shortened"), (5, "shortened"), (6, "shortened")]
+    {
         let error = refusal(&[&good, &good[..cut]]);
         assert!(error.contains("rank 1") && error.contains(why), "{error}");
     }
@@ -64,17 +66,29 @@ fn a_card_of_another_version_or_provider_is_refused_with_its_rank() {
 fn cards_survive_the_exchange() {
     for address in ["127.0.0.1:4000", "[::1]:80"] {
         let address = address.parse().unwrap();
-        assert_eq!(read_card(7, &card(7, address)), Ok(address));
+        assert_eq!(read_card(&job(2), &card(&job(2), address)), Ok(address));
+    }
+}
+
+#[test]
+fn a_rank_that_encrypts_and_one_that_does_not_say_so_to_each_other() {
+    let (address, open, secret) =
+        ("127.0.0.1:4000".parse().unwrap(), job(2), Job { encrypted: true, ..job(2) });
+    assert_eq!(read_card(&secret, &card(&secret, address)), Ok(address));
+    for (ours, theirs, expected) in [(&open, &secret, "it encrypts"), (&secret, &open, "it does not encrypt")]
+    {
+        let error = read_card(ours, &card(theirs, address)).unwrap_err();
+        assert!(error.starts_with(expected) && error.contains("--encrypt"), "{error}");
     }
 }
 
 proptest! {
     #[test]
     fn any_bytes_are_a_card_or_an_error(mut bytes in prop::collection::vec(any::<u8>(), 0..100), is_ours: bool) {
-        if let (true, Some(start)) = (is_ours, bytes.first_chunk_mut::<6>()) {
+        if let (true, Some(start)) = (is_ours, bytes.first_chunk_mut::<7>()) {
             start.copy_from_slice(&card_of(""));
         }
-        if let Ok(address) = read_card(5, &bytes) {
+        if let Ok(address) = read_card(&job(2), &bytes) {
             prop_assert!(address.port() != 0);
         }
     }

@@ -32,7 +32,7 @@ fn put(outgoing: &mut Outgoing, offset: u64, bytes: &[u8]) {
 
 #[test]
 fn puts_in_a_row_are_one_run_with_all_targets_first() {
-    let mut outgoing = Outgoing::new();
+    let mut outgoing = Outgoing::new(Outlet::default());
     put(&mut outgoing, 5, b"one");
     put(&mut outgoing, 50, b"two");
     outgoing.message(9, 3, &[b"t", b"he"]);
@@ -52,12 +52,12 @@ fn puts_in_a_row_are_one_run_with_all_targets_first() {
     .concat();
     assert_eq!(outgoing.position(), expected.len() as u64);
     assert_eq!(drained(&mut outgoing), expected);
-    assert_eq!(VERSION, 3, "another layout is another version");
+    assert_eq!(VERSION, 4, "another layout is another version");
 }
 
 #[test]
 fn the_position_behind_the_last_put_ignores_later_messages() {
-    let mut outgoing = Outgoing::new();
+    let mut outgoing = Outgoing::new(Outlet::default());
     put(&mut outgoing, 5, b"one");
     let end = outgoing.position();
     outgoing.message(0, 0, &[]);
@@ -67,7 +67,7 @@ fn the_position_behind_the_last_put_ignores_later_messages() {
 
 #[test]
 fn a_long_run_of_puts_is_split() {
-    let mut outgoing = Outgoing::new();
+    let mut outgoing = Outgoing::new(Outlet::default());
     (0..MAX_RUN as u64 + 1).for_each(|offset| put(&mut outgoing, offset, b"x"));
     let bytes = drained(&mut outgoing);
     let first = HEAD + MAX_RUN * (TARGET + 1);
@@ -80,7 +80,7 @@ fn a_long_run_of_puts_is_split() {
 fn what_the_socket_does_not_take_is_kept_and_leaves_first() {
     let (here, there) = UnixStream::pair().unwrap();
     there.set_nonblocking(true).unwrap();
-    let mut outgoing = Outgoing::new();
+    let mut outgoing = Outgoing::new(Outlet::default());
     let mut large: Vec<u8> = (0..3_000_000u32).map(|i| u8::try_from(i % 251).unwrap()).collect();
     let copy = large.clone();
     put(&mut outgoing, 0, &large);
@@ -102,7 +102,7 @@ fn what_the_socket_does_not_take_is_kept_and_leaves_first() {
 
 #[test]
 fn more_pieces_than_one_call_takes_leave_in_order() {
-    let mut outgoing = Outgoing::new();
+    let mut outgoing = Outgoing::new(Outlet::default());
     let numbers: Vec<[u8; 4]> = (0..5_000u32).map(u32::to_le_bytes).collect();
     for number in &numbers {
         put(&mut outgoing, 0, number);
@@ -122,7 +122,7 @@ fn more_pieces_than_one_call_takes_leave_in_order() {
 
 #[test]
 fn an_abandoned_batch_sends_nothing() {
-    let mut outgoing = Outgoing::new();
+    let mut outgoing = Outgoing::new(Outlet::default());
     put(&mut outgoing, 5, b"one");
     outgoing.message(0, 3, &[b"two"]);
     outgoing.abandon();
@@ -133,7 +133,7 @@ fn an_abandoned_batch_sends_nothing() {
 fn a_closed_socket_is_an_error_and_no_signal() {
     let (here, there) = UnixStream::pair().unwrap();
     drop(there);
-    let mut outgoing = Outgoing::new();
+    let mut outgoing = Outgoing::new(Outlet::default());
     outgoing.message(0, 3, &[b"two"]);
     assert_eq!(outgoing.flush(here.as_fd()).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
 }

@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 const CROWD: usize = 100;
 
 fn job() -> Job {
-    Job { size: 2, abi: 0, secret: Secret::from_bytes([3; 32]) }
+    Job { size: 2, abi: 0, secret: Secret::from_bytes([3; 32]), encrypted: false }
 }
 
 /// Rank 0 of 2, of which each step is a call of the test, and where it listens.

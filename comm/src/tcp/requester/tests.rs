@@ -22,7 +22,9 @@ fn get_from(reply: &[u8]) -> (Result<bool, Fate>, [u8; 9], Vec<u8>) {
         dst: at.wrapping_add(dst),
     });
     // SAFETY: the destinations are parts of `bytes`.
-    let got = unsafe { Requester::new().get(here.as_fd(), Pace::BLOCKING, 2, &ranges, 9) };
+    let got = unsafe {
+        Requester::new(Outlet::default(), Inlet::default()).get(here.as_fd(), Pace::BLOCKING, 2, &ranges, 9)
+    };
     drop(here);
     let mut request = Vec::new();
     // It ends with a reset where the requester left a part of the reply unread.
@@ -86,7 +88,8 @@ fn add_at(reply: &[u8]) -> (Result<Option<u64>, Fate>, Vec<u8>) {
     let (here, mut there) = UnixStream::pair().unwrap();
     there.write_all(reply).unwrap();
     there.shutdown(Shutdown::Write).unwrap();
-    let done = Requester::new().atomic(here.as_fd(), Pace::BLOCKING, 2, ADD, 9);
+    let done =
+        Requester::new(Outlet::default(), Inlet::default()).atomic(here.as_fd(), Pace::BLOCKING, 2, ADD, 9);
     drop(here);
     let mut request = Vec::new();
     let _ = there.read_to_end(&mut request);
@@ -128,7 +131,7 @@ fn a_fence_that_was_confirmed_is_not_asked_for_again() {
     let (here, mut there) = UnixStream::pair().unwrap();
     there.write_all(&Reply::Fenced { position: 50 }.encode()).unwrap();
     there.shutdown(Shutdown::Write).unwrap();
-    let mut requester = Requester::new();
+    let mut requester = Requester::new(Outlet::default(), Inlet::default());
     assert_eq!(requester.fence(here.as_fd(), Pace::BLOCKING, 50), Ok(()));
     assert_eq!(requester.fence(here.as_fd(), Pace::BLOCKING, 50), Ok(()));
     assert_eq!(requester.fence(here.as_fd(), Pace::BLOCKING, 51), Err(Fate::closed()));

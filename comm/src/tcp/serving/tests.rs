@@ -25,7 +25,7 @@ impl Server {
         segments.add(&LocalSegment { base: memory.as_mut_ptr().cast(), len: SEGMENT, fd: -1 }).unwrap();
         let (here, there) = UnixStream::pair().unwrap();
         there.set_nonblocking(true).unwrap();
-        Self { serving: Serving::new(), segments, memory, here, there }
+        Self { serving: Serving::new(Outlet::default(), Inlet::default()), segments, memory, here, there }
     }
 
     fn bytes(&self) -> Vec<u8> {

@@ -61,6 +61,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", env = vars::PROVIDER, default_value = AUTO)]
     provider: String,
 
+    /// Encrypt what ranks say to each other over TCP (SCASH_ENCRYPT=on)
+    #[arg(long)]
+    encrypt: bool,
+
     /// Application threads a rank
     #[arg(long, value_name = "T", env = vars::THREADS, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     threads: u32,
@@ -124,10 +128,13 @@ pub(super) fn check(args: Args) -> Result<Plan, Refusal> {
         }
     };
     let several = hosts.as_ref().is_some_and(|hosts| hosts.layout.hosts() > 1);
-    let provider = provider(&args.provider, several)?;
+    let provider = provider(&args.provider, several, args.encrypt)?;
     let mut env: Vec<(OsString, OsString)> = args.env.into_iter().map(variable).collect::<Result<_, _>>()?;
     if let Some(engine) = args.fault.filter(|engine| !engine.is_empty()) {
         env.push((scash_fault(&engine)?, engine.into()));
+    }
+    if args.encrypt {
+        env.push(("SCASH_ENCRYPT".into(), "on".into()));
     }
     Ok(Plan {
         ranks,
@@ -140,8 +147,12 @@ pub(super) fn check(args: Args) -> Result<Plan, Refusal> {
     })
 }
 
-/// The provider of that name, which must reach all ranks.
-fn provider(name: &str, several_hosts: bool) -> Result<&'static str, Refusal> {
+/// The provider of that name, which must reach all ranks, and encrypt if that is asked for.
+fn provider(name: &str, several_hosts: bool, encrypt: bool) -> Result<&'static str, Refusal> {
+    if name == "ofi" && encrypt {
+        let why = "--encrypt: what libfabric carries is not encrypted: use --provider auto or tcp, or leave it out on a network that you trust";
+        return Err(Refusal::new(status::USAGE, why));
+    }
     if name == "shm" && several_hosts {
         let why = "the provider shm does not reach other hosts: use --provider auto or tcp, or one host";
         return Err(Refusal::new(status::USAGE, why));
@@ -239,7 +250,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_what_would_make_sense() {
-        let cases: [(&[&str], &str); 13] = [
+        let cases: [(&[&str], &str); 14] = [
             (&["-n", "0", "/bin/sh"], "0 is not in 1..=65535"),
             (&["-n", "two", "/bin/sh"], "invalid digit"),
             (&["/bin/sh"], "-n <N>"),
@@ -257,6 +268,7 @@ mod tests {
                 "the hosts have 2 slots: give them more (`--host a:3`",
             ),
             (&["--host", "a,b", "--provider", "shm", "/bin/sh"], "use --provider auto or tcp, or one host"),
+            (&["-n", "2", "--encrypt", "--provider", "ofi", "/bin/sh"], "use --provider auto or tcp"),
             (&["--host", "a", "--hostfile", "/dev/null", "/bin/sh"], "cannot be used with"),
             (&["--host", "a", "--rsh", " ", "/bin/sh"], "--rsh"),
         ];
