@@ -92,8 +92,7 @@ impl Communicator {
         // SAFETY: the memory is borrowed until the wait is over.
         let place = unsafe { Place::new(into.as_mut_ptr(), into.len()) };
         let (engine, number) = self.posted(source, tag, Destination::Place(place))?;
-        let received = received(self.shared.until_from(engine, |engine| engine.outcome(number)))?;
-        Ok(received.status)
+        Ok(self.shared.until_from(engine, |engine| engine.outcome(number))?.status)
     }
 
     /// Receives a message of any length: into the memory that was made for it when it came, if it has come.
