@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{Make, bytes, on_each_provider, play};
+use common::{Make, Rank, bytes, on_each_provider, play};
 use scash_comm::mp::{ANY_SOURCE, ANY_TAG, Communicator, Large, Options, Request};
 use scash_comm::{Error, Result};
 
@@ -79,7 +79,11 @@ fn a_fence_tells_of_messages_that_were_lost(make: Make) {
     let options = Options { large: Large::Rendezvous, ..Options::default() };
     play(make, 3, options, |rank| {
         if rank.rank() == 2 {
-            return rank.meet();
+            let Rank { communicator, meeting } = rank;
+            meeting.wait();
+            drop(communicator);
+            meeting.wait();
+            return;
         }
         rank.send_and_forget(2, 0, vec![1; 1_000_000]).unwrap();
         rank.meet();
@@ -91,6 +95,8 @@ fn a_fence_tells_of_messages_that_were_lost(make: Make) {
         rank.send_and_forget(peer, 1, b"still here").unwrap();
         rank.fence(None).unwrap();
         assert_eq!(rank.receive_owned(Some(peer), ANY_TAG).unwrap().bytes, b"still here");
+        // Not before the other's fence is over, too.
+        rank.meet();
     });
 }
 
