@@ -3,7 +3,7 @@
 #![allow(non_camel_case_types, reason = "C's way to name types")]
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 
-use super::job::{done, invalid};
+use super::job::{done, invalid, told};
 use super::memory::check;
 use super::types::rank;
 use scash_comm::Result;
@@ -62,20 +62,20 @@ pub unsafe extern "C" fn scomm_register_handler(
 /// pushed (SCASH_MP_PUSH), or the rank is gone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn scomm_call(to: c_int, handler: c_int, bytes: *const c_void, len: usize) -> c_int {
-    done("scomm_call", |job| {
+    let send = |way: &dyn Fn(u32, u16, &[u8]) -> Result<()>| {
         check("scomm_call", bytes.cast(), len)?;
         let bytes = match len {
             0 => &[],
             // SAFETY: not null, so there are as many by the caller's word.
             len => unsafe { std::slice::from_raw_parts(bytes.cast(), len) },
         };
-        let (to, handler) = (rank(to)?, number(handler)?);
-        // SAFETY: null, or set by a handler's call that is under way in this thread, and has borrowed it.
-        match unsafe { CALLER.get().as_ref() } {
-            Some(caller) => caller.call(to, handler, bytes),
-            None => job.call(to, handler, bytes),
-        }
-    })
+        way(rank(to)?, number(handler)?, bytes)
+    };
+    // SAFETY: null, or set by a handler's call that is under way in this thread, and has borrowed it.
+    match unsafe { CALLER.get().as_ref() } {
+        Some(caller) => told(send(&|to, handler, bytes| caller.call(to, handler, bytes)).map(|()| 0)),
+        None => done("scomm_call", |job| send(&|to, handler, bytes| job.call(to, handler, bytes))),
+    }
 }
 
 /// The number of a handler.

@@ -94,7 +94,11 @@ pub(super) fn leave() -> Result<()> {
         }
     };
     match std::mem::replace(&mut *job, Job::Over) {
-        Job::Open(open) => open.leave(),
+        Job::Open(open) => {
+            // Handlers of active messages may run meanwhile, in this thread too, and call functions.
+            drop(job);
+            open.leave()
+        }
         before @ Job::Before => {
             *job = before;
             invalid(&too_early("scomm_finalize"))

@@ -150,7 +150,7 @@ static void active_messages(void)
 
 static void wrong(void)
 {
-    char bytes[8] = {0};
+    char bytes[16] = {0};
     scomm_request_t request;
     scomm_strided_t overlapping = {2, 8, 4, 8}, huge = {(size_t)-1, 8, 8, 8};
     INVALID(scomm_window_open(8, NULL), "NULL where");
