@@ -62,19 +62,24 @@ pub unsafe extern "C" fn scomm_register_handler(
 /// pushed (SCASH_MP_PUSH), or the rank is gone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn scomm_call(to: c_int, handler: c_int, bytes: *const c_void, len: usize) -> c_int {
-    let send = |way: &dyn Fn(u32, u16, &[u8]) -> Result<()>| {
+    let message = || {
         check("scomm_call", bytes.cast(), len)?;
-        let bytes = match len {
+        let bytes: &[u8] = match len {
             0 => &[],
             // SAFETY: not null, so there are as many by the caller's word.
             len => unsafe { std::slice::from_raw_parts(bytes.cast(), len) },
         };
-        way(rank(to)?, number(handler)?, bytes)
+        Ok((rank(to)?, number(handler)?, bytes))
     };
     // SAFETY: null, or set by a handler's call that is under way in this thread, and has borrowed it.
     match unsafe { CALLER.get().as_ref() } {
-        Some(caller) => told(send(&|to, handler, bytes| caller.call(to, handler, bytes)).map(|()| 0)),
-        None => done("scomm_call", |job| send(&|to, handler, bytes| job.call(to, handler, bytes))),
+        Some(caller) => {
+            told(message().and_then(|(to, handler, bytes)| caller.call(to, handler, bytes)).map(|()| 0))
+        }
+        None => done("scomm_call", |job| {
+            let (to, handler, bytes) = message()?;
+            job.call(to, handler, bytes)
+        }),
     }
 }
 

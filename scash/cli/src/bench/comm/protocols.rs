@@ -92,7 +92,8 @@ pub(super) fn run(session: &Session, places: &Places) -> bool {
         show(session, *place, &protocols, &results);
         results.is_complete()
     };
-    places.all().iter().map(one).fold(true, |all, complete| all && complete)
+    let incomplete = places.all().iter().filter(|place| !one(place)).count();
+    incomplete == 0
 }
 
 fn of(place: Place) -> Vec<&'static Protocol> {
