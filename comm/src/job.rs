@@ -24,6 +24,8 @@ pub struct Network {
     port: u16,
     /// Whether what ranks say to each other over TCP is encrypted (`SCASH_ENCRYPT`).
     encrypt: bool,
+    /// Whether this rank shares its processors with no other (`SCASH_BOUND`, which `scash run --bind core` sets).
+    bound: bool,
 }
 
 impl Network {
@@ -40,15 +42,14 @@ impl Network {
                 .parse::<u64>()
                 .map_err(|_| Error::Invalid(format!("SCASH_PORT={text}: a number is expected")))?,
         };
-        let encrypt = match var("SCASH_ENCRYPT")?.as_deref() {
-            None | Some("0" | "off") => false,
-            Some("1" | "on") => true,
-            Some(other) => {
-                return Err(Error::Invalid(format!("SCASH_ENCRYPT={other}: on or off is expected")));
-            }
+        let switch = |name| match var(name)?.as_deref() {
+            None | Some("0" | "off") => Ok(false),
+            Some("1" | "on") => Ok(true),
+            Some(other) => Err(Error::Invalid(format!("{name}={other}: on or off is expected"))),
         };
         Ok(Network {
-            encrypt,
+            encrypt: switch("SCASH_ENCRYPT")?,
+            bound: switch("SCASH_BOUND")?,
             interface: var("SCASH_INTERFACE")?,
             fabric: var("SCASH_OFI")?,
             port: u16::try_from(port)
@@ -118,7 +119,17 @@ pub fn endpoint(member: &mut Member, network: &Network, abi: u32) -> Result<Box<
     let shm = ShmOptions { alive: Some(alive.clone()), threads, ..ShmOptions::default() };
     let bind = network.interface.clone().unwrap_or_else(|| "127.0.0.1".to_owned());
     let encrypt = network.encrypt;
-    let tcp = |port| TcpOptions { bind, port, abi, ranks_here, threads, encrypt, ..TcpOptions::default() };
+    // What its threads compete with for processors.
+    let ranks_beside = if network.bound { 1 } else { ranks_here };
+    let tcp = |port| TcpOptions {
+        bind,
+        port,
+        abi,
+        ranks_here: ranks_beside,
+        threads,
+        encrypt,
+        ..TcpOptions::default()
+    };
     let provider = member.provider().to_owned();
     match (provider.as_str(), ranks_here == size) {
         ("shm" | "auto" | "", true) => Ok(Box::new(ShmEndpoint::new(member, &shm)?)),

@@ -103,7 +103,7 @@ pub struct TcpOptions {
     pub port: u16,
     /// Number of the agreement between ranks on what messages and segments mean. Ranks that differ do not form a job.
     pub abi: u32,
-    /// Ranks of the job on this host. If the threads that they keep busy outnumber the cores, waiting threads do not spin.
+    /// Ranks of the job on the processors that this one may use. If the threads that they keep busy outnumber the cores, waiting threads do not spin.
     pub ranks_here: u32,
     /// Threads that each of them keeps busy; 0 counts as 1.
     pub threads: u32,

@@ -6,7 +6,7 @@ use super::plan::Plan;
 use super::processes::Processes;
 use super::spawn::{Streams, spawn};
 use super::supervisor::{Action, Supervisor};
-use super::{Refusal, label, status, sweep};
+use super::{Refusal, cores, label, status, sweep};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{SigSet, Signal};
@@ -91,9 +91,11 @@ impl Job {
     /// Starts all ranks, or none that lives on.
     fn start(&mut self, plan: &Plan) -> Result<(), Refusal> {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let places = cores::places(plan.bind, plan.ranks, plan.threads)?;
         for number in 0..plan.ranks {
             let streams = Streams { stdin: number == 0, piped: plan.label };
-            match spawn(&plan.task, streams, self.host.invite(number), number) {
+            let place = places.as_ref().and_then(|places| places.of(number));
+            match spawn(&plan.task, streams, self.host.invite(number), number, place) {
                 Ok(rank) => {
                     self.watch(&rank.pidfd, u64::from(number))?;
                     if let Some((out, err)) = self.processes.add(rank) {

@@ -25,6 +25,7 @@
 //! *terminal* sends (Ctrl-C, Ctrl-Z) reaches the ranks by itself, and the front only tells the launcher that it happened; what others
 //! send to the front is forwarded to every rank. The launcher itself blocks all these signals.
 
+mod cores;
 mod exits;
 mod front;
 mod hosts;

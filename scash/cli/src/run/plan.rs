@@ -57,6 +57,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     agent: Option<PathBuf>,
 
+    /// Send the program to the hosts, into memory: it need not lie there (its libraries and data must)
+    #[arg(long)]
+    copy: bool,
+
     /// How ranks communicate: auto, shm, tcp or ofi
     #[arg(long, value_name = "NAME", env = vars::PROVIDER, default_value = AUTO)]
     provider: String,
@@ -68,6 +72,10 @@ pub(crate) struct Args {
     /// Application threads a rank
     #[arg(long, value_name = "T", env = vars::THREADS, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     threads: u32,
+
+    /// Bind each rank to cores of its own, as many as it has threads: core, or none
+    #[arg(long, value_name = "WHAT", default_value = "none", value_parser = ["core", "none"])]
+    bind: String,
 
     /// How accesses to shared memory are noticed: uffd or mprotect [default: the best that works, see `scash info`]
     #[arg(long, value_name = "ENGINE", env = "SCASH_FAULT")]
@@ -99,6 +107,8 @@ pub(super) struct Plan {
     pub(super) task: Task,
     /// `None`: this machine.
     pub(super) hosts: Option<Hosts>,
+    /// Whether ranks are bound to cores.
+    pub(super) bind: bool,
     pub(super) label: bool,
     pub(super) timeout: Option<Duration>,
 }
@@ -124,9 +134,13 @@ pub(super) fn check(args: Args) -> Result<Plan, Refusal> {
             let named =
                 args.hostfile.as_deref().map_or_else(|| list::from_options(&args.host), list::from_file)?;
             let (names, layout) = list::deal(named, ranks)?;
-            (layout.size(), Some(Hosts::new(names, layout, &args.rsh, args.agent)?))
+            (layout.size(), Some(Hosts::new(names, layout, &args.rsh, args.agent, args.copy)?))
         }
     };
+    if args.copy && hosts.is_none() {
+        let why = "--copy: the program is sent to hosts: say which with --host or --hostfile";
+        return Err(Refusal::new(status::USAGE, why));
+    }
     let several = hosts.as_ref().is_some_and(|hosts| hosts.layout.hosts() > 1);
     let provider = provider(&args.provider, several, args.encrypt)?;
     let mut env: Vec<(OsString, OsString)> = args.env.into_iter().map(variable).collect::<Result<_, _>>()?;
@@ -142,6 +156,7 @@ pub(super) fn check(args: Args) -> Result<Plan, Refusal> {
         provider,
         task: Task { program: program::find(&name)?, arguments: command.collect(), env },
         hosts,
+        bind: args.bind == "core",
         label: args.label,
         timeout: args.timeout,
     })
@@ -250,7 +265,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused_with_what_would_make_sense() {
-        let cases: [(&[&str], &str); 14] = [
+        let cases: [(&[&str], &str); 16] = [
             (&["-n", "0", "/bin/sh"], "0 is not in 1..=65535"),
             (&["-n", "two", "/bin/sh"], "invalid digit"),
             (&["/bin/sh"], "-n <N>"),
@@ -269,6 +284,8 @@ mod tests {
             ),
             (&["--host", "a,b", "--provider", "shm", "/bin/sh"], "use --provider auto or tcp, or one host"),
             (&["-n", "2", "--encrypt", "--provider", "ofi", "/bin/sh"], "use --provider auto or tcp"),
+            (&["-n", "2", "--copy", "/bin/sh"], "say which with --host"),
+            (&["-n", "2", "--bind", "socket", "/bin/sh"], "[possible values: core, none]"),
             (&["--host", "a", "--hostfile", "/dev/null", "/bin/sh"], "cannot be used with"),
             (&["--host", "a", "--rsh", " ", "/bin/sh"], "--rsh"),
         ];

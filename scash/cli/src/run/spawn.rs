@@ -2,8 +2,9 @@
 
 use super::exits::pidfd;
 use super::plan::Task;
-use super::{Refusal, signals, status};
+use super::{Refusal, cores, signals, status};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sched::CpuSet;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getpid, getppid};
@@ -32,12 +33,13 @@ pub(super) struct Streams {
     pub(super) piped: bool,
 }
 
-/// Starts rank number `rank`.
+/// Starts rank number `rank`, bound to the processors of `place` if there is one.
 pub(super) fn spawn(
     task: &Task,
     streams: Streams,
     invitation: scash_comm::Result<Invitation>,
     rank: u32,
+    place: Option<CpuSet>,
 ) -> Result<Rank, Refusal> {
     let refuse = |why: String| Refusal::new(status::LAUNCHER, format!("starting rank {rank}: {why}"));
     let invitation = invitation.map_err(|error| refuse(error.to_string()))?;
@@ -45,6 +47,9 @@ pub(super) fn spawn(
     command.arg0(&task.program.name).args(&task.arguments);
     command.envs(task.env.iter().map(|(name, value)| (name, value)));
     command.envs(invitation.env);
+    if place.is_some() {
+        command.env(cores::BOUND, "on");
+    }
     if !streams.stdin {
         command.stdin(Stdio::null());
     }
@@ -54,7 +59,7 @@ pub(super) fn spawn(
     let launcher = getpid();
     let line = invitation.line;
     // SAFETY: `prepare` makes system calls only, as the child of a process with several threads must.
-    unsafe { command.pre_exec(move || prepare(launcher, &line)) };
+    unsafe { command.pre_exec(move || prepare(launcher, &line, place.as_ref())) };
     let child = command.spawn().map_err(|error| not_started(task, &error))?;
     let pid = Pid::from_raw(i32::try_from(child.id()).map_err(|error| refuse(error.to_string()))?);
     let pidfd =
@@ -63,13 +68,14 @@ pub(super) fn spawn(
 }
 
 /// What the child does between fork and exec.
-fn prepare(launcher: Pid, line: &OwnedFd) -> io::Result<()> {
+fn prepare(launcher: Pid, line: &OwnedFd, place: Option<&CpuSet>) -> io::Result<()> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     if getppid() != launcher {
         // The launcher died before it was asked for, and no signal will come.
         return Err(io::ErrorKind::Interrupted.into());
     }
     signals::unblock()?;
+    place.map_or(Ok(()), cores::bind)?;
     fcntl(line.as_fd(), FcntlArg::F_SETFD(FdFlag::empty()))?;
     Ok(())
 }

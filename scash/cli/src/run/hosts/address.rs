@@ -58,6 +58,8 @@ mod tests {
             addresses: addresses.iter().map(|text| text.parse().unwrap()).collect(),
             settings: Settings { threads: 1, provider: "tcp".into() },
             label: false,
+            bind: false,
+            copied: None,
             directory: "/".into(),
             program: ("/bin/sh".into(), "sh".into()),
             arguments: Vec::new(),

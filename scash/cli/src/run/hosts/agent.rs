@@ -2,6 +2,7 @@
 //! reports to the launcher instead of deciding.
 
 use super::assignment::Assignment;
+use super::copy::Copy;
 use super::frames::{Cutter, Down, FROM_LAUNCHER, Stream, Up, hello};
 use super::uplink::{Output, Uplink};
 use super::{BEAT, PATIENCE, address};
@@ -11,7 +12,7 @@ use crate::run::plan::Task;
 use crate::run::processes::Processes;
 use crate::run::program::{self, Program};
 use crate::run::spawn::{Streams, spawn};
-use crate::run::{Refusal, limits, signals, status, sweep};
+use crate::run::{Refusal, cores, limits, signals, status, sweep};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{SigSet, Signal};
@@ -66,6 +67,8 @@ struct Agent {
     orders: Orders,
     child_signals: SignalFd,
     epoll: Epoll,
+    /// What to run, while its program comes.
+    coming: Option<(Assignment, Copy)>,
     /// `None` until the launcher has said what to run.
     work: Option<Work>,
     /// When the launcher has said something last.
@@ -80,6 +83,10 @@ struct Work {
     branch: Branch,
     processes: Processes,
     task: Task,
+    /// The program itself, if it was sent here: ranks are started from it.
+    _copy: Option<Copy>,
+    bind: bool,
+    threads: u32,
     label: bool,
     /// Whether they were started.
     begun: bool,
@@ -100,6 +107,7 @@ impl Agent {
             orders,
             child_signals: SignalFd::with_flags(&child, flags).map_err(failed("making a signalfd"))?,
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("making an epoll"))?,
+            coming: None,
             work: None,
             heard: Instant::now(),
             next_beat: Instant::now() + BEAT,
@@ -205,7 +213,8 @@ impl Agent {
 
     fn take(&mut self, down: Down) -> Result<(), Refusal> {
         match (down, &mut self.work) {
-            (Down::Start(assignment), None) => return self.prepare(*assignment),
+            (Down::Start(assignment), None) if self.coming.is_none() => return self.receive(*assignment),
+            (Down::Program(bytes), None) => return self.take_part(&bytes),
             (Down::Go, Some(work)) if !work.begun => return self.begin(),
             (Down::Decision(decision), Some(work)) => {
                 work.branch.take(decision).map_err(|why| Refusal::new(status::LAUNCHER, why))?;
@@ -224,18 +233,46 @@ impl Agent {
         Ok(())
     }
 
+    /// Gets ready to run what it is told, whose program may have to come first.
+    fn receive(&mut self, assignment: Assignment) -> Result<(), Refusal> {
+        let Some(size) = assignment.copied else { return self.prepare(assignment, None) };
+        match Copy::new(&assignment.program.1, size) {
+            Ok(copy) => self.coming = Some((assignment, copy)),
+            Err(refusal) => return self.refuse(refusal),
+        }
+        Ok(())
+    }
+
+    /// Takes a part of the program, and gets ready when it was the last one.
+    fn take_part(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        let Some((assignment, mut copy)) = self.coming.take() else {
+            return Err(Refusal::new(status::LAUNCHER, "the launcher sends a program out of turn"));
+        };
+        match copy.add(bytes) {
+            Ok(true) => self.prepare(assignment, Some(copy)),
+            Ok(false) => {
+                self.coming = Some((assignment, copy));
+                Ok(())
+            }
+            Err(refusal) => self.refuse(refusal),
+        }
+    }
+
+    /// Says why nothing can run here.
+    fn refuse(&mut self, Refusal { status, why }: Refusal) -> Result<(), Refusal> {
+        self.over = true;
+        self.send(&Up::Refused { status, why })
+    }
+
     /// Gets ready to start ranks, or refuses.
-    fn prepare(&mut self, assignment: Assignment) -> Result<(), Refusal> {
-        match Work::new(assignment) {
+    fn prepare(&mut self, assignment: Assignment, copy: Option<Copy>) -> Result<(), Refusal> {
+        match Work::new(assignment, copy) {
             Ok(work) => {
                 self.watch(&work.branch, LINES)?;
                 self.work = Some(work);
                 self.send(&Up::Ready)
             }
-            Err(Refusal { status, why }) => {
-                self.over = true;
-                self.send(&Up::Refused { status, why })
-            }
+            Err(refusal) => self.refuse(refusal),
         }
     }
 
@@ -244,9 +281,12 @@ impl Agent {
         let Some(mut work) = self.work.take() else { return Ok(()) };
         work.begun = true;
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        for number in work.branch.ranks() {
+        let ranks = work.branch.ranks();
+        let places = cores::places(work.bind, ranks.end - ranks.start, work.threads)?;
+        for number in ranks.clone() {
+            let place = places.as_ref().and_then(|places| places.of(number - ranks.start));
             let streams = Streams { stdin: false, piped: true };
-            match spawn(&work.task, streams, work.branch.invite(number), number) {
+            match spawn(&work.task, streams, work.branch.invite(number), number, place) {
                 Ok(rank) => {
                     self.watch(&rank.pidfd, u64::from(number))?;
                     let pid = u32::try_from(rank.pid.as_raw()).unwrap_or(0);
@@ -316,7 +356,7 @@ impl Agent {
 
 impl Work {
     /// Looks whether all is here that ranks need.
-    fn new(assignment: Assignment) -> Result<Work, Refusal> {
+    fn new(assignment: Assignment, copy: Option<Copy>) -> Result<Work, Refusal> {
         let several = assignment.layout.hosts() > 1;
         let mut env = assignment.env.clone();
         let is_given = std::env::var_os(address::INTERFACE).is_some()
@@ -326,8 +366,10 @@ impl Work {
             env.push((address::INTERFACE.into(), address.to_string().into()));
         }
         enter(&assignment.directory)?;
-        let program = Program { path: PathBuf::from(assignment.program.0), name: assignment.program.1 };
+        let path = copy.as_ref().map_or_else(|| PathBuf::from(assignment.program.0), Copy::path);
+        let program = Program { path, name: assignment.program.1 };
         program::check(&program.path)?;
+        let threads = assignment.settings.threads;
         let branch = Branch::new(assignment.layout, assignment.host, assignment.secret, assignment.settings);
         let branch = branch.map_err(|error| Refusal::new(status::LAUNCHER, error.to_string()))?;
         let ranks = branch.ranks();
@@ -336,6 +378,9 @@ impl Work {
             processes: Processes::from(ranks.start),
             branch,
             task: Task { program, arguments: assignment.arguments, env },
+            _copy: copy,
+            bind: assignment.bind,
+            threads,
             label: assignment.label,
             begun: false,
             printing: None,

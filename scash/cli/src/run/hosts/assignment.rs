@@ -21,6 +21,10 @@ pub(super) struct Assignment {
     pub(super) addresses: Vec<IpAddr>,
     pub(super) settings: Settings,
     pub(super) label: bool,
+    /// Whether ranks are bound to cores.
+    pub(super) bind: bool,
+    /// Bytes of the program, if it follows in parts.
+    pub(super) copied: Option<u64>,
     pub(super) directory: OsString,
     /// Where the program lies, and what it is called.
     pub(super) program: (OsString, OsString),
@@ -40,6 +44,11 @@ impl Assignment {
             frame = frame.text(&address.to_string());
         }
         frame = frame.number(self.settings.threads).text(&self.settings.provider).byte(u8::from(self.label));
+        frame = frame.byte(u8::from(self.bind));
+        // No program is empty.
+        for byte in self.copied.unwrap_or(0).to_le_bytes() {
+            frame = frame.byte(byte);
+        }
         for word in [&self.directory, &self.program.0, &self.program.1] {
             frame = frame.bytes(word.as_bytes());
         }
@@ -72,6 +81,8 @@ impl Assignment {
             })?,
             settings: Settings { threads: fields.number()?, provider: fields.text()? },
             label: fields.byte()? != 0,
+            bind: fields.byte()? != 0,
+            copied: Some(u64::from_le_bytes(fields.array()?)).filter(|&size| size > 0),
             directory: word(fields)?,
             program: (word(fields)?, word(fields)?),
             arguments: list(fields, word)?,

@@ -31,13 +31,14 @@
 //! | 6 | Taken: so many bytes of output are out | stream `u8`, bytes `u32` |
 //! | 7 | Shut: nobody reads that stream any more | stream `u8` |
 //! | 8 | Alive, now and then | |
+//! | 9 | Program: the next part of the program, as long as parts are left that Start has announced | the bytes |
 
 use super::assignment::Assignment;
 use nix::sys::signal::Signal;
 use scash_comm::boot::{Decision, Exit, RankState, Report};
 
 /// The version of these frames.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// What an agent calls itself, so that it is not taken for something else that prints.
 const NAME: &str = "scash agent";
 /// Longest frame of an agent: a packet of a boot line, or [`MOST_OUTPUT`].
@@ -47,6 +48,9 @@ pub(super) const FROM_LAUNCHER: usize = 8 << 20;
 /// Most bytes of output in a frame.
 pub(super) const MOST_OUTPUT: usize = 32 << 10;
 const _: () = assert!(MOST_OUTPUT + 16 < FROM_AGENT);
+/// Most bytes of the program in a frame.
+pub(super) const MOST_PROGRAM: usize = 256 << 10;
+const _: () = assert!(MOST_PROGRAM + 16 < FROM_LAUNCHER);
 
 /// One of the two streams that ranks print to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +87,7 @@ pub(super) enum Down {
     Taken { stream: Stream, bytes: u32 },
     Shut(Stream),
     Alive,
+    Program(Vec<u8>),
 }
 
 /// The greeting of this version's agent.
@@ -175,6 +180,7 @@ impl Down {
             Down::Taken { stream, bytes } => Frame::new(6).byte(*stream as u8).number(*bytes),
             Down::Shut(stream) => Frame::new(7).byte(*stream as u8),
             Down::Alive => Frame::new(8),
+            Down::Program(bytes) => Frame::new(9).rest(bytes),
         }
         .finish()
     }
@@ -204,6 +210,7 @@ impl Down {
             6 => Down::Taken { stream: fields.stream()?, bytes: fields.number()? },
             7 => Down::Shut(fields.stream()?),
             8 => Down::Alive,
+            9 => Down::Program(fields.rest()),
             kind => return Err(format!("a frame of kind {kind}")),
         };
         fields.end().map(|()| down)

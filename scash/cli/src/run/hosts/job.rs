@@ -19,6 +19,8 @@ use scash_comm::boot::{Report, Settings, Trunk};
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// What became readable: the pipe from a host's agent by twice the host's number, the pipe to it by one more, or one of these.
@@ -60,6 +62,8 @@ struct Job<'a> {
     plan: &'a Plan,
     hosts: &'a Hosts,
     secret: Secret,
+    /// The program, if it is sent to the hosts.
+    program: Option<Rc<[u8]>>,
     supervisor: Supervisor,
     trunk: Trunk,
     /// One a host.
@@ -91,6 +95,7 @@ impl<'a> Job<'a> {
             plan,
             hosts,
             secret: Secret::random().map_err(|error| refuse(error.to_string()))?,
+            program: hosts.copy.then(|| read_program(&plan.task.program.path)).transpose()?,
             supervisor: Supervisor::new(plan.ranks, plan.timeout, Instant::now()),
             trunk: Trunk::new(hosts.layout.clone()),
             links: Vec::new(),
@@ -267,8 +272,13 @@ impl<'a> Job<'a> {
         });
         match start {
             Ok(Some(start)) => {
-                self.link(host).send(&start);
-                self.link(host).stage = Stage::Preparing;
+                let program = self.program.clone();
+                let link = self.link(host);
+                link.send(&start);
+                link.stage = Stage::Preparing;
+                if let Some(program) = program {
+                    link.send_program(program);
+                }
             }
             Ok(None) => {
                 let why = format!("arguments and environment have more than {} MiB", FROM_LAUNCHER >> 20);
@@ -293,6 +303,8 @@ impl<'a> Job<'a> {
             addresses: if several { address::resolve(name) } else { Vec::new() },
             settings: Settings { threads: self.plan.threads, provider: self.plan.provider.to_owned() },
             label: self.plan.label,
+            bind: self.plan.bind,
+            copied: self.program.as_ref().map(|program| program.len() as u64),
             directory: directory.into(),
             program: (absolute.into(), task.program.name.clone()),
             arguments: task.arguments.clone(),
@@ -453,6 +465,17 @@ impl<'a> Job<'a> {
             self.call_off(status, "");
         }
     }
+}
+
+/// The program's bytes, which all hosts get alike whatever becomes of the file.
+fn read_program(path: &Path) -> Result<Rc<[u8]>, Refusal> {
+    let refuse =
+        |why: &str| Refusal::new(status::NOT_EXECUTABLE, format!("--copy: {}: {why}", path.display()));
+    let bytes = std::fs::read(path).map_err(|error| refuse(&error.to_string()))?;
+    if bytes.is_empty() {
+        return Err(refuse("it is empty"));
+    }
+    Ok(bytes.into())
 }
 
 /// The settings of scash that stand in the environment here, for ranks elsewhere.

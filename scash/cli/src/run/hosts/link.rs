@@ -1,7 +1,7 @@
 //! The launcher's way to the agent of a host: the process of the remote shell, and frames through its stdin and stdout.
 
 use super::Hosts;
-use super::frames::{Cutter, Down, FROM_AGENT, Up};
+use super::frames::{Cutter, Down, FROM_AGENT, MOST_PROGRAM, Up};
 use crate::run::exits::reap;
 use crate::run::signals;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -18,6 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::rc::Rc;
 use std::time::Instant;
 
 /// How far an agent has come.
@@ -58,6 +59,8 @@ pub(super) struct Link {
     cutter: Cutter,
     /// Bytes that the pipe had no room for.
     queue: Vec<u8>,
+    /// A program that is sent when there is nothing else, and how much of it was.
+    program: Option<(Rc<[u8]>, usize)>,
 }
 
 impl Link {
@@ -97,6 +100,7 @@ impl Link {
             from: Some(OwnedFd::from(from).into()),
             cutter: Cutter::new(FROM_AGENT),
             queue: Vec::new(),
+            program: None,
         })
     }
 
@@ -123,15 +127,28 @@ impl Link {
         }
     }
 
+    /// Sends a program in parts, each when the one before it has left.
+    pub(super) fn send_program(&mut self, program: Rc<[u8]>) {
+        self.program = Some((program, 0));
+        self.flush();
+    }
+
     /// Sends as much as there is room for.
     pub(super) fn flush(&mut self) {
         let Some(to) = &mut self.to else { return };
-        while !self.queue.is_empty() {
+        loop {
+            if self.queue.is_empty() {
+                let Some(part) = next_part(&mut self.program) else { return };
+                self.queue = part.encode();
+            }
             match to.write(&self.queue) {
                 Ok(length) => drop(self.queue.drain(..length)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(_) => return self.queue.clear(),
+                Err(_) => {
+                    self.program = None;
+                    return self.queue.clear();
+                }
             }
         }
     }
@@ -199,6 +216,18 @@ impl Link {
     }
 }
 
+/// The next part of a program, if any is left.
+fn next_part(program: &mut Option<(Rc<[u8]>, usize)>) -> Option<Down> {
+    let (bytes, sent) = program.as_mut()?;
+    let part = &bytes[*sent..bytes.len().min(*sent + MOST_PROGRAM)];
+    if part.is_empty() {
+        *program = None;
+        return None;
+    }
+    *sent += part.len();
+    Some(Down::Program(part.to_vec()))
+}
+
 /// The command that runs the agent of a host.
 fn words(hosts: &Hosts, name: &str) -> Vec<OsString> {
     let mut words: Vec<OsString> = hosts.rsh.iter().map(Into::into).collect();
@@ -237,6 +266,18 @@ fn prepare(launcher: Pid) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_leaves_in_parts_and_once() {
+        let bytes: Vec<u8> = (0..2 * MOST_PROGRAM + 5).map(|i| u8::try_from(i % 251).unwrap()).collect();
+        let mut program = Some((Rc::from(&bytes[..]), 0));
+        let mut sent = Vec::new();
+        while let Some(Down::Program(part)) = next_part(&mut program) {
+            assert!(!part.is_empty() && part.len() <= MOST_PROGRAM);
+            sent.extend(part);
+        }
+        assert!(sent == bytes && program.is_none());
+    }
 
     #[test]
     fn a_path_is_one_word_of_a_shell() {

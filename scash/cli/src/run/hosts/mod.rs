@@ -12,6 +12,7 @@
 //!
 //! # From call to end
 //! 1. Each agent greets with its version. The launcher answers with what is to be run ([`assignment`]).
+//!    If the program is to be copied (`--copy`), it follows in parts, as fast as the pipe takes them ([`copy`]).
 //! 2. The agent looks whether it can be: the directory, the program, an address that others can reach ([`address`]). It is ready, or refuses.
 //! 3. When all are ready, the launcher lets them go: no rank runs before.
 //! 4. What ranks say on their boot lines, and how they end, goes to the launcher ([`scash_comm::boot::Branch`]); what it decides goes to all agents ([`scash_comm::boot::Trunk`]), each
@@ -33,6 +34,7 @@
 mod address;
 mod agent;
 mod assignment;
+mod copy;
 mod frames;
 mod job;
 mod link;
@@ -64,6 +66,8 @@ pub(super) struct Hosts {
     pub(super) rsh: Vec<String>,
     /// Where scash lies there.
     pub(super) agent: PathBuf,
+    /// Whether the program is sent there.
+    pub(super) copy: bool,
 }
 
 impl Hosts {
@@ -73,6 +77,7 @@ impl Hosts {
         layout: Layout,
         rsh: &str,
         agent: Option<PathBuf>,
+        copy: bool,
     ) -> Result<Hosts, Refusal> {
         let rsh: Vec<String> = rsh.split_whitespace().map(str::to_owned).collect();
         if rsh.is_empty() {
@@ -88,6 +93,6 @@ impl Hosts {
                 Refusal::new(status::LAUNCHER, why)
             })?,
         };
-        Ok(Hosts { names, layout, rsh, agent })
+        Ok(Hosts { names, layout, rsh, agent, copy })
     }
 }

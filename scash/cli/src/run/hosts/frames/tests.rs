@@ -13,6 +13,8 @@ fn assignment() -> Assignment {
         addresses: vec!["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()],
         settings: Settings { threads: 2, provider: "tcp".into() },
         label: true,
+        bind: true,
+        copied: Some(5_000_000_000),
         directory: "/home".into(),
         program: ("/bin/sh".into(), "sh".into()),
         arguments: vec!["-c".into(), OsString::new()],
@@ -50,6 +52,7 @@ fn downs() -> Vec<Down> {
         Down::Taken { stream: Stream::Out, bytes: 70_000 },
         Down::Shut(Stream::Out),
         Down::Alive,
+        Down::Program(vec![0x7f; 1000]),
     ]
 }
 
@@ -75,7 +78,7 @@ fn every_frame_survives_the_pipe_however_it_is_cut() {
 fn a_truncated_or_padded_frame_is_refused() {
     for down in downs() {
         let bytes = &down.encode()[4..];
-        let open = matches!(down, Down::Decision(Decision::Packet(_)));
+        let open = matches!(down, Down::Decision(Decision::Packet(_)) | Down::Program(_));
         for length in (0..bytes.len()).filter(|_| !open) {
             assert!(Down::decode(&bytes[..length]).is_err(), "{length} bytes of {down:?}");
         }
