@@ -40,5 +40,5 @@ fn ranks_of_which_only_some_encrypt_say_so() {
     let laplace = built("laplace");
     let job = Job::plain(2).option("--provider", "tcp");
     let ended = job.run_script(script, &[laplace.to_str().unwrap()]);
-    ended.refused(&["encrypt its traffic", "--encrypt"]);
+    ended.refused(&["its traffic, and this rank does", "--encrypt"]);
 }
