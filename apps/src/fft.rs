@@ -101,17 +101,17 @@ impl Fft {
 }
 
 /// The first `count` powers of the n-th root of unity by which forward transforms multiply.
-fn powers(n: usize, count: usize) -> Vec<Complex> {
+pub(crate) fn powers(n: usize, count: usize) -> Vec<Complex> {
     (0..count).map(|k| root(n, k)).collect()
 }
 
 /// The k-th power of that root.
-fn root(n: usize, k: usize) -> Complex {
+pub(crate) fn root(n: usize, k: usize) -> Complex {
     let (sine, cosine) = (-TAU * (k as f64 / n as f64)).sin_cos();
     [cosine, sine]
 }
 
-fn multiply([a, b]: Complex, [c, d]: Complex) -> Complex {
+pub(crate) fn multiply([a, b]: Complex, [c, d]: Complex) -> Complex {
     [a * c - b * d, a * d + b * c]
 }
 

@@ -10,7 +10,7 @@
 //! **Three barriers an iteration**: before the counts are read, before the sums over each part of the values are, and
 //! before the ranks are. All numbers are integers: they are the same on any number of workers.
 
-mod class;
+pub(crate) mod class;
 
 use std::ops::Range;
 
@@ -44,7 +44,7 @@ pub struct Arrays {
     passed: Shared<usize>,
 }
 
-const ITERATIONS: u32 = 10;
+pub(crate) const ITERATIONS: u32 = 10;
 const SEED: u64 = 314_159_265;
 
 impl Is {
@@ -53,9 +53,14 @@ impl Is {
         Self { class, parameters: Parameters::of(class) }
     }
 
+    /// The sizes of its class.
+    pub(crate) fn parameters(&self) -> Parameters {
+        self.parameters
+    }
+
     /// The keys of the worker's part as they are in the beginning.
     #[expect(clippy::cast_possible_truncation, reason = "the key is the whole part")]
-    fn initial_keys(&self, part: Range<usize>) -> impl Iterator<Item = u32> {
+    pub(crate) fn initial_keys(&self, part: Range<usize>) -> impl Iterator<Item = u32> {
         let mut random = Random::after(SEED, 4 * part.start as u64);
         let quarter = f64::from(self.parameters.values / 4);
         part.map(move |_| {
@@ -73,8 +78,7 @@ impl Is {
         let part = who.part(keys);
         // SAFETY: the caller's promise.
         let own = unsafe { arrays.keys.get_mut(part.clone()) };
-        let due = [(iteration, iteration), (iteration + ITERATIONS, self.parameters.values - iteration)];
-        for (at, key) in due.map(|(at, key)| (at as usize, key)) {
+        for (at, key) in self.parameters.changes(iteration, ITERATIONS) {
             if part.contains(&at) {
                 own[at - part.start] = key;
             }
@@ -209,7 +213,7 @@ impl Program for Is {
 }
 
 /// NPB's full verification: whether each key has a place of its own by its rank, and they are sorted there.
-fn ranks_sort(ranks: &[u32], keys: &[u32]) -> bool {
+pub(crate) fn ranks_sort(ranks: &[u32], keys: &[u32]) -> bool {
     let mut next = ranks.to_vec();
     let mut sorted = vec![None; keys.len()];
     for &key in keys {

@@ -17,6 +17,8 @@
 //! with the same bits on any number of workers), [`is`] (counts that all add up), [`ep`] (nothing but a sum). Two have
 //! [locks](lock) besides barriers: [`tsp`] (work from a queue, and a bound that all know), [`water`] (one lock for each
 //! of many sums). And two are there to be measured, for who writes what changes in them: [`shifting`], [`relay`].
+//!
+//! Programs of another kind share nothing and pass messages: [`nas`].
 
 use nix::errno::Errno;
 
@@ -32,6 +34,7 @@ pub mod lock;
 pub mod lu;
 pub mod matmul;
 pub mod memory;
+pub mod nas;
 pub mod npb;
 pub mod options;
 pub mod program;
@@ -100,6 +103,22 @@ pub enum Error {
         /// How many there may be.
         most: usize,
     },
+    /// A kernel cannot divide its work among so many.
+    #[error("{kernel} cannot run on {ranks} ranks; choose {can}")]
+    Ranks {
+        /// The kernel's name.
+        kernel: &'static str,
+        /// How many ranks there are.
+        ranks: usize,
+        /// How many there can be.
+        can: &'static str,
+    },
+    /// This process is not a rank of a job whose ranks pass messages.
+    #[error("{0}")]
+    JoinMessages(scash_comm::Error),
+    /// Message passing failed.
+    #[error("{0}")]
+    Messages(#[from] scash_comm::Error),
     /// This process is not a rank of a job.
     #[error("{0}\n(--sequential and --threads T run the program without ranks)")]
     Join(scash::Error),

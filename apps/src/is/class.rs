@@ -3,15 +3,15 @@
 use crate::npb::Class;
 
 /// Keys that are tested in each iteration.
-pub(super) const TESTS: usize = 5;
+pub(crate) const TESTS: usize = 5;
 
 /// The sizes of a class, and its tests.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Parameters {
+pub(crate) struct Parameters {
     /// How many keys.
-    pub(super) keys: usize,
+    pub(crate) keys: usize,
     /// How many values they can have.
-    pub(super) values: u32,
+    pub(crate) values: u32,
     /// Which keys are tested, and their ranks.
     tests: [(usize, u32); TESTS],
     /// How many of these ranks rise by one in each iteration, as a smaller key comes in; the others fall.
@@ -22,7 +22,7 @@ pub(super) struct Parameters {
 
 impl Parameters {
     /// Those of a class.
-    pub(super) fn of(class: Class) -> Self {
+    pub(crate) fn of(class: Class) -> Self {
         match class {
             Class::S => Self {
                 keys: 1 << 16,
@@ -60,13 +60,19 @@ impl Parameters {
         }
     }
 
+    /// Which keys change in an iteration of so many, and their new values.
+    pub(crate) fn changes(&self, iteration: u32, iterations: u32) -> [(usize, u32); 2] {
+        let due = [(iteration, iteration), (iteration + iterations, self.values - iteration)];
+        due.map(|(at, key)| (at as usize, key))
+    }
+
     /// How many values, as the length of an array.
-    pub(super) fn values(&self) -> usize {
+    pub(crate) fn values(&self) -> usize {
         self.values as usize
     }
 
     /// Which keys are tested after an iteration, and their ranks then.
-    pub(super) fn tests(&self, iteration: u32) -> [(usize, u32); TESTS] {
+    pub(crate) fn tests(&self, iteration: u32) -> [(usize, u32); TESTS] {
         let mut tests = self.tests;
         let (rising, falling) = tests.split_at_mut(self.rising);
         rising.iter_mut().for_each(|(_, rank)| *rank = *rank + iteration - self.from[0]);

@@ -9,18 +9,22 @@
 //! | `ours` | over a [`Communicator`](scash_comm::mp::Communicator) |
 //! | `mpi` | over an MPI library, through a shim in C (`mpi/shim.c`) that is loaded at run time |
 //! | [`every_call`] | what both are held to |
+//! | `spoiled` | messages with wrong bits, to see whether a program notices |
 //! | [`rival`] | which MPI libraries there are here, how the shim is compiled for each, and how its ranks are started |
 
 pub mod every_call;
 mod mpi;
 mod ours;
 pub mod rival;
+mod spoiled;
 
 use mpi::Mpi;
 use scash_comm::mp::{self, Collective, Op, Options, Reducible, Reduction, World};
 use scash_comm::{Error, Result};
 use std::path::PathBuf;
 use std::str::FromStr;
+
+pub use spoiled::Spoiled;
 
 /// A rank's messages, untyped. (Typed calls are methods of `dyn Messages`.)
 ///
@@ -133,11 +137,33 @@ impl dyn Messages + '_ {
         from: u32,
         into: &mut [T],
     ) -> Result<()> {
-        let into = bytes_mut(into);
-        // SAFETY: the memory is borrowed until the wait is over, which there is whatever comes of the send.
-        let request = unsafe { self.start_receive(from, tag, into.as_mut_ptr(), into.len()) }?;
-        let sent = self.send(to, tag, data);
-        self.wait(request).and(sent)
+        self.exchange(tag, [(to, data)], [(from, into)])
+    }
+
+    /// Sends and receives several messages at the same time. Those between two ranks are matched in their order.
+    ///
+    /// # Errors
+    /// There is no such rank, or it is gone.
+    pub fn exchange<T: Reducible, const N: usize>(
+        &self,
+        tag: u16,
+        sends: [(u32, &[T]); N],
+        receives: [(u32, &mut [T]); N],
+    ) -> Result<()> {
+        if let Some((to, _)) = sends.iter().find(|(to, _)| *to >= self.size()) {
+            return Err(Error::Invalid(format!(
+                "there is no rank {to}: the job has {}, counted from 0",
+                self.size()
+            )));
+        }
+        let receives = receives.map(|(from, into)| {
+            let into = bytes_mut(into);
+            // SAFETY: the memory is borrowed until this returns, and all are waited for below, whatever comes of the sends.
+            unsafe { self.start_receive(from, tag, into.as_mut_ptr(), into.len()) }
+        });
+        let sent = sends.into_iter().try_for_each(|(to, data)| self.send(to, tag, data));
+        let received = receives.map(|begun| begun.and_then(|request| self.wait(request)));
+        received.into_iter().collect::<Result<()>>().and(sent)
     }
 
     /// Returns when all ranks have called it.
@@ -174,11 +200,24 @@ impl dyn Messages + '_ {
     /// The numbers of all ranks, combined one by one.
     ///
     /// # Errors
-    /// As for [`all_reduce`](Self::all_reduce).
+    /// As for `all_reduce`.
     pub fn combined<T: Reducible, const N: usize>(&self, op: Op, mine: [T; N]) -> Result<[T; N]> {
         let mut result = mine;
         self.all_reduce(op, &mine, &mut result)?;
         Ok(result)
+    }
+
+    /// Gathers as many elements of each rank, in their order, in `all` at every rank.
+    ///
+    /// # Errors
+    /// A rank is gone.
+    ///
+    /// # Panics
+    /// If there is not room for all.
+    pub fn all_gather<T: Reducible>(&self, mine: &[T], all: &mut [T]) -> Result<()> {
+        let size = self.size() as usize;
+        assert_eq!(mine.len() * size, all.len(), "room for all");
+        self.play_on(&Collective::AllGather { lens: vec![size_of_val(mine); size] }, mine, all)
     }
 
     /// Gives part r of each rank's elements to rank r, in the order of ranks; all parts are equally long.

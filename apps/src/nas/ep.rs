@@ -1,0 +1,34 @@
+//! EP: what [`crate::ep`] computes, each rank some of the batches.
+
+use scash_comm::mp::Op;
+use scash_messages::Messages;
+
+use super::{Outcome, close, me, timed};
+use crate::Result;
+use crate::crew::Who;
+use crate::ep::{BATCH, Sums, TOLERANCE, batches_of, published, sums};
+use crate::npb::Class;
+
+/// Runs the kernel, on any number of ranks.
+///
+/// # Errors
+/// A rank is gone.
+pub fn run(class: Class, messages: &dyn Messages) -> Result<Outcome> {
+    let who = Who { index: me(messages), count: messages.size() as usize };
+    let batches = batches_of(class);
+    let mut total = Sums::default();
+    let seconds = timed(messages, || {
+        let mut own = Sums::default();
+        for batch in who.part(batches) {
+            own.iter_mut().zip(sums(batch)).for_each(|(own, sum)| *own += sum);
+        }
+        total = messages.combined(Op::Sum, own)?;
+        Ok(())
+    })?;
+    let operations = 2.0 * batches as f64 * BATCH as f64;
+    Ok(Outcome { seconds, operations, verified: is_published(class, &total) })
+}
+
+fn is_published(class: Class, total: &Sums) -> bool {
+    total.iter().zip(published(class)).all(|(&sum, published)| close(sum, published, TOLERANCE))
+}

@@ -1,0 +1,96 @@
+//! The NAS kernels on message passing have the published results, in real processes; and say so if they have not.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
+
+use scash_tests::cluster::Job;
+use scash_tests::cluster::built::built;
+
+const KERNELS: [&str; 5] = ["is", "ep", "cg", "mg", "ft"];
+
+/// Runs a kernel of class S: its exit status, and what it printed.
+fn run(kernel: &str, ranks: u32, provider: &str, more: &[&str]) -> (i32, String) {
+    let job = Job::plain(ranks).option("--provider", provider);
+    let ended = job.run(&built("nas"), &[&["--kernel", kernel, "--class", "S"], more].concat());
+    (ended.status, ended.out + &ended.err)
+}
+
+fn all_are_verified(ranks: u32, providers: &[&str]) {
+    for provider in providers {
+        for kernel in KERNELS {
+            let (status, text) = run(kernel, ranks, provider, &["--json"]);
+            let line: serde_json::Value =
+                serde_json::from_str(text.trim()).unwrap_or_else(|_| panic!("{text}"));
+            assert_eq!(
+                (status, &line["verification"]),
+                (0, &"successful".into()),
+                "{kernel}, {provider}: {text}"
+            );
+            assert_eq!((&line["kernel"], &line["ranks"]), (&kernel.into(), &ranks.into()));
+            assert!(
+                line["seconds"].as_f64().unwrap() > 0.0
+                    && line["figures"]["rate_mops"].as_f64().unwrap() > 0.0
+            );
+        }
+    }
+}
+
+#[test]
+fn all_kernels_have_the_published_results_on_one_rank() {
+    all_are_verified(1, &["shm", "tcp"]);
+}
+
+#[test]
+fn all_kernels_have_the_published_results_on_two_ranks() {
+    all_are_verified(2, &["shm", "tcp"]);
+}
+
+#[test]
+fn all_kernels_have_the_published_results_on_four_ranks() {
+    all_are_verified(4, &["shm", "tcp"]);
+}
+
+#[test]
+fn all_kernels_have_the_published_results_on_eight_ranks() {
+    all_are_verified(8, &["shm"]);
+}
+
+#[test]
+fn wrong_bits_in_messages_are_found_by_the_verification_of_each_kernel() {
+    for kernel in KERNELS {
+        let (status, text) = run(kernel, 2, "shm", &["--spoil"]);
+        assert!(status == 1 && text.contains("verification FAILED"), "{kernel}: {status}, {text}");
+    }
+}
+
+#[test]
+fn a_number_of_ranks_that_a_kernel_cannot_use_is_refused_with_those_that_it_can() {
+    for (kernel, can) in
+        [("cg", "1, 2, 4, 8, 16 or 32"), ("mg", "1, 2, 4 or 8"), ("ft", "1, 2, 4, 8, 16 or 32")]
+    {
+        let (status, text) = run(kernel, 3, "shm", &[]);
+        assert_eq!(status, 2, "{kernel}: {text}");
+        assert!(text.contains(&format!("{kernel} cannot run on 3 ranks; choose {can} ranks")), "{text}");
+    }
+    // These can.
+    for kernel in ["is", "ep"] {
+        let (status, text) = run(kernel, 3, "shm", &[]);
+        assert_eq!(status, 0, "{kernel}: {text}");
+    }
+}
+
+#[test]
+fn wrong_arguments_are_named() {
+    for (arguments, hint) in [
+        (&["--kernel", "sp"][..], "--kernel"),
+        (&["--class", "S"], "--kernel"),
+        (&["--kernel", "is", "--class", "D"], "--class"),
+        (&["--kernel", "is", "--repeat", "0"], "--repeat"),
+        (&["--kernel", "is", "--messages", "pvm"], "`mpi:` and the path"),
+        (&["--kernel", "is", "--messages", "mpi:/nowhere"], "the MPI shim /nowhere"),
+        (&["--kernel", "is"], "scash run"),
+    ] {
+        let done = std::process::Command::new(built("nas")).args(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.code() == Some(2) && said.contains(hint), "{arguments:?}: {said}");
+    }
+}
