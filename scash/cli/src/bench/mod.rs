@@ -1,7 +1,8 @@
 //! `scash bench`: measures scash on this machine, and makes tables of it.
 //!
 //! Every figure comes from a program of its own, which is started ([`runner`]) as any user would start it, and prints
-//! records ([`scash_bench::record`]): `laplace` and `lu` ([`apps`]), more of `apps` ([`cache`], [`adaptive`]), `scash-micro` ([`paper`], [`micro`]), and `scash-comm-bench` ([`comm`]). What is
+//! records ([`scash_bench::record`]): `laplace` and `lu` ([`apps`]), more of `apps` ([`cache`], [`adaptive`]), `scash-micro` ([`paper`], [`micro`]), `scash-comm-bench` ([`comm`]), and
+//! `nas` ([`nas`]). What is
 //! to be compared is measured in turns, round after round, so that a machine that drifts or is disturbed does that to all
 //! of it ([`scash_bench::figures`]). What [`scale`] shows is not measured but simulated.
 
@@ -10,6 +11,7 @@ mod apps;
 mod cache;
 mod comm;
 mod micro;
+mod nas;
 mod paper;
 mod runner;
 mod scale;
@@ -70,6 +72,7 @@ enum What {
     /// What is worth what: programs with all that the protocol learns while they run, and with each thing switched off
     Adaptive(adaptive::Options),
     Comm(comm::Options),
+    Nas(nas::Options),
     /// All of these, one after the other
     All,
 }
@@ -92,6 +95,7 @@ pub(crate) fn run(args: &Args) -> u8 {
         What::Cache(options) => cache::run(&session, options),
         What::Adaptive(options) => adaptive::run(&session, options),
         What::Comm(options) => comm::run(&session, options),
+        What::Nas(options) => nas::run(&session, options),
         What::All => [
             apps::run(&session, &apps::Options::default()),
             paper::table3(&session),
@@ -101,6 +105,7 @@ pub(crate) fn run(args: &Args) -> u8 {
             cache::run(&session, &cache::Options::standard()),
             adaptive::run(&session, &adaptive::Options::standard()),
             comm::run(&session, &comm::Options::default()),
+            nas::run(&session, &nas::Options::standard()),
         ]
         .iter()
         .all(|complete| *complete),
@@ -117,7 +122,15 @@ struct Session {
 impl Session {
     /// Runs a job; if that fails, says why.
     fn measure(&self, job: &runner::Job) -> Option<Vec<scash_bench::record::Record>> {
-        self.runner.run(job).map_err(|why| crate::say(&why)).ok()
+        self.measured(self.runner.run(job))
+    }
+
+    /// What a job has printed; if it failed, says why.
+    fn measured(
+        &self,
+        outcome: Result<Vec<scash_bench::record::Record>, String>,
+    ) -> Option<Vec<scash_bench::record::Record>> {
+        outcome.map_err(|why| crate::say(&why)).ok()
     }
 
     /// Prints a table, unless JSON was asked for.

@@ -107,11 +107,20 @@ pub(super) fn measure(
     ways: &[Way],
     counted: Counted,
 ) -> Vec<Option<Line>> {
+    let one = |way: &Way| session.measure(&way.of(program.job(on, session.how.quick)));
+    in_turns(session, ways, |way| one(way).and_then(|records| counted.one(records)))
+}
+
+/// Runs what `measure` does in all ways, in turns. A way that failed in every round has no line.
+pub(super) fn in_turns(
+    session: &Session,
+    ways: &[Way],
+    measure: impl Fn(&Way) -> Option<Record>,
+) -> Vec<Option<Line>> {
     let mut rounds: Vec<Vec<Option<Record>>> = vec![Vec::new(); ways.len()];
     for _ in 0..session.how.rounds(5) {
         for (way, rounds) in ways.iter().zip(&mut rounds) {
-            let records = session.measure(&way.of(program.job(on, session.how.quick)));
-            rounds.push(records.and_then(|records| counted.one(records)));
+            rounds.push(measure(way));
         }
     }
     let lines: Vec<Option<Line>> =
