@@ -122,9 +122,9 @@ fn messages_between_two_hosts_are_measured() {
     }
 }
 
-#[test]
-fn mpi_libraries_that_are_installed_are_compared_with_and_others_named() {
-    let text = text("bench comm --compare --quick --on shm,tcp", &[]);
+/// Libraries that are installed are measured, and others named.
+fn assert_compared(place: &str) {
+    let text = text(&format!("bench comm --compare --quick --on {place}"), &[]);
     let missing = Rival::ALL.into_iter().filter_map(Rival::missing).inspect(|why| {
         eprintln!("skipped: a comparison with {why}");
         assert!(text.contains(&format!("Not compared: {why}")), "{text}");
@@ -133,4 +133,14 @@ fn mpi_libraries_that_are_installed_are_compared_with_and_others_named() {
     for words in ["8 bytes one way", "1 MiB from registered memory", "barrier, 8 ranks", "behind 10,000"] {
         assert_full(&text, words, dashes);
     }
+}
+
+#[test]
+fn mpi_libraries_are_compared_with_over_shared_memory() {
+    assert_compared("shm");
+}
+
+#[test]
+fn mpi_libraries_are_compared_with_over_tcp() {
+    assert_compared("tcp");
 }

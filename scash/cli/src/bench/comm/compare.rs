@@ -31,8 +31,8 @@ enum Better {
 const PAIR: Work = Work { ranks: 2, words: "transfer", lengths: &[8, 4 << 10, 64 << 10, 1 << 20, 4 << 20] };
 const REGISTERED: Work = Work { words: "transfer --protocol registered", ..PAIR };
 // With more ranks than processors, libraries that spin take milliseconds for each operation.
-const ALL_TO_ALL: Work = Work { ranks: 4, words: "all-to-all --rounds 10", lengths: &[8, 4 << 10, 64 << 10] };
-const MATCHING: Work = Work::new(2, "matching");
+const ALL_TO_ALL: Work = Work { ranks: 4, words: "all-to-all --rounds 5", lengths: &[8, 4 << 10, 64 << 10] };
+const MATCHING: Work = Work::new(2, "matching --rounds 3");
 
 const fn less(about: &'static str, pick: Pick) -> Line {
     Line { about, ours: pick, theirs: pick, better: Better::Less }
@@ -47,7 +47,7 @@ const fn registered(about: &'static str, length: u64, figure: &'static str) -> L
 }
 
 const fn barrier(ranks: u32) -> Pick {
-    let words = if ranks > 2 { "barrier --rounds 10 --length 20" } else { "barrier" };
+    let words = if ranks > 2 { "barrier --rounds 5 --length 10" } else { "barrier" };
     Work::new(ranks, words).pick("barrier_us")
 }
 
