@@ -117,7 +117,9 @@ pub fn endpoint(member: &mut Member, network: &Network, abi: u32) -> Result<Box<
     let page = member.page().clone();
     let alive: AliveHook = Arc::new(move |rank: u32| !page.died(rank));
     let shm = ShmOptions { alive: Some(alive.clone()), threads, ..ShmOptions::default() };
-    let bind = network.interface.clone().unwrap_or_else(|| "127.0.0.1".to_owned());
+    let known = || member.address().map(|address| address.to_string());
+    let interface = network.interface.clone().or_else(known);
+    let bind = interface.clone().unwrap_or_else(|| "127.0.0.1".to_owned());
     let encrypt = network.encrypt;
     // What its threads compete with for processors.
     let ranks_beside = if network.bound { 1 } else { ranks_here };
@@ -142,11 +144,7 @@ pub fn endpoint(member: &mut Member, network: &Network, abi: u32) -> Result<Box<
             let tcp = tcp(network.port_of(rank, size)?);
             Ok(Box::new(TcpEndpoint::new(member, &tcp)?))
         }
-        ("ofi", _) if encrypt => Err(Error::Invalid(
-            "SCASH_ENCRYPT=on: what libfabric carries is not encrypted: choose the provider auto or tcp, or leave it off on a network that you trust"
-                .to_owned(),
-        )),
-        ("ofi", _) => ofi(member, network, abi, ranks_here, alive),
+        ("ofi", _) => ofi(member, network, interface, abi, ranks_here, alive),
         ("shm", false) => Err(Error::Invalid(
             "SCASH_PROVIDER=shm: this job's ranks are on several hosts, which share no memory: choose auto, or tcp"
                 .to_owned(),
@@ -162,13 +160,14 @@ pub fn endpoint(member: &mut Member, network: &Network, abi: u32) -> Result<Box<
 fn ofi(
     member: &mut Member,
     network: &Network,
+    interface: Option<String>,
     abi: u32,
     ranks_here: u32,
     alive: AliveHook,
 ) -> Result<Box<dyn Endpoint>> {
     let options = OfiOptions {
         provider: network.fabric.clone(),
-        interface: network.interface.clone(),
+        interface,
         abi,
         ranks_here,
         threads: member.threads(),
@@ -179,7 +178,14 @@ fn ofi(
 }
 
 #[cfg(not(feature = "ofi"))]
-fn ofi(_: &mut Member, network: &Network, _: u32, _: u32, _: AliveHook) -> Result<Box<dyn Endpoint>> {
+fn ofi(
+    _: &mut Member,
+    network: &Network,
+    _: Option<String>,
+    _: u32,
+    _: u32,
+    _: AliveHook,
+) -> Result<Box<dyn Endpoint>> {
     let asked = network.fabric.as_deref().map_or(String::new(), |name| format!(" (SCASH_OFI={name})"));
     Err(Error::Invalid(format!(
         "this program was built without the provider ofi{asked}: build it with the cargo feature `ofi`"

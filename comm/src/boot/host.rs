@@ -2,8 +2,9 @@
 //!
 //! A host waits for nobody. Its owner polls [`Host::as_fd`], and calls [`Host::turn`] when that is readable.
 
+use super::io;
 use super::layout::Layout;
-use super::page::RankState;
+use super::page::{PageWriter, RankState};
 use super::roster::{Exit, Failure, Output, Roster};
 use super::seats::{Heard, Seats};
 use crate::{Result, Secret};
@@ -46,7 +47,8 @@ struct Court {
 impl Host {
     /// The host of a job of `size` ranks.
     pub fn new(size: u32, settings: Settings) -> Result<Host> {
-        let seats = Seats::new(Layout::one_host(size), 0, Secret::random()?, settings)?;
+        let page = PageWriter::new(size).map_err(io("making the job page (a memfd)"))?;
+        let seats = Seats::new(Layout::one_host(size), 0, Secret::random()?, settings, page)?;
         Ok(Host { seats, court: Court { roster: Roster::new(size), failures: VecDeque::new() } })
     }
 

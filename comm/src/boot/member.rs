@@ -1,16 +1,18 @@
 //! A rank's end of the boot line.
 
 use super::frame::{self, Assembler, Kind, Limits, Message, Packet, Reader, Share, decode_gathered};
+use super::guest::{Guest, Service};
 use super::identity::{Identity, text};
 use super::io;
 use super::layout::Layout;
 use super::line::{self, Received, Wait};
 use super::page::JobPage;
 use super::roster::Reason;
-use super::vars;
+use super::{Settings, vars};
 use crate::{Error, Exchange, Result, Secret};
 use nix::errno::Errno;
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +36,10 @@ pub struct Member {
     buffer: Vec<u8>,
     /// Number of the next exchange.
     sequence: u32,
+    /// What serves this rank where another launcher than `scash run` has started it.
+    service: Option<Service>,
+    /// An address of this host that other hosts reach, if it is known.
+    address: Option<IpAddr>,
 }
 
 impl Member {
@@ -42,7 +48,7 @@ impl Member {
         // The descriptor must not get two owners.
         static JOINED: AtomicBool = AtomicBool::new(false);
         let var = |name: &str| std::env::var_os(name);
-        if var(vars::BOOT_FD).is_some() && JOINED.swap(true, Ordering::Relaxed) {
+        if JOINED.swap(true, Ordering::Relaxed) {
             return Err(invalid(
                 "this process has joined its job already: that is done once (a program that uses both calls dsm_init first, then scomm_init)",
             ));
@@ -57,7 +63,10 @@ impl Member {
     /// Joins the job that `var` tells of, which looks up environment variables. The descriptor that is named there becomes this member's.
     pub(super) fn from_vars(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Member> {
         if [vars::RANK, vars::SIZE, vars::BOOT_FD].iter().all(|name| var(name).is_none()) {
-            return Err(invalid("this program was not started by scash run: use `scash run -n N PROGRAM`"));
+            return match Guest::from_vars(var)? {
+                Some(guest) => Member::of_guest(guest),
+                None => Err(invalid(not_started(var))),
+            };
         }
         let lookup = Lookup { var };
         let rank = lookup.number(vars::RANK, 0)?;
@@ -71,24 +80,46 @@ impl Member {
                 vars::SIZE
             )));
         }
-        let line = lookup.line()?;
+        Member::at(lookup.line()?, rank, size, Settings { threads, provider }, None)
+    }
+
+    /// A rank of another launcher's job.
+    pub(super) fn of_guest(guest: Guest) -> Result<Member> {
+        let Guest { rank, size, settings, line, address, service } = guest;
+        let member = Member::at(line, rank, size, settings, Some(service))?;
+        Ok(Member { address, ..member })
+    }
+
+    /// The member at the end of this line, where the first message waits.
+    fn at(
+        line: OwnedFd,
+        rank: u32,
+        size: u32,
+        settings: Settings,
+        mut service: Option<Service>,
+    ) -> Result<Member> {
         let mut buffer = line::buffer();
         let Start { secret, layout, page } = start(line.as_fd(), &mut buffer, rank, size)?;
         // It shows the secret to whoever prints the member.
         buffer.fill(0);
-        let (page, assembler) = (Arc::new(page), Assembler::new(Limits::FROM_LAUNCHER));
+        if let Some(service) = &mut service {
+            service.watch(&page, size)?;
+        }
+        let page = JobPage::open(page.as_fd(), size).map_err(io("mapping the job page"))?;
         Ok(Member {
             rank,
             size,
-            threads,
-            provider,
+            threads: settings.threads,
+            provider: settings.provider,
             secret,
             layout,
             line,
-            page,
-            assembler,
+            page: Arc::new(page),
+            assembler: Assembler::new(Limits::FROM_LAUNCHER),
             buffer,
             sequence: 0,
+            service,
+            address: None,
         })
     }
 
@@ -100,6 +131,11 @@ impl Member {
     /// The provider that was chosen for the job.
     pub fn provider(&self) -> &str {
         &self.provider
+    }
+
+    /// An address of this host that other hosts of the job reach, if joining has shown one.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        self.address
     }
 
     /// The job page: which ranks are still there.
@@ -114,9 +150,11 @@ impl Member {
         Ok(())
     }
 
-    /// Tells the launcher that this rank is done. From now on its process may end without being missed.
+    /// Tells the launcher that this rank is done. From now on its process may end without being missed. (Under another launcher than `scash run` the lowest
+    /// rank of each host serves the others, and waits here until they are done, too.)
     pub fn finalized(&mut self) -> Result<()> {
-        self.send(Kind::Finalized, 0, &[], &[])
+        self.send(Kind::Finalized, 0, &[], &[])?;
+        self.service.as_mut().map_or(Ok(()), Service::leave)
     }
 
     fn send(&mut self, kind: Kind, sequence: u32, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
@@ -134,7 +172,7 @@ impl Member {
                 Ok(()) => return Ok(()),
                 // The launcher closes the line of a rank that it has refused: what it had to say comes first.
                 Err(Errno::EPIPE | Errno::ECONNRESET) => {
-                    return self.receive(Kind::Abort).and(Err(launcher_is_gone()));
+                    return self.receive(Kind::Abort).and(Err(self.launcher_is_gone()));
                 }
                 // More descriptors are on their way than this user may have open. They land when other ranks take them.
                 Err(Errno::ETOOMANYREFS) if started.elapsed() < CONGESTION => {
@@ -149,6 +187,15 @@ impl Member {
         }
     }
 
+    fn launcher_is_gone(&self) -> Error {
+        match &self.service {
+            Some(service) => {
+                Error::Down { rank: service.lead, why: "it served the ranks of this host".to_owned() }
+            }
+            None => launcher_is_gone(),
+        }
+    }
+
     /// Waits for the next message, which must be of this kind.
     fn receive(&mut self, expected: Kind) -> Result<Message> {
         loop {
@@ -156,6 +203,7 @@ impl Member {
                 Ok(Received::Packet(length, fds)) => {
                     self.assembler.push(&self.buffer[..length], fds).map_err(confused)?
                 }
+                Ok(Received::Closed) => return Err(self.launcher_is_gone()),
                 Ok(received) => return Err(unreadable(&received)),
                 Err(errno) => return Err(io("reading from the launcher")(errno)),
             };
@@ -262,7 +310,7 @@ impl Lookup<'_> {
 struct Start {
     secret: Secret,
     layout: Layout,
-    page: JobPage,
+    page: OwnedFd,
 }
 
 /// Reads the first message, which the launcher has sent before this process began.
@@ -296,9 +344,17 @@ fn start(line: BorrowedFd<'_>, buffer: &mut [u8], rank: u32, size: u32) -> Resul
             vars::SIZE
         )));
     }
-    let page = fds.first().ok_or_else(|| confused(frame::Rubbish("no job page".into())))?;
-    let page = JobPage::open(page.as_fd(), size).map_err(io("mapping the job page"))?;
+    let page = fds.into_iter().next().ok_or_else(|| confused(frame::Rubbish("no job page".into())))?;
     Ok(Start { secret, layout, page })
+}
+
+/// What to say to a program that no launcher has started.
+fn not_started(var: &dyn Fn(&str) -> Option<OsString>) -> String {
+    let usual = "this program was not started by scash run: use `scash run -n N PROGRAM`";
+    match var("SLURM_STEP_ID").is_some() && var("SLURM_PROCID").is_some() {
+        true => format!("{usual}, or have srun keep words for its processes: `srun --mpi=pmi2 PROGRAM`"),
+        false => usual.to_owned(),
+    }
 }
 
 fn invalid(why: impl Into<String>) -> Error {

@@ -23,6 +23,9 @@
 //! Where a job has several hosts, an agent on each holds the lines of its ranks and a job page, and the launcher decides as before ([`Trunk`], [`Branch`]). Ranks
 //! notice nothing but the numbers of hosts in their Start message. Descriptors of a gather reach the ranks of their own host only.
 //!
+//! # Other launchers
+//! Ranks that `scash run` has not started have no line yet. If another launcher has, they find each other and make lines by themselves ([`guest`]).
+//!
 //! # The job's secret
 //! The launcher draws 256 random bits for each job, and every rank finds them in its Start packet. Providers whose connections a
 //! stranger could reach prove by them that both ends belong to the job (`tcp/handshake.rs`). An inherited socket pair is the
@@ -62,6 +65,7 @@
 //! - No waiting call of a rank outlives the job: the launcher's end, a rank's death and a refusal end it with an error.
 
 mod frame;
+mod guest;
 mod host;
 mod identity;
 mod layout;
@@ -72,6 +76,7 @@ mod relay;
 mod roster;
 mod seats;
 
+pub use guest::pidfd;
 pub use host::{Host, Invitation, Settings};
 pub use identity::Identity;
 pub use layout::{Layout, MOST_HOSTS};

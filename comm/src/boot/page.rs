@@ -10,13 +10,16 @@
 //!
 //!  a rank's word:   31        16 15         8 7          0
 //!                   +-----------+------------+------------+
-//!                   |     0     |    code    |   state    |   state: 0 runs, 1 finalized, 2 exited, 3 killed
+//!                   |     0     |    code    |   state    |   state: 0 runs, 1 finalized, 2 exited, 3 killed, 4 gone
 //!                   +-----------+------------+------------+   code: exit status (2) or signal (3)
 //! ```
 //!
 //! **Protocol.** Only the launcher writes (on other hosts than its own the agent, which has a page of its own there), from one thread: (1) it stores the rank's word, once in the job's life (a word
 //! that is not 0 never changes again); (2) it adds 1 to `changes` with release order. A rank that sees a new value of `changes` with acquire order (2)
 //! sees all words that were stored before (1). A rank's word alone may be read at any time: it carries no other data.
+//!
+//! Under another launcher ([`guest`](super::guest)) a thread of a rank writes the page. When that rank dies, all others of its host write so into its
+//! word, the same value; nobody else writes then.
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
@@ -46,6 +49,8 @@ pub enum RankState {
     Exited(u8),
     /// Its process was killed by this signal.
     Killed(u8),
+    /// Its process has ended without having said so; how, only another launcher knows.
+    Gone,
 }
 
 impl RankState {
@@ -55,6 +60,7 @@ impl RankState {
             RankState::Finalized => 1,
             RankState::Exited(status) => 2 | u32::from(status) << 8,
             RankState::Killed(signal) => 3 | u32::from(signal) << 8,
+            RankState::Gone => 4,
         }
     }
 
@@ -64,7 +70,8 @@ impl RankState {
             0 => RankState::Running,
             1 => RankState::Finalized,
             2 => RankState::Exited(code),
-            _ => RankState::Killed(code),
+            3 => RankState::Killed(code),
+            _ => RankState::Gone,
         }
     }
 }
@@ -129,16 +136,33 @@ pub(super) struct PageWriter {
 }
 
 impl PageWriter {
+    /// A page that only this process writes.
     pub(super) fn new(size: u32) -> Result<PageWriter, Errno> {
+        // No later mapping will be writable (Linux 5.1; before that ranks are trusted).
+        PageWriter::sealed(size, SealFlag::F_SEAL_FUTURE_WRITE | SealFlag::F_SEAL_SEAL)
+    }
+
+    /// A page that whoever has its descriptor can write, too.
+    pub(super) fn shared(size: u32) -> Result<PageWriter, Errno> {
+        PageWriter::sealed(size, SealFlag::empty())
+    }
+
+    /// Another process's [`shared`](Self::shared) page of a job of `size` ranks.
+    pub(super) fn adopt(fd: OwnedFd, size: u32) -> Result<PageWriter, Errno> {
+        JobPage::open(std::os::fd::AsFd::as_fd(&fd), size)?;
+        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        let map = Map::new(std::os::fd::AsFd::as_fd(&fd), length_for(size), access)?;
+        Ok(PageWriter { map, size, fd })
+    }
+
+    fn sealed(size: u32, seals: SealFlag) -> Result<PageWriter, Errno> {
         let fd = memfd_create(c"scash-job", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
         let length = length_for(size);
         nix::unistd::ftruncate(&fd, i64::try_from(length).map_err(|_| Errno::EFBIG)?)?;
         let map =
             Map::new(std::os::fd::AsFd::as_fd(&fd), length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)?;
         let fixed = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW;
-        // The launcher's mapping stays writable; no later one will be (Linux 5.1; before that ranks are trusted).
-        let read_only = fixed | SealFlag::F_SEAL_FUTURE_WRITE | SealFlag::F_SEAL_SEAL;
-        if fcntl(&fd, FcntlArg::F_ADD_SEALS(read_only)).is_err() {
+        if fcntl(&fd, FcntlArg::F_ADD_SEALS(fixed | seals)).is_err() {
             fcntl(&fd, FcntlArg::F_ADD_SEALS(fixed))?;
         }
         map.word(SIZE_AT).store(size, Ordering::Relaxed);
@@ -230,20 +254,21 @@ mod tests {
 
     #[test]
     fn every_state_is_seen_by_the_ranks() {
-        let (writer, page) = both(5);
+        let (writer, page) = both(6);
         let states = [
             RankState::Running,
             RankState::Finalized,
             RankState::Exited(0),
             RankState::Exited(255),
             RankState::Killed(9),
+            RankState::Gone,
         ];
         for (rank, state) in (0..).zip(states) {
             writer.mark(rank, state);
             assert_eq!(page.state(rank), state);
             assert_eq!(page.alive(rank), state == RankState::Running);
         }
-        assert_eq!(page.changes(), 4);
+        assert_eq!(page.changes(), 5);
     }
 
     #[test]
@@ -261,6 +286,16 @@ mod tests {
         let mapped = Map::new(writer.fd().as_fd(), 64, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE);
         assert_eq!(mapped.unwrap_err(), Errno::EPERM);
         nix::unistd::ftruncate(writer.fd(), 0).unwrap_err();
+    }
+
+    #[test]
+    fn who_has_a_shared_page_can_write_into_it() {
+        let writer = PageWriter::shared(2).unwrap();
+        let page = JobPage::open(writer.fd().as_fd(), 2).unwrap();
+        let other = PageWriter::adopt(writer.fd().try_clone().unwrap(), 2).unwrap();
+        other.mark(1, RankState::Gone);
+        assert_eq!((page.state(1), page.changes()), (RankState::Gone, 1));
+        PageWriter::adopt(writer.fd().try_clone().unwrap(), 3).unwrap_err();
     }
 
     #[test]

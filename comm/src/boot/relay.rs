@@ -14,15 +14,18 @@ use super::frame::{
     Assembler, Kind, Limits, Message, Rubbish, Share, decode_gathered, encode_gathered, rubbish,
 };
 use super::host::{Invitation, Settings};
+use super::io;
 use super::layout::Layout;
-use super::page::RankState;
-use super::roster::{Exit, Failure, Output, Roster};
+use super::page::{PageWriter, RankState};
+use super::roster::{self, Exit, Failure, Output, Reason, Roster};
 use super::seats::{Heard, Seats};
 use crate::{Result, Secret};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
+
+mod wire;
 
 /// What the agent of a host tells the launcher about a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,6 +138,8 @@ pub struct Branch {
     desk: Desk,
     /// Joins the launcher's packets.
     assembler: Assembler,
+    /// Whether its ranks were told that the job ends.
+    aborted: bool,
 }
 
 /// What is to be reported, and what stays.
@@ -152,12 +157,25 @@ impl Branch {
     /// # Panics
     /// If there is no such host.
     pub fn new(layout: Layout, host: u32, secret: Secret, settings: Settings) -> Result<Branch> {
+        let page = PageWriter::new(layout.size()).map_err(io("making the job page (a memfd)"))?;
+        Branch::with_page(layout, host, secret, settings, page)
+    }
+
+    /// As [`new`](Self::new), with this job page.
+    pub(super) fn with_page(
+        layout: Layout,
+        host: u32,
+        secret: Secret,
+        settings: Settings,
+        page: PageWriter,
+    ) -> Result<Branch> {
         let ranks = layout.ranks_of(host);
         let kept = ranks.clone().map(|_| Vec::new()).collect();
         Ok(Branch {
-            seats: Seats::new(layout, host, secret, settings)?,
+            seats: Seats::new(layout, host, secret, settings, page)?,
             desk: Desk { reports: VecDeque::new(), first: ranks.start, kept },
             assembler: Assembler::new(Limits::FROM_LAUNCHER),
+            aborted: false,
         })
     }
 
@@ -172,6 +190,28 @@ impl Branch {
     /// If this host has no such rank, or it has been invited before.
     pub fn invite(&mut self, rank: u32) -> Result<Invitation> {
         self.seats.invite(rank)
+    }
+
+    /// Takes this end of the line of `rank`, whose process has come by itself.
+    pub(super) fn admit(&mut self, rank: u32, line: OwnedFd) -> Result<()> {
+        self.seats.admit(rank, line)
+    }
+
+    /// What the job page says about `rank`.
+    pub(super) fn state(&self, rank: u32) -> RankState {
+        self.seats.state(rank)
+    }
+
+    /// Whether the ranks were told that the job ends.
+    pub(super) fn is_aborted(&self) -> bool {
+        self.aborted
+    }
+
+    /// The launcher's part is gone with `rank`: the job ends here.
+    pub(super) fn cut_off(&mut self, rank: u32, why: &str) {
+        self.seats.mark(rank, RankState::Gone);
+        self.aborted = true;
+        self.seats.tell(roster::abort(Reason::Gone, rank, why));
     }
 
     /// Takes what ranks have sent, and sends what they can take. Never waits.
@@ -212,7 +252,8 @@ impl Branch {
         let Some(mut message) = self.assembler.push(bytes, Vec::new())? else { return Ok(()) };
         match message.kind {
             Kind::Gathered => message = self.with_descriptors(message)?,
-            Kind::Welcome | Kind::Abort => {}
+            Kind::Abort => self.aborted = true,
+            Kind::Welcome => {}
             kind => return rubbish(format!("a {kind:?} message, which is not for ranks to hear now")),
         }
         self.seats.tell(message);

@@ -16,6 +16,8 @@ pub enum Exit {
     Status(u8),
     /// This signal killed it.
     Signal(u8),
+    /// It ended, as only its own launcher knows.
+    Unseen,
 }
 
 impl Exit {
@@ -24,6 +26,7 @@ impl Exit {
         match self {
             Exit::Status(status) => status,
             Exit::Signal(signal) => signal.saturating_add(128),
+            Exit::Unseen => 1,
         }
     }
 }
@@ -36,6 +39,7 @@ impl fmt::Display for Exit {
                 Ok(name) => write!(f, "was killed by signal {signal} ({name})"),
                 Err(_) => write!(f, "was killed by signal {signal}"),
             },
+            Exit::Unseen => f.write_str("has ended"),
         }
     }
 }
@@ -134,13 +138,14 @@ impl Roster {
             match exit {
                 Exit::Status(status) => RankState::Exited(status),
                 Exit::Signal(signal) => RankState::Killed(signal),
+                Exit::Unseen => RankState::Gone,
             },
         ));
         let why = match (exit, stage) {
-            (Exit::Status(0), Stage::Joined) => {
+            (Exit::Status(0) | Exit::Unseen, Stage::Joined) => {
                 format!("{exit} without calling dsm_finalize or scomm_finalize")
             }
-            (Exit::Status(0), _) => return self.check_for_missing(),
+            (Exit::Status(0) | Exit::Unseen, _) => return self.check_for_missing(),
             _ => exit.to_string(),
         };
         self.fail(Failure { rank: Some(rank), why, status: exit.shell_status().max(1) }, Reason::Gone);
@@ -256,7 +261,7 @@ pub(super) enum Reason {
     Gone = 1,
 }
 
-fn abort(reason: Reason, rank: u32, text: &str) -> Message {
+pub(super) fn abort(reason: Reason, rank: u32, text: &str) -> Message {
     let mut bytes = vec![reason as u8];
     bytes.extend_from_slice(&rank.to_le_bytes());
     bytes.extend_from_slice(text.as_bytes());
@@ -277,16 +282,22 @@ fn disagreement(identities: &[&Identity]) -> Option<String> {
     if groups.len() < 2 {
         return None;
     }
-    let mut parts: Vec<String> =
-        groups.iter().take(SHOWN).map(|(identity, ranks)| format!("{} {identity}", people(ranks))).collect();
+    let mut parts: Vec<String> = groups
+        .iter()
+        .take(SHOWN)
+        .map(|(identity, ranks)| {
+            let verb = if ranks.len() == 1 { "runs" } else { "run" };
+            format!("{} {verb} {identity}", people(ranks))
+        })
+        .collect();
     if groups.len() > SHOWN {
         parts.push(format!("and {} more", groups.len() - SHOWN));
     }
     Some(format!("two different programs or versions in one job: {}", parts.join("; ")))
 }
 
-/// "rank 3 runs", "ranks 0-2, 5 run": the ranks are ascending.
-fn people(ranks: &[usize]) -> String {
+/// "rank 3", "ranks 0-2, 5": the ranks are ascending.
+pub(super) fn people(ranks: &[usize]) -> String {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for &rank in ranks {
         match runs.last_mut() {
@@ -296,8 +307,8 @@ fn people(ranks: &[usize]) -> String {
     }
     let words: Vec<String> =
         runs.iter().map(|(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") }).collect();
-    let (noun, verb) = if ranks.len() == 1 { ("rank", "runs") } else { ("ranks", "run") };
-    format!("{noun} {} {verb}", words.join(", "))
+    let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
+    format!("{noun} {}", words.join(", "))
 }
 
 #[cfg(test)]

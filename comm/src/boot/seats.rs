@@ -15,7 +15,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a rank has said on its line.
@@ -52,7 +52,7 @@ struct Seat {
     line: Option<OwnedFd>,
     assembler: Assembler,
     /// Messages for this rank; most are shared among all ranks.
-    outbox: VecDeque<Rc<Message>>,
+    outbox: VecDeque<Arc<Message>>,
     /// The packet of the first of them that goes next.
     next_packet: usize,
     /// Whether the epoll also waits for room to write.
@@ -61,7 +61,13 @@ struct Seat {
 
 impl Seats {
     /// The lines of the ranks of host number `host`.
-    pub(super) fn new(layout: Layout, host: u32, secret: Secret, settings: Settings) -> Result<Seats> {
+    pub(super) fn new(
+        layout: Layout,
+        host: u32,
+        secret: Secret,
+        settings: Settings,
+        page: PageWriter,
+    ) -> Result<Seats> {
         let seat = |_| Seat {
             line: None,
             assembler: Assembler::new(Limits::FROM_RANK),
@@ -75,7 +81,7 @@ impl Seats {
             secret,
             seats: ranks.clone().map(seat).collect(),
             ranks,
-            page: PageWriter::new(layout.size()).map_err(io("making the job page (a memfd)"))?,
+            page,
             layout,
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(io("making an epoll"))?,
             buffer: line::buffer(),
@@ -93,19 +99,12 @@ impl Seats {
 
     /// Makes the line of `rank`. To be called once for each, before its process starts. Panics if it is none of these ranks, or was invited before.
     pub(super) fn invite(&mut self, rank: u32) -> Result<Invitation> {
-        assert!(self.seat(rank).line.is_none(), "rank {rank} is invited twice");
         let (ours, theirs) = line::pair().map_err(io("making a socket pair (raise `ulimit -n`)"))?;
         let name = name_of(theirs.as_fd()).map_err(|source| Error::Io {
             what: "reading /proc/self/fd (is /proc mounted?)".into(),
             source,
         })?;
-        let event = EpollEvent::new(EpollFlags::EPOLLIN, u64::from(rank));
-        self.epoll.add(&ours, event).map_err(io("watching a rank's line"))?;
-        let start = self.start_message(rank)?;
-        let seat = self.seat(rank);
-        seat.line = Some(ours);
-        seat.outbox.push_back(Rc::new(start));
-        self.write(rank);
+        self.admit(rank, ours)?;
         let env = vec![
             (vars::RANK, rank.to_string()),
             (vars::SIZE, self.layout.size().to_string()),
@@ -114,6 +113,19 @@ impl Seats {
             (vars::PROVIDER, self.settings.provider.clone()),
         ];
         Ok(Invitation { line: theirs, env })
+    }
+
+    /// Takes this end of the line of `rank`, and sends it its Start message. Panics as [`invite`](Self::invite) does.
+    pub(super) fn admit(&mut self, rank: u32, line: OwnedFd) -> Result<()> {
+        assert!(self.seat(rank).line.is_none(), "rank {rank} has a line already");
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, u64::from(rank));
+        self.epoll.add(&line, event).map_err(io("watching a rank's line"))?;
+        let start = self.start_message(rank)?;
+        let seat = self.seat(rank);
+        seat.line = Some(line);
+        seat.outbox.push_back(Arc::new(start));
+        self.write(rank);
+        Ok(())
     }
 
     fn start_message(&self, rank: u32) -> Result<Message> {
@@ -173,11 +185,11 @@ impl Seats {
 
     /// Sends a message to all these ranks.
     pub(super) fn tell(&mut self, message: Message) {
-        let message = Rc::new(message);
+        let message = Arc::new(message);
         for rank in self.ranks() {
             let seat = self.seat(rank);
             if seat.line.is_some() {
-                seat.outbox.push_back(Rc::clone(&message));
+                seat.outbox.push_back(Arc::clone(&message));
                 self.write(rank);
             }
         }

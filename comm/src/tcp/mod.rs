@@ -62,6 +62,7 @@ mod requester;
 mod sealed;
 mod service;
 mod serving;
+pub(crate) mod star;
 mod sys;
 mod waiting;
 mod wire;

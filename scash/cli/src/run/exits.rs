@@ -2,9 +2,8 @@
 
 use nix::errno::Errno;
 use nix::unistd::Pid;
-use scash_comm::boot::Exit;
+use scash_comm::boot::{Exit, pidfd};
 use std::mem::MaybeUninit;
-use std::os::fd::{FromRawFd, OwnedFd};
 
 /// Takes the exit of a child that has ended; `None` if it has not (or is no child).
 pub(super) fn reap(pid: Pid) -> Option<Exit> {
@@ -48,15 +47,6 @@ pub(super) fn children() -> Children {
         0 => Children::Running,
         pid => Children::Ended(Pid::from_raw(pid)),
     }
-}
-
-/// A descriptor that becomes readable when the process ends. Of several that ended, an epoll returns the first first.
-pub(super) fn pidfd(pid: Pid) -> Result<OwnedFd, Errno> {
-    // SAFETY: the call takes a number and flags.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) };
-    let fd = i32::try_from(Errno::result(fd)?).map_err(|_| Errno::EBADF)?;
-    // SAFETY: the kernel made this descriptor for us just now.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Whether [`pidfd`] works here.

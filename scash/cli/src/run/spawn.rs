@@ -1,6 +1,5 @@
 //! Starts the process of a rank.
 
-use super::exits::pidfd;
 use super::plan::Task;
 use super::{Refusal, cores, signals, status};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
@@ -8,7 +7,7 @@ use nix::sched::CpuSet;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getpid, getppid};
-use scash_comm::boot::Invitation;
+use scash_comm::boot::{Invitation, pidfd};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;

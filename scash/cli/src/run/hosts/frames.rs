@@ -14,28 +14,25 @@
 //! | 2 | Ready: the program is there, ranks can start | |
 //! | 3 | Refused: it cannot start (all of) its ranks | exit status `u8`, why |
 //! | 4 | Started | rank `u32`, pid `u32` |
-//! | 5 | Packet, of a rank's message | rank `u32`, the packet |
-//! | 6 | Lie: a rank sent what is no message | rank `u32`, why |
-//! | 7 | Exited | rank `u32`, 0 for a status and 1 for a signal `u8`, its number `u8` |
-//! | 8 | Output | 1 for stdout and 2 for stderr `u8`, the bytes |
-//! | 9 | Done: all ranks have ended and all output is out | |
-//! | 10 | Alive, now and then | |
+//! | 5 | Report: what a rank said, or how it ended | see [`Report::encode`] |
+//! | 6 | Output | 1 for stdout and 2 for stderr `u8`, the bytes |
+//! | 7 | Done: all ranks have ended and all output is out | |
+//! | 8 | Alive, now and then | |
 //!
 //! | kind | from the launcher | fields |
 //! |---|---|---|
 //! | 1 | Start: what to prepare | see [`Assignment`] |
 //! | 2 | Go | |
-//! | 3 | Packet, of a message for all ranks | the packet |
-//! | 4 | Mark, for the job page | rank `u32`, as 7 above, or 2 and 0 for one that finalized |
-//! | 5 | Signal, for all ranks | its number `u8` |
-//! | 6 | Taken: so many bytes of output are out | stream `u8`, bytes `u32` |
-//! | 7 | Shut: nobody reads that stream any more | stream `u8` |
-//! | 8 | Alive, now and then | |
-//! | 9 | Program: the next part of the program, as long as parts are left that Start has announced | the bytes |
+//! | 3 | Decision, for all ranks or for the job page | see [`Decision::encode`] |
+//! | 4 | Signal, for all ranks | its number `u8` |
+//! | 5 | Taken: so many bytes of output are out | stream `u8`, bytes `u32` |
+//! | 6 | Shut: nobody reads that stream any more | stream `u8` |
+//! | 7 | Alive, now and then | |
+//! | 8 | Program: the next part of the program, as long as parts are left that Start has announced | the bytes |
 
 use super::assignment::Assignment;
 use nix::sys::signal::Signal;
-use scash_comm::boot::{Decision, Exit, RankState, Report};
+use scash_comm::boot::{Decision, Report};
 
 /// The version of these frames.
 const VERSION: u32 = 2;
@@ -114,18 +111,10 @@ impl Up {
             Up::Ready => Frame::new(2),
             Up::Refused { status, why } => Frame::new(3).byte(*status).text(why),
             Up::Started { rank, pid } => Frame::new(4).number(*rank).number(*pid),
-            Up::Report(Report::Packet(rank, packet)) => Frame::new(5).number(*rank).rest(packet),
-            Up::Report(Report::Lie(rank, why)) => Frame::new(6).number(*rank).text(why),
-            Up::Report(Report::Exited(rank, exit)) => {
-                let (kind, number) = match exit {
-                    Exit::Status(status) => (0, *status),
-                    Exit::Signal(signal) => (1, *signal),
-                };
-                Frame::new(7).number(*rank).byte(kind).byte(number)
-            }
-            Up::Output { stream, bytes } => Frame::new(8).byte(*stream as u8).rest(bytes),
-            Up::Done => Frame::new(9),
-            Up::Alive => Frame::new(10),
+            Up::Report(report) => Frame::new(5).rest(&report.encode()),
+            Up::Output { stream, bytes } => Frame::new(6).byte(*stream as u8).rest(bytes),
+            Up::Done => Frame::new(7),
+            Up::Alive => Frame::new(8),
         }
         .finish()
     }
@@ -139,19 +128,10 @@ impl Up {
             2 => Up::Ready,
             3 => Up::Refused { status: fields.byte()?, why: fields.text()? },
             4 => Up::Started { rank: fields.number()?, pid: fields.number()? },
-            5 => Up::Report(Report::Packet(fields.number()?, fields.rest())),
-            6 => Up::Report(Report::Lie(fields.number()?, fields.text()?)),
-            7 => Up::Report(Report::Exited(
-                fields.number()?,
-                match (fields.byte()?, fields.byte()?) {
-                    (0, status) => Exit::Status(status),
-                    (1, signal) => Exit::Signal(signal),
-                    (kind, _) => return Err(format!("an exit of kind {kind}")),
-                },
-            )),
-            8 => Up::Output { stream: fields.stream()?, bytes: fields.rest() },
-            9 => Up::Done,
-            10 => Up::Alive,
+            5 => Up::Report(Report::decode(&fields.rest())?),
+            6 => Up::Output { stream: fields.stream()?, bytes: fields.rest() },
+            7 => Up::Done,
+            8 => Up::Alive,
             kind => return Err(format!("a frame of kind {kind}")),
         };
         // Newer versions may say more in their greeting; they are refused by name.
@@ -164,23 +144,14 @@ impl Down {
         match self {
             Down::Start(assignment) => assignment.encode(Frame::new(1)),
             Down::Go => Frame::new(2),
-            Down::Decision(Decision::Packet(packet)) => Frame::new(3).rest(packet),
-            Down::Decision(Decision::Mark(rank, state)) => {
-                let (kind, number) = match state {
-                    RankState::Exited(status) => (0, *status),
-                    RankState::Killed(signal) => (1, *signal),
-                    RankState::Finalized => (2, 0),
-                    RankState::Running => (3, 0),
-                };
-                Frame::new(4).number(*rank).byte(kind).byte(number)
-            }
+            Down::Decision(decision) => Frame::new(3).rest(&decision.encode()),
             Down::Signal(signal) => {
-                Frame::new(5).byte(u8::try_from(*signal as i32).expect("signals are small"))
+                Frame::new(4).byte(u8::try_from(*signal as i32).expect("signals are small"))
             }
-            Down::Taken { stream, bytes } => Frame::new(6).byte(*stream as u8).number(*bytes),
-            Down::Shut(stream) => Frame::new(7).byte(*stream as u8),
-            Down::Alive => Frame::new(8),
-            Down::Program(bytes) => Frame::new(9).rest(bytes),
+            Down::Taken { stream, bytes } => Frame::new(5).byte(*stream as u8).number(*bytes),
+            Down::Shut(stream) => Frame::new(6).byte(*stream as u8),
+            Down::Alive => Frame::new(7),
+            Down::Program(bytes) => Frame::new(8).rest(bytes),
         }
         .finish()
     }
@@ -191,26 +162,16 @@ impl Down {
         let down = match fields.byte()? {
             1 => Down::Start(Box::new(Assignment::decode(&mut fields)?)),
             2 => Down::Go,
-            3 => Down::Decision(Decision::Packet(fields.rest())),
-            4 => Down::Decision(Decision::Mark(
-                fields.number()?,
-                match (fields.byte()?, fields.byte()?) {
-                    (0, status) => RankState::Exited(status),
-                    (1, signal) => RankState::Killed(signal),
-                    (2, _) => RankState::Finalized,
-                    (3, _) => RankState::Running,
-                    (kind, _) => return Err(format!("a state of kind {kind}")),
-                },
-            )),
-            5 => {
+            3 => Down::Decision(Decision::decode(&fields.rest())?),
+            4 => {
                 let number = fields.byte()?;
                 let signal = Signal::try_from(i32::from(number));
                 Down::Signal(signal.map_err(|_| format!("signal {number}, which there is not"))?)
             }
-            6 => Down::Taken { stream: fields.stream()?, bytes: fields.number()? },
-            7 => Down::Shut(fields.stream()?),
-            8 => Down::Alive,
-            9 => Down::Program(fields.rest()),
+            5 => Down::Taken { stream: fields.stream()?, bytes: fields.number()? },
+            6 => Down::Shut(fields.stream()?),
+            7 => Down::Alive,
+            8 => Down::Program(fields.rest()),
             kind => return Err(format!("a frame of kind {kind}")),
         };
         fields.end().map(|()| down)

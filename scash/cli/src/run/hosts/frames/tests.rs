@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use scash_comm::Secret;
-use scash_comm::boot::{Layout, Settings};
+use scash_comm::boot::{Exit, Layout, RankState, Settings};
 use std::ffi::OsString;
 
 fn assignment() -> Assignment {
