@@ -24,7 +24,7 @@
 //! notice nothing but the numbers of hosts in their Start message. Descriptors of a gather reach the ranks of their own host only.
 //!
 //! # Other launchers
-//! Ranks that `scash run` has not started have no line yet. If another launcher has, they find each other and make lines by themselves ([`guest`]).
+//! Ranks that `scash run` has not started have no line yet. If another launcher has, they find each other and make lines by themselves (`guest`).
 //!
 //! # The job's secret
 //! The launcher draws 256 random bits for each job, and every rank finds them in its Start packet. Providers whose connections a

@@ -113,8 +113,8 @@ mod tests {
             assert!((0..size).all(|j| (column[j] - columns[j][i]).abs() < 1e-15));
         }
         let block = Block::make(size, 5, 10.0, 20..40, 30..60);
-        for column in 30..60 {
-            assert_eq!(times_unit(&block, 30, 20, column - 30), columns[column][20..40]);
+        for (at, column) in columns[30..60].iter().enumerate() {
+            assert_eq!(times_unit(&block, 30, 20, at), column[20..40]);
         }
     }
 }

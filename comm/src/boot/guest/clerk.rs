@@ -13,6 +13,7 @@ use crate::{Error, Result, Secret};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -87,7 +88,7 @@ pub(super) fn begin(
     };
     clerk.watch_all()?;
     start_thread(move || clerk.serve())?;
-    let service = Service { space, lead: rank, settled: Some(receiver), lead_process: None };
+    let service = Service { space, lead: rank, settled: Some(Mutex::new(receiver)), lead_process: None };
     Ok((line, address, service, rank, size))
 }
 

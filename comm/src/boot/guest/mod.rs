@@ -88,8 +88,8 @@ pub(super) struct Service {
     space: SharedSpace,
     /// The rank that serves this host.
     pub(super) lead: u32,
-    /// At a lead: says that nobody needs it any more.
-    settled: Option<Receiver<()>>,
+    /// At a lead: says that nobody needs it any more. Behind a lock only because threads may share a member.
+    settled: Option<Mutex<Receiver<()>>>,
     /// At other ranks: the lead's process.
     lead_process: Option<OwnedFd>,
 }
@@ -169,7 +169,7 @@ impl Service {
     pub(super) fn leave(&mut self) -> Result<()> {
         if let Some(settled) = self.settled.take() {
             // An error is the clerk's end, which is as good.
-            let _ = settled.recv();
+            let _ = settled.into_inner().unwrap_or_else(PoisonError::into_inner).recv();
         }
         lock(&self.space).finalize()
     }
