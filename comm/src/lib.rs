@@ -39,6 +39,7 @@ mod atomic;
 pub mod boot;
 pub mod composite;
 pub mod conformance;
+mod dynamic;
 mod endpoint;
 mod exchange;
 pub mod job;

@@ -1,8 +1,7 @@
-//! libfabric, loaded at run time: who does not use it does not need it.
-//!
-//! It is never unloaded: its providers have threads and hooks of their own.
+//! libfabric, loaded at run time.
 
 use super::sys::{self, FabricAttr, Fid, Info};
+use crate::dynamic::{Dynamic, function};
 use crate::{Error, Result};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -28,19 +27,6 @@ pub(super) struct Library {
     version: Version,
 }
 
-/// Finds a function of this name and type.
-macro_rules! symbol {
-    ($library:expr, $name:literal, $kind:ty) => {{
-        // SAFETY: the handle is a loaded library's, the name a C string.
-        let address = unsafe { libc::dlsym($library, $name.as_ptr()) };
-        if address.is_null() {
-            return Err(format!("{NAME:?} has no {:?}: it is not a libfabric that scash can use", $name));
-        }
-        // SAFETY: libfabric's header gives the function of this name this type.
-        unsafe { std::mem::transmute::<*mut c_void, $kind>(address) }
-    }};
-}
-
 impl Library {
     /// The library, loaded at the first call.
     pub(super) fn get() -> Result<&'static Library> {
@@ -49,21 +35,16 @@ impl Library {
     }
 
     fn load() -> std::result::Result<Library, String> {
-        // SAFETY: the name is a C string. The library's constructors run: those of a package of the system.
-        let library = unsafe { libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if library.is_null() {
-            return Err(format!(
-                "libfabric cannot be loaded: {}; Debian: apt-get install libfabric1",
-                why_not()
-            ));
-        }
+        let library = Dynamic::load(NAME).map_err(|why| {
+            format!("libfabric cannot be loaded: {why}; Debian: apt-get install libfabric1")
+        })?;
         Ok(Library {
-            getinfo: symbol!(library, c"fi_getinfo", GetInfo),
-            freeinfo: symbol!(library, c"fi_freeinfo", FreeInfo),
-            dupinfo: symbol!(library, c"fi_dupinfo", DupInfo),
-            fabric: symbol!(library, c"fi_fabric", OpenFabric),
-            strerror: symbol!(library, c"fi_strerror", StrError),
-            version: symbol!(library, c"fi_version", Version),
+            getinfo: function!(library, c"fi_getinfo", GetInfo),
+            freeinfo: function!(library, c"fi_freeinfo", FreeInfo),
+            dupinfo: function!(library, c"fi_dupinfo", DupInfo),
+            fabric: function!(library, c"fi_fabric", OpenFabric),
+            strerror: function!(library, c"fi_strerror", StrError),
+            version: function!(library, c"fi_version", Version),
         })
     }
 
@@ -126,17 +107,6 @@ impl Library {
         let source = std::io::Error::other(self.text(status));
         Error::Io { what: format!("ofi: {what} (`FI_LOG_LEVEL=warn` makes libfabric say more)"), source }
     }
-}
-
-/// Why the last `dlopen` failed.
-fn why_not() -> String {
-    // SAFETY: gives null or a C string that lives until the next call of this kind, which is not made meanwhile.
-    let why = unsafe { libc::dlerror() };
-    if why.is_null() {
-        return "no reason given".into();
-    }
-    // SAFETY: as above.
-    unsafe { CStr::from_ptr(why) }.to_string_lossy().into_owned()
 }
 
 /// A list of descriptions, of which the first counts.

@@ -1,8 +1,9 @@
-//! libpmix, loaded at run time: who does not use it does not need it.
+//! libpmix, loaded at run time.
 
 use super::sys;
+use crate::dynamic::{Dynamic, function};
 use crate::{Error, Result};
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_int};
 use std::sync::OnceLock;
 
 const NAME: &CStr = c"libpmix.so.2";
@@ -20,19 +21,6 @@ pub(super) struct Library {
     error_string: sys::ErrorString,
 }
 
-/// Finds a function of this name and type.
-macro_rules! symbol {
-    ($library:expr, $name:literal, $kind:ty) => {{
-        // SAFETY: the handle is a loaded library's, the name a C string.
-        let address = unsafe { libc::dlsym($library, $name.as_ptr()) };
-        if address.is_null() {
-            return Err(format!("{NAME:?} has no {:?}: it is not a PMIx that scash can use", $name));
-        }
-        // SAFETY: the standard gives the function of this name this type.
-        unsafe { std::mem::transmute::<*mut c_void, $kind>(address) }
-    }};
-}
-
 impl Library {
     /// The library, loaded at the first call.
     pub(super) fn get() -> Result<&'static Library> {
@@ -41,23 +29,21 @@ impl Library {
     }
 
     fn load() -> std::result::Result<Library, String> {
-        // SAFETY: the name is a C string. The library's constructors run: those of a package of the system.
-        let library = unsafe { libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        if library.is_null() {
-            return Err(format!(
-                "a launcher that uses PMIx has started this program, and {NAME:?} cannot be loaded: install it (Debian: apt-get install \
+        let library = Dynamic::load(NAME).map_err(|why| {
+            format!(
+                "a launcher that uses PMIx has started this program, and the library cannot be loaded: {why}; install it (Debian: apt-get install \
                  libpmix2), or use a launcher that speaks PMI (srun --mpi=pmi2, MPICH's mpiexec), or scash run"
-            ));
-        }
+            )
+        })?;
         Ok(Library {
-            init: symbol!(library, c"PMIx_Init", sys::Init),
-            finalize: symbol!(library, c"PMIx_Finalize", sys::Finalize),
-            abort: symbol!(library, c"PMIx_Abort", sys::Abort),
-            put: symbol!(library, c"PMIx_Put", sys::Put),
-            commit: symbol!(library, c"PMIx_Commit", sys::Commit),
-            fence: symbol!(library, c"PMIx_Fence_nb", sys::Fence),
-            get: symbol!(library, c"PMIx_Get", sys::Get),
-            error_string: symbol!(library, c"PMIx_Error_string", sys::ErrorString),
+            init: function!(library, c"PMIx_Init", sys::Init),
+            finalize: function!(library, c"PMIx_Finalize", sys::Finalize),
+            abort: function!(library, c"PMIx_Abort", sys::Abort),
+            put: function!(library, c"PMIx_Put", sys::Put),
+            commit: function!(library, c"PMIx_Commit", sys::Commit),
+            fence: function!(library, c"PMIx_Fence_nb", sys::Fence),
+            get: function!(library, c"PMIx_Get", sys::Get),
+            error_string: function!(library, c"PMIx_Error_string", sys::ErrorString),
         })
     }
 
