@@ -13,6 +13,7 @@ pub mod built;
 mod ended;
 mod hosts;
 mod job;
+pub mod slurm;
 
 use std::path::Path;
 

@@ -37,6 +37,7 @@ mod plan;
 mod processes;
 mod program;
 mod signals;
+mod slurm;
 mod spawn;
 mod supervisor;
 mod sweep;

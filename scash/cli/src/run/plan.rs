@@ -1,12 +1,13 @@
 //! What the user asks for (raw), and the plan that follows from it (checked).
 
-use super::hosts::{Hosts, list};
+use super::hosts::Hosts;
+use super::hosts::list::{self, Named};
 use super::program::{self, Program};
-use super::{Refusal, status};
+use super::{Refusal, slurm, status};
 use clap::ValueHint;
 use scash_comm::boot::vars;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What chooses a provider by where ranks are.
@@ -36,9 +37,8 @@ const RSH: &str = "SCASH_RSH";
 /// cannot be executed or does not exist.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Number of ranks [default with hosts: as many as they have slots]
+    /// Number of ranks [default with hosts or in a Slurm allocation: as many as they have slots]
     #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(u16::MAX)))]
-    #[arg(required_unless_present_any = ["host", "hostfile"])]
     ranks: Option<u32>,
 
     /// Run on these hosts, each with as many slots for ranks as stand behind its colon, or one: a,b:2
@@ -49,9 +49,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     hostfile: Option<PathBuf>,
 
-    /// The command, with its options, that runs another on a host: it is called as CMD HOST COMMAND…
-    #[arg(long, value_name = "CMD", env = RSH, default_value = "ssh")]
-    rsh: String,
+    /// The command, with its options, that runs another on a host: it is called as CMD HOST COMMAND… [default: ssh; srun for the hosts of a Slurm allocation]
+    #[arg(long, value_name = "CMD", env = RSH)]
+    rsh: Option<String>,
 
     /// Where scash lies on the hosts [default: where it lies here]
     #[arg(long, value_name = "PATH")]
@@ -124,17 +124,32 @@ pub(super) struct Task {
 
 /// Makes a plan of the arguments, or says why there is none.
 pub(super) fn check(args: Args) -> Result<Plan, Refusal> {
+    check_in(args, |name| std::env::var(name).ok())
+}
+
+/// As [`check`], where `var` looks up the environment variables of a resource manager.
+fn check_in(args: Args, var: impl Fn(&str) -> Option<String>) -> Result<Plan, Refusal> {
     let mut command = args.command.into_iter();
     let Some(name) = command.next() else {
         return Err(Refusal::new(status::USAGE, "which program? use `scash run -n N PROGRAM`"));
     };
-    let (ranks, hosts) = match args.ranks {
-        Some(ranks) if args.host.is_empty() && args.hostfile.is_none() => (ranks, None),
-        ranks => {
-            let named =
-                args.hostfile.as_deref().map_or_else(|| list::from_options(&args.host), list::from_file)?;
+    let (hosts, usual_rsh) = match named(&args.host, args.hostfile.as_deref())? {
+        Some(named) => (Some(named), "ssh"),
+        None => (slurm::allocation(&var)?, slurm::RSH),
+    };
+    let (ranks, hosts) = match (args.ranks, hosts) {
+        (Some(ranks), None) => (ranks, None),
+        (None, None) => {
+            let why = "how many ranks? say -n <N>: `scash run -n N PROGRAM`";
+            return Err(Refusal::new(status::USAGE, why));
+        }
+        (ranks, Some(named)) => {
+            let is_here = usual_rsh == slurm::RSH && slurm::is_here(&named, &var);
             let (names, layout) = list::deal(named, ranks)?;
-            (layout.size(), Some(Hosts::new(names, layout, &args.rsh, args.agent, args.copy)?))
+            let rsh = args.rsh.as_deref().unwrap_or(usual_rsh);
+            let size = layout.size();
+            let there = || Hosts::new(names, layout, rsh, args.agent, args.copy);
+            (size, if is_here { None } else { Some(there()?) })
         }
     };
     if args.copy && hosts.is_none() {
@@ -160,6 +175,15 @@ pub(super) fn check(args: Args) -> Result<Plan, Refusal> {
         label: args.label,
         timeout: args.timeout,
     })
+}
+
+/// The hosts that the user names, if any.
+fn named(host: &[String], hostfile: Option<&Path>) -> Result<Option<Vec<Named>>, Refusal> {
+    match hostfile {
+        Some(path) => list::from_file(path).map(Some),
+        None if host.is_empty() => Ok(None),
+        None => list::from_options(host).map(Some),
+    }
 }
 
 /// The provider of that name, which must reach all ranks, and encrypt if that is asked for.
@@ -230,7 +254,35 @@ mod tests {
     fn plan(words: &[&str]) -> Result<Plan, String> {
         let words = std::iter::once(&"run").chain(words);
         let cli = Cli::try_parse_from(words).map_err(|e| e.to_string())?;
-        check(cli.args).map_err(|refusal| refusal.why)
+        check_in(cli.args, |_| None).map_err(|refusal| refusal.why)
+    }
+
+    /// In an allocation of two hosts with two slots each, of which this is the first.
+    fn plan_in_slurm(words: &[&str]) -> Result<Plan, String> {
+        let cli = Cli::try_parse_from(std::iter::once(&"run").chain(words)).map_err(|e| e.to_string())?;
+        let pairs = [
+            ("SLURM_JOB_ID", "1"),
+            ("SLURM_JOB_NODELIST", "n[1-2]"),
+            ("SLURM_TASKS_PER_NODE", "2(x2)"),
+            ("SLURMD_NODENAME", "n1"),
+        ];
+        let var = |name: &str| pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
+        check_in(cli.args, var).map_err(|refusal| refusal.why)
+    }
+
+    #[test]
+    fn in_an_allocation_of_slurm_its_hosts_are_meant() {
+        let plan = plan_in_slurm(&["/bin/sh"]).unwrap();
+        let hosts = plan.hosts.unwrap();
+        assert_eq!(
+            (plan.ranks, hosts.names, hosts.rsh[0].as_str()),
+            (4, vec!["n1".into(), "n2".into()], "srun")
+        );
+        let fewer = plan_in_slurm(&["-n", "2", "--rsh", "my-rsh", "/bin/sh"]).unwrap().hosts.unwrap();
+        assert_eq!((fewer.names, fewer.rsh), (vec!["n1".into()], vec!["my-rsh".to_owned()]));
+        let named = plan_in_slurm(&["--host", "a", "/bin/sh"]).unwrap().hosts.unwrap();
+        assert_eq!((named.names, named.rsh), (vec!["a".into()], vec!["ssh".to_owned()]));
+        assert!(plan_in_slurm(&["-n", "5", "/bin/sh"]).unwrap_err().contains("the hosts have 4 slots"));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! A Slurm of this machine alone, for one test: a controller and two nodes, each with ports and files of its own, and without the daemon of munge.
 
-use super::run::find;
 use std::fs;
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use tempfile::TempDir;
 const START: Duration = Duration::from_secs(60);
 
 /// Daemons that run. They and their files are gone when this is dropped.
-pub(crate) struct Slurm {
+pub struct Slurm {
     daemons: Vec<Child>,
     directory: TempDir,
 }
 
 impl Slurm {
     /// Starts one, or says why there is none.
-    pub(crate) fn start() -> Option<Slurm> {
+    pub fn start() -> Option<Slurm> {
         let missing = ["slurmctld", "slurmd", "srun"].iter().find(|name| find(name).is_none());
         if let Some(name) = missing {
             eprintln!(
@@ -27,7 +27,8 @@ impl Slurm {
             );
             return None;
         }
-        if !nix::unistd::geteuid().is_root() {
+        // SAFETY: asks the kernel for a number.
+        if unsafe { libc::geteuid() } != 0 {
             eprintln!(
                 "skipped: jobs of Slurm: its daemons start processes of any user, so they run as root; run the tests as root"
             );
@@ -45,8 +46,8 @@ impl Slurm {
 
     fn configure(&self) {
         let [controller, first, second] = free_ports();
-        let host = nix::unistd::gethostname().unwrap();
-        let host = host.to_str().unwrap();
+        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        let host = host.trim();
         let here = self.directory.path().display();
         let text = format!(
             "ClusterName=scash-test\nSlurmctldHost=localhost(127.0.0.1)\nSlurmUser=root\nSlurmdUser=root\n\
@@ -62,14 +63,14 @@ impl Slurm {
     }
 
     /// A command of this Slurm.
-    pub(crate) fn command(&self, name: &str) -> Command {
+    pub fn command(&self, name: &str) -> Command {
         let mut command = Command::new(find(name).unwrap());
         command.env("SLURM_CONF", self.directory.path().join("slurm.conf"));
         command
     }
 
     /// `srun` with these options.
-    pub(crate) fn srun(&self, options: &[&str]) -> Command {
+    pub fn srun(&self, options: &[&str]) -> Command {
         let mut command = self.command("srun");
         command.args(options);
         command
@@ -83,7 +84,7 @@ impl Slurm {
         self.daemons.push(command.spawn().unwrap());
     }
 
-    fn log(&self) -> std::path::PathBuf {
+    fn log(&self) -> PathBuf {
         self.directory.path().join("log")
     }
 
@@ -110,8 +111,8 @@ impl Drop for Slurm {
     fn drop(&mut self) {
         // The nodes first: they end what still runs on them.
         for daemon in self.daemons.iter_mut().rev() {
-            let pid = nix::unistd::Pid::from_raw(i32::try_from(daemon.id()).unwrap());
-            let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+            // SAFETY: sends a signal to a child that was not waited for.
+            unsafe { libc::kill(i32::try_from(daemon.id()).unwrap(), libc::SIGTERM) };
         }
         let started = Instant::now();
         for daemon in &mut self.daemons {
@@ -123,6 +124,14 @@ impl Drop for Slurm {
             }
         }
     }
+}
+
+/// Where a command lies.
+pub fn find(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // Daemons lie where not every user looks.
+    let directories = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
+    directories.map(|directory| directory.join(name)).find(|file| file.is_file())
 }
 
 /// Ports that nobody has.

@@ -1,15 +1,20 @@
-//! Jobs of other launchers: MPICH's `mpiexec`, Open MPI's `mpirun`, and `srun` of a Slurm that each test starts for itself on this machine. Their ranks are the example `ring`.
+//! Jobs of other launchers: MPICH's `mpiexec`, Open MPI's `mpirun`, and `srun` of a Slurm that each test starts for itself on this machine. Their ranks pass messages round a ring, or are LAPLACE on shared memory.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
-
-#[path = "launchers/run.rs"]
-mod run;
-#[path = "launchers/slurm.rs"]
-mod slurm;
-
-use run::{Ended, launcher, ring, run};
-use slurm::Slurm;
+use scash_tests::cluster::built::built;
+use scash_tests::cluster::slurm::{Slurm, find};
+use scash_tests::cluster::{Ended, run};
 use std::process::Command;
+
+const RING: &str = env!("CARGO_BIN_EXE_ring");
+
+/// The command of a launcher, if it is installed.
+fn launcher(name: &str, package: &str) -> Option<Command> {
+    if find(name).is_none() {
+        eprintln!("skipped: jobs of {name}: it is not installed (Debian: apt-get install {package})");
+        return None;
+    }
+    Some(Command::new(name))
+}
 
 /// MPICH's launcher for four processes, if it is installed.
 fn mpich() -> Option<Command> {
@@ -27,7 +32,7 @@ fn open_mpi() -> Option<Command> {
 
 /// Runs the ring with these arguments.
 fn ring_by(mut command: Command, arguments: &[&str]) -> Ended {
-    command.arg(ring()).args(arguments).env("SCASH_JOIN", if arguments.is_empty() { "60" } else { "10" });
+    command.arg(RING).args(arguments).env("SCASH_JOIN", if arguments.is_empty() { "60" } else { "10" });
     run(command)
 }
 
@@ -98,4 +103,41 @@ fn the_others_are_told_which_rank_of_a_slurm_job_is_gone() {
         tells_of(&ring_by(slurm.srun(&["--ntasks=4"]), &[how, &rank.to_string()]), rank);
     }
     misses_rank_2(&ring_by(slurm.srun(&["--ntasks=4"]), &["absent", "2"]));
+}
+
+/// Has a launcher run LAPLACE on shared memory, which is compared with the sequential program.
+fn laplace_by(mut command: Command, ranks: u32) {
+    command.arg(built("laplace")).args(["--size", "126", "--iterations", "20", "--check", "--json"]);
+    let ended = run(command);
+    // Launchers may have something to say of themselves.
+    Ended { err: String::new(), ..ended }.is_equal(ranks);
+}
+
+#[test]
+fn programs_on_shared_memory_run_under_each_launcher() {
+    if let Some(command) = mpich() {
+        laplace_by(command, 4);
+    }
+    if let Some(command) = open_mpi() {
+        laplace_by(command, 4);
+    }
+    let Some(slurm) = Slurm::start() else { return };
+    laplace_by(slurm.srun(&["--ntasks=4", "--nodes=1"]), 4);
+    laplace_by(slurm.srun(&["--ntasks=4", "--nodes=2"]), 4);
+}
+
+#[test]
+fn scash_run_uses_the_hosts_of_its_allocation() {
+    let Some(slurm) = Slurm::start() else { return };
+    let in_allocation = |options: &[&str]| {
+        let mut command = slurm.command("salloc");
+        command.args(["--quiet", "--nodes=2", "--ntasks-per-node=2"]).arg(built("scash")).arg("run");
+        // The names of these nodes mean nothing.
+        command.args(options).env("SCASH_INTERFACE", "127.0.0.1");
+        command
+    };
+    closes_the_ring(&ring_by(in_allocation(&[]), &[]));
+    laplace_by(in_allocation(&["-n", "3"]), 3);
+    tells_of(&ring_by(in_allocation(&[]), &["kill", "2"]), 2);
+    ring_by(in_allocation(&["-n", "5"]), &[]).said(&["the hosts have 4 slots"]);
 }
