@@ -92,7 +92,7 @@ mod tests {
     fn half_the_bandwidth_is_had_between_the_lengths_around_it() {
         // The rates of a link of 1,000 bytes a unit of time with a start-up of 4: n½ is 4,000.
         let curve: Vec<_> =
-            [1e3, 2e3, 3e3, 5e3, 1e5, 1e7].map(|len: f64| (len, len / (4.0 + len / 1e3))).into();
+            [1e3, 2e3, 3e3, 4e3, 5e3, 1e5, 1e7].map(|len: f64| (len, len / (4.0 + len / 1e3))).into();
         let half = half_bandwidth(&curve).unwrap();
         assert!((3_900.0..4_100.0).contains(&half), "{half}");
         assert_eq!(half_bandwidth(&[(8.0, 100.0), (16.0, 50.0)]), Some(4.0));

@@ -91,8 +91,15 @@ fn assert_full(text: &str, words: &str, dashes: usize) {
 #[test]
 fn tables_have_all_their_lines() {
     let text = text("bench comm --quick --on shm,tcp", &[]);
-    for protocol in ["eager", "push", "rendezvous", "get", "get, registered", "default", "a bare connection"]
-    {
+    for protocol in [
+        "eager",
+        "push (active zero copy)",
+        "rendezvous",
+        "get",
+        "get, registered",
+        "default",
+        "a bare connection",
+    ] {
         assert_full(&text, &format!("{protocol}  "), 0);
     }
     for (words, dashes) in [
