@@ -164,8 +164,12 @@ fn compare(session: &Session, places: &Places, place: Place, network: Network, a
 
 /// Each once, in the order of the lines.
 fn works(pick: impl Fn(&Line) -> Pick) -> Vec<Work> {
-    let mut works: Vec<Work> = LINES.iter().map(|line| pick(line).work).collect();
-    works.dedup();
+    let mut works: Vec<Work> = Vec::new();
+    for work in LINES.iter().map(|line| pick(line).work) {
+        if !works.contains(&work) {
+            works.push(work);
+        }
+    }
     works
 }
 
