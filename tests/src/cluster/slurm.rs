@@ -38,9 +38,11 @@ impl Slurm {
         let mut slurm = Slurm { daemons: Vec::new(), directory };
         slurm.configure();
         slurm.daemon("slurmctld", &[]);
+        // A node that finds no controller tries again much later.
+        slurm.await_nodes(|said| !said.is_empty());
         slurm.daemon("slurmd", &["-N", "node1"]);
         slurm.daemon("slurmd", &["-N", "node2"]);
-        slurm.await_nodes();
+        slurm.await_nodes(|said| said == "2 idle");
         Some(slurm)
     }
 
@@ -88,13 +90,14 @@ impl Slurm {
         self.directory.path().join("log")
     }
 
-    fn await_nodes(&self) {
+    /// Waits until `sinfo` says what is waited for: how many nodes are in which state.
+    fn await_nodes(&self, is_it: impl Fn(&str) -> bool) {
         let started = Instant::now();
         loop {
             let mut sinfo = self.command("sinfo");
             let output = sinfo.args(["--noheader", "--format=%D %t"]).output().unwrap();
             let text = String::from_utf8_lossy(&output.stdout);
-            if text.trim() == "2 idle" {
+            if is_it(text.trim()) {
                 return;
             }
             let log = fs::read_to_string(self.log()).unwrap_or_default();
