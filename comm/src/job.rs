@@ -144,6 +144,10 @@ pub fn endpoint(member: &mut Member, network: &Network, abi: u32) -> Result<Box<
             let tcp = tcp(network.port_of(rank, size)?);
             Ok(Box::new(TcpEndpoint::new(member, &tcp)?))
         }
+        ("ofi", _) if encrypt => Err(Error::Invalid(
+            "SCASH_ENCRYPT=on: what libfabric carries is not encrypted: choose the provider auto or tcp, or leave it off on a network that you trust"
+                .to_owned(),
+        )),
         ("ofi", _) => ofi(member, network, interface, abi, ranks_here, alive),
         ("shm", false) => Err(Error::Invalid(
             "SCASH_PROVIDER=shm: this job's ranks are on several hosts, which share no memory: choose auto, or tcp"
