@@ -32,6 +32,7 @@
 //! 2. Writes the payload.
 //! 3. Writes zero to the header after the frame.
 //! 4. Writes the frame's header (release). The tail is now the header of step 3.
+//!    (If there is room it also stores a zero a slot further, where nobody looks yet: that brings the cache line here before the next frame needs it.)
 //!
 //! The receiver:
 //! 5. Reads the header at its own position (acquire, pairs with 4): zero means no frame.
