@@ -230,6 +230,11 @@ pub trait Endpoint: Send + Sync {
     /// worth it, yields the core when ranks outnumber cores, and at last sleeps until something arrives or `limit` has passed.
     fn idle(&self, turn: u32, limit: Duration);
 
+    /// Where this rank meets those that share memory with it without messages; `None` where none does.
+    fn board(&self) -> Option<&dyn crate::Board> {
+        None
+    }
+
     /// Payload bytes and operations that this endpoint has moved so far.
     fn traffic(&self) -> Traffic;
 }

@@ -36,6 +36,7 @@
 #![warn(missing_docs)]
 
 mod atomic;
+mod board;
 pub mod boot;
 pub mod composite;
 pub mod conformance;
@@ -54,6 +55,7 @@ pub mod shm;
 pub mod tcp;
 
 pub use atomic::{Atomic, Rmw};
+pub use board::{Board, Mark};
 pub use endpoint::{
     Caps, Endpoint, Error, Event, GetRange, LocalSegment, PutRange, Result, SegmentId, Traffic,
 };

@@ -4,8 +4,8 @@ use super::network::{Companion, Network};
 use super::numbering::Numbering;
 use crate::shm::{ShmEndpoint, ShmOptions};
 use crate::{
-    Atomic, Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, PutRange, Result, SegmentId,
-    Traffic,
+    Atomic, Board, Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, Mark, PutRange, Result,
+    SegmentId, Traffic,
 };
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::sync::{Arc, Mutex, TryLockError};
@@ -271,8 +271,40 @@ impl<N: Network> Endpoint for CompositeEndpoint<N> {
         }
     }
 
+    fn board(&self) -> Option<&dyn Board> {
+        Some(self)
+    }
+
     fn traffic(&self) -> Traffic {
         self.host.traffic() + self.network.traffic()
+    }
+}
+
+/// The host's board. A rank's place on it is its number there.
+impl<N: Network> Board for CompositeEndpoint<N> {
+    fn ranks(&self) -> Vec<u32> {
+        (0..self.numbering.size_here()).map(|number| self.numbering.job(number)).collect()
+    }
+
+    fn post(&self, mark: Mark, count: u64) -> u64 {
+        self.host.post(mark, count)
+    }
+
+    fn reached(&self, mark: Mark) -> u64 {
+        self.host.reached(mark)
+    }
+
+    fn wake(&self, place: usize) {
+        self.host.wake(place);
+    }
+
+    fn expect(&self, mark: Mark, count: Option<u64>) {
+        self.host.expect(mark, count);
+    }
+
+    fn noticed(&self) {
+        self.host.noticed();
+        self.network.rouse();
     }
 }
 

@@ -139,8 +139,9 @@ impl Communicator {
     fn play<T: Reducible>(&self, collective: &Collective, input: &[T], output: &mut [T]) -> Result<()> {
         // SAFETY: the callers have seen to it that the lengths are what the operation says; the memory is borrowed until it is over, and its
         // elements are plain numbers, of any bits.
-        let request = unsafe { self.start(collective, input.as_ptr().cast(), output.as_mut_ptr().cast()) }?;
-        self.wait(request).map(drop)
+        let begun = unsafe { self.begun(collective, input.as_ptr().cast(), output.as_mut_ptr().cast()) };
+        let (engine, number) = begun?;
+        self.shared.until_from(engine, |engine| engine.outcome(number)).map(drop)
     }
 }
 

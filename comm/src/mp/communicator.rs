@@ -222,6 +222,20 @@ impl Communicator {
         input: *const u8,
         output: *mut u8,
     ) -> Result<Request> {
+        // SAFETY: the caller's promise is the same.
+        unsafe { self.begun(collective, input, output) }.map(|(_, number)| Request(Some(number)))
+    }
+
+    /// The same; its number, and the engine, which the caller may want to go on with.
+    ///
+    /// # Safety
+    /// As for [`start`](Self::start).
+    pub(super) unsafe fn begun(
+        &self,
+        collective: &Collective,
+        input: *const u8,
+        output: *mut u8,
+    ) -> Result<(MutexGuard<'_, Engine>, Number)> {
         let (rank, size) = (self.rank(), self.size());
         collective.check(size).map_err(Error::Invalid)?;
         let most = collective.input_len(rank).max(collective.output_len(rank, size));
@@ -235,9 +249,9 @@ impl Communicator {
         // SAFETY: the caller's promise.
         let output = unsafe { Place::new(output, collective.output_len(rank, size)) };
         let mut engine = self.shared.engine();
-        let request = engine.start(collective, input, output);
+        let number = engine.start(collective, input, output);
         self.shared.settle(&mut engine);
-        Ok(Request(Some(request)))
+        Ok((engine, number))
     }
 
     fn post(&self, source: Option<u32>, tag: Option<u64>, into: Destination) -> Result<Request> {

@@ -3,9 +3,10 @@
 use super::Options;
 use super::active::Handlers;
 use super::engine::{Engine, Order, REGISTERED, Reading};
+use super::meeting::Groups;
 use super::reading::{self, Memories};
 use super::registered::Heap;
-use crate::{Endpoint, Error, Event, Exchange, Result, SharedMemory};
+use crate::{Endpoint, Error, Event, Exchange, Mark, Result, SharedMemory};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,6 +17,8 @@ const PIECE: usize = (16 << 10) - 64;
 const BURST: usize = 8;
 /// Looks at what has arrived until a thread that waits lets others look, and spins or sleeps as the endpoint advises.
 const LOOKS: u32 = 4;
+/// Looks at the board in each of these: it takes a few nanoseconds, and whoever waits for it wants to know at once.
+const LOOKS_AT_BOARD: u32 = 8;
 /// Vain looks up to which a wait is short: it shows in `drives`, and need not be told.
 const SHORT: u32 = 64;
 /// The longest sleep of a thread that waits,
@@ -30,6 +33,7 @@ pub(super) struct Shared {
     pub(super) handlers: Handlers,
     engine: Mutex<Engine>,
     memories: Memories,
+    groups: Groups,
     /// Times that application threads have made progress.
     drives: AtomicU64,
     /// Application threads that wait.
@@ -55,6 +59,7 @@ impl Shared {
             heap.as_ref().is_some_and(|heap| look(heap).is_ok_and(|is_mapped| is_mapped))
         };
         let memories = reading::meet(exchange, options.window, is_mapped)?;
+        let groups = Groups::meet(&*endpoint, exchange)?;
         let registered = heap.as_ref().map_or(0..0, |heap| heap.addresses());
         let engine = Mutex::new(Engine::new(
             endpoint.rank(),
@@ -62,9 +67,10 @@ impl Shared {
             &memories.reads,
             &memories.readable,
             registered,
+            groups.clone(),
         ));
         let (drives, waiting) = (AtomicU64::new(0), AtomicU32::new(0));
-        Ok(Self { endpoint, heap, handlers: Handlers::default(), engine, memories, drives, waiting })
+        Ok(Self { endpoint, heap, handlers: Handlers::default(), engine, memories, groups, drives, waiting })
     }
 
     /// The rank's door to others.
@@ -110,6 +116,9 @@ impl Shared {
                 engine = self.call(engine);
             }
             let is_busy = engine.busy().next().is_some();
+            if turn >= SHORT {
+                self.expect(&engine);
+            }
             // Other threads may have their turn.
             drop(engine);
             if turn >= SHORT {
@@ -143,11 +152,43 @@ impl Shared {
             self.lose(engine, &error);
             1
         });
-        if events == 0 && engine.busy().next().is_none() {
-            return 0;
+        let is_met = engine.has_running() && self.look_at_board(engine);
+        if is_met {
+            engine.advance();
         }
-        self.settle(engine);
-        events
+        // A barrier that is over has nothing to be done after it.
+        if events > 0 || engine.has_orders() || engine.busy().next().is_some() {
+            self.settle(engine);
+        }
+        events + usize::from(is_met)
+    }
+
+    /// Tells the engine what it waits for on the board; whether that is there.
+    fn look_at_board(&self, engine: &mut Engine) -> bool {
+        let Some(board) = self.endpoint.board() else { return false };
+        let mut any = false;
+        for mark in Mark::ALL {
+            let Some(count) = engine.awaits(mark) else { continue };
+            let mut reached = board.reached(mark);
+            for _ in 1..LOOKS_AT_BOARD {
+                if reached >= count {
+                    break;
+                }
+                reached = board.reached(mark);
+            }
+            any |= engine.saw(mark, reached);
+        }
+        if any && self.is_waited_for() {
+            board.noticed();
+        }
+        any
+    }
+
+    /// Tells the endpoint what will be news on the board, for those who are to sleep there.
+    fn expect(&self, engine: &Engine) {
+        if let Some(board) = self.endpoint.board() {
+            Mark::ALL.into_iter().for_each(|mark| board.expect(mark, engine.awaits(mark)));
+        }
     }
 
     /// Something failed below: with whom nothing can be exchanged any more is gone.
@@ -169,10 +210,12 @@ impl Shared {
             if !engine.has_running() {
                 return;
             }
-            // What has come or left may be what a collective operation waits for.
+            // What has come or left may be what a collective operation waits for. Who is gone may have been through with it: the board is looked at after that was known.
+            any |= self.look_at_board(engine);
             engine.advance();
             if !any && !engine.has_orders() {
-                return;
+                // Threads may be on their way to sleep that do not know of it.
+                return self.expect(engine);
             }
         }
     }
@@ -186,6 +229,11 @@ impl Shared {
                 Order::Send { to, head, body } => {
                     if let Err(error) = self.endpoint.send(to, head.kind, &[head.bytes(), body.bytes()]) {
                         self.lose(engine, &error);
+                    }
+                }
+                Order::Post(mark, count) => {
+                    if let Some(board) = self.endpoint.board() {
+                        self.groups.post(board, self.endpoint.rank(), mark, count);
                     }
                 }
                 Order::Drop(bytes) => drop(bytes),
@@ -244,6 +292,7 @@ impl Shared {
         let mut engine = self.engine();
         let news = self.progress(&mut engine);
         engine = self.call(engine);
+        self.expect(&engine);
         let limit = if engine.busy().next().is_some() { BUSY_SLEEP } else { LONGEST_SLEEP };
         (news == 0).then_some(limit)
     }

@@ -26,6 +26,7 @@
 //! | `driver`, `progress` | drives an engine on an endpoint; who does so when |
 //! | `reading`, `registered` | reading another process's memory, by the kernel or, where it is registered, directly |
 //! | `collective`, `blocking` | collective operations, as schedules of rounds that the engine plays; and as calls that return when they are over |
+//! | `meeting` | who meets whom at a barrier, in shared memory and by messages |
 //! | `window`, `one_sided`, `blocks` | memory of all ranks that all can put to and get from; put, get, fence, atomic operations; blocks at a distance from each other |
 //! | `active` | active messages, and who runs their handlers |
 //! | `scope` | non-blocking operations on borrowed memory |
@@ -42,6 +43,7 @@ mod driver;
 mod engine;
 mod lists;
 mod matching;
+mod meeting;
 mod one_sided;
 mod options;
 mod progress;

@@ -1,6 +1,7 @@
 //! The endpoint: its parts, how they come together and how they are left behind.
 
 use super::ShmOptions;
+use super::board::Expected;
 use super::hello::{self, Given, Hello};
 use super::inbox::{Inbox, Layout};
 use super::intake::Intake;
@@ -10,8 +11,8 @@ use super::peers::{self, Peers};
 use super::ring::Producer;
 use super::segments::Segments;
 use crate::{
-    Atomic, Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, PutRange, Result, SegmentId,
-    Traffic,
+    Atomic, Board, Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, PutRange, Result,
+    SegmentId, Traffic,
 };
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -37,6 +38,7 @@ pub struct ShmEndpoint {
     /// Threads of this process in a futex wait, or on their way into it.
     pub(super) sleepers: AtomicU32,
     pub(super) moved: Moved,
+    pub(super) expected: Expected,
 }
 
 /// What has been moved besides messages, which outboxes count; see [`Traffic`]. On cache lines of its own: every operation writes it.
@@ -103,6 +105,7 @@ impl ShmEndpoint {
             vain: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
             moved: Moved::default(),
+            expected: Expected::default(),
         })
     }
 }
@@ -239,6 +242,10 @@ impl Endpoint for ShmEndpoint {
 
     fn idle(&self, turn: u32, limit: Duration) {
         self.wait(turn, limit);
+    }
+
+    fn board(&self) -> Option<&dyn Board> {
+        Some(self)
     }
 
     fn traffic(&self) -> Traffic {

@@ -9,6 +9,8 @@
 //!     …          window of peer n-1
 //!     …          head of ring 0             how far the owner has read      (see `ring`)
 //!     …          head of ring n-1
+//!     …          arrived                    meetings that the owner has come to   (see `board`)
+//!     …          released                   meetings that it says are over
 //!     page       ring of sender 0           the frames that rank 0 writes here
 //!     …          ring of sender n-1
 //! ```
@@ -17,7 +19,7 @@ use super::bell::Bell;
 use super::futex;
 use super::map::{self, Mapping};
 use super::window::Window;
-use crate::{Error, Result};
+use crate::{Error, Mark, Result};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -31,7 +33,7 @@ const MAX_RING: usize = 256 << 10;
 const RINGS: usize = 1 << 20;
 
 // Eight ranks' rings and words stay far below 4 MiB a rank.
-const _: () = assert!(RINGS / 8 >= MIN_RING && RINGS + (2 * 8 + 1) * LINE < 4 << 20);
+const _: () = assert!(RINGS / 8 >= MIN_RING && RINGS + (2 * 8 + 3) * LINE < 4 << 20);
 const _: () = assert!(MIN_RING.is_power_of_two() && MAX_RING.is_power_of_two());
 
 /// Where things are in the inboxes of a job.
@@ -64,8 +66,12 @@ impl Layout {
         LINE * (1 + self.ranks + sender)
     }
 
+    fn mark_at(self, mark: Mark) -> usize {
+        LINE * (1 + 2 * self.ranks + mark as usize)
+    }
+
     fn ring_at(self, sender: usize) -> usize {
-        (LINE * (1 + 2 * self.ranks)).next_multiple_of(4096) + sender * self.ring
+        (LINE * (3 + 2 * self.ranks)).next_multiple_of(4096) + sender * self.ring
     }
 
     /// Bytes of an inbox.
@@ -143,6 +149,11 @@ impl Inbox {
         self.word(self.layout.head_at(self.index(sender)))
     }
 
+    /// The owner's word on the board.
+    pub(super) fn mark(&self, mark: Mark) -> &AtomicU64 {
+        self.word(self.layout.mark_at(mark))
+    }
+
     /// The first byte of the ring of `sender`; there are `layout().ring()` of them, aligned to a page.
     pub(super) fn ring(&self, sender: u32) -> *mut u8 {
         let at = self.layout.ring_at(self.index(sender));
@@ -190,11 +201,12 @@ mod tests {
         let mut starts = vec![inbox.bell_word().as_ptr() as usize];
         starts.extend((0..3).map(|rank| inbox.window(rank).0.as_ptr() as usize));
         starts.extend((0..3).map(|rank| inbox.head(rank).as_ptr() as usize));
+        starts.extend(Mark::ALL.map(|mark| inbox.mark(mark).as_ptr() as usize));
         starts.extend((0..3).map(|rank| inbox.ring(rank) as usize));
         assert!(starts.is_sorted());
-        assert!(starts[..7].windows(2).all(|pair| pair[1] - pair[0] == LINE));
-        assert!(starts[7..].windows(2).all(|pair| pair[1] - pair[0] == MIN_RING));
-        assert_eq!(starts[9] + MIN_RING, starts[0] + layout.len());
+        assert!(starts[..9].windows(2).all(|pair| pair[1] - pair[0] == LINE));
+        assert!(starts[9..].windows(2).all(|pair| pair[1] - pair[0] == MIN_RING));
+        assert_eq!(starts[11] + MIN_RING, starts[0] + layout.len());
     }
 
     #[test]

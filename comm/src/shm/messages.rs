@@ -1,11 +1,10 @@
 //! Messages: into the peers' rings, out of our own.
 
 use super::endpoint::ShmEndpoint;
-use super::futex;
 use super::inbox::Inbox;
 use super::outbox::{MAX_MESSAGE, Outbox};
 use super::ring::Checked;
-use crate::{Error, Event, Result};
+use crate::{Board, Error, Event, Result};
 use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 
@@ -105,9 +104,7 @@ impl ShmEndpoint {
         drop(intake);
         if events > 0 {
             // What was delivered may be what another thread of this rank sleeps for.
-            if self.inbox.bell().ring() && self.sleepers.load(Ordering::SeqCst) > 0 {
-                futex::wake_all(self.inbox.bell_word());
-            }
+            self.noticed();
         } else {
             self.look_now_and_then();
         }

@@ -81,6 +81,11 @@ impl Peers {
         Error::Down { rank, why: why.to_owned() }
     }
 
+    /// The inboxes of all ranks, alive or gone, in their order.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Inbox>> {
+        self.peers.iter().map(|peer| &peer.inbox)
+    }
+
     /// All ranks but this one.
     pub(super) fn others(&self) -> impl Iterator<Item = (u32, &Arc<Inbox>)> {
         (0..).zip(&self.peers).filter(|(rank, _)| *rank != self.me).map(|(rank, peer)| (rank, &peer.inbox))

@@ -54,6 +54,6 @@ impl ShmEndpoint {
             Err(TryLockError::Poisoned(intake)) => intake.into_inner(),
             Err(TryLockError::WouldBlock) => return true,
         };
-        intake.has_any() || self.peers.any_unreported()
+        intake.has_any() || self.peers.any_unreported() || self.is_met()
     }
 }

@@ -1,45 +1,45 @@
 //! Who sends what to whom.
 
+use super::trees::{barrier, broadcast, tree};
 use super::{Area, Collective, Piece, Reduction, Round, Schedule, Transfer, Work};
+use crate::mp::meeting::Groups;
 use std::ops::Range;
 
 /// Bytes from which on the long algorithms are worth their rounds.
-const LONG: usize = 32 << 10;
-/// Bytes of the pieces that are passed along a chain.
-const LINK: usize = 64 << 10;
+pub(super) const LONG: usize = 32 << 10;
 /// Pairs that exchange parts at a time.
 const PAIRS: u32 = 16;
 
 /// A rank's view: its number, and the number of ranks.
 #[derive(Clone, Copy)]
-struct Seat {
-    me: u32,
-    n: u32,
+pub(super) struct Seat {
+    pub(super) me: u32,
+    pub(super) n: u32,
 }
 
 impl Seat {
     /// The rank that far ahead on the ring.
-    fn ahead(self, distance: u32) -> u32 {
+    pub(super) fn ahead(self, distance: u32) -> u32 {
         // Both are smaller than n, a rank's number has 32 bits.
         u32::try_from((u64::from(self.me) + u64::from(distance)) % u64::from(self.n)).unwrap_or(0)
     }
 
     /// The rank that far behind on the ring; `distance` is at most n.
-    fn behind(self, distance: u32) -> u32 {
+    pub(super) fn behind(self, distance: u32) -> u32 {
         self.ahead(self.n - distance)
     }
 
     /// Rounds until doubling distances have reached all.
-    fn doublings(self) -> u32 {
+    pub(super) fn doublings(self) -> u32 {
         u32::BITS - (self.n - 1).leading_zeros()
     }
 }
 
-pub(super) fn schedule(collective: &Collective, me: u32, n: u32) -> Schedule {
+pub(super) fn schedule(collective: &Collective, me: u32, n: u32, groups: &Groups) -> Schedule {
     let seat = Seat { me, n };
     match collective {
-        Collective::Barrier => barrier(seat),
-        Collective::Broadcast { root, len } => broadcast(seat, *root, *len),
+        Collective::Barrier => barrier(seat, groups),
+        Collective::Broadcast { root, len } => broadcast(seat, groups, *root, *len),
         Collective::Reduce { root, count, reduction } => reduce(seat, *root, *count, *reduction),
         Collective::AllReduce { count, reduction } => all_reduce(seat, *count, *reduction),
         Collective::Gather { root, len } => gather(seat, *root, *len),
@@ -57,28 +57,32 @@ fn input(range: Range<usize>) -> Piece {
     piece(Area::Input, range)
 }
 
-fn output(range: Range<usize>) -> Piece {
+pub(super) fn output(range: Range<usize>) -> Piece {
     piece(Area::Output, range)
 }
 
-fn temporary(range: Range<usize>) -> Piece {
+pub(super) fn temporary(range: Range<usize>) -> Piece {
     piece(Area::Temporary, range)
 }
 
-fn send(to: u32, piece: Piece) -> Transfer {
+pub(super) fn send(to: u32, piece: Piece) -> Transfer {
     Transfer::Send { to, piece }
 }
 
-fn receive(from: u32, piece: Piece) -> Transfer {
+pub(super) fn receive(from: u32, piece: Piece) -> Transfer {
     Transfer::Receive { from, piece }
 }
 
-fn transfers(transfers: Vec<Transfer>) -> Round {
-    Round { transfers, work: Vec::new() }
+pub(super) fn transfers(transfers: Vec<Transfer>) -> Round {
+    then(transfers, Vec::new())
+}
+
+fn then(transfers: Vec<Transfer>, work: Vec<Work>) -> Round {
+    Round { transfers, work, ..Round::default() }
 }
 
 fn copy(from: Piece, to: Piece) -> Round {
-    Round { transfers: Vec::new(), work: vec![Work::Copy { from, to }] }
+    then(Vec::new(), vec![Work::Copy { from, to }])
 }
 
 /// Where the parts of these lengths begin and end.
@@ -97,58 +101,6 @@ fn shares(n: u32, count: usize, width: usize) -> Vec<Range<usize>> {
     parts((0..n).map(|part| (count / n + usize::from(part < count % n)) * width))
 }
 
-/// In round k everybody tells the rank 2ᵏ ahead.
-fn barrier(seat: Seat) -> Schedule {
-    let round = |k: u32| {
-        let nothing = temporary(0..0);
-        transfers(vec![send(seat.ahead(1 << k), nothing), receive(seat.behind(1 << k), nothing)])
-    };
-    Schedule { rounds: (0..seat.doublings()).map(round).collect(), ..Schedule::default() }
-}
-
-fn broadcast(seat: Seat, root: u32, len: usize) -> Schedule {
-    if seat.n > 2 && len >= LONG.max(2 * LINK * seat.n as usize) {
-        return broadcast_along_a_chain(seat, root, len);
-    }
-    let whole = output(0..len);
-    let mut rounds = Vec::new();
-    let (parent, children) = tree(seat, root);
-    rounds.extend(parent.map(|parent| transfers(vec![receive(parent, whole)])));
-    rounds.push(transfers(children.into_iter().map(|child| send(child, whole)).collect()));
-    Schedule { rounds, ..Schedule::default() }
-}
-
-/// Each rank passes a piece on while it receives the next one.
-fn broadcast_along_a_chain(seat: Seat, root: u32, len: usize) -> Schedule {
-    let place = Seat { me: seat.me, n: seat.n }.behind(root);
-    let pieces: Vec<Piece> =
-        (0..len).step_by(LINK).map(|start| output(start..len.min(start + LINK))).collect();
-    let round = |number: usize| {
-        let mut now = Vec::new();
-        if place > 0 {
-            now.extend(pieces.get(number).map(|&piece| receive(seat.behind(1), piece)));
-        }
-        if place < seat.n - 1 {
-            // The root has all pieces from the beginning.
-            let had = if place == 0 { Some(number) } else { number.checked_sub(1) };
-            now.extend(had.and_then(|had| pieces.get(had)).map(|&piece| send(seat.ahead(1), piece)));
-        }
-        transfers(now)
-    };
-    Schedule { rounds: (0..=pieces.len()).map(round).collect(), ..Schedule::default() }
-}
-
-/// A rank's parent and children in a binomial tree; the child with the largest subtree first.
-fn tree(seat: Seat, root: u32) -> (Option<u32>, Vec<u32>) {
-    let place = seat.behind(root);
-    let absolute = |place: u32| Seat { me: root, n: seat.n }.ahead(place);
-    // The root's children are at all powers of two, others' at those below the lowest bit of their place.
-    let below = if place == 0 { seat.doublings() } else { place.trailing_zeros() };
-    let parent = (place > 0).then(|| absolute(place & (place - 1)));
-    let children = (0..below).rev().map(|k| place + (1 << k)).filter(|&child| child < seat.n);
-    (parent, children.map(absolute).collect())
-}
-
 fn reduce(seat: Seat, root: u32, count: usize, reduction: Reduction) -> Schedule {
     let len = count * reduction.width();
     if seat.n > 2 && len >= LONG && count >= seat.n as usize {
@@ -160,7 +112,7 @@ fn reduce(seat: Seat, root: u32, count: usize, reduction: Reduction) -> Schedule
     let mut rounds = vec![copy(input(0..len), sum)];
     for child in children.into_iter().rev() {
         let work = vec![Work::Combine { from: next, into: sum }];
-        rounds.push(Round { transfers: vec![receive(child, next)], work });
+        rounds.push(then(vec![receive(child, next)], work));
     }
     rounds.push(match parent {
         Some(parent) => transfers(vec![send(parent, sum)]),
@@ -175,10 +127,10 @@ fn reduce_by_shares(seat: Seat, root: u32, count: usize, reduction: Reduction) -
     let mine = shares[seat.me as usize].clone();
     schedule.rounds.push(if seat.me == root {
         let others = (0..).zip(&shares).filter(|&(rank, _)| rank != root);
-        Round {
-            transfers: others.map(|(rank, share)| receive(rank, output(share.clone()))).collect(),
-            work: vec![Work::Copy { from: temporary(mine.clone()), to: output(mine) }],
-        }
+        then(
+            others.map(|(rank, share)| receive(rank, output(share.clone()))).collect(),
+            vec![Work::Copy { from: temporary(mine.clone()), to: output(mine) }],
+        )
     } else {
         transfers(vec![send(root, temporary(mine))])
     });
@@ -194,10 +146,10 @@ fn on_a_ring(seat: Seat, shares: &[Range<usize>], reduction: Reduction) -> Sched
     for distance in 1..seat.n {
         let (gone, coming) = (share(seat.behind(distance)), share(seat.behind(distance + 1)));
         let next = temporary(len..len + coming.len());
-        rounds.push(Round {
-            transfers: vec![send(seat.ahead(1), temporary(gone)), receive(seat.behind(1), next)],
-            work: vec![Work::Combine { from: next, into: temporary(coming) }],
-        });
+        rounds.push(then(
+            vec![send(seat.ahead(1), temporary(gone)), receive(seat.behind(1), next)],
+            vec![Work::Combine { from: next, into: temporary(coming) }],
+        ));
     }
     Schedule { rounds, temporary: len + longest, reduction: Some(reduction) }
 }
@@ -232,11 +184,11 @@ fn all_reduce(seat: Seat, count: usize, reduction: Reduction) -> Schedule {
         rounds.push(transfers(vec![receive(partner, sum)]));
     } else {
         if partner < seat.n {
-            rounds.push(Round { transfers: vec![receive(partner, next)], work: combine() });
+            rounds.push(then(vec![receive(partner, next)], combine()));
         }
         for k in 0..power.trailing_zeros() {
             let peer = seat.me ^ (1 << k);
-            rounds.push(Round { transfers: vec![send(peer, sum), receive(peer, next)], work: combine() });
+            rounds.push(then(vec![send(peer, sum), receive(peer, next)], combine()));
         }
         if partner < seat.n {
             rounds.push(transfers(vec![send(partner, sum)]));
@@ -248,13 +200,11 @@ fn all_reduce(seat: Seat, count: usize, reduction: Reduction) -> Schedule {
 fn gather(seat: Seat, root: u32, len: usize) -> Schedule {
     let round = if seat.me == root {
         let part = |rank: u32| output(rank as usize * len..(rank as usize + 1) * len);
-        Round {
-            transfers: (0..seat.n)
-                .filter(|&rank| rank != root)
-                .map(|rank| receive(rank, part(rank)))
-                .collect(),
-            work: vec![Work::Copy { from: input(0..len), to: part(root) }],
-        }
+        let others = (0..seat.n).filter(|&rank| rank != root);
+        then(
+            others.map(|rank| receive(rank, part(rank))).collect(),
+            vec![Work::Copy { from: input(0..len), to: part(root) }],
+        )
     } else {
         transfers(vec![send(root, input(0..len))])
     };
@@ -295,13 +245,13 @@ fn all_gather_by_doubling(seat: Seat, len: usize) -> Schedule {
         ]));
     }
     let (all, turned) = (has(seat.n), has(seat.n - seat.me));
-    rounds.push(Round {
-        transfers: Vec::new(),
-        work: vec![
+    rounds.push(then(
+        Vec::new(),
+        vec![
             Work::Copy { from: temporary(0..turned), to: output(all - turned..all) },
             Work::Copy { from: temporary(turned..all), to: output(0..all - turned) },
         ],
-    });
+    ));
     Schedule { rounds, temporary: all, ..Schedule::default() }
 }
 

@@ -5,8 +5,8 @@
 //!
 //! | operation | short | long |
 //! |---|---|---|
-//! | barrier | dissemination, log₂ n rounds | |
-//! | broadcast | binomial tree | a chain of ranks through which pieces are passed on |
+//! | barrier | words within groups that share memory (`meeting`), dissemination between them: log₂ rounds | |
+//! | broadcast | binomial tree between groups, and within each | a chain of ranks through which pieces are passed on |
 //! | reduce | binomial tree | reduce-scatter on a ring, then to the root |
 //! | all-reduce | doubling distances | reduce-scatter, then all-gather, on a ring |
 //! | all-gather | doubling distances (Bruck) | ring |
@@ -20,8 +20,12 @@ mod algorithms;
 mod reduction;
 #[cfg(test)]
 mod tests;
+mod trees;
 
 pub use reduction::{Element, Op, Reducible, Reduction};
+
+use super::meeting::Groups;
+use crate::Mark;
 
 /// A collective operation. Lengths are in bytes, counts in elements; all ranks name the same operation, with the same numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +119,10 @@ pub(super) enum Work {
 /// A round. It begins when the one before it is over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Round {
+    /// What is posted on the board when it begins.
+    pub(super) post: Option<Mark>,
+    /// What is to be seen there before it is over.
+    pub(super) awaits: Option<Mark>,
     pub(super) transfers: Vec<Transfer>,
     pub(super) work: Vec<Work>,
 }
@@ -184,8 +192,8 @@ impl Collective {
     }
 
     /// What a rank does.
-    pub(super) fn schedule(&self, rank: u32, size: u32) -> Schedule {
-        algorithms::schedule(self, rank, size)
+    pub(super) fn schedule(&self, rank: u32, size: u32, groups: &Groups) -> Schedule {
+        algorithms::schedule(self, rank, size, groups)
     }
 }
 

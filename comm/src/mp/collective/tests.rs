@@ -1,11 +1,13 @@
 //! Schedules of all ranks, played against each other in memory.
 
 use super::*;
+use crate::mp::meeting::Groups;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
 /// A rank that plays.
 struct Player {
+    groups: Groups,
     rounds: VecDeque<Round>,
     reduction: Option<Reduction>,
     input: Vec<u8>,
@@ -29,11 +31,12 @@ impl Player {
     }
 
     /// Goes on as far as it can without others; whether that was anywhere.
-    fn step(&mut self, me: u32, mail: &mut [Vec<VecDeque<Vec<u8>>>]) -> bool {
+    fn step(&mut self, me: u32, Net { mail, posted }: &mut Net) -> bool {
         let Some(round) = self.rounds.front().cloned() else { return false };
         let mut moved = false;
         let mut pending = self.pending.take().unwrap_or_else(|| {
             moved = true;
+            posted[me as usize].extend(round.post);
             for transfer in &round.transfers {
                 if let Transfer::Send { to, piece } = *transfer {
                     let bytes = self.bytes(piece).to_vec();
@@ -51,7 +54,14 @@ impl Player {
             self.bytes(piece).copy_from_slice(&bytes);
             false
         });
-        if !pending.is_empty() {
+        let is_seen = match round.awaits {
+            None => true,
+            Some(Mark::Arrived) => {
+                self.groups.mine().iter().all(|&rank| posted[rank as usize].contains(&Mark::Arrived))
+            }
+            Some(Mark::Released) => posted[self.groups.head_of(me) as usize].contains(&Mark::Released),
+        };
+        if !pending.is_empty() || !is_seen {
             self.pending = Some(pending);
             return moved;
         }
@@ -73,22 +83,47 @@ impl Player {
     }
 }
 
-/// The outputs of all ranks; a broadcast's root has its bytes in its output from the beginning.
+/// What is between the ranks: messages, and what each has posted on its board.
+struct Net {
+    mail: Vec<Vec<VecDeque<Vec<u8>>>>,
+    posted: Vec<Vec<Mark>>,
+}
+
+impl Net {
+    fn new(n: usize) -> Self {
+        Self { mail: vec![vec![VecDeque::new(); n]; n], posted: vec![Vec::new(); n] }
+    }
+}
+
+/// The outputs of all ranks, on hosts of their own; see [`play_on`].
 fn play(
     n: u32,
     collective: impl Fn(u32) -> Collective,
     inputs: &[Vec<u8>],
     first: &[Vec<u8>],
 ) -> Vec<Vec<u8>> {
+    play_on(&(0..n).collect::<Vec<_>>(), collective, inputs, first)
+}
+
+/// The outputs of all ranks; a broadcast's root has its bytes in its output from the beginning.
+fn play_on(
+    hosts: &[u32],
+    collective: impl Fn(u32) -> Collective,
+    inputs: &[Vec<u8>],
+    first: &[Vec<u8>],
+) -> Vec<Vec<u8>> {
+    let n = u32::try_from(hosts.len()).unwrap();
     let mut players: Vec<Player> = (0..n)
         .map(|me| {
             let collective = collective(me);
             collective.check(n).unwrap();
-            let schedule = collective.schedule(me, n);
+            let groups = Groups::on(hosts, me);
+            let schedule = collective.schedule(me, n, &groups);
             assert_eq!(inputs[me as usize].len(), collective.input_len(me));
             let mut output = first.get(me as usize).cloned().unwrap_or_default();
             output.resize(collective.output_len(me, n), 0xEE);
             Player {
+                groups,
                 rounds: schedule.rounds.into(),
                 reduction: schedule.reduction,
                 input: inputs[me as usize].clone(),
@@ -98,10 +133,10 @@ fn play(
             }
         })
         .collect();
-    let mut mail = vec![vec![VecDeque::new(); n as usize]; n as usize];
-    while (0..).zip(&mut players).fold(false, |any, (me, player)| player.step(me, &mut mail) | any) {}
+    let mut net = Net::new(n as usize);
+    while (0..).zip(&mut players).fold(false, |any, (me, player)| player.step(me, &mut net) | any) {}
     assert!(players.iter().all(|player| player.rounds.is_empty()), "all come to an end");
-    assert!(mail.iter().flatten().all(VecDeque::is_empty), "all that was sent was received");
+    assert!(net.mail.iter().flatten().all(VecDeque::is_empty), "all that was sent was received");
     players.into_iter().map(|player| player.output).collect()
 }
 
@@ -130,6 +165,16 @@ fn ranks() -> impl Strategy<Value = u32> {
     prop_oneof![1..10u32, Just(16), Just(17), Just(31)]
 }
 
+/// Ranks on as many hosts as they are, or fewer.
+fn hosts() -> impl Strategy<Value = Vec<u32>> {
+    let few = |n: u32| prop::collection::vec(0..4u32, n as usize);
+    prop_oneof![
+        ranks().prop_map(|n| (0..n).collect()),
+        ranks().prop_map(|n| vec![0; n as usize]),
+        ranks().prop_flat_map(few)
+    ]
+}
+
 fn count() -> impl Strategy<Value = usize> {
     prop_oneof![0..20usize, Just(4_096), Just(5_001)]
 }
@@ -138,12 +183,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn a_broadcast_gives_all_what_the_root_has(n in ranks(), root in 0..31u32, len in prop_oneof![0..50usize, Just(400_000)]) {
-        let root = root % n;
+    fn a_broadcast_gives_all_what_the_root_has(hosts in hosts(), root in 0..31u32, len in prop_oneof![0..50usize, Just(400_000)]) {
+        let root = root % u32::try_from(hosts.len()).unwrap();
         let message: Vec<u8> = (0..len).map(|at| at.to_le_bytes()[0] ^ at.to_le_bytes()[1]).collect();
-        let mut first = vec![vec![0; len]; n as usize];
+        let mut first = vec![vec![0; len]; hosts.len()];
         first[root as usize].clone_from(&message);
-        let outputs = play(n, |_| Collective::Broadcast { root, len }, &vec![vec![]; n as usize], &first);
+        let outputs = play_on(&hosts, |_| Collective::Broadcast { root, len }, &vec![vec![]; hosts.len()], &first);
         prop_assert!(outputs.iter().all(|output| *output == message));
     }
 
@@ -197,29 +242,40 @@ proptest! {
     }
 
     #[test]
-    fn nobody_leaves_a_barrier_before_all_have_come(n in ranks(), late in 0..31u32) {
+    fn nobody_leaves_a_barrier_before_all_have_come(hosts in hosts(), late in 0..31u32) {
+        let n = u32::try_from(hosts.len()).unwrap();
         let late = late % n;
-        let mut mail = vec![vec![VecDeque::new(); n as usize]; n as usize];
+        let mut net = Net::new(hosts.len());
         let mut players: Vec<Player> = (0..n).map(|me| {
-            let rounds = Collective::Barrier.schedule(me, n).rounds.into();
-            Player { rounds, reduction: None, input: vec![], output: vec![], temporary: vec![], pending: None }
+            let groups = Groups::on(&hosts, me);
+            let rounds = Collective::Barrier.schedule(me, n, &groups).rounds.into();
+            Player { groups, rounds, reduction: None, input: vec![], output: vec![], temporary: vec![], pending: None }
         }).collect();
-        while (0..).zip(&mut players).fold(false, |any, (me, player)| (me != late && player.step(me, &mut mail)) | any) {}
+        while (0..).zip(&mut players).fold(false, |any, (me, player)| (me != late && player.step(me, &mut net)) | any) {}
         prop_assert!((0..).zip(&players).all(|(me, player)| me == late || !player.rounds.is_empty()));
+        while (0..).zip(&mut players).fold(false, |any, (me, player)| player.step(me, &mut net) | any) {}
+        prop_assert!(players.iter().all(|player| player.rounds.is_empty()));
     }
 }
 
 #[test]
 fn a_rank_sends_no_more_messages_than_the_algorithm_says() {
-    let sends = |collective: Collective, me: u32, n: u32| {
-        let rounds = collective.schedule(me, n).rounds;
+    let sends_with = |each: u32, collective: Collective, me: u32, n: u32| {
+        let hosts: Vec<u32> = (0..n).map(|rank| rank / each).collect();
+        let rounds = collective.schedule(me, n, &Groups::on(&hosts, me)).rounds;
         rounds
             .iter()
             .flat_map(|round| &round.transfers)
             .filter(|t| matches!(t, Transfer::Send { .. }))
             .count()
     };
+    let sends = |collective, me, n| sends_with(1, collective, me, n);
     assert_eq!(sends(Collective::Barrier, 3, 1000), 10);
+    assert_eq!(sends_with(100, Collective::Barrier, 3, 1000), 0);
+    assert_eq!(sends_with(100, Collective::Barrier, 200, 1000), 4, "one of each host speaks for it");
+    let broadcast = Collective::Broadcast { root: 150, len: 8 };
+    assert_eq!(sends_with(100, broadcast.clone(), 150, 1000), 4 + 7, "to other hosts, and on its own");
+    assert_eq!(sends_with(100, broadcast, 100, 1000), 1);
     assert_eq!(sends(Collective::AllReduce { count: 1, reduction: sum() }, 3, 1024), 10);
     assert_eq!(sends(Collective::AllGather { lens: vec![8; 1000] }, 3, 1000), 10);
     assert_eq!(sends(Collective::Broadcast { root: 0, len: 8 }, 0, 1000), 10);

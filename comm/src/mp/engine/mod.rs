@@ -15,11 +15,12 @@ mod send;
 mod tests;
 
 use super::matching::{Expected, Unexpected};
+use super::meeting::Groups;
 use super::requests::{Ended, Number, Outcome, Request, Requests};
 use super::span::{Place, Source};
 use super::wire::{Encoded, Head};
 use super::{Options, Status};
-use crate::Error;
+use crate::{Error, Mark};
 use account::Account;
 pub(super) use active::Call;
 use active::{Dues, Held};
@@ -35,6 +36,8 @@ pub(super) enum Order {
     Send { to: u32, head: Encoded, body: Body },
     /// Read what [`Engine::reading`] says, and say how it went: [`Engine::was_read`].
     Read(Number),
+    /// Write a word of this rank on the board.
+    Post(Mark, u64),
     /// Forget bytes that orders before this one have used.
     Drop(Vec<u8>),
 }
@@ -158,6 +161,10 @@ pub(super) struct Engine {
     /// Collective operations under way, and how many there have been.
     running: Vec<Running>,
     collectives: u64,
+    /// Who meets whom at barriers, how many of those there have been, and what was seen on the board.
+    groups: Groups,
+    meetings: u64,
+    seen: [u64; 2],
     /// Those that others have given up before this rank has begun them, who said so, and because of which rank.
     aborted: Vec<(u64, u32, u32)>,
 }
@@ -182,13 +189,14 @@ impl Reach {
 }
 
 impl Engine {
-    /// The engine of a rank among as many as there are entries: what each can read of this process's memory, and this process of its. Registered memory is at these addresses.
+    /// The engine of a rank among as many as there are entries: what each can read of this process's memory, and this process of its. Registered memory is at these addresses; these share a board.
     pub(super) fn new(
         rank: u32,
         options: Options,
         reads: &[Reach],
         readable: &[Reach],
         registered: Range<usize>,
+        groups: Groups,
     ) -> Self {
         let peer = |rank: usize| Peer {
             mail: Account::new(options.window),
@@ -218,6 +226,9 @@ impl Engine {
             rank,
             running: Vec::new(),
             collectives: 0,
+            groups,
+            meetings: 0,
+            seen: [0; 2],
             aborted: Vec::new(),
             options,
         }

@@ -1,12 +1,12 @@
 //! Collective operations under way: schedules that are played round by round, whoever makes progress.
 
-use super::{Engine, gone};
+use super::{Engine, Order, gone};
 use crate::mp::collective::{Area, Collective, Piece, Reduction, Round, Schedule, Transfer, Work};
 use crate::mp::matching::Pattern;
 use crate::mp::requests::{Destination, Ended, Number, Request};
 use crate::mp::span::{Place, Source};
 use crate::mp::wire::Head;
-use crate::{Error, Result};
+use crate::{Error, Mark, Result};
 use std::collections::VecDeque;
 
 /// The context of messages of collective operations.
@@ -20,6 +20,8 @@ pub(super) struct Running {
     number: Number,
     /// Its messages' tag: how many operations there were before it, the same at all ranks.
     tag: u64,
+    /// If it is a barrier: how many there have been, with it.
+    meeting: u64,
     rounds: VecDeque<Round>,
     memory: Memory,
     reduction: Option<Reduction>,
@@ -36,6 +38,14 @@ struct Memory {
     input: Source,
     output: Place,
     temporary: Vec<u8>,
+}
+
+impl Running {
+    /// What it waits for on the board, if it has not been seen yet.
+    fn awaits(&self) -> Option<Mark> {
+        self.pending.as_ref()?;
+        self.rounds.front()?.awaits
+    }
 }
 
 impl Memory {
@@ -80,17 +90,26 @@ impl Engine {
     /// Begins a collective operation, which was checked and whose memory is as long as it says. Without a rank that is gone, none succeeds.
     pub(in crate::mp) fn start(&mut self, collective: &Collective, input: Source, output: Place) -> Number {
         let size = u32::try_from(self.peers.len()).unwrap_or(u32::MAX);
-        let Schedule { rounds, temporary, reduction } = collective.schedule(self.rank, size);
+        let Schedule { rounds, temporary, reduction } = collective.schedule(self.rank, size, &self.groups);
         let number = self.requests.add(Request::Collective);
         let memory = Memory { input, output, temporary: vec![0; temporary] };
         let (rounds, tag) = (rounds.into(), self.collectives);
         self.collectives += 1;
+        self.meetings += u64::from(*collective == Collective::Barrier);
         let absent = (0..).zip(&self.peers).find(|(_, peer)| peer.is_gone).map(|(rank, _)| gone(rank));
         let aborted = self.aborted.iter().find(|(operation, ..)| *operation == tag);
         let failure = absent.or_else(|| aborted.map(|&(_, from, culprit)| given_up(from, culprit)));
-        let one =
-            Running { number, tag, rounds, memory, reduction, pending: None, failure, is_given_up: false };
-        self.running.push(one);
+        self.running.push(Running {
+            number,
+            tag,
+            meeting: self.meetings,
+            rounds,
+            memory,
+            reduction,
+            pending: None,
+            failure,
+            is_given_up: false,
+        });
         self.aborted.retain(|(operation, ..)| *operation > tag);
         self.advance();
         number
@@ -99,6 +118,19 @@ impl Engine {
     /// Whether collective operations are under way.
     pub(in crate::mp) fn has_running(&self) -> bool {
         !self.running.is_empty()
+    }
+
+    /// What collective operations under way wait for on the board, if they do.
+    pub(in crate::mp) fn awaits(&self, mark: Mark) -> Option<u64> {
+        // Each has come to the board after those before it, but may be through with it earlier.
+        self.running.iter().filter(|one| one.awaits() == Some(mark)).map(|one| one.meeting).min()
+    }
+
+    /// Takes note of what is on the board; whether that was waited for.
+    pub(in crate::mp) fn saw(&mut self, mark: Mark, count: u64) -> bool {
+        let is_awaited = self.awaits(mark).is_some_and(|meeting| meeting <= count);
+        self.seen[mark as usize] = self.seen[mark as usize].max(count);
+        is_awaited
     }
 
     /// Goes on with collective operations as far as their transfers are over.
@@ -141,9 +173,18 @@ impl Engine {
                 return true;
             };
             if one.pending.is_none() && one.failure.is_none() {
+                if let Some(mark) = round.post {
+                    self.orders.push_back(Order::Post(mark, one.meeting));
+                }
                 let (begun, verdict) = self.begin(round, &mut one.memory, one.tag);
                 one.pending = Some(begun);
                 one.failure = verdict.err();
+            }
+            let is_awaited = round.awaits.filter(|&mark| self.seen[mark as usize] < one.meeting);
+            if let Some(mark) = is_awaited
+                && one.failure.is_none()
+            {
+                one.failure = self.absent_at(mark).map(gone);
             }
             let (pending, failure) = (one.pending.get_or_insert_default(), &mut one.failure);
             pending.retain(|&number| match self.outcome(number) {
@@ -167,7 +208,9 @@ impl Engine {
                 // What they are to send must not change before they are carried out.
                 return false;
             }
-            if one.pending.as_ref().is_some_and(|pending| !pending.is_empty()) {
+            if is_awaited.is_some() && one.failure.is_none()
+                || one.pending.as_ref().is_some_and(|pending| !pending.is_empty())
+            {
                 return false;
             }
             if let Some(round) = one.rounds.pop_front().filter(|_| one.failure.is_none()) {
@@ -175,6 +218,16 @@ impl Engine {
             }
             one.pending = None;
         }
+    }
+
+    /// A rank that is gone without which what is waited for on the board never comes.
+    fn absent_at(&self, mark: Mark) -> Option<u32> {
+        let needed = match mark {
+            Mark::Arrived => self.groups.mine(),
+            // Others may be through with the meeting, and gone. If not, the head says so.
+            Mark::Released => &self.groups.mine()[..1],
+        };
+        needed.iter().copied().find(|&rank| self.peers[rank as usize].is_gone)
     }
 
     /// Begins the transfers of a round: those that are not over at once, and why not all could be begun.

@@ -4,9 +4,11 @@
 #![allow(clippy::cast_possible_truncation)]
 
 mod game;
+mod meetings;
 
 use super::{Call, Content, Engine, Order, Reach};
 use crate::mp::matching::Pattern;
+use crate::mp::meeting::Groups;
 use crate::mp::requests::{Destination, Ended, Number, Outcome, Request};
 use crate::mp::span::{Place, Source};
 use crate::mp::wire::{FIRST_KIND, Head};
@@ -27,6 +29,9 @@ struct Network {
     letters: Vec<Vec<VecDeque<Letter>>>,
     /// Active messages that were handled, by rank.
     handled: Vec<Vec<Call>>,
+    /// What each has posted, and who shares memory with whom.
+    posted: Vec<[u64; 2]>,
+    groups: Vec<Groups>,
 }
 
 /// A handler that does nothing, and one that sends what it gets to the first.
@@ -36,9 +41,17 @@ const ECHO: u16 = 1;
 impl Network {
     /// Among `n` ranks, which can read each other's memory or not.
     fn new(n: usize, options: Options, reads: bool) -> Self {
+        let apart: Vec<u32> = (0..n as u32).collect();
+        Self::on(&apart, options, reads)
+    }
+
+    /// Of ranks that share boards with those of the same host.
+    fn on(hosts: &[u32], options: Options, reads: bool) -> Self {
+        let n = hosts.len();
+        let groups: Vec<Groups> = (0..n).map(|rank| Groups::on(hosts, rank as u32)).collect();
         let reach = vec![Reach { all: reads, registered: false }; n];
-        let engine = |rank| {
-            let mut engine = Engine::new(rank as u32, options, &reach, &reach, 0..0);
+        let engine = |rank: usize| {
+            let mut engine = Engine::new(rank as u32, options, &reach, &reach, 0..0, groups[rank].clone());
             assert!(engine.set_handler(KEEP, true) && engine.set_handler(ECHO, true));
             engine
         };
@@ -46,6 +59,8 @@ impl Network {
             engines: (0..n).map(engine).collect(),
             letters: (0..n).map(|_| vec![VecDeque::new(); n]).collect(),
             handled: (0..n).map(|_| Vec::new()).collect(),
+            posted: vec![[0; 2]; n],
+            groups,
         }
     }
 
@@ -98,6 +113,11 @@ impl Network {
                 Order::Send { to, head, body } => {
                     let letter = (head.kind, [head.bytes(), body.bytes()].concat());
                     self.letters[at][to as usize].push_back(letter);
+                }
+                Order::Post(mark, count) => {
+                    let word = &mut self.posted[at][mark as usize];
+                    assert!(*word < count, "words count up");
+                    *word = count;
                 }
                 Order::Drop(bytes) => drop(bytes),
                 Order::Read(receive) => {
