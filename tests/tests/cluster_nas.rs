@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
-use scash_tests::cluster::Job;
 use scash_tests::cluster::built::built;
+use scash_tests::cluster::{Hosts, Job};
 
 const KERNELS: [&str; 5] = ["is", "ep", "cg", "mg", "ft"];
 
@@ -52,6 +52,26 @@ fn all_kernels_have_the_published_results_on_four_ranks() {
 #[test]
 fn all_kernels_have_the_published_results_on_eight_ranks() {
     all_are_verified(8, &["shm"]);
+}
+
+#[test]
+fn kernels_have_the_published_results_on_eight_hosts_and_on_pairs_of_ranks_on_four() {
+    let Some(hosts) = Hosts::new(8) else { return };
+    let names: Vec<String> = (1..=8).map(|host| hosts.name(host)).collect();
+    let pairs: Vec<String> = names[..4].iter().map(|name| format!("{name}:2")).collect();
+    for list in [names, pairs] {
+        for kernel in ["is", "cg", "ft"] {
+            let job = hosts.job(&list.join(",")).options("--timeout 120");
+            let ended = job.run(&built("nas"), &["--kernel", kernel, "--json"]);
+            ended.succeeded();
+            let line: serde_json::Value = serde_json::from_str(ended.out.trim()).unwrap();
+            assert_eq!(
+                (&line["kernel"], &line["verification"], &line["ranks"]),
+                (&kernel.into(), &"successful".into(), &8.into()),
+                "{ended}"
+            );
+        }
+    }
 }
 
 #[test]
