@@ -70,9 +70,16 @@ impl Outbox {
 
     /// Takes a message of `total` bytes, the sum of the parts. The error says what is wrong with the receiver.
     pub(super) fn send(&mut self, kind: u16, parts: &[&[u8]], total: usize) -> Checked<()> {
-        self.drain()?;
         self.taken.messages += 1;
         self.taken.bytes += total as u64;
+        if !self.backlog.is_empty() {
+            self.drain()?;
+        }
+        if self.backlog.is_empty() && total <= self.producer.max() && self.producer.begin(total)? {
+            parts.iter().for_each(|part| self.producer.append(part));
+            self.producer.publish(kind, Part::Whole);
+            return Ok(());
+        }
         let mut letter = Letter { kind, total, sent: 0 };
         let mut parts = Parts { parts, offset: 0 };
         if self.backlog.is_empty() && letter.push(&mut self.producer, &mut parts)? {

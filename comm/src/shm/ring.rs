@@ -114,14 +114,22 @@ impl Frame {
 struct Ring {
     inbox: Arc<Inbox>,
     sender: u32,
+    base: Base,
     /// Bytes; a power of two.
     size: usize,
 }
 
+/// Where a ring begins: in the mapping of its inbox, which it keeps.
+struct Base(*mut u8);
+
+// SAFETY: a mapping belongs to the process, not to a thread.
+unsafe impl Send for Base {}
+
 impl Ring {
     fn new(inbox: Arc<Inbox>, sender: u32) -> Self {
         let size = inbox.layout().ring();
-        Self { inbox, sender, size }
+        let base = Base(inbox.ring(sender));
+        Self { inbox, sender, base, size }
     }
 
     fn head(&self) -> &AtomicU64 {
@@ -139,7 +147,7 @@ impl Ring {
     fn header(&self, position: u64) -> &AtomicU64 {
         let place = self.place(position) & !(SLOT - 1);
         // SAFETY: a place is inside the ring.
-        let word = unsafe { self.inbox.ring(self.sender).add(place) };
+        let word = unsafe { self.base.0.add(place) };
         // SAFETY: inside the ring with the 8 bytes after it and aligned, as SLOT divides place and size; the inbox
         // stays mapped while `self` lives.
         unsafe { AtomicU64::from_ptr(word.cast()) }
@@ -149,7 +157,7 @@ impl Ring {
     fn run(&self, position: u64, len: usize) -> (*mut u8, usize) {
         let place = self.place(position);
         // SAFETY: a place is inside the ring.
-        (unsafe { self.inbox.ring(self.sender).add(place) }, len.min(self.size - place))
+        (unsafe { self.base.0.add(place) }, len.min(self.size - place))
     }
 
     /// Bytes that a frame takes.
