@@ -4,11 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// An MPI library, as Debian packages it.
+/// An MPI library, as Debian packages it, and how it is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rival {
-    /// Open MPI.
+    /// Open MPI with its own transports (vader, tcp).
     OpenMpi,
+    /// Open MPI on UCX.
+    OpenMpiUcx,
     /// MPICH.
     Mpich,
 }
@@ -22,16 +24,20 @@ pub enum Network {
     Tcp,
 }
 
+/// For any job of Open MPI here.
+const OPEN_MPI: [&str; 2] = ["--allow-run-as-root", "--oversubscribe"];
+
 const SOURCE: &str = include_str!("../mpi/shim.c");
 
 impl Rival {
     /// All that are known.
-    pub const ALL: [Rival; 2] = [Rival::OpenMpi, Rival::Mpich];
+    pub const ALL: [Rival; 3] = [Rival::OpenMpi, Rival::OpenMpiUcx, Rival::Mpich];
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Rival::OpenMpi => "Open MPI",
+            Rival::OpenMpiUcx => "Open MPI, UCX",
             Rival::Mpich => "MPICH",
         }
     }
@@ -39,7 +45,7 @@ impl Rival {
     /// Its compiler.
     fn compiler(self) -> &'static str {
         match self {
-            Rival::OpenMpi => "mpicc.openmpi",
+            Rival::OpenMpi | Rival::OpenMpiUcx => "mpicc.openmpi",
             Rival::Mpich => "mpicc.mpich",
         }
     }
@@ -47,7 +53,7 @@ impl Rival {
     /// Its launcher.
     fn launcher(self) -> &'static str {
         match self {
-            Rival::OpenMpi => "mpirun.openmpi",
+            Rival::OpenMpi | Rival::OpenMpiUcx => "mpirun.openmpi",
             Rival::Mpich => "mpiexec.mpich",
         }
     }
@@ -55,7 +61,7 @@ impl Rival {
     /// What of it is missing here, and how to get it; nothing, if it is there.
     pub fn missing(self) -> Option<String> {
         let packages = match self {
-            Rival::OpenMpi => "openmpi-bin libopenmpi-dev",
+            Rival::OpenMpi | Rival::OpenMpiUcx => "openmpi-bin libopenmpi-dev",
             Rival::Mpich => "mpich libmpich-dev",
         };
         let absent = |name: &&str| {
@@ -95,19 +101,26 @@ impl Rival {
         match self {
             Rival::OpenMpi => {
                 // Its own choice would be the same for shared memory, and may be another transport for a network that is not there.
-                command.args([
-                    "--allow-run-as-root",
-                    "--oversubscribe",
-                    "--mca",
-                    "pml",
-                    "ob1",
-                    "--mca",
-                    "btl",
-                ]);
+                command.args(OPEN_MPI).args(["--mca", "pml", "ob1", "--mca", "btl"]);
                 match network {
                     Network::Shm => command.arg("self,vader"),
                     Network::Tcp => command.args(["self,tcp", "--mca", "btl_tcp_if_include", "lo"]),
                 };
+            }
+            Rival::OpenMpiUcx => {
+                // As environment variables of the ranks.
+                let transports = match network {
+                    Network::Shm => "UCX_TLS=self,sm",
+                    Network::Tcp => "UCX_TLS=self,tcp",
+                };
+                command.args(OPEN_MPI).args(["--mca", "pml", "ucx", "-x", transports]);
+                // It would not be chosen where there is no network card of its own.
+                for setting in ["opal_common_ucx_tls", "opal_common_ucx_devices"] {
+                    command.args(["--mca", setting, "any"]);
+                }
+                if network == Network::Tcp {
+                    command.args(["-x", "UCX_NET_DEVICES=lo"]);
+                }
             }
             // Debian's MPICH is built on UCX.
             Rival::Mpich => {

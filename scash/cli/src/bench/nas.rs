@@ -13,14 +13,14 @@ use std::path::PathBuf;
 
 const KERNELS: [&str; 5] = ["is", "ep", "cg", "mg", "ft"];
 
-/// The kernels of the NAS Parallel Benchmarks on message passing; also over Open MPI and MPICH
+/// The kernels of the NAS Parallel Benchmarks on message passing; also over Open MPI, Open MPI on UCX, and MPICH
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Options {
     /// Kernels [default: all]
     #[arg(value_name = "KERNEL", value_parser = KERNELS)]
     kernels: Vec<String>,
 
-    /// Compare with Open MPI and MPICH, where they are installed
+    /// Compare with Open MPI, Open MPI on UCX, and MPICH, where they are installed
     #[arg(long)]
     compare: bool,
 

@@ -19,7 +19,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "PLACE,…", value_delimiter = ',', value_enum)]
     on: Vec<Place>,
 
-    /// Compare with Open MPI and MPICH in turns, over shared memory and TCP, as far as they are installed
+    /// Compare with Open MPI, Open MPI on UCX, and MPICH in turns, over shared memory and TCP, as far as they are installed
     #[arg(long)]
     compare: bool,
 }
