@@ -1,7 +1,11 @@
 //! The interface of an endpoint: what the DSM asks of a transport.
 
 use crate::Atomic;
+use std::fmt;
 use std::time::Duration;
+
+/// Bytes of the longest head of a long message: [`Endpoint::send_long`].
+pub const LONGEST_HEAD: usize = 64;
 
 bitflags::bitflags! {
     /// What an endpoint can do beyond the guarantees that all give.
@@ -10,6 +14,8 @@ bitflags::bitflags! {
         /// Peers' registered memory is mapped here: [`Endpoint::read_peer`] works, put and get are plain copies
         /// that make no system call, and a put is in the peer's memory when the call returns.
         const DIRECT = 1;
+        /// What [`Endpoint::send_long`] sends is neither copied here nor at the peer, which takes it in [parts](Event::Part): so the longer a piece, the better.
+        const PARTS = 2;
     }
 }
 
@@ -64,11 +70,43 @@ pub enum Event<'a> {
         /// The bytes.
         payload: &'a [u8],
     },
+    /// Bytes of a long message ([`Endpoint::send_long`]), if its endpoint lets them be [taken](Bytes::take) to where they are to be. Parts of a message follow one
+    /// another until nothing is left of it; nothing else comes from its sender meanwhile. What is not taken is offered again, but if the sink does not ask
+    /// for any bytes, the message is thrown away.
+    Part {
+        /// The sender's rank.
+        from: u32,
+        /// The sender's word for what the message is.
+        kind: u16,
+        /// The message's head.
+        head: &'a [u8],
+        /// Bytes of its body that were taken before,
+        at: usize,
+        /// and that are to be taken yet, some of which may not have arrived.
+        left: usize,
+        /// The next of them. Valid during the call only.
+        bytes: &'a mut dyn Bytes,
+    },
     /// A peer is gone. Delivered once for each.
     Down {
         /// Its rank.
         rank: u32,
     },
+}
+
+/// The bytes of an [`Event::Part`].
+pub trait Bytes {
+    /// Stores the next bytes at `to`: those that are here, and `most` at most. Never waits. Returns how many there were.
+    ///
+    /// # Safety
+    /// `most` bytes at `to` are writable, and nobody relies on what they are during the call.
+    unsafe fn take(&mut self, to: *mut u8, most: usize) -> usize;
+}
+
+impl fmt::Debug for dyn Bytes + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("bytes to be taken")
+    }
 }
 
 /// Why an operation failed.
@@ -212,6 +250,15 @@ pub trait Endpoint: Send + Sync {
     /// [`flush`](Self::flush) at the latest. `to` may be this rank. The parts must not lie where
     /// an access can fault: in a DSM, not in the application's protected view.
     fn send(&self, to: u32, kind: u16, parts: &[&[u8]]) -> Result<()>;
+
+    /// Sends a long message: `head`, at most [`LONGEST_HEAD`] bytes that say what it is, and `body`. It leaves with the next [`flush`](Self::flush). Where it pays, the
+    /// body is copied neither here nor at the peer, and arrives as [`Event::Part`]s; elsewhere head and body arrive as the payload of one [`Event::Message`].
+    ///
+    /// # Safety
+    /// The body stays readable and unchanged until `flush` returns.
+    unsafe fn send_long(&self, to: u32, kind: u16, head: &[u8], body: &[u8]) -> Result<()> {
+        self.send(to, kind, &[head, body])
+    }
 
     /// Hands over all that was put and sent so far: one vectored write per peer, where there is a socket.
     fn flush(&self) -> Result<()>;

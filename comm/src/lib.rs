@@ -27,8 +27,8 @@
 //! puts only. A word is operated on in one width: operations of both widths on the same bytes exclude each other no more than plain accesses do.
 //!
 //! # What it asks in return
-//! **No memory that a call is given may fault into the caller**: neither the `parts` of a [`send`](Endpoint::send), nor the sources of
-//! a put, nor the destinations of a get, nor a registered segment. Calls access it under the endpoint's locks, or have the kernel
+//! **No memory that a call is given may fault into the caller**: neither what a [`send`](Endpoint::send) sends, nor the sources of
+//! a put, nor the destinations of a get, nor where a part of a message is [taken](Bytes::take) to, nor a registered segment. Calls access it under the endpoint's locks, or have the kernel
 //! access it, which fails where a program would fault. A fault that is served through the same endpoint would wait for its own
 //! thread. A DSM therefore gives addresses of its always accessible mapping of the frames, never of the protected view of the
 //! application.
@@ -57,7 +57,8 @@ pub mod tcp;
 pub use atomic::{Atomic, Rmw};
 pub use board::{Board, Mark};
 pub use endpoint::{
-    Caps, Endpoint, Error, Event, GetRange, LocalSegment, PutRange, Result, SegmentId, Traffic,
+    Bytes, Caps, Endpoint, Error, Event, GetRange, LONGEST_HEAD, LocalSegment, PutRange, Result, SegmentId,
+    Traffic,
 };
 pub use exchange::Exchange;
 pub use secret::Secret;

@@ -135,6 +135,7 @@ impl Rank {
         while heard.is_none() {
             let sink = &mut |event: Event<'_>| match event {
                 Event::Message { payload, .. } => heard = Some(Some(payload.to_vec())),
+                Event::Part { .. } => panic!("nothing long is sent"),
                 Event::Down { .. } => heard = Some(None),
             };
             self.endpoint.poll(sink).unwrap();

@@ -70,6 +70,7 @@ fn wait(endpoint: &ShmEndpoint, events: &mut Vec<String>, count: usize) {
                 Event::Message { from, kind, payload } => {
                     format!("{kind} of {from}: {} bytes", payload.len())
                 }
+                Event::Part { .. } => panic!("messages come whole"),
                 Event::Down { rank } => format!("{rank} is down"),
             });
         };

@@ -477,6 +477,10 @@ impl Core {
     pub(crate) fn take(&mut self, house: &House, event: Event<'_>) -> Result<()> {
         let (from, kind, payload) = match event {
             Event::Message { from, kind, payload } => (Rank(from), kind, payload),
+            Event::Part { from, .. } => {
+                let why = "it sent a message to be taken in parts, which no rank does".to_owned();
+                return Err(scash_comm::Error::Protocol { rank: from, why }.into());
+            }
             Event::Down { rank } => {
                 let why = "it ended, or its connection broke; its end is reported by scash run".to_owned();
                 return Err(scash_comm::Error::Down { rank, why }.into());

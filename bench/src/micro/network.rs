@@ -177,7 +177,7 @@ impl Rank {
         let (mut turn, mut gone) = (0, false);
         while self.unread.get() < count && !gone {
             let taken = self.endpoint.poll(&mut |event| match event {
-                Event::Message { .. } => self.unread.set(self.unread.get() + 1),
+                Event::Message { .. } | Event::Part { .. } => self.unread.set(self.unread.get() + 1),
                 Event::Down { .. } => gone = true,
             })?;
             if taken == 0 {

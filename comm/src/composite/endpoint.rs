@@ -81,6 +81,9 @@ impl<N: Network> CompositeEndpoint<N> {
         let events = self.host.poll(&mut |event| {
             sink(match event {
                 Event::Message { from, kind, payload } => Event::Message { from: job(from), kind, payload },
+                Event::Part { from, kind, head, at, left, bytes } => {
+                    Event::Part { from: job(from), kind, head, at, left, bytes }
+                }
                 Event::Down { rank } => Event::Down { rank: job(rank) },
             });
         });
@@ -95,7 +98,8 @@ impl<N: Network> CompositeEndpoint<N> {
     fn poll_network(&self, sink: &mut dyn FnMut(Event<'_>)) -> Result<usize> {
         let mut events = 0;
         self.network.poll(&mut |event| {
-            let (Event::Message { from: rank, .. } | Event::Down { rank }) = event;
+            let (Event::Message { from: rank, .. } | Event::Part { from: rank, .. } | Event::Down { rank }) =
+                event;
             if matches!(self.way(rank), Ok(Way::Network)) {
                 events += 1;
                 sink(event);
@@ -220,6 +224,15 @@ impl<N: Network> Endpoint for CompositeEndpoint<N> {
         match self.way(to)? {
             Way::Host(to) => self.translated(self.host.send(to, kind, parts)),
             Way::Network => self.network.send(to, kind, parts),
+        }
+    }
+
+    unsafe fn send_long(&self, to: u32, kind: u16, head: &[u8], body: &[u8]) -> Result<()> {
+        match self.way(to)? {
+            // SAFETY: the caller's promise is the same.
+            Way::Host(to) => self.translated(unsafe { self.host.send_long(to, kind, head, body) }),
+            // SAFETY: as above.
+            Way::Network => unsafe { self.network.send_long(to, kind, head, body) },
         }
     }
 

@@ -2,8 +2,8 @@
 
 use super::{Factory, SharedMemory};
 use crate::mem_exchange::MemExchange;
-use crate::{Endpoint, Event, Exchange, GetRange, PutRange, SegmentId};
-use std::collections::VecDeque;
+use crate::{Bytes, Endpoint, Event, Exchange, GetRange, PutRange, SegmentId};
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -29,6 +29,8 @@ pub(super) struct Message {
 pub(super) struct Rank {
     pub(super) endpoint: Arc<dyn Endpoint>,
     pub(super) inbox: VecDeque<Message>,
+    /// Long messages of which some has come, by sender.
+    parts: BTreeMap<u32, Vec<u8>>,
     pub(super) downs: Vec<u32>,
     memory: Vec<Arc<SharedMemory>>,
     exchange: MemExchange,
@@ -58,8 +60,8 @@ pub(super) fn cluster_of_leavers(n: u32, factory: impl Factory, body: impl Fn(Ra
             let verdict = panic::catch_unwind(AssertUnwindSafe(|| {
                 let endpoint = factory.endpoint(&mut exchange).expect("cannot make an endpoint");
                 assert_eq!((endpoint.rank(), endpoint.size()), (exchange.rank(), n));
-                let (inbox, downs, memory) = Default::default();
-                body(Rank { endpoint, inbox, downs, memory, exchange, arrivals, meetings: 0 });
+                let (inbox, parts, downs, memory) = Default::default();
+                body(Rank { endpoint, inbox, parts, downs, memory, exchange, arrivals, meetings: 0 });
             }));
             // The receiver is gone if another rank has failed already: nobody is left to tell.
             let _ = done.send(verdict);
@@ -104,10 +106,18 @@ impl Rank {
 
     /// Takes what has arrived into `inbox` and `downs`, and returns how many events there were.
     pub(super) fn pump(&mut self) -> usize {
-        let (inbox, downs) = (&mut self.inbox, &mut self.downs);
+        let (inbox, parts, downs) = (&mut self.inbox, &mut self.parts, &mut self.downs);
         let take = &mut |event: Event<'_>| match event {
             Event::Message { from, kind, payload } => {
                 inbox.push_back(Message { from, kind, payload: payload.to_vec() });
+            }
+            Event::Part { from, kind, head, at, left, bytes } => {
+                let payload = parts.entry(from).or_insert_with(|| head.to_vec());
+                assert_eq!(payload.len(), head.len() + at, "the parts of a message follow each other");
+                if take_some(bytes, left, payload) == left {
+                    let payload = parts.remove(&from).unwrap();
+                    inbox.push_back(Message { from, kind, payload });
+                }
             }
             Event::Down { rank } => downs.push(rank),
         };
@@ -217,4 +227,15 @@ impl Random {
     pub(super) fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.next() % bound as u64).unwrap()
     }
+}
+
+/// Takes of `left` bytes those that have come, up to a bound that falls in the middle of many. Returns how many.
+fn take_some(bytes: &mut dyn Bytes, left: usize, into: &mut Vec<u8>) -> usize {
+    let most = left.min(100_000);
+    into.reserve(most);
+    // SAFETY: the room is there, and nobody has seen it.
+    let count = unsafe { bytes.take(into.spare_capacity_mut().as_mut_ptr().cast(), most) };
+    // SAFETY: they were written.
+    unsafe { into.set_len(into.len() + count) };
+    count
 }

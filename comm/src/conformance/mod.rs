@@ -25,6 +25,7 @@ use std::sync::Arc;
 mod atomics;
 mod cluster;
 mod failures;
+mod long;
 mod messages;
 mod one_sided;
 mod waiting;
@@ -32,6 +33,7 @@ mod waiting;
 pub use crate::SharedMemory;
 pub use atomics::*;
 pub use failures::*;
+pub use long::*;
 pub use messages::*;
 pub use one_sided::*;
 pub use waiting::*;
@@ -105,6 +107,9 @@ macro_rules! conformance_tests {
             all_ranks_send_to_all
             a_sink_may_answer_at_once
             several_threads_send_through_one_endpoint
+            long_messages_arrive_whole_and_in_their_order
+            long_messages_arrive_whole_among_puts_gets_and_fences
+            a_long_message_that_nobody_takes_is_passed_over
             puts_and_gets_of_every_size_move_the_right_bytes
             scattered_ranges_land_where_they_belong
             a_rank_puts_to_and_gets_from_itself

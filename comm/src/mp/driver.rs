@@ -1,20 +1,22 @@
 //! What drives an engine on an endpoint, for all threads of a rank.
 
+mod orders;
+
 use super::Options;
 use super::active::Handlers;
-use super::engine::{Engine, Order, REGISTERED, Reading};
+use super::engine::{COPIED_PIECE, Engine};
 use super::meeting::Groups;
 use super::reading::{self, Memories};
 use super::registered::Heap;
-use crate::{Endpoint, Error, Event, Exchange, Mark, Result, SharedMemory};
+use crate::{Caps, Endpoint, Error, Event, Exchange, Mark, Result, SharedMemory};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Bytes of a piece of a long message: few enough to stay in a processor's cache between its copies.
-const PIECE: usize = (16 << 10) - 64;
-/// Pieces that are handed over before it is asked again whether the way is free.
-const BURST: usize = 8;
+/// Bytes of copied pieces that are handed over before it is asked again whether the way is free,
+const BURST: usize = 8 * COPIED_PIECE;
+/// and of a piece that goes in parts. Shorter ones keep a connection less busy; of longer ones more is copied, which is what the way does not take at once.
+const LONG_PIECE: usize = 512 << 10;
 /// Looks at what has arrived until a thread that waits lets others look, and spins or sleeps as the endpoint advises.
 const LOOKS: u32 = 4;
 /// Looks at the board in each of these: it takes a few nanoseconds, and whoever waits for it wants to know at once.
@@ -146,6 +148,11 @@ impl Shared {
                     engine.refuse(from);
                 }
             }
+            Event::Part { from, kind, head, at, left, bytes } => {
+                if orders::take_part(engine, (from, kind, head), (at, left), bytes).is_err() {
+                    engine.refuse(from);
+                }
+            }
             Event::Down { rank } => engine.down(rank),
         });
         let events = verdict.unwrap_or_else(|error| {
@@ -220,63 +227,23 @@ impl Shared {
         }
     }
 
-    /// Carries out the engine's orders; whether there were any.
-    fn carry_out(&self, engine: &mut Engine) -> bool {
-        let mut any = false;
-        while let Some(order) = engine.order() {
-            any = true;
-            match order {
-                Order::Send { to, head, body } => {
-                    if let Err(error) = self.endpoint.send(to, head.kind, &[head.bytes(), body.bytes()]) {
-                        self.lose(engine, &error);
-                    }
-                }
-                Order::Post(mark, count) => {
-                    if let Some(board) = self.endpoint.board() {
-                        self.groups.post(board, self.endpoint.rank(), mark, count);
-                    }
-                }
-                Order::Drop(bytes) => drop(bytes),
-                Order::Read(receive) => {
-                    let Some(reading) = engine.reading(receive) else { continue };
-                    // SAFETY: the engine vouches for the place, under the lock until it is told that the reading is over.
-                    let is_done = unsafe { self.read(reading) };
-                    // SAFETY: a reading that succeeds has written all of the place.
-                    unsafe { engine.was_read(receive, is_done) };
-                }
-            }
-        }
-        any
-    }
-
-    /// Reads another process's memory; whether all of the place was written.
-    ///
-    /// # Safety
-    /// The place is writable, and nobody relies on what is in it.
-    unsafe fn read(&self, reading: Reading) -> bool {
-        let Reading { from, address, place } = reading;
-        if address & REGISTERED == 0 {
-            // SAFETY: the caller's promise.
-            return unsafe { self.memories.read(reading) };
-        }
-        let Some(heap) = &self.heap else { return false };
-        let (offset, len) = (address & !REGISTERED, place.len());
-        // SAFETY: the endpoint gives the address of as many bytes; the caller vouches for the place, which is of another mapping.
-        let copy = &mut |bytes: *const u8| unsafe { bytes.copy_to(place.start(), len) };
-        self.endpoint.read_peer(from, heap.segment(), offset, len, copy).is_ok_and(|is_mapped| is_mapped)
-    }
-
     /// Sends the next pieces of what is on its way, where the way is free, and hands everything over. Whether there were any.
     fn give_way(&self, engine: &mut Engine) -> Result<bool> {
         let mut any = false;
         self.endpoint.flush()?;
         let mut next = engine.busy().next();
         while let Some(to) = next {
-            while !self.endpoint.is_congested(to) && engine.next_piece(to, PIECE) {
-                for _ in 1..BURST {
-                    if !engine.next_piece(to, PIECE) {
-                        break;
-                    }
+            let in_parts = self.endpoint.caps_to(to).contains(Caps::PARTS);
+            let piece = if in_parts { LONG_PIECE } else { COPIED_PIECE };
+            while !self.endpoint.is_congested(to) {
+                let mut handed = 0;
+                while handed < BURST
+                    && let Some(len) = engine.next_piece(to, piece)
+                {
+                    handed += len;
+                }
+                if handed == 0 {
+                    break;
                 }
                 self.carry_out(engine);
                 self.endpoint.flush()?;

@@ -2,8 +2,9 @@
 //!
 //! Three systems in one (Takahashi and others 1999; Matsuda and others 2004; Aoki and others 2006):
 //! - After **MPICH-PM/CLUMP**: one numbering of ranks, and a protocol for each size. *Eager*: a short message travels at once, and is copied where it is received.
-//!   *Rendezvous*: a long one is offered; its receiver asks for it, and it comes piece by piece. *Get*: a long one of the same host is offered with its address, and its
-//!   receiver reads the sender's memory, in one copy: directly where it is registered ([`Communicator::allocate`]), by the kernel elsewhere.
+//!   *Rendezvous*: a long one is offered; its receiver asks for it, and it comes piece by piece, over TCP straight from the one's memory to the other's. *Get*: a long
+//!   one of the same host is offered with its address, and its receiver reads the sender's memory, in one copy: directly where it is registered
+//!   ([`Communicator::allocate`]), by the kernel elsewhere.
 //! - After **MPI/O2G**: the queues of expected receives and unexpected messages are matched when something arrives, whether or not the application has called: a background thread
 //!   takes over when no application thread makes progress ([`Communicator`]). What arrives is always taken out of the transport, so no pattern of sends deadlocks.
 //! - After **MMP**: *active zero copy*. A message of middling size is pushed, without a trip to ask; if no receive awaits it, memory of its size is made for it, and

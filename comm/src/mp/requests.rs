@@ -126,27 +126,22 @@ impl Destination {
         }
     }
 
-    /// The place for a message of `len` bytes, for which it has been prepared. Good until this value is used again.
-    pub(super) fn place(&mut self, len: usize) -> Place {
+    /// The place for the `len` bytes that follow the first `here`, which are there. It has been prepared for them. Good until this value is used again.
+    pub(super) fn place(&mut self, here: usize, len: usize) -> Place {
         match self {
-            Destination::Place(place) => *place,
-            Destination::Own(bytes) => {
-                let spare = bytes.spare_capacity_mut();
-                let room = spare.len().min(len);
-                // SAFETY: the spare capacity is memory of ours, which moves or goes only when the vector is used again.
-                unsafe { Place::new(spare.as_mut_ptr().cast(), room) }
-            }
+            Destination::Place(place) => place.part(here, len),
+            Destination::Own(bytes) => Place::behind(bytes, len),
         }
     }
 
-    /// `len` bytes were written to the whole of that place.
+    /// `count` bytes were written to the beginning of that place.
     ///
     /// # Safety
-    /// They were.
-    pub(super) unsafe fn is_filled(&mut self, len: usize) {
+    /// They were, and it had room for them.
+    pub(super) unsafe fn is_longer(&mut self, count: usize) {
         if let Destination::Own(bytes) = self {
             // SAFETY: the caller's promise; `place` is no longer than the capacity.
-            unsafe { bytes.set_len(len) };
+            unsafe { bytes.set_len(bytes.len() + count) };
         }
     }
 

@@ -71,6 +71,12 @@ impl Place {
         Self { at, len }
     }
 
+    /// Room for `len` bytes behind those of a vector, or for as many as it has; good until the vector is used again.
+    pub(super) fn behind(bytes: &mut Vec<u8>, len: usize) -> Self {
+        let spare = bytes.spare_capacity_mut();
+        Self { at: spare.as_mut_ptr().cast(), len: spare.len().min(len) }
+    }
+
     pub(super) fn len(self) -> usize {
         self.len
     }

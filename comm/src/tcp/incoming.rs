@@ -11,27 +11,33 @@
 //! on with the receiver's last one. A message too large for that gets memory of its own, which grows as its
 //! bytes arrive and not as its header promises.
 //!
+//! A *long* message is read straight to where its receiver wants it, who is asked for that by the thread in `poll`: [`Incoming::pull`] stops there, and
+//! [`Incoming::take_part`] goes on. Who has nobody to ask, as the service thread, reads it into memory of its own ([`Incoming::pull_all`]).
+//!
 //! Who reads: the thread in `poll`, or the service thread on behalf of a fence; the lock around this value
 //! makes it one at a time. Neither reads while this rank has a get from the peer under way
 //! ([`Incoming::hold`]); see guarantee 2 in the module `tcp`.
 //!
 //! Invariants: `start..end` of the buffer is not parsed yet; while the body of a frame is due, that part is
-//! empty; every address comes from [`Segments::piece`].
+//! empty, or has the first bytes that are due of a long message, but never all; every address comes from [`Segments::piece`], or from who takes a
+//! part, and then is used during that call only.
 
+mod parts;
+
+use super::delivery::{BUFFER, Delivery, Message, Part, Payload};
 use super::sealed::Inlet;
 use super::sys::{self, Piece};
 use super::wire::{HEAD, Head, MAX_RUN, TARGET, Target};
+use crate::LONGEST_HEAD;
 use crate::remote::{Fate, Segments};
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
-/// Bytes of a buffer.
-const BUFFER: usize = 64 << 10;
 /// Messages up to this length wait in the buffer until they are whole.
 const SMALL: usize = 16 << 10;
 /// The largest part of a frame that is parsed at once.
 const LARGEST_FRAME: usize = HEAD + if SMALL > MAX_RUN * TARGET { SMALL } else { MAX_RUN * TARGET };
+const _: () = assert!(LONGEST_HEAD <= SMALL, "a long message's head is parsed at once");
 /// Room that a read into the buffer has at least.
 const NARROW: usize = 2 << 10;
 /// Bytes of puts that are rather copied than read by a second system call.
@@ -46,70 +52,18 @@ const _: () = assert!(
     "an incomplete frame and a read fit behind a half-full buffer"
 );
 
-/// Where a message's bytes are.
-enum Payload {
-    /// In the buffer that it arrived in.
-    Here(Range<usize>),
-    /// In memory of its own.
-    Own(Vec<u8>),
-}
-
-/// A message that is there.
-struct Message {
-    kind: u16,
-    payload: Payload,
-}
-
-/// Messages in the order of their arrival, and the buffer that most of them are in.
-pub(super) struct Delivery {
-    buffer: Vec<u8>,
-    messages: Vec<Message>,
-}
-
-impl Delivery {
-    /// Nothing.
-    pub(super) fn new() -> Self {
-        Self { buffer: vec![0; BUFFER], messages: Vec::with_capacity(64) }
-    }
-
-    /// Nothing, and no memory yet: for messages that are [pushed](Self::push).
-    pub(super) fn empty() -> Self {
-        Self { buffer: Vec::new(), messages: Vec::new() }
-    }
-
-    /// Appends a message. Only where no peer's bytes are received into the buffer.
-    pub(super) fn push(&mut self, kind: u16, parts: &[&[u8]]) {
-        if self.messages.is_empty() {
-            self.buffer.clear();
-        }
-        let start = self.buffer.len();
-        for part in parts {
-            self.buffer.extend_from_slice(part);
-        }
-        self.messages.push(Message { kind, payload: Payload::Here(start..self.buffer.len()) });
-    }
-
-    /// Gives the messages to `sink`, and forgets them.
-    pub(super) fn deliver(&mut self, sink: &mut dyn FnMut(u16, &[u8])) -> usize {
-        let count = self.messages.len();
-        for message in self.messages.drain(..) {
-            match message.payload {
-                Payload::Here(range) => sink(message.kind, &self.buffer[range]),
-                Payload::Own(bytes) => sink(message.kind, &bytes),
-            }
-        }
-        count
-    }
-}
-
 /// What the bytes that come next belong to.
 enum Body {
     /// A new frame, through the buffer.
     None,
     /// Puts: the places in `Incoming::places`, of which `left` bytes are due.
     Puts { left: usize },
-    /// A large message, of which `left` bytes are due.
-    Message { kind: u16, bytes: Vec<u8>, left: usize },
+    /// A large message, of which `left` bytes are due; `rest` if it is what is left of a long one.
+    Message { kind: u16, rest: Option<Part>, bytes: Vec<u8>, left: usize },
+    /// A long message: its receiver is to say where the bytes go.
+    Part(Part),
+    /// A long message that nobody wants, of which `left` bytes are due.
+    Unwanted { left: usize },
 }
 
 /// One peer's incoming side.
@@ -150,6 +104,8 @@ pub(super) enum Pulled {
     All,
     /// There may be more.
     Some,
+    /// A long message is next, whose receiver is to be asked.
+    Part,
 }
 
 impl Incoming {
@@ -233,22 +189,36 @@ impl Incoming {
         self.ended
     }
 
-    /// Takes what the socket has: puts into memory, messages into the queue. Never waits.
+    /// Takes what the socket has, up to a long message: puts into memory, messages into the queue. Never waits.
     pub(super) fn pull(&mut self, socket: BorrowedFd<'_>, segments: &Segments) -> Result<Pulled, Fate> {
+        self.pull_some(socket, segments, false)
+    }
+
+    /// Takes what the socket has, long messages too. Never waits.
+    pub(super) fn pull_all(&mut self, socket: BorrowedFd<'_>, segments: &Segments) -> Result<Pulled, Fate> {
+        self.pull_some(socket, segments, true)
+    }
+
+    fn pull_some(&mut self, socket: BorrowedFd<'_>, segments: &Segments, all: bool) -> Result<Pulled, Fate> {
         debug_assert!(!self.is_held(), "a held stream is not read");
         self.was_denied = false;
-        let pulled = self.pull_some(socket, segments);
+        let pulled = self.read_some(socket, segments, all);
         self.ended |= pulled.is_err();
         pulled
     }
 
-    fn pull_some(&mut self, socket: BorrowedFd<'_>, segments: &Segments) -> Result<Pulled, Fate> {
+    fn read_some(&mut self, socket: BorrowedFd<'_>, segments: &Segments, all: bool) -> Result<Pulled, Fate> {
         if self.ended {
             return Ok(Pulled::All);
         }
         let mut reads = 0;
         // What the inlet holds is taken now: no poll of the socket would tell of it.
         while reads < MAX_READS || self.inlet.holds() {
+            if all {
+                self.keep_part();
+            } else if self.part().is_some() {
+                return Ok(Pulled::Part);
+            }
             reads += 1;
             let asked = self.aim();
             // SAFETY: the pieces are places in segments (registered memory that stays mapped), the spare room
@@ -261,7 +231,7 @@ impl Incoming {
                 Some(0) => return Err(Fate::closed()),
                 Some(count) => {
                     self.arrived(count, window, segments)?;
-                    if count < asked && !self.inlet.holds() {
+                    if count < asked && !self.inlet.holds() && (all || self.part().is_none()) {
                         return Ok(Pulled::All);
                     }
                 }
@@ -296,7 +266,7 @@ impl Incoming {
     fn aim(&mut self) -> usize {
         self.make_room();
         let due = match &mut self.body {
-            Body::None => 0,
+            Body::None | Body::Part(_) | Body::Unwanted { .. } => 0,
             Body::Puts { left } => *left,
             Body::Message { bytes, left, .. } => {
                 let room = (*left).min(bytes.len().max(FIRST_GROWTH));
@@ -354,7 +324,7 @@ impl Incoming {
     fn arrived(&mut self, mut count: usize, window: usize, segments: &Segments) -> Result<(), Fate> {
         self.received += count as u64;
         match &mut self.body {
-            Body::None => {}
+            Body::None | Body::Part(_) | Body::Unwanted { .. } => {}
             Body::Puts { left } => {
                 let placed = count.min(*left);
                 *left -= placed;
@@ -374,6 +344,11 @@ impl Incoming {
         }
         self.end += count;
         self.finish_body();
+        self.parse_window(count, window, segments)
+    }
+
+    /// Parses what a read brought into the buffer's window, and sets the next one.
+    fn parse_window(&mut self, count: usize, window: usize, segments: &Segments) -> Result<(), Fate> {
         self.copied = 0;
         self.parse(segments)?;
         if self.copied > WORTH_COPYING {
@@ -392,11 +367,16 @@ impl Incoming {
                 self.place = 0;
                 self.body = Body::None;
             }
-            Body::Message { kind, bytes, left: 0 } => {
-                let message = Message { kind: *kind, payload: Payload::Own(std::mem::take(bytes)) };
-                self.now.messages.push(message);
+            Body::Message { kind, rest, bytes, left: 0 } => {
+                let bytes = std::mem::take(bytes);
+                let payload = match *rest {
+                    None => Payload::Own(bytes),
+                    Some(part) => Payload::Rest(part, bytes),
+                };
+                self.now.messages.push(Message { kind: *kind, payload });
                 self.body = Body::None;
             }
+            Body::Unwanted { .. } => self.drop_unwanted(),
             _ => {}
         }
     }
@@ -407,6 +387,7 @@ impl Incoming {
             let Some(head) = Head::decode(&self.now.buffer[self.start..self.end])? else { break };
             let whole = match head {
                 Head::Message { kind, len } => self.message(kind, len),
+                Head::Long { kind, head, len } => self.long(kind, head.into(), len),
                 Head::Puts { count } => self.puts(count, segments)?,
                 Head::Goodbye => return Err(Fate::Left),
             };
@@ -431,7 +412,7 @@ impl Incoming {
         let mut bytes = Vec::with_capacity(len.min(FIRST_GROWTH));
         bytes.extend_from_slice(&self.now.buffer[from..self.end]);
         self.start = self.end;
-        self.body = Body::Message { kind, bytes, left: len - there };
+        self.body = Body::Message { kind, rest: None, bytes, left: len - there };
         true
     }
 

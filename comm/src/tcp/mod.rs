@@ -11,7 +11,7 @@
 //!
 //! # The way of the bytes
 //! ```text
-//! put, send ──► outgoing: batch ─ flush ─► stream ─ poll ─► incoming ──► segment (puts), sink (messages)
+//! put, send ──► outgoing: batch ─ flush ─► stream ─ poll ─► incoming ──► segment (puts), sink (messages: delivery, taking)
 //!                 backlog ◄─┘ when full        └─ service thread, for a fence
 //! get, atomic, fence ─► requester ─► service connection ─► serving (service thread) ─► segment
 //! ```
@@ -47,6 +47,7 @@
 //!    word, and a get that is asked for after that, are served in the same memory.
 
 mod calling;
+mod delivery;
 mod handshake;
 mod incoming;
 mod interface;
@@ -60,20 +61,22 @@ mod poller;
 mod reception;
 mod requester;
 mod sealed;
+mod sending;
 mod service;
 mod serving;
 pub(crate) mod star;
 mod sys;
+mod taking;
 mod waiting;
 mod wire;
 
 use crate::composite::Alone;
 use crate::remote::{Counters, Operation, Segments};
 use crate::{
-    Atomic, Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, PutRange, Result, SegmentId,
-    Traffic,
+    Atomic, Caps, Endpoint, Error, Event, Exchange, GetRange, LONGEST_HEAD, LocalSegment, PutRange, Result,
+    SegmentId, Traffic,
 };
-use incoming::Delivery;
+use delivery::Delivery;
 use join::Reach;
 use mail::Mail;
 use pace::Waits;
@@ -87,11 +90,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Backlog towards one peer beyond which a flush waits until the peer's service thread has taken it. Large
-/// enough never to matter to a job whose peers poll, small enough not to exhaust a host.
-const MOST_BACKLOG: usize = 64 << 20;
 /// Longest sleep in [`Endpoint::idle`].
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+/// Bytes of a body that are rather copied into the batch, and with their message's others out of a buffer, than given a part of their own at both ends.
+const WORTH_COPYING: usize = 8 << 10;
 /// Time that dropping an endpoint gives its last bytes to leave.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -212,26 +214,6 @@ impl TcpEndpoint {
         }
         Ok(peer.as_ref())
     }
-
-    /// Hands over what was put and sent to a peer, and bounds what the peer leaves lying.
-    fn flush_peer(&self, peer: &Peer) {
-        let backlog = peer.flush();
-        if backlog == 0 {
-            return;
-        }
-        self.shared.service.watch_for_room(peer);
-        if backlog > MOST_BACKLOG {
-            let position = lock(&peer.outgoing).position();
-            // If the peer is lost meanwhile, that is its fate and no failure of the flush.
-            let _ = self.fence_at(peer, position);
-        }
-    }
-
-    /// Returns when the peer has taken this rank's stream up to `position`.
-    fn fence_at(&self, peer: &Peer, position: u64) -> Result<()> {
-        let fenced = lock(&peer.requester).fence(peer.asks(), self.waits.served, position);
-        fenced.map_err(|fate| peer.lost(fate))
-    }
 }
 
 impl Endpoint for TcpEndpoint {
@@ -248,7 +230,7 @@ impl Endpoint for TcpEndpoint {
     }
 
     fn caps(&self) -> Caps {
-        Caps::empty()
+        Caps::PARTS
     }
 
     unsafe fn register(&self, exchange: &mut dyn Exchange, mem: LocalSegment) -> Result<SegmentId> {
@@ -287,12 +269,7 @@ impl Endpoint for TcpEndpoint {
             // SAFETY: the caller keeps the source unchanged until the flush.
             unsafe { outgoing.put(segment, *range) };
         }
-        peer.has_batch.store(true, Ordering::Release);
-        let is_large = outgoing.is_large();
-        drop(outgoing);
-        if is_large {
-            self.flush_peer(peer);
-        }
+        self.has_appended(peer, outgoing);
         Ok(())
     }
 
@@ -343,27 +320,32 @@ impl Endpoint for TcpEndpoint {
 
     fn send(&self, to: u32, kind: u16, parts: &[&[u8]]) -> Result<()> {
         let len = parts.iter().map(|part| part.len()).sum();
-        if len > wire::MAX_MESSAGE {
-            return Err(Error::Invalid(format!(
-                "a message of {len} bytes is longer than {}: put it, or send it in pieces",
-                wire::MAX_MESSAGE
-            )));
-        }
-        let peer = self.peer(to)?;
-        self.traffic.count(&self.traffic.messages, 1, len);
-        let Some(peer) = peer else {
+        let Some(peer) = self.receiver(to, len)? else {
             lock(&self.own).push(kind, parts);
             self.shared.mail.post();
             return Ok(());
         };
         let mut outgoing = lock(&peer.outgoing);
         outgoing.message(kind, len, parts);
-        peer.has_batch.store(true, Ordering::Release);
-        let is_large = outgoing.is_large();
-        drop(outgoing);
-        if is_large {
-            self.flush_peer(peer);
+        self.has_appended(peer, outgoing);
+        Ok(())
+    }
+
+    unsafe fn send_long(&self, to: u32, kind: u16, head: &[u8], body: &[u8]) -> Result<()> {
+        if head.len() > LONGEST_HEAD {
+            return Err(Error::Invalid(format!(
+                "a head of {} bytes: {LONGEST_HEAD} is the most",
+                head.len()
+            )));
         }
+        if to == self.rank || body.len() <= WORTH_COPYING {
+            return self.send(to, kind, &[head, body]);
+        }
+        let Some(peer) = self.receiver(to, head.len() + body.len())? else { return Ok(()) };
+        let mut outgoing = lock(&peer.outgoing);
+        // SAFETY: the caller keeps the body unchanged until the flush.
+        unsafe { outgoing.long(kind, head, body) };
+        self.has_appended(peer, outgoing);
         Ok(())
     }
 

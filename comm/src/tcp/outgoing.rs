@@ -1,7 +1,7 @@
 //! What this rank sends to one peer on the stream connection: the batch, and the backlog.
 //!
-//! `put` and `send` only append to the **batch**: headers and message bytes are copied, the bytes of puts
-//! stay where they are. [`Outgoing::flush`] writes the batch with one vectored call. What the socket does not
+//! `put` and `send` only append to the **batch**: headers and message bytes are copied, the bytes of puts and of
+//! long messages stay where they are. [`Outgoing::flush`] writes the batch with one vectored call. What the socket does not
 //! take is copied to the **backlog**, which leaves before anything newer. So nothing here ever waits for the
 //! peer, and the peer sees one sequence of frames.
 //!
@@ -27,8 +27,8 @@ const KEEP: usize = 4 << 20;
 enum Part {
     /// Bytes of `Outgoing::bytes`.
     Own { start: usize, len: usize },
-    /// Bytes of a put, where the caller has them.
-    Put { at: *const u8, len: usize },
+    /// Bytes of a put or of a long message, where the caller has them.
+    Lent { at: *const u8, len: usize },
 }
 
 /// The run of puts at the end of the batch.
@@ -58,7 +58,7 @@ pub(super) struct Outgoing {
     puts_end: u64,
 }
 
-// SAFETY: the pointers are to memory that the callers of `put` keep readable, from any thread, until the
+// SAFETY: the pointers are to memory that the callers of `put` and `long` keep readable, from any thread, until the
 // flush.
 unsafe impl Send for Outgoing {}
 
@@ -85,6 +85,19 @@ impl Outgoing {
         for part in parts {
             self.own(part);
         }
+    }
+
+    /// Appends a long message. Head and body are at most [`super::wire::MAX_MESSAGE`] bytes together.
+    ///
+    /// # Safety
+    /// The body stays readable and unchanged until the next flush.
+    pub(super) unsafe fn long(&mut self, kind: u16, head: &[u8], body: &[u8]) {
+        self.close_run();
+        let length = u8::try_from(head.len()).expect("bounded by LONGEST_HEAD");
+        self.own(&Head::Long { kind, head: length, len: head.len() + body.len() }.encode());
+        self.own(head);
+        self.parts.push(Part::Lent { at: body.as_ptr(), len: body.len() });
+        self.position += body.len() as u64;
     }
 
     /// Appends a put.
@@ -143,13 +156,13 @@ impl Outgoing {
         for part in &self.parts {
             self.pieces.push(match *part {
                 Part::Own { start, len } => sys::piece(self.bytes[start..start + len].as_ptr(), len),
-                Part::Put { at, len } => sys::piece(at, len),
+                Part::Lent { at, len } => sys::piece(at, len),
             });
         }
         let mut rest = &mut self.pieces[..];
         if self.backlog.is_empty() {
-            // SAFETY: the pieces are in `bytes`, which does not change here, or sources of puts, readable
-            // until now.
+            // SAFETY: the pieces are in `bytes`, which does not change here, or sources of puts and bodies of long
+            // messages, readable until now.
             rest = unsafe { transmit(&mut self.outlet, socket, rest) }?;
         }
         for piece in rest.iter() {
@@ -204,7 +217,7 @@ impl Outgoing {
             }
         };
         self.extend_own(run.part, &target.encode());
-        self.parts.push(Part::Put { at, len });
+        self.parts.push(Part::Lent { at, len });
         self.position += len as u64;
         self.run = Some(Run { count: run.count + 1, ..run });
     }

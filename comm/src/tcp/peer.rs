@@ -200,7 +200,7 @@ impl Peer {
     fn hold(&self, shared: &Shared) {
         let mut incoming = lock(&self.incoming);
         if incoming.was_denied() && incoming.may_pull() {
-            let pulled = incoming.pull(self.stream(), &shared.segments);
+            let pulled = incoming.pull_all(self.stream(), &shared.segments);
             shared.mail.post();
             if incoming.fence_reached() {
                 shared.service.ring();

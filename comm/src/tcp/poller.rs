@@ -4,18 +4,21 @@
 //! it would. With many, an epoll set says which streams to read, so that a vain look costs one system call at
 //! any size of the job.
 
-use super::incoming::{Delivery, Pulled};
+use super::delivery::Delivery;
+use super::incoming::{Incoming, Pulled};
 use super::peer::Peer;
 use super::service::Duty;
 use super::sys::{self, Awaited};
+use super::taking::Taking;
 use super::{Shared, lock};
 use crate::Event;
 use crate::composite::Companion;
+use crate::remote::Fate;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::cell::Cell;
 use std::os::fd::AsFd;
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// Up to so many peers are looked at one by one.
@@ -33,6 +36,8 @@ const AFTER_SERVICE: u32 = 400;
 const POLITE_EVERY: u32 = 32;
 /// Ready streams taken per look.
 const BURST: usize = 64;
+/// Times that a receiver is asked for a place in one look before other streams get their turn.
+const MAX_PARTS: u32 = 64;
 
 /// How to find the streams that have something.
 pub(super) enum Watch {
@@ -156,7 +161,7 @@ impl Poller {
         let mut events = 0;
         if has_mail {
             std::mem::swap(&mut *lock(own), &mut self.own);
-            events += self.own.deliver(&mut |kind, payload| sink(Event::Message { from: me, kind, payload }));
+            events += self.own.deliver(me, sink);
         }
         let ready = match &shared.watch {
             Watch::Set(set) if !has_mail => set.wait(&mut self.ready, EpollTimeout::ZERO).unwrap_or(0),
@@ -186,24 +191,30 @@ impl Poller {
             // better to do.
             peer.drain(&mut lock(&peer.outgoing));
         }
-        let mut events = 0;
+        let (mut events, mut parts) = (0, 0);
         let mut incoming = lock(&peer.incoming);
-        let mut pulled = Ok(Pulled::All);
-        if incoming.may_pull() {
-            pulled = incoming.pull(peer.stream(), &shared.segments);
-            if incoming.fence_reached() {
-                shared.service.ring();
-            }
-        }
-        while incoming.take(&mut self.delivery) {
-            // The sink may call the endpoint, and it may take its time.
+        let mut pulled = pull(&mut incoming, peer, shared);
+        loop {
+            let (count, unlocked) = self.deliver(incoming, peer, sink);
+            (events, incoming) = (events + count, unlocked);
+            let part = incoming.part().filter(|_| pulled == Ok(Pulled::Part));
+            let Some(part) = part.filter(|_| parts < MAX_PARTS || incoming.holds()) else { break };
             drop(incoming);
-            let from = peer.rank;
-            events +=
-                self.delivery.deliver(&mut |kind, payload| sink(Event::Message { from, kind, payload }));
+            parts += 1;
+            let mut taking = Taking::new(peer, shared, part);
+            sink(part.event(peer.rank, &mut taking));
+            events += usize::from(taking.has_taken());
             incoming = lock(&peer.incoming);
+            pulled = match taking.end(&mut incoming) {
+                Ok(Pulled::Some) => pull(&mut incoming, peer, shared),
+                pulled => pulled,
+            };
         }
         let has_ended = incoming.has_ended();
+        if incoming.holds() {
+            // A get forbids to read it now, and the socket does not tell of it when the get is over.
+            shared.mail.post();
+        }
         drop(incoming);
         if let Err(fate) = pulled {
             peer.lose(fate);
@@ -216,4 +227,33 @@ impl Poller {
         }
         events
     }
+
+    /// Gives `sink` the messages that have come. How many there were.
+    fn deliver<'a>(
+        &mut self,
+        mut incoming: MutexGuard<'a, Incoming>,
+        peer: &'a Peer,
+        sink: &mut dyn FnMut(Event<'_>),
+    ) -> (usize, MutexGuard<'a, Incoming>) {
+        let mut events = 0;
+        while incoming.take(&mut self.delivery) {
+            // The sink may call the endpoint, and it may take its time.
+            drop(incoming);
+            events += self.delivery.deliver(peer.rank, sink);
+            incoming = lock(&peer.incoming);
+        }
+        (events, incoming)
+    }
+}
+
+/// Takes what the stream has, up to a long message, unless a get forbids it.
+fn pull(incoming: &mut Incoming, peer: &Peer, shared: &Shared) -> Result<Pulled, Fate> {
+    if !incoming.may_pull() {
+        return Ok(Pulled::All);
+    }
+    let pulled = incoming.pull(peer.stream(), &shared.segments);
+    if incoming.fence_reached() {
+        shared.service.ring();
+    }
+    pulled
 }

@@ -268,7 +268,7 @@ fn takes(shared: &Shared, peer: &Peer, position: u64) -> Result<bool, Fate> {
 /// Takes the peer's stream towards `position`, as far as it has come and as is allowed now.
 fn take_up_to(incoming: &mut Incoming, shared: &Shared, peer: &Peer, position: u64) -> Result<(), Fate> {
     while !incoming.has_taken(position) && incoming.may_pull() {
-        let pulled = incoming.pull(peer.stream(), &shared.segments);
+        let pulled = incoming.pull_all(peer.stream(), &shared.segments);
         if incoming.has_messages() || incoming.has_ended() {
             shared.mail.post();
         }

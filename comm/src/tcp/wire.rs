@@ -9,6 +9,12 @@
 //!           | type 1 | 0 | kind   | length     | length bytes    |
 //!           +--------+---+--------+------------+-----------------+
 //!
+//! long      0        1   2        4            8            8 + h
+//!           +--------+---+--------+------------+------------+----------------------------+
+//!           | type 4 | h | kind   | length     | h bytes    | length - h bytes           |
+//!           +--------+---+--------+------------+------------+----------------------------+
+//!                    a message whose receiver says, when it has seen the first h bytes, where the others go
+//!
 //! puts      0        1   2        4            8                     8 + 16 count
 //!           +--------+---+--------+------------+---------------------+----------------------------+
 //!           | type 2 | 0 | count  | 0          | count targets       | the bytes of each target   |
@@ -56,10 +62,11 @@
 //! ```
 
 use super::sys::MAX_PIECES;
+use crate::LONGEST_HEAD;
 use crate::remote::{Garbage, garbage, u16_at, u32_at, u64_at};
 
 /// Version of everything on the wire, the handshake included. Ranks that differ do not form a job.
-pub(super) const VERSION: u16 = 4;
+pub(super) const VERSION: u16 = 5;
 
 /// Longest message. What is longer goes by put.
 pub(super) const MAX_MESSAGE: usize = 1 << 30;
@@ -84,6 +91,8 @@ pub(super) const RANGE: usize = 16;
 pub(super) enum Head {
     /// A message of `len` bytes.
     Message { kind: u16, len: usize },
+    /// A long message: `len` bytes, of which the first `head` are its head, and at least one is not.
+    Long { kind: u16, head: u8, len: usize },
     /// A run of `count` puts.
     Puts { count: u16 },
     /// The sender drops its endpoint.
@@ -93,12 +102,14 @@ pub(super) enum Head {
 impl Head {
     /// The header's bytes.
     pub(super) fn encode(self) -> [u8; HEAD] {
-        let (kind, small, number) = match self {
-            Head::Message { kind, len } => (1, kind, u32::try_from(len).expect("bounded by MAX_MESSAGE")),
-            Head::Puts { count } => (2, count, 0),
-            Head::Goodbye => (3, 0, 0),
+        let length = |len| u32::try_from(len).expect("bounded by MAX_MESSAGE");
+        let (kind, head, small, number) = match self {
+            Head::Message { kind, len } => (1, 0, kind, length(len)),
+            Head::Puts { count } => (2, 0, count, 0),
+            Head::Goodbye => (3, 0, 0, 0),
+            Head::Long { kind, head, len } => (4, head, kind, length(len)),
         };
-        let mut bytes = [kind, 0, 0, 0, 0, 0, 0, 0];
+        let mut bytes = [kind, head, 0, 0, 0, 0, 0, 0];
         bytes[2..4].copy_from_slice(&small.to_le_bytes());
         bytes[4..8].copy_from_slice(&number.to_le_bytes());
         bytes
@@ -108,11 +119,15 @@ impl Head {
     pub(super) fn decode(bytes: &[u8]) -> Result<Option<Head>, Garbage> {
         let Some(bytes) = bytes.first_chunk::<HEAD>() else { return Ok(None) };
         let (small, number) = (u16_at(bytes, 2), u32_at(bytes, 4));
+        let (kind, len) = (small, number as usize);
         let head = match (bytes[0], bytes[1]) {
-            (1, 0) if number as usize > MAX_MESSAGE => {
-                return garbage(format!("a message of {number} bytes, more than {MAX_MESSAGE}"));
+            (1, 0) | (4, _) if len > MAX_MESSAGE => {
+                return garbage(format!("a message of {len} bytes, more than {MAX_MESSAGE}"));
             }
-            (1, 0) => Head::Message { kind: small, len: number as usize },
+            (1, 0) => Head::Message { kind, len },
+            (4, head) if usize::from(head) <= LONGEST_HEAD && usize::from(head) < len => {
+                Head::Long { kind, head, len }
+            }
             (2, 0) if number == 0 && (1..=MAX_RUN).contains(&usize::from(small)) => {
                 Head::Puts { count: small }
             }

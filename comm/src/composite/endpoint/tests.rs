@@ -182,7 +182,7 @@ fn a_rank_is_reported_by_the_member_that_reaches_it() {
         let mut downs = Vec::new();
         let polled = endpoint.poll(&mut |event| match event {
             Event::Down { rank } => downs.push(rank),
-            Event::Message { from, .. } => panic!("a message from {from}"),
+            Event::Message { from, .. } | Event::Part { from, .. } => panic!("a message from {from}"),
         });
         let polled = polled.unwrap();
         let other_host: &[u32] = if endpoint.rank() == 2 { &[0, 1] } else { &[2] };

@@ -128,21 +128,17 @@ impl Engine {
     }
 
     fn data(&mut self, from: u32, receive: Number, offset: u64, bytes: &[u8]) -> Checked {
-        let seat = self.requests.get_mut(receive).ok_or("data come for no receive")?;
-        let Request::Coming { from: source, status, into, here } = seat else {
+        if matches!(self.requests.get_mut(receive), Some(Request::Get { .. })) {
             return self.got(from, receive, offset, bytes);
-        };
-        if *source != from || offset != *here as u64 || bytes.len() > status.len - *here {
-            return Err("data come that were not asked for");
         }
-        into.store(*here, bytes);
-        *here += bytes.len();
-        self.end_if_here(receive);
+        self.asked_room(from, receive, offset, bytes.len())?.store(0, bytes);
+        // SAFETY: just now, as many as there is room for.
+        unsafe { self.has_come(receive, bytes.len()) };
         Ok(())
     }
 
     /// Ends a receive that has all its bytes.
-    fn end_if_here(&mut self, receive: Number) {
+    pub(super) fn end_if_here(&mut self, receive: Number) {
         let Some(seat) = self.requests.get_mut(receive) else { return };
         if !matches!(seat, Request::Coming { status, here, .. } if *here == status.len) {
             return;
@@ -224,32 +220,16 @@ impl Engine {
     }
 
     fn pushed(&mut self, from: u32, push: u64, bytes: &[u8]) -> Checked {
-        let landing = self.landings.get_mut(&(from, push)).ok_or("bytes are pushed of no message")?;
-        if bytes.len() > landing.len - landing.here {
-            return Err("more bytes are pushed than were announced");
+        if let Some(room) = self.landing_room(from, push, bytes.len())? {
+            room.store(0, bytes);
         }
-        landing.here += bytes.len();
-        let is_whole = landing.here == landing.len;
-        match &mut landing.target {
-            Target::Nobody => {}
-            Target::Waiting(_, own) => own.extend_from_slice(bytes),
-            Target::Receive(number) => {
-                let number = *number;
-                if let Some(Request::Coming { into, here, .. }) = self.requests.get_mut(number) {
-                    into.store(*here, bytes);
-                    *here += bytes.len();
-                }
-                self.end_if_here(number);
-            }
-        }
-        if is_whole && let Some(landing) = self.landings.remove(&(from, push)) {
-            self.landed(from, landing);
-        }
+        // SAFETY: just now, as many as there is room for.
+        unsafe { self.has_landed(from, push, bytes.len()) };
         Ok(())
     }
 
     /// A push is here as a whole.
-    fn landed(&mut self, from: u32, landing: Landing) {
+    pub(super) fn landed(&mut self, from: u32, landing: Landing) {
         match landing.target {
             Target::Waiting(at, bytes) => {
                 if let Some(arrival) = self.unexpected.get_mut(at) {

@@ -8,6 +8,7 @@ mod active;
 mod arrive;
 mod forget;
 mod one_sided;
+mod parts;
 mod receive;
 mod running;
 mod send;
@@ -25,6 +26,7 @@ use account::Account;
 pub(super) use active::Call;
 use active::{Dues, Held};
 use running::Running;
+pub(super) use send::COPIED_PIECE;
 use send::Leaving;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
@@ -38,7 +40,7 @@ pub(super) enum Order {
     Read(Number),
     /// Write a word of this rank on the board.
     Post(Mark, u64),
-    /// Forget bytes that orders before this one have used.
+    /// Forget bytes that orders before this one have used, when they are handed over.
     Drop(Vec<u8>),
 }
 
@@ -48,6 +50,8 @@ pub(super) enum Body {
     Nothing,
     /// A part of somebody's memory: from where, and how many bytes. They stay unchanged until the order is carried out.
     Lent(Source, usize, usize),
+    /// The same of a message whose receiver knows where the bytes go, so that they may come in parts. They stay unchanged until they are handed over.
+    Piece(Source, usize, usize),
     Own(Vec<u8>),
 }
 
@@ -56,7 +60,7 @@ impl Body {
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Body::Nothing => &[],
-            Body::Lent(source, from, len) => source.piece(*from, *len),
+            Body::Lent(source, from, len) | Body::Piece(source, from, len) => source.piece(*from, *len),
             Body::Own(bytes) => bytes,
         }
     }

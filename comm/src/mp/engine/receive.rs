@@ -105,7 +105,7 @@ impl Engine {
     pub(in crate::mp) fn reading(&mut self, receive: Number) -> Option<Reading> {
         match self.requests.get_mut(receive)? {
             Request::Read { from, status, into, address, .. } => {
-                Some(Reading { from: *from, address: *address, place: into.place(status.len) })
+                Some(Reading { from: *from, address: *address, place: into.place(0, status.len) })
             }
             _ => None,
         }
@@ -123,7 +123,7 @@ impl Engine {
         };
         if is_done {
             // SAFETY: the caller's promise.
-            unsafe { into.is_filled(status.len) };
+            unsafe { into.is_longer(status.len) };
             self.say(from, Head::Done { send });
             self.end(receive, Ok(Ended { status, bytes: into.bytes() }));
             return;

@@ -8,6 +8,9 @@ use crate::mp::span::Source;
 use crate::mp::wire::Head;
 use crate::mp::{Large, Status};
 
+/// Bytes of a piece that is copied on its way: few enough to stay in a processor's cache between its copies.
+pub(in crate::mp) const COPIED_PIECE: usize = (16 << 10) - 64;
+
 /// What is on its way, piece by piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
@@ -31,6 +34,14 @@ impl Cargo {
         match self {
             Cargo::Push(_, body) | Cargo::Asked(_, body, _) => body.len(),
             Cargo::Window(blocks, _) => blocks.total(),
+        }
+    }
+
+    /// Bytes of its longest piece.
+    fn most(self) -> usize {
+        match self {
+            Cargo::Push(..) | Cargo::Asked(..) => usize::MAX,
+            Cargo::Window(..) => COPIED_PIECE,
         }
     }
 }
@@ -78,12 +89,12 @@ impl Engine {
         Ok(Some(send))
     }
 
-    /// The next piece, of at most `most` bytes, of what is on its way to `to`; asked for when the way there is free. `false`: there is none.
-    pub(in crate::mp) fn next_piece(&mut self, to: u32, most: usize) -> bool {
+    /// The next piece, of at most `most` bytes, of what is on its way to `to`; asked for when the way there is free. How long it is; `None`: there is none.
+    pub(in crate::mp) fn next_piece(&mut self, to: u32, most: usize) -> Option<usize> {
         let peer = &mut self.peers[to as usize];
-        let Some(leaving) = peer.leaving.front_mut() else { return false };
+        let leaving = peer.leaving.front_mut()?;
         let Leaving { cargo, gone } = *leaving;
-        let len = most.min(cargo.len() - gone);
+        let len = most.min(cargo.most()).min(cargo.len() - gone);
         leaving.gone += len;
         let is_last = leaving.gone == cargo.len();
         if is_last {
@@ -93,10 +104,10 @@ impl Engine {
         let offset = gone as u64;
         let (send, head, body) = match cargo {
             Cargo::Push(send, body) => {
-                (Some(send), Head::Pushed { push: send.0 }, Body::Lent(body, gone, len))
+                (Some(send), Head::Pushed { push: send.0 }, Body::Piece(body, gone, len))
             }
             Cargo::Asked(send, body, receive) => {
-                (Some(send), Head::Data { receive, offset }, Body::Lent(body, gone, len))
+                (Some(send), Head::Data { receive, offset }, Body::Piece(body, gone, len))
             }
             Cargo::Window(blocks, get) => {
                 (None, Head::Data { receive: get, offset }, Body::Own(blocks.gather(gone, len)))
@@ -109,7 +120,7 @@ impl Engine {
             let status = *status;
             self.end(send, Ok(Ended { status, bytes: Vec::new() }));
         }
-        true
+        Some(len)
     }
 
     /// Ranks to which something leaves piece by piece.

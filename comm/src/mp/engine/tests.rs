@@ -138,13 +138,28 @@ impl Network {
     /// One letter from `from` to `to` arrives; whether there was one.
     fn deliver(&mut self, from: usize, to: usize) -> bool {
         let Some((kind, letter)) = self.letters[from][to].pop_front() else { return false };
-        self.engines[to].arrived(from as u32, kind, &letter).unwrap();
+        // Pieces of most lengths come in parts, but not those of gets.
+        let head = match Head::decode(kind, &letter) {
+            Some((Head::Data { receive, .. }, _)) => {
+                let request = self.engines[to].requests.get_mut(Number(receive));
+                matches!(request, Some(Request::Coming { .. })).then_some(16)
+            }
+            Some((Head::Pushed { .. }, _)) => Some(8),
+            _ => None,
+        };
+        match head.filter(|_| !letter.len().is_multiple_of(3)) {
+            None => self.engines[to].arrived(from as u32, kind, &letter).unwrap(),
+            Some(head) => {
+                let (head, body) = letter.split_at(head);
+                arrive_in_parts(&mut self.engines[to], from as u32, (kind, head), body).unwrap();
+            }
+        }
         self.carry_out(to);
         true
     }
 
     fn piece(&mut self, from: usize, to: usize) -> bool {
-        let moved = self.engines[from].next_piece(to as u32, PIECE);
+        let moved = self.engines[from].next_piece(to as u32, PIECE).is_some();
         self.carry_out(from);
         moved
     }
@@ -165,6 +180,22 @@ impl Network {
             Some(number) => self.engines[at].outcome(number),
         }
     }
+}
+
+/// A piece arrives, 33 bytes at a time.
+fn arrive_in_parts(engine: &mut Engine, from: u32, (kind, head): (u16, &[u8]), body: &[u8]) -> Result<()> {
+    let mut at = 0;
+    while at < body.len() {
+        let room = engine.room(from, kind, head, (at, body.len() - at))?;
+        let count = room.map_or(usize::MAX, |room| room.len()).min(33).min(body.len() - at);
+        if let Some(room) = room {
+            room.store(0, &body[at..at + count]);
+        }
+        // SAFETY: just now.
+        unsafe { engine.was_stored(from, kind, head, count) };
+        at += count;
+    }
+    Ok(())
 }
 
 fn own() -> Destination {
@@ -199,16 +230,22 @@ proptest! {
                 // Small numbers more often name something.
                 letter.iter_mut().for_each(|byte| *byte &= 1);
             }
-            match net.engines[0].arrived(1, FIRST_KIND + number, &letter) {
-                Ok(()) | Err(Error::Protocol { rank: 1, .. }) => {}
-                Err(error) => prop_assert!(false, "{}", error),
+            let kind = FIRST_KIND + number;
+            for arrived in [
+                arrive_in_parts(&mut net.engines[0], 1, (kind, &letter), &body[..usize::from(number)]),
+                net.engines[0].arrived(1, kind, &letter),
+            ] {
+                match arrived {
+                    Ok(()) | Err(Error::Protocol { rank: 1, .. }) => {}
+                    Err(error) => prop_assert!(false, "{}", error),
+                }
             }
             while let Some(call) = net.engines[0].next_call() {
                 prop_assert!(call.handler == KEEP || call.handler == ECHO);
                 net.engines[0].was_called(call);
             }
             while net.engines[0].order().is_some() {}
-            while net.engines[0].next_piece(1, PIECE) {
+            while net.engines[0].next_piece(1, PIECE).is_some() {
                 while net.engines[0].order().is_some() {}
             }
         }

@@ -34,6 +34,7 @@ fn events(inbox: &mut Inbox) -> Vec<Option<(u16, usize)>> {
     inbox.deliver(&mut |event| {
         events.push(match event {
             Event::Message { kind, payload, .. } => Some((kind, payload.len())),
+            Event::Part { .. } => panic!("messages come whole"),
             Event::Down { .. } => None,
         });
     });

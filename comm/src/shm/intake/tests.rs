@@ -32,6 +32,7 @@ impl Pair {
         let verdict = self.intake.poll(&self.peers, &mut |event| {
             events.push(match event {
                 Event::Message { from, kind, payload } => format!("{from}/{kind}: {}", payload.len()),
+                Event::Part { .. } => panic!("messages come whole"),
                 Event::Down { rank } => format!("down {rank}"),
             });
         });

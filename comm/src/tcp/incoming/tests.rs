@@ -3,7 +3,7 @@
 use super::super::outgoing::Outgoing;
 use super::super::sealed::Outlet;
 use super::*;
-use crate::{LocalSegment, PutRange};
+use crate::{Bytes, Event, LocalSegment, PutRange};
 use proptest::prelude::*;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -22,6 +22,48 @@ struct Receiver {
     there: UnixStream,
     delivery: Delivery,
     messages: Vec<(u16, Vec<u8>)>,
+    /// What there is of a long message.
+    long: Option<Vec<u8>>,
+    /// Bytes of a long message that are taken at a time; `None`: it is kept until it is whole.
+    at_a_time: Option<usize>,
+}
+
+/// Keeps a message, or a part of one.
+fn hear(event: Event<'_>, messages: &mut Vec<(u16, Vec<u8>)>, long: &mut Option<Vec<u8>>) {
+    match event {
+        Event::Message { kind, payload, .. } => messages.push((kind, payload.to_vec())),
+        Event::Part { kind, head, at, left, bytes, .. } => {
+            let so_far = long.get_or_insert_with(|| head.to_vec());
+            assert_eq!(so_far.len(), head.len() + at);
+            so_far.reserve(left);
+            // SAFETY: the room was reserved.
+            let count = unsafe { bytes.take(so_far.spare_capacity_mut().as_mut_ptr().cast(), left) };
+            // SAFETY: they were stored.
+            unsafe { so_far.set_len(so_far.len() + count) };
+            if count == left {
+                messages.push((kind, long.take().unwrap()));
+            }
+        }
+        Event::Down { .. } => panic!("a delivery has only messages"),
+    }
+}
+
+struct FromSocket<'a> {
+    receiver: &'a mut Receiver,
+    end: u64,
+    most: usize,
+    pulled: Result<Pulled, Fate>,
+}
+
+impl Bytes for FromSocket<'_> {
+    unsafe fn take(&mut self, to: *mut u8, most: usize) -> usize {
+        let Receiver { incoming, here, segments, .. } = &mut *self.receiver;
+        // SAFETY: passed on to the caller.
+        let (count, pulled) =
+            unsafe { incoming.take_part(here.as_fd(), segments, self.end, to, most.min(self.most)) };
+        self.pulled = pulled;
+        count
+    }
 }
 
 impl Receiver {
@@ -32,7 +74,8 @@ impl Receiver {
         segments.add(&LocalSegment { base, len: SEGMENT, fd: -1 }).unwrap();
         let (here, there) = UnixStream::pair().unwrap();
         let (incoming, delivery) = (Incoming::new(Inlet::default()), Delivery::new());
-        Self { incoming, segments, memory, here, there, delivery, messages: Vec::new() }
+        let (messages, long, at_a_time) = (Vec::new(), None, None);
+        Self { incoming, segments, memory, here, there, delivery, messages, long, at_a_time }
     }
 
     /// Receives `bytes`, which come in pieces of the given lengths (the last one again and again).
@@ -43,18 +86,44 @@ impl Receiver {
             let piece = pieces.next().unwrap_or(last).clamp(1, 60_000).min(bytes.len());
             self.there.write_all(&bytes[..piece]).unwrap();
             bytes = &bytes[piece..];
-            let pulled = self.incoming.pull(self.here.as_fd(), &self.segments);
-            self.take();
-            pulled?;
+            self.pull()?;
         }
         Ok(())
     }
 
+    fn pull(&mut self) -> Result<(), Fate> {
+        let Some(most) = self.at_a_time else {
+            let pulled = self.incoming.pull_all(self.here.as_fd(), &self.segments);
+            self.take();
+            return pulled.map(drop);
+        };
+        loop {
+            let pulled = self.incoming.pull(self.here.as_fd(), &self.segments);
+            self.take();
+            if pulled? != Pulled::Part || !self.take_part(most)? {
+                return Ok(());
+            }
+        }
+    }
+
     fn take(&mut self) {
         while self.incoming.take(&mut self.delivery) {
-            let messages = &mut self.messages;
-            self.delivery.deliver(&mut |kind, payload| messages.push((kind, payload.to_vec())));
+            let (messages, long) = (&mut self.messages, &mut self.long);
+            self.delivery.deliver(0, &mut |event| hear(event, messages, long));
         }
+    }
+
+    /// Takes what there is of a long message, up to `most` bytes. Whether the socket may have more.
+    fn take_part(&mut self, most: usize) -> Result<bool, Fate> {
+        let Some(part) = self.incoming.part() else { return Ok(true) };
+        let (mut messages, mut long) = (Vec::new(), self.long.take());
+        let mut taking = FromSocket { receiver: self, end: part.end, most, pulled: Ok(Pulled::Some) };
+        hear(part.event(0, &mut taking), &mut messages, &mut long);
+        let pulled = taking.pulled;
+        self.messages.append(&mut messages);
+        self.long = long;
+        self.take();
+        Ok(pulled? != Pulled::All)
     }
 
     fn segment(&self) -> &[u8] {
@@ -70,6 +139,7 @@ impl Receiver {
 #[derive(Clone, Debug)]
 enum Deed {
     Message(u16, Vec<u8>),
+    Long(u16, Vec<u8>, Vec<u8>),
     Put(usize, Vec<u8>),
 }
 
@@ -83,6 +153,10 @@ fn deed() -> impl Strategy<Value = Deed> {
     prop_oneof![
         (any::<u16>(), bytes(300)).prop_map(|(kind, bytes)| Deed::Message(kind, bytes)),
         (any::<u16>(), bytes(70_000)).prop_map(|(kind, bytes)| Deed::Message(kind, bytes)),
+        (any::<u16>(), bytes(64), bytes(70_000)).prop_map(|(kind, head, mut bytes)| {
+            bytes.push(1);
+            Deed::Long(kind, head, bytes)
+        }),
         (0..SEGMENT - 200, bytes(200)).prop_map(|(at, bytes)| Deed::Put(at, bytes)),
         (0..SEGMENT - 60_000, bytes(60_000)).prop_map(|(at, bytes)| Deed::Put(at, bytes)),
     ]
@@ -94,6 +168,8 @@ fn stream(deeds: &[Deed]) -> Vec<u8> {
     for deed in deeds {
         match deed {
             Deed::Message(kind, bytes) => outgoing.message(*kind, bytes.len(), &[bytes]),
+            // SAFETY: the deeds outlive `drained`, which flushes.
+            Deed::Long(kind, head, bytes) => unsafe { outgoing.long(*kind, head, bytes) },
             Deed::Put(at, bytes) => {
                 let range = PutRange { offset: *at as u64, len: bytes.len(), src: bytes.as_ptr() };
                 // SAFETY: the deeds outlive `drained`, which flushes.
@@ -110,6 +186,7 @@ fn effect(deeds: &[Deed]) -> (Vec<u8>, Vec<(u16, Vec<u8>)>) {
     for deed in deeds {
         match deed {
             Deed::Message(kind, bytes) => messages.push((*kind, bytes.clone())),
+            Deed::Long(kind, head, bytes) => messages.push((*kind, [&head[..], bytes].concat())),
             Deed::Put(at, bytes) => memory[*at..at + bytes.len()].copy_from_slice(bytes),
         }
     }
@@ -123,9 +200,10 @@ proptest! {
     fn a_stream_does_the_same_however_it_is_cut(
         deeds in prop::collection::vec(deed(), 0..30),
         pieces in prop::collection::vec(prop_oneof![1..40usize, 1..60_000usize], 1..50),
+        at_a_time in prop::option::of(1..100_000usize),
     ) {
         let stream = stream(&deeds);
-        let mut receiver = Receiver::new();
+        let mut receiver = Receiver { at_a_time, ..Receiver::new() };
         prop_assert_eq!(receiver.feed(&stream, &pieces), Ok(()));
         let (memory, messages) = effect(&deeds);
         prop_assert!(receiver.segment() == memory);
@@ -141,7 +219,7 @@ proptest! {
         let mut stream = stream(&deeds);
         let at = at.index(stream.len());
         stream[at] ^= 1 << bit;
-        let mut receiver = Receiver::new();
+        let mut receiver = Receiver { at_a_time: (bit % 2 == 0).then_some(7_000), ..Receiver::new() };
         let fed = receiver.feed(&stream, &[5_000]);
         prop_assert!(matches!(fed, Ok(()) | Err(Fate::Broke(_) | Fate::Left)), "{fed:?}");
         prop_assert!(receiver.guards_are_intact());
@@ -169,6 +247,7 @@ fn sample() -> Vec<Deed> {
         Deed::Put(700, vec![3; 20]),
         Deed::Message(2, vec![]),
         Deed::Message(3, vec![4; 17_000]),
+        Deed::Long(4, vec![6; 16], vec![7; 20_000]),
         Deed::Put(0, vec![5; 1]),
     ]
 }
@@ -182,7 +261,7 @@ fn every_prefix_of_a_stream_gives_a_prefix_of_its_messages_and_then_a_loss() {
         receiver.feed(&stream[..cut], &[cut]).unwrap();
         assert!(messages.starts_with(&receiver.messages), "cut at {cut}");
         drop(std::mem::replace(&mut receiver.there, UnixStream::pair().unwrap().0));
-        let end = receiver.incoming.pull(receiver.here.as_fd(), &receiver.segments);
+        let end = receiver.incoming.pull_all(receiver.here.as_fd(), &receiver.segments);
         assert_eq!(end, Err(Fate::closed()), "cut at {cut}");
         assert!(receiver.incoming.has_ended());
     }
@@ -231,6 +310,19 @@ fn messages_before_a_goodbye_are_delivered() {
     let mut receiver = Receiver::new();
     assert_eq!(receiver.feed(&stream, &[usize::MAX]), Err(Fate::Left));
     assert_eq!(receiver.messages, [(5, b"bye".to_vec())]);
+}
+
+#[test]
+fn a_long_message_that_comes_with_a_goodbye_is_taken_whole() {
+    let body = vec![7; 50_000];
+    let mut outgoing = Outgoing::new(Outlet::default());
+    // SAFETY: the body lives to the end of the test.
+    unsafe { outgoing.long(5, b"head", &body) };
+    outgoing.goodbye();
+    let stream = super::super::outgoing::tests::drained(&mut outgoing);
+    let mut receiver = Receiver { at_a_time: Some(usize::MAX), ..Receiver::new() };
+    assert_eq!(receiver.feed(&stream, &[20_000, usize::MAX]), Err(Fate::Left));
+    assert_eq!(receiver.messages, [(5, [&b"head"[..], &body].concat())]);
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn puts_in_a_row_are_one_run_with_all_targets_first() {
     .concat();
     assert_eq!(outgoing.position(), expected.len() as u64);
     assert_eq!(drained(&mut outgoing), expected);
-    assert_eq!(VERSION, 4, "another layout is another version");
+    assert_eq!(VERSION, 5, "another layout is another version");
 }
 
 #[test]

@@ -8,6 +8,11 @@ use proptest::prelude::*;
 fn heads() -> impl Strategy<Value = Head> {
     prop_oneof![
         (any::<u16>(), 0..=MAX_MESSAGE).prop_map(|(kind, len)| Head::Message { kind, len }),
+        (any::<u16>(), 0..=64u8, 1..=MAX_MESSAGE - 64).prop_map(|(kind, head, len)| Head::Long {
+            kind,
+            head,
+            len: usize::from(head) + len
+        }),
         (1..=512u16).prop_map(|count| Head::Puts { count }),
         Just(Head::Goodbye),
     ]

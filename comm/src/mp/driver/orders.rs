@@ -1,0 +1,108 @@
+//! What the engine wants done, done at the endpoint: messages sent, memory read, and pieces taken to where they go.
+
+use super::Shared;
+use crate::mp::engine::{Body, Engine, Order, REGISTERED, Reading};
+use crate::mp::wire::Encoded;
+use crate::{Bytes, Result};
+use std::mem::MaybeUninit;
+
+/// Bytes at a time of what nobody wants.
+const WASTE: usize = 4 << 10;
+
+impl Shared {
+    /// Carries out the engine's orders; whether there were any. What is lent for that is handed over.
+    pub(super) fn carry_out(&self, engine: &mut Engine) -> bool {
+        let (mut any, mut has_lent) = (false, false);
+        while let Some(order) = engine.order() {
+            any = true;
+            match order {
+                Order::Send { to, head, body } => {
+                    has_lent |= matches!(body, Body::Piece(..));
+                    // SAFETY: a piece's bytes stay as they are until they are handed over: below, before anybody else gets the engine.
+                    if let Err(error) = unsafe { self.send(to, &head, &body) } {
+                        self.lose(engine, &error);
+                    }
+                }
+                Order::Post(mark, count) => {
+                    if let Some(board) = self.endpoint.board() {
+                        self.groups.post(board, self.endpoint.rank(), mark, count);
+                    }
+                }
+                Order::Drop(bytes) => {
+                    self.hand_over(engine, &mut has_lent);
+                    drop(bytes);
+                }
+                Order::Read(receive) => {
+                    let Some(reading) = engine.reading(receive) else { continue };
+                    // SAFETY: the engine vouches for the place, under the lock until it is told that the reading is over.
+                    let is_done = unsafe { self.read(reading) };
+                    // SAFETY: a reading that succeeds has written all of the place.
+                    unsafe { engine.was_read(receive, is_done) };
+                }
+            }
+        }
+        self.hand_over(engine, &mut has_lent);
+        any
+    }
+
+    /// Sends a message.
+    ///
+    /// # Safety
+    /// If the body is a piece, its bytes stay unchanged until the endpoint is flushed.
+    unsafe fn send(&self, to: u32, head: &Encoded, body: &Body) -> Result<()> {
+        match body {
+            // SAFETY: the caller's promise.
+            Body::Piece(..) => unsafe { self.endpoint.send_long(to, head.kind, head.bytes(), body.bytes()) },
+            _ => self.endpoint.send(to, head.kind, &[head.bytes(), body.bytes()]),
+        }
+    }
+
+    /// Hands over what was sent, if some of it was only lent.
+    fn hand_over(&self, engine: &mut Engine, has_lent: &mut bool) {
+        if std::mem::take(has_lent)
+            && let Err(error) = self.endpoint.flush()
+        {
+            self.lose(engine, &error);
+        }
+    }
+
+    /// Reads another process's memory; whether all of the place was written.
+    ///
+    /// # Safety
+    /// The place is writable, and nobody relies on what is in it.
+    unsafe fn read(&self, reading: Reading) -> bool {
+        let Reading { from, address, place } = reading;
+        if address & REGISTERED == 0 {
+            // SAFETY: the caller's promise.
+            return unsafe { self.memories.read(reading) };
+        }
+        let Some(heap) = &self.heap else { return false };
+        let (offset, len) = (address & !REGISTERED, place.len());
+        // SAFETY: the endpoint gives the address of as many bytes; the caller vouches for the place, which is of another mapping.
+        let copy = &mut |bytes: *const u8| unsafe { bytes.copy_to(place.start(), len) };
+        self.endpoint.read_peer(from, heap.segment(), offset, len, copy).is_ok_and(|is_mapped| is_mapped)
+    }
+}
+
+/// Takes the part of a piece that is here to where it goes.
+///
+/// # Errors
+/// [`Error::Protocol`]: no correct engine sends that.
+pub(super) fn take_part(
+    engine: &mut Engine,
+    (from, kind, head): (u32, u16, &[u8]),
+    rest: (usize, usize),
+    bytes: &mut dyn Bytes,
+) -> Result<()> {
+    let room = engine.room(from, kind, head, rest)?;
+    let mut waste = [MaybeUninit::<u8>::uninit(); WASTE];
+    let (to, most) = match room {
+        Some(place) => (place.start(), place.len()),
+        None => (waste.as_mut_ptr().cast(), WASTE),
+    };
+    // SAFETY: the engine vouches for the place, as its lock is held; and the waste is ours.
+    let count = unsafe { bytes.take(to, most) };
+    // SAFETY: as many bytes were stored there.
+    unsafe { engine.was_stored(from, kind, head, count) };
+    Ok(())
+}
