@@ -49,6 +49,8 @@ pub(super) struct Peer {
     puts_flushed: AtomicU64,
     /// Why it is gone.
     fate: OnceLock<Fate>,
+    /// Whether something of it was taken outside of `poll`, which is to look for it.
+    pub(super) has_mail: AtomicBool,
     /// Whether `poll` has delivered that it is gone. Written by the polling thread only.
     pub(super) told: AtomicBool,
 }
@@ -77,6 +79,7 @@ impl Peer {
             has_backlog: AtomicBool::new(false),
             puts_flushed: AtomicU64::new(0),
             fate: OnceLock::new(),
+            has_mail: AtomicBool::new(false),
             told: AtomicBool::new(false),
         };
         Ok((peer, Serving::new(serves_out, serves_in)))
@@ -130,6 +133,12 @@ impl Peer {
         let error = fate.error(self.rank);
         self.lose(fate);
         self.check().err().unwrap_or(error)
+    }
+
+    /// Says that `poll` should look at what there is of this peer.
+    pub(super) fn post(&self, shared: &Shared) {
+        self.has_mail.store(true, Ordering::Release);
+        shared.mail.post();
     }
 
     /// Hands over backlog and batch. Returns the length of the backlog that is left.
@@ -201,7 +210,7 @@ impl Peer {
         let mut incoming = lock(&self.incoming);
         if incoming.was_denied() && incoming.may_pull() {
             let pulled = incoming.pull_all(self.stream(), &shared.segments);
-            shared.mail.post();
+            self.post(shared);
             if incoming.fence_reached() {
                 shared.service.ring();
             }

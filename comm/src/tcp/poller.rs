@@ -2,7 +2,7 @@
 //!
 //! With few peers each stream is simply read: the read that finds nothing costs no more than asking whether
 //! it would. With many, an epoll set says which streams to read, so that a vain look costs one system call at
-//! any size of the job.
+//! any size of the job, and one that is not in vain those of the peers that have sent something.
 
 use super::delivery::Delivery;
 use super::incoming::{Incoming, Pulled};
@@ -163,15 +163,15 @@ impl Poller {
             std::mem::swap(&mut *lock(own), &mut self.own);
             events += self.own.deliver(me, sink);
         }
-        let ready = match &shared.watch {
-            Watch::Set(set) if !has_mail => set.wait(&mut self.ready, EpollTimeout::ZERO).unwrap_or(0),
-            _ => {
-                for peer in shared.peers.iter().flatten() {
-                    events += self.look_at(peer, shared, sink);
-                }
-                0
-            }
+        let peers = shared.peers.iter().flatten();
+        let Watch::Set(set) = &shared.watch else {
+            return events + peers.map(|peer| self.look_at(peer, shared, sink)).sum::<usize>();
         };
+        if has_mail {
+            let posted = peers.filter(|peer| peer.has_mail.swap(false, Ordering::AcqRel));
+            events += posted.map(|peer| self.look_at(peer, shared, sink)).sum::<usize>();
+        }
+        let ready = set.wait(&mut self.ready, EpollTimeout::ZERO).unwrap_or(0);
         for index in 0..ready {
             let rank = usize::try_from(self.ready[index].data()).unwrap_or(usize::MAX);
             if let Some(Some(peer)) = shared.peers.get(rank) {
@@ -213,7 +213,7 @@ impl Poller {
         let has_ended = incoming.has_ended();
         if incoming.holds() {
             // A get forbids to read it now, and the socket does not tell of it when the get is over.
-            shared.mail.post();
+            peer.post(shared);
         }
         drop(incoming);
         if let Err(fate) = pulled {

@@ -270,7 +270,7 @@ fn take_up_to(incoming: &mut Incoming, shared: &Shared, peer: &Peer, position: u
     while !incoming.has_taken(position) && incoming.may_pull() {
         let pulled = incoming.pull_all(peer.stream(), &shared.segments);
         if incoming.has_messages() || incoming.has_ended() {
-            shared.mail.post();
+            peer.post(shared);
         }
         if pulled? == Pulled::All {
             break;

@@ -102,8 +102,16 @@ fn message(pieces: &[Piece]) -> libc::msghdr {
     message
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Calls that this thread has made to send and to receive.
+    pub(super) static CALLS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
 /// Repeats a call that a signal interrupted, and tells "not now" from failure.
 fn again(mut call: impl FnMut() -> isize) -> io::Result<Option<usize>> {
+    #[cfg(test)]
+    CALLS.set(CALLS.get() + 1);
     loop {
         if let Ok(bytes) = usize::try_from(call()) {
             return Ok(Some(bytes));

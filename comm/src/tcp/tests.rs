@@ -1,5 +1,7 @@
 //! Whole endpoints, where the conformance suite cannot reach: behind the backs of the connections.
 
+mod idle;
+
 use super::sending::MOST_BACKLOG;
 use super::*;
 use crate::Rmw;

@@ -1,0 +1,45 @@
+//! What idle connections cost: no system call.
+
+use super::super::sys::CALLS;
+use super::*;
+
+/// Calls to send and to receive that rank 0 of `n` makes: in looks in vain, to take what one peer has sent, and to take what it has said to itself.
+fn calls_of_rank_0(n: u32) -> [u32; 3] {
+    let (counts, told) = mpsc::channel();
+    cluster(n, move |mut rank| {
+        rank.meet();
+        let endpoint = &rank.endpoint;
+        if endpoint.rank() == 1 {
+            await_bytes(rank.peer(0).asks(), &mut [0]);
+            endpoint.send(0, 1, &[b"one"]).unwrap();
+            endpoint.flush().unwrap();
+        }
+        if endpoint.rank() == 0 {
+            let count = |work: &dyn Fn()| {
+                let before = CALLS.get();
+                work();
+                CALLS.get() - before
+            };
+            let vain = count(&|| {
+                for _ in 0..100 {
+                    assert_eq!(endpoint.poll(&mut |_| panic!("nobody has said anything")).unwrap(), 0);
+                }
+            });
+            inject(rank.peer(1).serves(), &[0]);
+            sys::wait(&mut [sys::awaited(rank.peer(1).stream(), libc::POLLIN)], LIMIT);
+            let from_peer = count(&|| assert_eq!(rank.poll().0, [b"one"]));
+            endpoint.send(0, 1, &[b"two"]).unwrap();
+            let from_itself = count(&|| assert_eq!(rank.poll().0, [b"two"]));
+            counts.send([vain, from_peer, from_itself]).unwrap();
+        }
+        rank.meet();
+    });
+    told.recv().unwrap()
+}
+
+#[test]
+fn idle_connections_cost_the_thread_that_polls_no_system_call() {
+    let few = calls_of_rank_0(4);
+    assert_eq!(few, [0, 1, 0]);
+    assert_eq!(calls_of_rank_0(12), few);
+}
