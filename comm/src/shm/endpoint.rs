@@ -220,6 +220,10 @@ impl Endpoint for ShmEndpoint {
         self.write(to, kind, parts)
     }
 
+    unsafe fn send_long(&self, to: u32, kind: u16, head: &[u8], body: &[u8]) -> Result<()> {
+        self.write_long(to, kind, head, body)
+    }
+
     fn flush(&self) -> Result<()> {
         self.drain()
     }

@@ -4,8 +4,8 @@
 use super::inbox::Inbox;
 use super::outbox::{MAX_MESSAGE, TOTAL};
 use super::peers::Peers;
-use super::ring::{Checked, Consumer, Frame, Part};
-use crate::{Error, Event, Result};
+use super::ring::{Checked, Consumer, FRONT, Frame, HEAD, Part};
+use crate::{Bytes, Error, Event, Result};
 use std::sync::Arc;
 
 /// Frames that are taken from one ring before the next one has its turn.
@@ -107,10 +107,13 @@ impl Line {
     fn next(&mut self, from: u32, short: &mut Vec<u8>, sink: &mut dyn FnMut(Event<'_>)) -> Checked<bool> {
         let Some(frame) = self.consumer.peek()? else { return Ok(false) };
         let kind = frame.kind;
+        if matches!(frame.part, Part::Whole | Part::Long) && self.expected > 0 {
+            return Err("a message begins inside another".to_owned());
+        }
+        if frame.part == Part::Long {
+            return self.offer(from, frame, sink).map(|()| true);
+        }
         if frame.part == Part::Whole {
-            if self.expected > 0 {
-                return Err("a message begins inside another".to_owned());
-            }
             short.clear();
             self.consumer.take(frame, short);
             sink(Event::Message { from, kind, payload: short });
@@ -129,6 +132,26 @@ impl Line {
             self.long = message;
         }
         Ok(true)
+    }
+
+    /// Offers the body of a long message until all of it is taken, or nobody wants it.
+    fn offer(&mut self, from: u32, frame: Frame, sink: &mut dyn FnMut(Event<'_>)) -> Checked<()> {
+        let Some(len) = frame.len.checked_sub(FRONT) else {
+            return Err("a long message has no front".to_owned());
+        };
+        let mut front = [0; FRONT];
+        // SAFETY: the front is as long, and the frame no shorter.
+        unsafe { self.consumer.read(0, front.as_mut_ptr(), FRONT) };
+        let Some(head) = front[HEAD..].get(..usize::from(front[0])) else {
+            return Err("a long message has a head that is too long".to_owned());
+        };
+        let mut body = Body { consumer: &self.consumer, at: 0, len, is_wanted: true };
+        while body.at < len && std::mem::take(&mut body.is_wanted) {
+            let (at, left) = (body.at, len - body.at);
+            sink(Event::Part { from, kind: frame.kind, head, at, left, bytes: &mut body });
+        }
+        self.consumer.pass(frame);
+        Ok(())
     }
 
     /// Adds a frame to the message that is coming in several. Memory grows with what arrives, not with what is
@@ -156,6 +179,25 @@ impl Line {
             return Err(format!("a message of {} bytes is longer than that", self.expected));
         }
         Ok(())
+    }
+}
+
+/// The body of a long message: what is to be taken of it.
+struct Body<'a> {
+    consumer: &'a Consumer,
+    at: usize,
+    len: usize,
+    is_wanted: bool,
+}
+
+impl Bytes for Body<'_> {
+    unsafe fn take(&mut self, to: *mut u8, most: usize) -> usize {
+        let count = most.min(self.len - self.at);
+        // SAFETY: the caller's promise; the frame has as many bytes behind its front.
+        unsafe { self.consumer.read(FRONT + self.at, to, count) };
+        self.at += count;
+        self.is_wanted |= count > 0;
+        count
     }
 }
 

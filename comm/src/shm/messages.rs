@@ -30,6 +30,19 @@ impl ShmEndpoint {
         Ok(())
     }
 
+    /// [`send_long`](crate::Endpoint::send_long). Nothing is left behind of the body: what has no room is copied.
+    pub(super) fn write_long(&self, to: u32, kind: u16, head: &[u8], body: &[u8]) -> Result<()> {
+        if body.len() > self.inbox.layout().ring() {
+            return self.write(to, kind, &[head, body]);
+        }
+        let peer = self.peers.alive(to)?;
+        let mut outbox = self.outbox(to);
+        self.tend(to, &mut outbox, |outbox| outbox.send_long(kind, head, body))?;
+        drop(outbox);
+        Self::wake(peer);
+        Ok(())
+    }
+
     /// [`flush`](crate::Endpoint::flush): moves backlogs into rings as far as there is room.
     #[inline]
     pub(super) fn drain(&self) -> Result<()> {

@@ -4,7 +4,7 @@
 //! everything sent later goes behind it; later calls move the backlog into the ring as room appears. Order is kept
 //! because nothing enters the ring while the backlog holds anything.
 
-use super::ring::{Checked, Part, Producer};
+use super::ring::{Checked, FRONT, HEAD, Part, Producer};
 use std::collections::VecDeque;
 
 /// The longest message, in bytes. A receiver believes no announcement of more.
@@ -88,6 +88,25 @@ impl Outbox {
         let mut bytes = Vec::with_capacity(total - letter.sent);
         parts.read(total - letter.sent, |piece| bytes.extend_from_slice(piece));
         self.backlog.push_back(Pending { letter, bytes, gone: 0 });
+        Ok(())
+    }
+
+    /// Takes a long message. Where it has no room in one frame, it becomes a message like others.
+    pub(super) fn send_long(&mut self, kind: u16, head: &[u8], body: &[u8]) -> Checked<()> {
+        let fits =
+            head.len() <= FRONT - HEAD && !body.is_empty() && FRONT + body.len() <= self.producer.max();
+        if !fits || !self.backlog.is_empty() || !self.producer.begin(FRONT + body.len())? {
+            return self.send(kind, &[head, body], head.len() + body.len());
+        }
+        self.taken.messages += 1;
+        self.taken.bytes += (head.len() + body.len()) as u64;
+        let mut front = [0; FRONT];
+        front[HEAD..HEAD + head.len()].copy_from_slice(head);
+        // At most FRONT.
+        front[0] = head.len().to_le_bytes()[0];
+        self.producer.append(&front);
+        self.producer.append(body);
+        self.producer.publish(kind, Part::Long);
         Ok(())
     }
 

@@ -20,7 +20,7 @@
 //! |---|---|---|
 //! | 0–31 | length | bytes of payload, at most a quarter of the ring |
 //! | 32–47 | kind | the sender's word for the message |
-//! | 48–55 | part | 0: a whole message; 1: the first of several frames, whose payload begins with the total length (8 bytes); 2: a further one |
+//! | 48–55 | part | 0: a whole message; 1: the first of several frames, whose payload begins with the total length (8 bytes); 2: a further one; 3: a long message, which begins with its head ([`FRONT`]) |
 //! | 56–63 | mark | always `0x5C`: a header is never zero |
 //!
 //! Positions count bytes from the start of the job and never wrap; a position's place is `position mod ring`.
@@ -53,6 +53,10 @@ pub(super) const SLOT: usize = 64;
 /// Bytes of a frame's header.
 const HEADER: usize = 8;
 const MARK: u64 = 0x5C;
+/// Bytes before a long message's body: the length of its head (1), zeros to 8, the head, zeros to the end. With the frame's header before them the body starts on a cache line.
+pub(super) const FRONT: usize = SLOT - HEADER;
+/// Where the head is in the front.
+pub(super) const HEAD: usize = 8;
 
 // What the receiver has read and not yet told (less than a quarter of the ring), the largest frame (a quarter and two
 // slots, rounded) and the header after it fit a ring: a sender that waits for room gets it.
@@ -70,6 +74,8 @@ pub(super) enum Part {
     First,
     /// A further frame.
     Further,
+    /// A long message: [`FRONT`] bytes, then its body.
+    Long,
 }
 
 /// A header that was read and checked.
@@ -89,6 +95,7 @@ impl Frame {
             Part::Whole => 0,
             Part::First => 1,
             Part::Further => 2,
+            Part::Long => 3,
         };
         self.len as u64 | u64::from(self.kind) << 32 | part << 48 | MARK << 56
     }
@@ -101,6 +108,7 @@ impl Frame {
             0 => Part::Whole,
             1 => Part::First,
             2 => Part::Further,
+            3 => Part::Long,
             _ => return Err(format!("a frame has the header {word:#x}")),
         };
         if u64::from(mark) != MARK || len > max {
@@ -282,16 +290,29 @@ impl Consumer {
     /// Steps 6 and 7: appends the payload of the frame that [`peek`](Self::peek) gave to `into`, and moves on.
     pub(super) fn take(&mut self, frame: Frame, into: &mut Vec<u8>) {
         into.reserve(frame.len);
-        let mut done = 0;
-        while done < frame.len {
-            let (src, run) = self.ring.run(self.position + (HEADER + done) as u64, frame.len - done);
-            let dst = into.spare_capacity_mut()[done..done + run].as_mut_ptr();
-            // SAFETY: `run` bytes at `src` are inside the ring, and at `dst` inside the vector's spare capacity.
-            unsafe { copy(src, dst.cast(), run) };
-            done += run;
-        }
+        // SAFETY: as many bytes were reserved.
+        unsafe { self.read(0, into.spare_capacity_mut().as_mut_ptr().cast(), frame.len) };
         // SAFETY: `frame.len` bytes were reserved and have been written.
         unsafe { into.set_len(into.len() + frame.len) };
+        self.pass(frame);
+    }
+
+    /// Step 6 for `len` bytes of the payload from `at` on, of the frame that [`peek`](Self::peek) gave, which has as many.
+    ///
+    /// # Safety
+    /// They may be written at `to`.
+    pub(super) unsafe fn read(&self, at: usize, to: *mut u8, len: usize) {
+        let mut done = 0;
+        while done < len {
+            let (src, run) = self.ring.run(self.position + (HEADER + at + done) as u64, len - done);
+            // SAFETY: `run` bytes at `src` are inside the ring, and at the destination by the caller's promise.
+            unsafe { copy(src, to.add(done), run) };
+            done += run;
+        }
+    }
+
+    /// Step 7: moves on behind the frame that [`peek`](Self::peek) gave.
+    pub(super) fn pass(&mut self, frame: Frame) {
         self.position += Ring::span(frame.len);
         if self.position - self.told >= (self.ring.size / 4) as u64 {
             self.ring.head().store(self.position, Ordering::Release); // step 7

@@ -23,6 +23,10 @@ fn receive(outbox: &mut Outbox, consumer: &mut Consumer) -> (u16, Vec<u8>) {
                 bytes.drain(..TOTAL);
             }
             Part::Further => {}
+            Part::Long => {
+                bytes.drain(..FRONT);
+                return (frame.kind, bytes);
+            }
         }
         if Some(bytes.len()) == total {
             return (frame.kind, bytes);
@@ -46,6 +50,23 @@ fn what_has_no_room_waits_and_leaves_in_order() {
     }
     assert!(!outbox.has_backlog());
     assert!(consumer.is_empty());
+}
+
+#[test]
+fn a_long_message_goes_in_one_frame_or_waits_like_others() {
+    let (mut outbox, mut consumer) = ends();
+    let body = [7; 3_000];
+    for _ in 0..10 {
+        outbox.send_long(1, b"head", &body).unwrap();
+    }
+    assert!(outbox.has_backlog());
+    let received: Vec<Vec<u8>> = (0..10).map(|_| receive(&mut outbox, &mut consumer).1).collect();
+    assert_eq!(received[0], body, "its head is in the front");
+    assert_eq!(received[9], [&b"head"[..], &body].concat());
+    for (head, body) in [(&[1; 64][..], &[2; 10][..]), (b"head", b""), (b"head", &[3; 8_000])] {
+        outbox.send_long(2, head, body).unwrap();
+        assert_eq!(receive(&mut outbox, &mut consumer), (2, [head, body].concat()));
+    }
 }
 
 #[test]
