@@ -24,6 +24,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use protocol::Protocol;
 use record::{Figures, Found};
+use scash_comm::mp::Thresholds;
 use scash_messages::{Joined, Messages, Over, join};
 use sockets::Sockets;
 use std::ops::DerefMut;
@@ -63,7 +64,7 @@ enum What {
     Overlap(overlap::Options),
     /// Memory that joining, and messages to all, take of a rank
     Memory,
-    /// Nothing: rank 0 says that it has joined
+    /// Nothing: rank 0 says that it has joined, and where protocols change in messages to the last rank
     Hello,
 }
 
@@ -151,7 +152,7 @@ impl Session {
                 options.measure(messages, &mut self.memory(options.len)?)
             }),
             What::Memory => self.tell("memory", &[], || before.growth(messages)),
-            What::Hello => self.tell("hello", &[], || Ok(Figures::default())),
+            What::Hello => self.tell("hello", &[], || self.thresholds()),
         }
     }
 
@@ -160,6 +161,14 @@ impl Session {
             let mut mine = self.memory(len)?;
             self.tell(mode, &[("length", len)], || transfer::measure(pair, &mut mine, options.rounds))
         })
+    }
+
+    /// Where scash's protocols change, to the rank that is farthest from this one.
+    fn thresholds(&self) -> Result<Figures> {
+        let figures = Figures::default();
+        let Joined::Scash(world) = &self.joined else { return Ok(figures) };
+        let Thresholds { eager, push } = world.thresholds(world.size() - 1)?;
+        Ok(figures.figure("eager_bytes", eager as f64).figure("push_bytes", push as f64))
     }
 
     /// Memory to send from.

@@ -1,6 +1,6 @@
 //! By which protocol messages travel: what `scash_comm::mp` is told, so that each can be measured at every length.
 
-use scash_comm::mp::{Large, Options};
+use scash_comm::mp::{Large, Options, Tune};
 
 /// Longer than every message here.
 const ALWAYS: usize = 16 << 20;
@@ -11,6 +11,8 @@ pub(crate) enum Protocol {
     /// As programs get it: by length, and by what the ranks have
     #[default]
     Default,
+    /// As programs get it where thresholds are measured at the start
+    Tuned,
     /// As programs get it, from registered memory
     Registered,
     /// All messages at once: copied by their sender and by their receiver
@@ -35,6 +37,7 @@ impl Protocol {
         let options = Options { window: 4 * ALWAYS, ..Options::default() };
         match self {
             Protocol::Default | Protocol::Registered => Options::default(),
+            Protocol::Tuned => Options { tune: Tune::ALL, ..Options::default() },
             Protocol::Eager => Options { eager: ALWAYS, push: 0, ..options },
             Protocol::Push => Options { eager: 0, push: ALWAYS, large: Large::Push, ..options },
             Protocol::Rendezvous => Options { eager: 0, push: 0, large: Large::Rendezvous, ..options },

@@ -14,6 +14,7 @@ use std::sync::{Arc, MutexGuard};
 
 /// The context of the program's messages.
 const PROGRAM: u16 = 0;
+
 /// An operation that was begun. It must be given to [`Communicator::wait`] or its relatives: until then it occupies memory.
 #[derive(Debug, PartialEq, Eq, Hash)]
 #[must_use = "an operation that nobody waits for is never known to be over"]
@@ -38,7 +39,7 @@ pub struct Communicator {
 }
 
 impl Communicator {
-    /// Message passing on an endpoint, which is used for nothing else from now on. Collective.
+    /// Message passing on an endpoint, which is used for nothing else from now on. Collective. If thresholds are to be measured ([`Options::tune`]), that is done here.
     ///
     /// # Errors
     /// Options that make no sense or differ between ranks, or no thread to be had.
@@ -46,7 +47,9 @@ impl Communicator {
         options.check()?;
         let shared = Arc::new(Shared::meet(endpoint, exchange, options)?);
         let helper = Helper::start(Arc::clone(&shared))?;
-        Ok(Self { shared, _helper: helper })
+        let communicator = Self { shared, _helper: helper };
+        communicator.tune(exchange, &options)?;
+        Ok(communicator)
     }
 
     /// This rank.
@@ -79,8 +82,16 @@ impl Communicator {
     /// # Errors
     /// There is no such rank, or it is gone.
     pub fn send(&self, to: u32, tag: u64, bytes: &[u8]) -> Result<()> {
+        self.check(Some(to))?;
+        self.send_in(PROGRAM, to, tag, bytes)
+    }
+
+    /// Sends a message in a context to a rank that exists.
+    #[inline]
+    pub(super) fn send_in(&self, context: u16, to: u32, tag: u64, bytes: &[u8]) -> Result<()> {
         // SAFETY: the bytes are borrowed until the wait is over.
-        let request = unsafe { self.start_send(to, tag, bytes.as_ptr(), bytes.len()) }?;
+        let source = unsafe { Source::new(bytes.as_ptr(), bytes.len()) };
+        let request = self.begin_send(context, to, tag, source)?;
         self.wait(request).map(drop)
     }
 
@@ -89,9 +100,16 @@ impl Communicator {
     /// # Errors
     /// There is no such rank, it is gone, or [`Error::TooLong`].
     pub fn receive(&self, source: Option<u32>, tag: Option<u64>, into: &mut [u8]) -> Result<Status> {
+        self.check(source)?;
+        self.receive_in(Pattern { context: PROGRAM, source, tag }, into)
+    }
+
+    /// Receives a message of any context, from a rank that exists.
+    #[inline]
+    pub(super) fn receive_in(&self, pattern: Pattern, into: &mut [u8]) -> Result<Status> {
         // SAFETY: the memory is borrowed until the wait is over.
         let place = unsafe { Place::new(into.as_mut_ptr(), into.len()) };
-        let (engine, number) = self.posted(source, tag, Destination::Place(place))?;
+        let (engine, number) = self.posted(pattern, Destination::Place(place))?;
         Ok(self.shared.until_from(engine, |engine| engine.outcome(number))?.status)
     }
 
@@ -115,8 +133,13 @@ impl Communicator {
         self.check(Some(to))?;
         // SAFETY: the caller's promise.
         let source = unsafe { Source::new(bytes, len) };
+        self.begin_send(PROGRAM, to, tag, source)
+    }
+
+    #[inline]
+    fn begin_send(&self, context: u16, to: u32, tag: u64, source: Source) -> Result<Request> {
         let mut engine = self.shared.engine();
-        let request = engine.send(to, PROGRAM, tag, source)?;
+        let request = engine.send(to, context, tag, source)?;
         self.shared.settle(&mut engine);
         Ok(Request(request))
     }
@@ -255,19 +278,14 @@ impl Communicator {
     }
 
     fn post(&self, source: Option<u32>, tag: Option<u64>, into: Destination) -> Result<Request> {
-        Ok(Request(Some(self.posted(source, tag, into)?.1)))
+        self.check(source)?;
+        Ok(Request(Some(self.posted(Pattern { context: PROGRAM, source, tag }, into)?.1)))
     }
 
     /// Posts a receive; its number, and the engine, which the caller may want to go on with.
-    fn posted(
-        &self,
-        source: Option<u32>,
-        tag: Option<u64>,
-        into: Destination,
-    ) -> Result<(MutexGuard<'_, Engine>, Number)> {
-        self.check(source)?;
+    fn posted(&self, pattern: Pattern, into: Destination) -> Result<(MutexGuard<'_, Engine>, Number)> {
         let mut engine = self.shared.engine();
-        let number = engine.receive(Pattern { context: PROGRAM, source, tag }, into)?;
+        let number = engine.receive(pattern, into)?;
         self.shared.settle(&mut engine);
         Ok((engine, number))
     }

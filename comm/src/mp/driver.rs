@@ -60,7 +60,7 @@ impl Shared {
             let look = |heap: &Arc<Heap>| endpoint.read_peer(rank, heap.segment(), 0, 1, &mut |_| {});
             heap.as_ref().is_some_and(|heap| look(heap).is_ok_and(|is_mapped| is_mapped))
         };
-        let memories = reading::meet(exchange, options.window, is_mapped)?;
+        let memories = reading::meet(exchange, &options, is_mapped)?;
         let groups = Groups::meet(&*endpoint, exchange)?;
         let registered = heap.as_ref().map_or(0..0, |heap| heap.addresses());
         let engine = Mutex::new(Engine::new(

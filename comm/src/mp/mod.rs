@@ -24,6 +24,7 @@
 //! | `engine` | the protocols, as a value |
 //! | `world`, `communicator` | joining a job; what applications call |
 //! | `options`, `waiting` | thresholds, and the environment variables that set them; tests and waits |
+//! | `tuning` | thresholds that are measured when ranks meet |
 //! | `driver`, `progress` | drives an engine on an endpoint; who does so when |
 //! | `reading`, `registered` | reading another process's memory, by the kernel or, where it is registered, directly |
 //! | `collective`, `blocking` | collective operations, as schedules of rounds that the engine plays; and as calls that return when they are over |
@@ -53,6 +54,7 @@ mod registered;
 mod requests;
 mod scope;
 mod span;
+mod tuning;
 mod waiting;
 mod window;
 mod wire;
@@ -62,9 +64,10 @@ pub use active::Caller;
 pub use collective::{Collective, Element, Op, Reducible, Reduction};
 pub use communicator::{Communicator, Received, Request};
 pub use one_sided::Strided;
-pub use options::{Large, Options};
+pub use options::{Large, Options, Tune};
 pub use registered::Buffer;
 pub use scope::{Operation, Scope};
+pub use tuning::Thresholds;
 pub use waiting::Over;
 pub use window::Window;
 pub use world::World;

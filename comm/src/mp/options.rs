@@ -18,7 +18,16 @@ pub enum Large {
     Rendezvous,
 }
 
-/// Which protocol serves which messages. All ranks must choose the same `window`.
+/// Thresholds that ranks measure when they meet, instead of taking what the options say; see [`Communicator::thresholds`](super::Communicator::thresholds). Nothing, by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tune {
+    /// [`Options::eager`].
+    pub eager: bool,
+    /// [`Options::push`].
+    pub push: bool,
+}
+
+/// Which protocol serves which messages. All ranks must choose the same `window` and `tune`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Bytes of the longest message that travels at once.
@@ -31,12 +40,20 @@ pub struct Options {
     pub window: usize,
     /// Bytes of registered memory that a rank can have ([`allocate`](super::Communicator::allocate), [`window`](super::Communicator::window)). They cost address space only until they are used; 0: none.
     pub registered: usize,
+    /// Which of `eager` and `push` are measured.
+    pub tune: Tune,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { eager: 4 << 10, push: 256 << 10, large: Large::Auto, window: 1 << 20, registered: 1 << 34 }
+        let (eager, push, large) = (4 << 10, 256 << 10, Large::Auto);
+        Self { eager, push, large, window: 1 << 20, registered: 1 << 34, tune: Tune::default() }
     }
+}
+
+impl Tune {
+    /// All that can be measured.
+    pub const ALL: Self = Self { eager: true, push: true };
 }
 
 impl Large {
@@ -62,6 +79,7 @@ impl Options {
     /// | `SCASH_MP_LARGE` | [`large`](Self::large): `auto`, `get`, `push` or `rendezvous` |
     /// | `SCASH_MP_WINDOW` | [`window`](Self::window): a size; the same at all ranks |
     /// | `SCASH_MP_REGISTERED` | [`registered`](Self::registered): a size; the same at all ranks |
+    /// | `SCASH_MP_TUNE` | [`tune`](Self::tune): `on` measures what neither `SCASH_MP_EAGER` nor `SCASH_MP_PUSH` says; the same at all ranks |
     ///
     /// # Errors
     /// [`Error::Invalid`]: a value that makes no sense.
@@ -79,6 +97,14 @@ impl Options {
             Some(text) => usize::try_from(job::size(name, &text)?)
                 .map_err(|_| Error::Invalid(format!("{name}={text}: more than memory has addresses for"))),
         };
+        let is_open = |name: &str| setting(name, var(name)).map(|value| value.is_none());
+        let tune = match setting("SCASH_MP_TUNE", var("SCASH_MP_TUNE"))?.as_deref() {
+            None | Some("0" | "off") => Tune::default(),
+            Some("1" | "on") => Tune { eager: is_open("SCASH_MP_EAGER")?, push: is_open("SCASH_MP_PUSH")? },
+            Some(other) => {
+                return Err(Error::Invalid(format!("SCASH_MP_TUNE={other}: on or off is expected")));
+            }
+        };
         let defaults = Self::default();
         let options = Self {
             eager: size("SCASH_MP_EAGER", defaults.eager)?,
@@ -89,6 +115,7 @@ impl Options {
             },
             window: size("SCASH_MP_WINDOW", defaults.window)?,
             registered: size("SCASH_MP_REGISTERED", defaults.registered)?,
+            tune,
         };
         options.check()?;
         Ok(options)
@@ -132,13 +159,24 @@ mod tests {
             ("SCASH_MP_WINDOW", "2MiB"),
             ("SCASH_MP_REGISTERED", "0"),
         ];
-        let want =
-            Options { eager: 512, push: 64 << 10, large: Large::Rendezvous, window: 2 << 20, registered: 0 };
+        let (large, tune) = (Large::Rendezvous, Tune::default());
+        let want = Options { eager: 512, push: 64 << 10, large, window: 2 << 20, registered: 0, tune };
         assert_eq!(read(&all).unwrap(), want);
         assert_eq!(
             read(&[("SCASH_MP_LARGE", "get")]).unwrap(),
             Options { large: Large::Get, ..Options::default() }
         );
+    }
+
+    #[test]
+    fn a_threshold_that_is_set_is_not_measured() {
+        let tune = |pairs: &[(&str, &str)]| read(pairs).unwrap().tune;
+        let (on, eager, push) = (("SCASH_MP_TUNE", "1"), ("SCASH_MP_EAGER", "4K"), ("SCASH_MP_PUSH", "64K"));
+        assert_eq!(tune(&[on]), Tune::ALL);
+        assert_eq!(tune(&[("SCASH_MP_TUNE", "on"), eager]), Tune { eager: false, push: true });
+        assert_eq!(tune(&[on, push]), Tune { eager: true, push: false });
+        assert_eq!(tune(&[on, eager, push]), Tune::default());
+        assert_eq!(tune(&[("SCASH_MP_TUNE", "off")]), Tune::default());
     }
 
     #[test]
@@ -150,6 +188,7 @@ mod tests {
             ("SCASH_MP_WINDOW", "4K", "twice as large"),
             ("SCASH_MP_EAGER", "1G", "SCASH_MP_WINDOW"),
             ("SCASH_MP_REGISTERED", "99999999T", "512M"),
+            ("SCASH_MP_TUNE", "loud", "on or off"),
         ] {
             let text = read(&[(name, value)]).unwrap_err().to_string();
             assert!(text.contains(name) && text.contains(hint), "{text}");

@@ -4,6 +4,7 @@
 //! user namespaces), and say so only then.
 
 use super::engine::{Reach, Reading};
+use super::{Options, Tune};
 use crate::{Error, Exchange, Result};
 use std::io::{IoSliceMut, Write};
 use std::sync::Once;
@@ -21,13 +22,13 @@ pub(super) struct Memories {
     pub(super) reads: Vec<Reach>,
 }
 
-/// What a rank tells the others: `window 8 | process 4 | address of the sample 8 | sample 8`.
-const CARD: usize = 28;
+/// What a rank tells the others: `process 4 | address of the sample 8 | sample 8 | window 8 | what is measured 1`.
+const CARD: usize = 29;
 
 /// Finds out who can read whose memory. Collective.
 pub(super) fn meet(
     exchange: &mut dyn Exchange,
-    window: usize,
+    options: &Options,
     is_mapped: impl Fn(u32) -> bool,
 ) -> Result<Memories> {
     let mut sample = Box::new([0u8; 8]);
@@ -38,16 +39,22 @@ pub(super) fn meet(
     allow();
     let address = sample.as_ptr().addr() as u64;
     let pid = std::process::id();
-    let card =
-        [&(window as u64).to_le_bytes()[..], &pid.to_le_bytes(), &address.to_le_bytes(), &*sample].concat();
+    let window = (options.window as u64).to_le_bytes();
+    let Tune { eager, push } = options.tune;
+    let tune = [u8::from(eager) | u8::from(push) << 1];
+    let card = [&pid.to_le_bytes()[..], &address.to_le_bytes(), &*sample, &window, &tune].concat();
     let cards = exchange.all_gather(&card, &[])?;
     let here = exchange.host(exchange.rank());
     let (mut pids, mut readable) = (Vec::new(), Vec::new());
     for (rank, (theirs, _)) in (0..).zip(&cards) {
         let card: &[u8; CARD] =
             theirs[..].try_into().map_err(|_| broken(rank, "it tells something else than its window"))?;
-        if card[..8] != (window as u64).to_le_bytes() {
+        if card[20..28] != window {
             return Err(broken(rank, "its window differs: start all ranks with the same options"));
+        }
+        if card[28..] != tune {
+            let why = "it wants other thresholds measured: start all ranks with the same options (SCASH_MP_TUNE, _EAGER, _PUSH)";
+            return Err(broken(rank, why));
         }
         let pid = if exchange.host(rank) == here { read_sample(card) } else { None };
         readable.push(Reach { all: pid.is_some(), registered: is_mapped(rank) });
@@ -77,13 +84,13 @@ fn broken(rank: u32, why: &str) -> Error {
 
 /// The process of the rank that gave this card, if its sample can be read.
 fn read_sample(card: &[u8; CARD]) -> Option<Pid> {
-    let pid = i32::from_le_bytes(card[8..12].try_into().ok()?);
-    let base = usize::from_le_bytes(card[12..20].try_into().ok()?);
+    let pid = i32::from_le_bytes(card[..4].try_into().ok()?);
+    let base = usize::from_le_bytes(card[4..12].try_into().ok()?);
     let mut sample = [0u8; 8];
     let remote = [RemoteIoVec { base, len: sample.len() }];
     let read = process_vm_readv(Pid::from_raw(pid), &mut [IoSliceMut::new(&mut sample)], &remote);
     // Another process namespace has another process of that number.
-    (read == Ok(sample.len()) && sample == card[20..]).then_some(Pid::from_raw(pid))
+    (read == Ok(sample.len()) && sample == card[12..20]).then_some(Pid::from_raw(pid))
 }
 
 /// Lets processes of this user read this one's memory where Yama asks for a process's own word for that.

@@ -40,7 +40,12 @@ impl Make {
     }
 
     pub(crate) fn ranks(self, n: u32) -> Vec<MemExchange> {
-        MemExchange::ranks_on(&(0..n).map(|rank| rank / self.ranks_a_host).collect::<Vec<_>>())
+        MemExchange::ranks_on(&(0..n).map(|rank| self.host(rank)).collect::<Vec<_>>())
+    }
+
+    /// The host of a rank.
+    pub(crate) fn host(self, rank: u32) -> u32 {
+        rank / self.ranks_a_host
     }
 }
 

@@ -57,7 +57,7 @@
  * same numbers in both.
  *
  * The environment sets which protocol serves which messages, unless scomm_init is given options: SCASH_MP_EAGER, SCASH_MP_PUSH,
- * SCASH_MP_LARGE, SCASH_MP_WINDOW, SCASH_MP_REGISTERED; see scomm_options_t.
+ * SCASH_MP_LARGE, SCASH_MP_WINDOW, SCASH_MP_REGISTERED, SCASH_MP_TUNE; see scomm_options_t.
  *
  * Sizes are in bytes.
  */
@@ -84,6 +84,16 @@
  * The index of no operation.
  */
 #define SCOMM_NO_INDEX -1
+
+/**
+ * `eager` is measured by `scomm_init`: the member `tune` of `scomm_options_t`.
+ */
+#define SCOMM_TUNE_EAGER 1
+
+/**
+ * `push` is measured by `scomm_init`.
+ */
+#define SCOMM_TUNE_PUSH 2
 
 /**
  * All ranks, for `scomm_fence`.
@@ -229,9 +239,16 @@ typedef struct scomm_options_t {
    */
   enum scomm_large_t large;
   /**
+   * What `scomm_init` measures between ranks, in some milliseconds, instead of taking it from here
+   * (SCASH_MP_TUNE): 0, or SCOMM_TUNE_EAGER, SCOMM_TUNE_PUSH or both, the same at all ranks. What the
+   * program sets to something else than `scomm_options` has said is not measured.
+   * `scomm_thresholds` tells what was chosen.
+   */
+  size_t tune;
+  /**
    * For later versions: zeros.
    */
-  size_t reserved[7];
+  size_t reserved[6];
 } scomm_options_t;
 
 /**
@@ -331,7 +348,7 @@ int scomm_options(struct scomm_options_t *options);
 /**
  * Joins the job for which `scash run` started this process; in a program that uses the shared memory
  * of scash.h, too, after `dsm_init`. Collective. To be called once. `options` may be NULL, for what
- * the environment says; all ranks choose the same `window` and `registered`.
+ * the environment says; all ranks choose the same `window`, `registered` and `tune`.
  *
  * Returns 0, or an error: this process was not started by `scash run`, ranks run different programs,
  * options or settings (environment variables SCASH_...) make no sense, or ranks do not reach each
@@ -365,6 +382,16 @@ int scomm_size(void);
  * program is to start them: scash does not.
  */
 int scomm_threads(void);
+
+/**
+ * Sets where protocols change in messages to the rank `to`: `*eager` to the length of the longest that
+ * travels at once, `*push` to that of the longest that is pushed (where long ones are). They are those
+ * of the options, or were measured (SCASH_MP_TUNE): then all ranks have the same for ranks of their own
+ * host, and for others. Either may be NULL.
+ *
+ * Returns 0, or an error: there is no such rank.
+ */
+int scomm_thresholds(int to, size_t *eager, size_t *push);
 
 /**
  * The text of the calling thread's last error: one line that says what to do about it. Never NULL;

@@ -9,6 +9,7 @@ mod arrive;
 mod forget;
 mod one_sided;
 mod parts;
+mod protocols;
 mod receive;
 mod running;
 mod send;
@@ -25,6 +26,7 @@ use crate::{Error, Mark};
 use account::Account;
 pub(super) use active::Call;
 use active::{Dues, Held};
+pub(super) use protocols::Protocols;
 use running::Running;
 pub(super) use send::COPIED_PIECE;
 use send::Leaving;
@@ -85,6 +87,8 @@ struct Peer {
     /// and active messages, of which some may be held back.
     calls: Account,
     held: VecDeque<Held>,
+    /// Which protocol serves messages to it.
+    protocols: Protocols,
     /// What it can read of this process's memory,
     reads: Reach,
     /// and this process of its memory.
@@ -206,6 +210,7 @@ impl Engine {
             mail: Account::new(options.window),
             calls: Account::new(options.window),
             held: VecDeque::new(),
+            protocols: Protocols::of(&options),
             reads: reads[rank],
             readable: readable[rank],
             leaving: VecDeque::new(),

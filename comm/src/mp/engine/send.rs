@@ -1,6 +1,6 @@
 //! Sends: how they begin, leave piece by piece, and are taken back.
 
-use super::{Body, Engine, gone};
+use super::{Body, Engine, Protocols, gone};
 use crate::Result;
 use crate::mp::blocks::Blocks;
 use crate::mp::requests::{Ended, Number, Request};
@@ -58,26 +58,23 @@ impl Engine {
         tag: u64,
         body: Source,
     ) -> Result<Option<Number>> {
-        let options = &self.options;
         let peer = &mut self.peers[to as usize];
         if peer.is_gone {
             return Err(gone(to));
         }
+        let Protocols { eager, push, large } = peer.protocols;
         let len = body.len();
         let has_credit = peer.mail.affords(len);
-        if len <= options.eager && has_credit {
+        if len <= eager && has_credit {
             peer.mail.spend(len);
             self.say_with(to, Head::Eager { context, tag }, Body::Lent(body, 0, len));
             return Ok(None);
         }
-        let address = if matches!(options.large, Large::Auto | Large::Get) {
-            body.address(&self.registered)
-        } else {
-            0
-        };
+        let address =
+            if matches!(large, Large::Auto | Large::Get) { body.address(&self.registered) } else { 0 };
         let address = if peer.reads.includes(address) { address } else { 0 };
         let status = Status { source: to, tag, len };
-        if address == 0 && has_credit && options.large != Large::Rendezvous && len <= options.push {
+        if address == 0 && has_credit && large != Large::Rendezvous && len <= push {
             peer.mail.spend(len);
             let send = self.requests.add(Request::Leaving { to, status });
             self.say(to, Head::Push { context, tag, len: len as u64, push: send.0 });

@@ -12,12 +12,19 @@ use crate::mp::meeting::Groups;
 use crate::mp::requests::{Destination, Ended, Number, Outcome, Request};
 use crate::mp::span::{Place, Source};
 use crate::mp::wire::{FIRST_KIND, Head};
-use crate::mp::{Large, Options};
+use crate::mp::{Large, Options, Tune};
 use crate::{Error, Result};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
-const OPTIONS: Options = Options { eager: 64, push: 512, large: Large::Auto, window: 1536, registered: 0 };
+const OPTIONS: Options = Options {
+    eager: 64,
+    push: 512,
+    large: Large::Auto,
+    window: 1536,
+    registered: 0,
+    tune: Tune { eager: false, push: false },
+};
 const PIECE: usize = 100;
 
 /// What is on its way from one rank to another.

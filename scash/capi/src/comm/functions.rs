@@ -2,8 +2,9 @@
 
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 
-use super::job::{self, call, invalid, told};
-use super::types::scomm_options_t;
+use super::answers::set;
+use super::job::{self, call, done, invalid, told};
+use super::types::{rank, scomm_options_t};
 use crate::error;
 use scash_comm::mp::Options;
 use std::ffi::{c_char, c_int};
@@ -27,7 +28,7 @@ pub unsafe extern "C" fn scomm_options(options: *mut scomm_options_t) -> c_int {
 
 /// Joins the job for which `scash run` started this process; in a program that uses the shared memory
 /// of scash.h, too, after `dsm_init`. Collective. To be called once. `options` may be NULL, for what
-/// the environment says; all ranks choose the same `window` and `registered`.
+/// the environment says; all ranks choose the same `window`, `registered` and `tune`.
 ///
 /// Returns 0, or an error: this process was not started by `scash run`, ranks run different programs,
 /// options or settings (environment variables SCASH_...) make no sense, or ranks do not reach each
@@ -70,6 +71,24 @@ pub extern "C" fn scomm_size() -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn scomm_threads() -> c_int {
     call("scomm_threads", |job| Ok(int(job.threads())))
+}
+
+/// Sets where protocols change in messages to the rank `to`: `*eager` to the length of the longest that
+/// travels at once, `*push` to that of the longest that is pushed (where long ones are). They are those
+/// of the options, or were measured (SCASH_MP_TUNE): then all ranks have the same for ranks of their own
+/// host, and for others. Either may be NULL.
+///
+/// Returns 0, or an error: there is no such rank.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn scomm_thresholds(to: c_int, eager: *mut usize, push: *mut usize) -> c_int {
+    done("scomm_thresholds", |job| {
+        let thresholds = job.thresholds(rank(to)?)?;
+        // SAFETY: null, or writable by the caller's word.
+        unsafe { set(eager, thresholds.eager) };
+        // SAFETY: as above.
+        unsafe { set(push, thresholds.push) };
+        Ok(())
+    })
 }
 
 /// The text of the calling thread's last error: one line that says what to do about it. Never NULL;

@@ -7,7 +7,7 @@
 use super::job::invalid;
 use super::memory;
 use crate::types::number;
-use scash_comm::mp::{Element, Large, Op, Options, Received, Reduction, Request, Status};
+use scash_comm::mp::{Element, Large, Op, Options, Received, Reduction, Request, Status, Tune};
 use scash_comm::{Error, Result};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -83,6 +83,11 @@ pub enum scomm_large_t {
     SCOMM_LARGE_RENDEZVOUS = 3,
 }
 
+/// `eager` is measured by `scomm_init`: the member `tune` of `scomm_options_t`.
+pub const SCOMM_TUNE_EAGER: usize = 1;
+/// `push` is measured by `scomm_init`.
+pub const SCOMM_TUNE_PUSH: usize = 2;
+
 /// Which protocol serves which messages. `scomm_options` fills it with what the environment says:
 ///
 /// ```c
@@ -106,8 +111,13 @@ pub struct scomm_options_t {
     pub registered: usize,
     /// How messages travel that are longer than `eager` (SCASH_MP_LARGE).
     pub large: MaybeUninit<scomm_large_t>,
+    /// What `scomm_init` measures between ranks, in some milliseconds, instead of taking it from here
+    /// (SCASH_MP_TUNE): 0, or SCOMM_TUNE_EAGER, SCOMM_TUNE_PUSH or both, the same at all ranks. What the
+    /// program sets to something else than `scomm_options` has said is not measured.
+    /// `scomm_thresholds` tells what was chosen.
+    pub tune: usize,
     /// For later versions: zeros.
-    pub reserved: [usize; 7],
+    pub reserved: [usize; 6],
 }
 
 /// What the elements of a reduction are.
@@ -220,14 +230,16 @@ impl scomm_status_t {
 impl scomm_options_t {
     /// These options.
     pub(super) fn of(options: Options) -> Self {
-        let Options { eager, push, large, window, registered } = options;
+        let Options { eager, push, large, window, registered, tune } = options;
         let large = match large {
             Large::Auto => scomm_large_t::SCOMM_LARGE_AUTO,
             Large::Get => scomm_large_t::SCOMM_LARGE_GET,
             Large::Push => scomm_large_t::SCOMM_LARGE_PUSH,
             Large::Rendezvous => scomm_large_t::SCOMM_LARGE_RENDEZVOUS,
         };
-        Self { eager, push, window, registered, large: MaybeUninit::new(large), reserved: [0; 7] }
+        let flag = |is_set: bool, flag: usize| if is_set { flag } else { 0 };
+        let tune = flag(tune.eager, SCOMM_TUNE_EAGER) | flag(tune.push, SCOMM_TUNE_PUSH);
+        Self { eager, push, window, registered, large: MaybeUninit::new(large), tune, reserved: [0; 6] }
     }
 
     /// What they say, checked.
@@ -249,8 +261,17 @@ impl scomm_options_t {
             n if n == scomm_large_t::SCOMM_LARGE_RENDEZVOUS as c_int => Large::Rendezvous,
             other => return invalid(&format!("{other} is no scomm_large_t: use a SCOMM_LARGE_ constant")),
         };
-        let Self { eager, push, window, registered, .. } = *self;
-        Ok(Options { eager, push, large, window, registered })
+        let Self { eager, push, window, registered, tune, .. } = *self;
+        if tune & !(SCOMM_TUNE_EAGER | SCOMM_TUNE_PUSH) != 0 {
+            return invalid(&format!("{tune} is no `tune` of a scomm_options_t: use SCOMM_TUNE_ constants"));
+        }
+        // What the program has set itself stands. If the environment makes no sense, it has said nothing.
+        let said = Options::from_env().unwrap_or_default();
+        let tune = Tune {
+            eager: tune & SCOMM_TUNE_EAGER != 0 && eager == said.eager,
+            push: tune & SCOMM_TUNE_PUSH != 0 && push == said.push,
+        };
+        Ok(Options { eager, push, large, window, registered, tune })
     }
 }
 

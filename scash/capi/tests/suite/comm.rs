@@ -36,6 +36,16 @@ fn messages_come_by_every_protocol_that_the_environment_chooses() {
 }
 
 #[test]
+fn thresholds_are_measured_at_the_start_unless_they_are_set() {
+    let on = ("SCASH_MP_TUNE", "on");
+    for program in programs("comm_tuned") {
+        for set in ["nothing", "eager", "tune"] {
+            jobs().for_each(|job| program.run(job, &[on], &[set]).succeeded());
+        }
+    }
+}
+
+#[test]
 fn operations_are_waited_for_one_by_one_some_at_a_time_or_all() {
     succeeds("comm_waiting");
 }

@@ -1,0 +1,38 @@
+//! Which protocol serves messages to a rank.
+
+use super::Engine;
+use crate::mp::{Large, Options};
+
+/// What the options say of it, or what was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::mp) struct Protocols {
+    /// Bytes of the longest message that travels at once.
+    pub(in crate::mp) eager: usize,
+    /// Bytes of the longest message that is pushed.
+    pub(in crate::mp) push: usize,
+    /// The protocols of longer ones than `eager`.
+    pub(in crate::mp) large: Large,
+}
+
+impl Protocols {
+    pub(super) fn of(options: &Options) -> Self {
+        Self { eager: options.eager, push: options.push, large: options.large }
+    }
+}
+
+impl Engine {
+    /// Which protocols serve messages to a rank.
+    pub(in crate::mp) fn protocols(&self, to: u32) -> Protocols {
+        self.peers[to as usize].protocols
+    }
+
+    /// From now on these serve messages to a rank. It need not know: a receiver takes what comes.
+    pub(in crate::mp) fn set_protocols(&mut self, to: u32, protocols: Protocols) {
+        self.peers[to as usize].protocols = protocols;
+    }
+
+    /// Whether a rank can read all of this process's memory.
+    pub(in crate::mp) fn is_readable(&self, by: u32) -> bool {
+        self.peers[by as usize].reads.all
+    }
+}
