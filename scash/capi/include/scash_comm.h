@@ -43,7 +43,8 @@
  * Collective operations are begun by all ranks, in the same order and with the same numbers; only the lengths of
  * scomm_all_to_all_v differ from rank to rank. Any number of them may be under way. Their memory does not overlap.
  *
- * One-sided: a window is memory of all ranks that all can put to and get from, whatever its owner does meanwhile. Active messages
+ * One-sided: a window is memory of all ranks that all can put to and get from, whatever its owner does meanwhile; its words can be
+ * operated on atomically (scomm_fetch_add_u64). Active messages
  * are functions that run where a message arrives. A fence tells that what was put, called, and sent and forgotten has arrived.
  *
  * Threads: all functions may be called by any thread at any time, but for scomm_init and scomm_finalize, during which no other
@@ -811,6 +812,100 @@ int scomm_iget_strided(scomm_window_t window, int from, size_t offset, void *int
  * so.
  */
 int scomm_fence(int rank);
+
+/**
+ * An atomic operation on a word of a window: adds `number` to the word at `offset` of the part of the
+ * rank `to`, wrapping around, and sets `*before` to what it was before. `before` may be NULL, if nobody
+ * wants to know. `to` may be this rank, and `offset` is a multiple of the word's size; whether the word
+ * is taken for signed or not makes no difference.
+ *
+ * It is executed where the word is, and waits for nobody's program: within a host it is one
+ * instruction, over TCP a message there and back. The operations of all ranks and threads have one
+ * order. One comes after what this rank has put to `to` by calls that are over, so a word can announce
+ * what was put beside it. Words that are operated on are operated on in one width, and by all: read by
+ * `scomm_load_u64`, also at the rank that they are of.
+ *
+ * Returns 0, or an error: there is no such window, rank or place in its part, no word begins there, or
+ * the rank is gone.
+ */
+int scomm_fetch_add_u64(scomm_window_t window, int to, size_t offset, uint64_t number, uint64_t *before);
+
+/**
+ * Keeps those bits of a word that are set in `mask`. An atomic operation: see `scomm_fetch_add_u64`.
+ */
+int scomm_fetch_and_u64(scomm_window_t window, int to, size_t offset, uint64_t mask, uint64_t *before);
+
+/**
+ * Sets those bits of a word that are set in `mask`. An atomic operation: see `scomm_fetch_add_u64`.
+ */
+int scomm_fetch_or_u64(scomm_window_t window, int to, size_t offset, uint64_t mask, uint64_t *before);
+
+/**
+ * Turns those bits of a word that are set in `mask`. An atomic operation: see `scomm_fetch_add_u64`.
+ */
+int scomm_fetch_xor_u64(scomm_window_t window, int to, size_t offset, uint64_t mask, uint64_t *before);
+
+/**
+ * Replaces a word by `value`. An atomic operation: see `scomm_fetch_add_u64`.
+ */
+int scomm_swap_u64(scomm_window_t window, int to, size_t offset, uint64_t value, uint64_t *before);
+
+/**
+ * Replaces a word by `value` if it is `expected`. If, and only if, `*before` is `expected` after the
+ * call, it was replaced. An atomic operation: see `scomm_fetch_add_u64`.
+ */
+int scomm_compare_swap_u64(scomm_window_t window, int to, size_t offset, uint64_t expected, uint64_t value, uint64_t *before);
+
+/**
+ * Sets `*value` to what a word is. An atomic operation: see `scomm_fetch_add_u64`.
+ */
+int scomm_load_u64(scomm_window_t window, int to, size_t offset, uint64_t *value);
+
+/**
+ * Sets a word to `value`. An atomic operation: see `scomm_fetch_add_u64`.
+ */
+int scomm_store_u64(scomm_window_t window, int to, size_t offset, uint64_t value);
+
+/**
+ * Adds `number` to a word, wrapping around. An atomic operation: see `scomm_fetch_add_u64`.
+ */
+int scomm_fetch_add_u32(scomm_window_t window, int to, size_t offset, uint32_t number, uint32_t *before);
+
+/**
+ * Keeps those bits of a word that are set in `mask`. An atomic operation: see `scomm_fetch_add_u64`.
+ */
+int scomm_fetch_and_u32(scomm_window_t window, int to, size_t offset, uint32_t mask, uint32_t *before);
+
+/**
+ * Sets those bits of a word that are set in `mask`. An atomic operation: see `scomm_fetch_add_u64`.
+ */
+int scomm_fetch_or_u32(scomm_window_t window, int to, size_t offset, uint32_t mask, uint32_t *before);
+
+/**
+ * Turns those bits of a word that are set in `mask`. An atomic operation: see `scomm_fetch_add_u64`.
+ */
+int scomm_fetch_xor_u32(scomm_window_t window, int to, size_t offset, uint32_t mask, uint32_t *before);
+
+/**
+ * Replaces a word by `value`. An atomic operation: see `scomm_fetch_add_u64`.
+ */
+int scomm_swap_u32(scomm_window_t window, int to, size_t offset, uint32_t value, uint32_t *before);
+
+/**
+ * Replaces a word by `value` if it is `expected`. If, and only if, `*before` is `expected` after the
+ * call, it was replaced. An atomic operation: see `scomm_fetch_add_u64`.
+ */
+int scomm_compare_swap_u32(scomm_window_t window, int to, size_t offset, uint32_t expected, uint32_t value, uint32_t *before);
+
+/**
+ * Sets `*value` to what a word is. An atomic operation: see `scomm_fetch_add_u64`.
+ */
+int scomm_load_u32(scomm_window_t window, int to, size_t offset, uint32_t *value);
+
+/**
+ * Sets a word to `value`. An atomic operation: see `scomm_fetch_add_u64`.
+ */
+int scomm_store_u32(scomm_window_t window, int to, size_t offset, uint32_t value);
 
 /**
  * Registers a handler of active messages under a number from 0 to 65535; `context` is given to each of

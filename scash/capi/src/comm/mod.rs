@@ -8,7 +8,7 @@
 //! | `messages` | sends, receives, probes |
 //! | `waiting`, `array` | tests, waits, and receives that are taken back |
 //! | `memory` | what the library hands out and takes back |
-//! | `one_sided` | windows: put and get, and fences |
+//! | `one_sided`, `atomics` | windows: put and get, and fences; atomic operations on their words |
 //! | `active` | active messages |
 //! | `collective`, `named` | collective operations |
 //!
@@ -17,6 +17,7 @@
 mod active;
 mod answers;
 mod array;
+mod atomics;
 mod collective;
 mod functions;
 mod job;
@@ -28,6 +29,7 @@ mod types;
 mod waiting;
 
 pub use active::*;
+pub use atomics::*;
 pub use collective::*;
 pub use functions::*;
 pub(crate) use job::is_open;

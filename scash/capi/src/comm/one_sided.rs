@@ -48,7 +48,8 @@ fn windows() -> MutexGuard<'static, Windows> {
     WINDOWS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn window(number: scomm_window_t) -> Result<Arc<Window>> {
+/// The window of this number.
+pub(super) fn window(number: scomm_window_t) -> Result<Arc<Window>> {
     windows().open.get(&number).cloned().map_or_else(|| invalid(&no_window(number)), Ok)
 }
 

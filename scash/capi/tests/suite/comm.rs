@@ -61,6 +61,11 @@ fn memory_of_other_ranks_is_put_to_and_got_from_and_handlers_run_there() {
 }
 
 #[test]
+fn words_of_windows_are_operated_on_atomically_by_all_ranks() {
+    succeeds("comm_atomics");
+}
+
+#[test]
 fn wrong_use_of_messages_is_told_and_the_job_goes_on() {
     succeeds("comm_wrong");
 }

@@ -34,6 +34,7 @@ const HEADERS: [Header; 2] = [
             "comm/collective",
             "comm/memory",
             "comm/one_sided",
+            "comm/atomics",
             "comm/active",
         ],
         prefix: "scomm_",
