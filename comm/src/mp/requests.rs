@@ -97,6 +97,11 @@ impl Requests {
         Some(request)
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.seats.len() - self.free.len()
+    }
+
     /// All of them.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Request> {
         self.seats.iter_mut().filter_map(|seat| seat.request.as_mut())
@@ -163,7 +168,9 @@ mod tests {
         let mut requests = Requests::default();
         let over = || Request::Over(Ok(Ended::default()));
         let first = requests.add(over());
+        assert_eq!(requests.len(), 1);
         assert!(requests.remove(first).is_some());
+        assert_eq!(requests.len(), 0);
         let second = requests.add(over());
         assert_ne!(first, second);
         assert!(requests.get_mut(first).is_none() && requests.remove(first).is_none());

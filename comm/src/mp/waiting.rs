@@ -102,6 +102,11 @@ impl Communicator {
         request.0.is_none_or(|number| self.shared.engine().has(number))
     }
 
+    /// How many operations of this rank were begun, and not yet waited for, tested to their end, or cancelled. One that was over as it began is none of them.
+    pub fn unfinished(&self) -> usize {
+        self.shared.engine().unfinished()
+    }
+
     /// What `over` gives now, or else after some progress.
     fn look<T>(&self, mut over: impl FnMut(&mut Engine) -> Option<T>) -> Option<T> {
         let mut engine = self.shared.engine();

@@ -358,13 +358,14 @@ int scomm_options(struct scomm_options_t *options);
 int scomm_init(const struct scomm_options_t *options);
 
 /**
- * Ends message passing, together with all other ranks. Collective; all operations are over before,
- * and no other thread is in a function of this header. Then all functions fail but `scomm_error` and
- * `scomm_free`. In a program that called `dsm_init`, `dsm_finalize` comes afterwards; in others, a
- * rank that exits without this call counts as failed, and the job is ended.
+ * Ends message passing, together with all other ranks. Collective; all operations were waited for
+ * before, tested to their end, or cancelled, and no other thread is in a function of this header.
+ * Then all functions fail but `scomm_error` and `scomm_free`. In a program that called `dsm_init`,
+ * `dsm_finalize` comes afterwards; in others, a rank that exits without this call counts as failed,
+ * and the job is ended.
  *
- * Returns 0, or an error: a rank is gone, or another thread is in a function of this header (then
- * nothing happens).
+ * Returns 0, or an error: a rank is gone; or operations are under way, of which it says how many, or
+ * another thread is in a function of this header (then nothing happens, and it may be called again).
  */
 int scomm_finalize(void);
 

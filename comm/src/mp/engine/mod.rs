@@ -287,6 +287,11 @@ impl Engine {
         self.requests.get_mut(number).is_some()
     }
 
+    /// Operations that the application has begun, and whose end it was not told: all but those that nobody waits for, and the transfers of collective operations.
+    pub(super) fn unfinished(&self) -> usize {
+        self.requests.len() - self.forgotten.len() - self.transfers()
+    }
+
     /// Takes back a receive that no message has been matched with; whether that was so.
     pub(super) fn cancel(&mut self, receive: Number) -> bool {
         let Some(Request::Expected { slot, .. }) = self.requests.get_mut(receive) else { return false };

@@ -133,6 +133,11 @@ impl Engine {
         is_awaited
     }
 
+    /// Transfers of collective operations under way.
+    pub(super) fn transfers(&self) -> usize {
+        self.running.iter().filter_map(|one| one.pending.as_ref()).map(Vec::len).sum()
+    }
+
     /// Goes on with collective operations as far as their transfers are over.
     pub(in crate::mp) fn advance(&mut self) {
         let mut running = std::mem::take(&mut self.running);

@@ -42,13 +42,14 @@ pub unsafe extern "C" fn scomm_init(options: *const scomm_options_t) -> c_int {
     told(options.and_then(job::join).map(|()| 0))
 }
 
-/// Ends message passing, together with all other ranks. Collective; all operations are over before,
-/// and no other thread is in a function of this header. Then all functions fail but `scomm_error` and
-/// `scomm_free`. In a program that called `dsm_init`, `dsm_finalize` comes afterwards; in others, a
-/// rank that exits without this call counts as failed, and the job is ended.
+/// Ends message passing, together with all other ranks. Collective; all operations were waited for
+/// before, tested to their end, or cancelled, and no other thread is in a function of this header.
+/// Then all functions fail but `scomm_error` and `scomm_free`. In a program that called `dsm_init`,
+/// `dsm_finalize` comes afterwards; in others, a rank that exits without this call counts as failed,
+/// and the job is ended.
 ///
-/// Returns 0, or an error: a rank is gone, or another thread is in a function of this header (then
-/// nothing happens).
+/// Returns 0, or an error: a rank is gone; or operations are under way, of which it says how many, or
+/// another thread is in a function of this header (then nothing happens, and it may be called again).
 #[unsafe(no_mangle)]
 pub extern "C" fn scomm_finalize() -> c_int {
     told(job::leave().map(|()| 0))

@@ -93,6 +93,9 @@ pub(super) fn leave() -> Result<()> {
             );
         }
     };
+    if let Job::Open(open) = &*job {
+        check_finished(open)?;
+    }
     match std::mem::replace(&mut *job, Job::Over) {
         Job::Open(open) => {
             // Handlers of active messages may run meanwhile, in this thread too, and call functions.
@@ -105,6 +108,19 @@ pub(super) fn leave() -> Result<()> {
         }
         Job::Over => invalid(&too_late("scomm_finalize")),
     }
+}
+
+/// An error if operations of this rank are under way: messages would be lost.
+fn check_finished(open: &Open) -> Result<()> {
+    let (operations, them) = match open.unfinished() {
+        0 => return Ok(()),
+        1 => ("1 operation".to_owned(), "it"),
+        more => (format!("{more} operations"), "them"),
+    };
+    invalid(&format!(
+        "scomm_finalize: this rank has begun {operations} and not waited for {them}: wait for {them} (scomm_wait, scomm_test and their \
+         relatives), or take {them} back (scomm_cancel), and call it again; nothing was ended"
+    ))
 }
 
 /// What `run` says for the function `name`: 0 or more, or an error's number and a text for `scomm_error`.

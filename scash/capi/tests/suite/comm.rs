@@ -71,6 +71,11 @@ fn wrong_use_of_messages_is_told_and_the_job_goes_on() {
 }
 
 #[test]
+fn message_passing_does_not_end_while_operations_are_under_way() {
+    succeeds("comm_unfinished");
+}
+
+#[test]
 fn a_program_without_a_launcher_is_told_by_each_function_of_messages() {
     programs("comm_unlaunched").iter().for_each(|program| program.run_alone().succeeded());
 }
