@@ -142,6 +142,19 @@ pub enum Error {
         /// Bytes of the memory.
         room: usize,
     },
+    /// So much that handlers of active messages have sent to a rank waits to leave that no more is kept. The message was not sent.
+    #[error(
+        "rank {rank} handles active messages more slowly than handlers here send it others: {held} bytes wait to leave, of {bound} that may (SCASH_MP_HELD); \
+         have handlers send less, or later"
+    )]
+    Full {
+        /// The rank that it was for.
+        rank: u32,
+        /// Bytes that wait to leave.
+        held: usize,
+        /// Bytes that may.
+        bound: usize,
+    },
     /// The system refused something.
     #[error("{what}: {source}")]
     Io {

@@ -9,7 +9,7 @@
 mod common;
 
 use common::{Make, Rank, bytes, on_each_provider, play};
-use scash_comm::mp::Options;
+use scash_comm::mp::{Op, Options};
 use scash_comm::{Error, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -89,6 +89,41 @@ fn handlers_that_answer_with_floods_do_not_wait_for_each_other(make: Make) {
         }
         rank.barrier().unwrap();
         assert_eq!(answers.load(Ordering::Acquire), 3 * COUNT * ANSWERS);
+        rank.meet();
+    });
+}
+
+fn what_handlers_send_past_the_bound_fails_and_all_else_arrives(make: Make) {
+    let options =
+        Options { eager: 1 << 10, push: 4 << 10, window: 16 << 10, held: 20_000, ..Options::default() };
+    play(make, 3, options, |rank| {
+        let (answers, refused) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let (got, lost) = (Arc::clone(&answers), Arc::clone(&refused));
+        rank.register_handler(2, move |_, _| _ = got.fetch_add(1, Ordering::Release)).unwrap();
+        rank.register_handler(1, move |caller, bytes| {
+            for _ in 0..10 {
+                match caller.reply(2, bytes) {
+                    Ok(()) => {}
+                    Err(Error::Full { rank, held, bound: 20_000 }) if rank == caller.rank() && held > 0 => {
+                        lost.fetch_add(1, Ordering::Release);
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        })
+        .unwrap();
+        let long = bytes(0, 3_000);
+        for _ in 0..100 {
+            (0..3).for_each(|to| rank.call(to, 1, &long).unwrap());
+        }
+        rank.fence(None).unwrap(); // all questions were handled,
+        rank.meet();
+        rank.fence(None).unwrap(); // and what was answered was, too.
+        rank.meet();
+        let mine = [answers.load(Ordering::Acquire) + refused.load(Ordering::Acquire)];
+        let mut all = [0];
+        rank.all_reduce(Op::Sum, &mine, &mut all).unwrap();
+        assert_eq!(all[0], 3 * 3 * 100 * 10);
         rank.meet();
     });
 }
@@ -192,6 +227,7 @@ on_each_provider! {
     handlers_run_once_and_in_order_while_the_receiver_computes
     a_helper_runs_handlers_while_no_thread_calls_in
     handlers_that_answer_with_floods_do_not_wait_for_each_other
+    what_handlers_send_past_the_bound_fails_and_all_else_arrives
     messages_that_nobody_receives_do_not_hold_active_ones_back
     a_token_goes_round_by_handlers_alone
     who_calls_a_rank_that_leaves_is_told_which

@@ -19,6 +19,7 @@ const TUNED: Options = Options {
     large: Large::Auto,
     window: 1 << 20,
     registered: 1 << 30,
+    held: 1 << 20,
     tune: Tune::ALL,
 };
 

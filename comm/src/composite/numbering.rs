@@ -64,6 +64,7 @@ impl Numbering {
         match error {
             Error::Down { rank, why } => Error::Down { rank: self.job(rank), why },
             Error::Protocol { rank, why } => Error::Protocol { rank: self.job(rank), why },
+            Error::Full { rank, held, bound } => Error::Full { rank: self.job(rank), held, bound },
             error @ (Error::Invalid(_) | Error::TooLong { .. } | Error::Io { .. }) => error,
         }
     }

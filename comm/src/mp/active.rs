@@ -1,7 +1,7 @@
 //! Active messages: what applications call, and how handlers are run.
 //!
 //! A handler runs in a thread that makes progress: one that waits or tests, or else the helper. The engine is not locked meanwhile, so what a handler sends is sent at once, or held until there is
-//! credit; it never waits. One handler of a rank runs at a time, so active messages of a rank are handled in the order they were sent.
+//! credit, as far as [`Options::held`](super::Options::held) bounds it; it never waits. One handler of a rank runs at a time, so active messages of a rank are handled in the order they were sent.
 
 use super::communicator::Communicator;
 use super::driver::Shared;
@@ -66,10 +66,14 @@ impl Communicator {
     /// There is no such rank or handler, the message is longer than those that are pushed ([`Options::push`](super::Options::push)), or the rank is gone.
     pub fn call(&self, to: u32, handler: u16, bytes: &[u8]) -> Result<()> {
         self.check(Some(to))?;
-        if self.shared.engine().is_holding(to) {
+        let mut engine = self.shared.engine();
+        while engine.is_holding(to) {
+            drop(engine);
             self.shared.until(|engine| (!engine.is_holding(to)).then_some(()));
+            // Others may have been faster.
+            engine = self.shared.engine();
         }
-        self.shared.send_active(to, handler, bytes)
+        self.shared.send_active(engine, to, handler, bytes)
     }
 }
 
@@ -82,21 +86,22 @@ impl Caller<'_> {
     /// Sends an active message to that rank, without waiting.
     ///
     /// # Errors
-    /// As for [`Communicator::call`].
+    /// As for [`call`](Self::call).
     pub fn reply(&self, handler: u16, bytes: &[u8]) -> Result<()> {
         self.call(self.from, handler, bytes)
     }
 
-    /// Sends an active message to any rank, without waiting: if too many are on their way, a copy is kept.
+    /// Sends an active message to any rank, without waiting: if too many are on their way, a copy is kept, as far as [`Options::held`](super::Options::held) allows.
     ///
     /// # Errors
-    /// As for [`Communicator::call`].
+    /// As for [`Communicator::call`]; and [`Error::Full`], if so much is kept for that rank. The message is not sent then. The handler may leave it, or keep it where an application's thread
+    /// finds it, whose calls wait instead.
     pub fn call(&self, to: u32, handler: u16, bytes: &[u8]) -> Result<()> {
         let size = self.shared.endpoint().size();
         if to >= size {
             return Err(Error::Invalid(format!("there is no rank {to}: the job has {size}, counted from 0")));
         }
-        self.shared.send_active(to, handler, bytes)
+        self.shared.send_active(self.shared.engine(), to, handler, bytes)
     }
 }
 
@@ -132,8 +137,13 @@ impl Shared {
     }
 
     /// Sends an active message to a rank that exists.
-    fn send_active(&self, to: u32, handler: u16, bytes: &[u8]) -> Result<()> {
-        let mut engine = self.engine();
+    fn send_active(
+        &self,
+        mut engine: MutexGuard<'_, Engine>,
+        to: u32,
+        handler: u16,
+        bytes: &[u8],
+    ) -> Result<()> {
         if !engine.has_handler(handler) {
             return Err(Error::Invalid(format!("there is no handler {handler}: register it, at all ranks")));
         }

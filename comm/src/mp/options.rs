@@ -40,6 +40,8 @@ pub struct Options {
     pub window: usize,
     /// Bytes of registered memory that a rank can have ([`allocate`](super::Communicator::allocate), [`window`](super::Communicator::window)). They cost address space only until they are used; 0: none.
     pub registered: usize,
+    /// Bytes of active messages that handlers have sent to a rank, and that may wait here until it has handled others. Past that, sends of handlers fail ([`Caller::call`](super::Caller::call)).
+    pub held: usize,
     /// Which of `eager` and `push` are measured.
     pub tune: Tune,
 }
@@ -47,7 +49,8 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let (eager, push, large) = (4 << 10, 256 << 10, Large::Auto);
-        Self { eager, push, large, window: 1 << 20, registered: 1 << 34, tune: Tune::default() }
+        let (window, registered, held) = (1 << 20, 1 << 34, 64 << 20);
+        Self { eager, push, large, window, registered, held, tune: Tune::default() }
     }
 }
 
@@ -79,6 +82,7 @@ impl Options {
     /// | `SCASH_MP_LARGE` | [`large`](Self::large): `auto`, `get`, `push` or `rendezvous` |
     /// | `SCASH_MP_WINDOW` | [`window`](Self::window): a size; the same at all ranks |
     /// | `SCASH_MP_REGISTERED` | [`registered`](Self::registered): a size; the same at all ranks |
+    /// | `SCASH_MP_HELD` | [`held`](Self::held): a size |
     /// | `SCASH_MP_TUNE` | [`tune`](Self::tune): `on` measures what neither `SCASH_MP_EAGER` nor `SCASH_MP_PUSH` says; the same at all ranks |
     ///
     /// # Errors
@@ -115,6 +119,7 @@ impl Options {
             },
             window: size("SCASH_MP_WINDOW", defaults.window)?,
             registered: size("SCASH_MP_REGISTERED", defaults.registered)?,
+            held: size("SCASH_MP_HELD", defaults.held)?,
             tune,
         };
         options.check()?;
@@ -158,9 +163,17 @@ mod tests {
             ("SCASH_MP_LARGE", "rendezvous"),
             ("SCASH_MP_WINDOW", "2MiB"),
             ("SCASH_MP_REGISTERED", "0"),
+            ("SCASH_MP_HELD", "1M"),
         ];
-        let (large, tune) = (Large::Rendezvous, Tune::default());
-        let want = Options { eager: 512, push: 64 << 10, large, window: 2 << 20, registered: 0, tune };
+        let want = Options {
+            eager: 512,
+            push: 64 << 10,
+            large: Large::Rendezvous,
+            window: 2 << 20,
+            registered: 0,
+            held: 1 << 20,
+            tune: Tune::default(),
+        };
         assert_eq!(read(&all).unwrap(), want);
         assert_eq!(
             read(&[("SCASH_MP_LARGE", "get")]).unwrap(),
@@ -188,6 +201,7 @@ mod tests {
             ("SCASH_MP_WINDOW", "4K", "twice as large"),
             ("SCASH_MP_EAGER", "1G", "SCASH_MP_WINDOW"),
             ("SCASH_MP_REGISTERED", "99999999T", "512M"),
+            ("SCASH_MP_HELD", "much", "512M"),
             ("SCASH_MP_TUNE", "loud", "on or off"),
         ] {
             let text = read(&[(name, value)]).unwrap_err().to_string();

@@ -58,7 +58,8 @@
  * same numbers in both.
  *
  * The environment sets which protocol serves which messages, unless scomm_init is given options: SCASH_MP_EAGER, SCASH_MP_PUSH,
- * SCASH_MP_LARGE, SCASH_MP_WINDOW, SCASH_MP_REGISTERED, SCASH_MP_TUNE; see scomm_options_t.
+ * SCASH_MP_LARGE, SCASH_MP_WINDOW, SCASH_MP_REGISTERED, SCASH_MP_HELD, SCASH_MP_TUNE; see
+ * scomm_options_t.
  *
  * Sizes are in bytes.
  */
@@ -203,7 +204,12 @@ typedef enum scomm_result_t {
   /**
    * The system refused something.
    */
-  SCOMM_ERROR_SYSTEM = -5
+  SCOMM_ERROR_SYSTEM = -5,
+  /**
+   * So much that handlers of active messages have sent to a rank waits to leave that no more is kept:
+   * this message was not sent.
+   */
+  SCOMM_ERROR_FULL = -6
 } scomm_result_t;
 
 /**
@@ -247,9 +253,14 @@ typedef struct scomm_options_t {
    */
   size_t tune;
   /**
+   * Bytes of active messages that handlers have sent to a rank, and that may wait here until it has
+   * handled others (SCASH_MP_HELD). Past that `scomm_call` fails in handlers.
+   */
+  size_t held;
+  /**
    * For later versions: zeros.
    */
-  size_t reserved[6];
+  size_t reserved[5];
 } scomm_options_t;
 
 /**
@@ -928,7 +939,9 @@ int scomm_register_handler(int number, scomm_handler_t handler, void *context);
  * but not in a handler. `scomm_fence` tells that the message was handled.
  *
  * Returns 0, or an error: there is no such rank or handler, the message is longer than those that are
- * pushed (SCASH_MP_PUSH), or the rank is gone.
+ * pushed (SCASH_MP_PUSH), or the rank is gone. In a handler also SCOMM_ERROR_FULL: so much that handlers
+ * have sent to that rank waits to leave that no more is kept (SCASH_MP_HELD); a handler may leave the
+ * message, or put it where another thread finds it, whose call waits.
  */
 int scomm_call(int to, int handler, const void *bytes, size_t len);
 

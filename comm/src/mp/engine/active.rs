@@ -2,13 +2,22 @@
 //!
 //! The engine keeps them until its owner has time: [`Engine::next_call`]. What their senders have on their way is bounded by an account of its own, so that messages which nobody receives do not
 //! hold them back. Past that they are *held* at the sender, in their order.
+//!
+//! **Handlers are never kept waiting, and what they send is bounded because a send can fail.** An application's thread that finds something held waits until it has left ([`Engine::is_holding`]), so such threads add one
+//! message each. A handler must not wait: its rank's progress is the progress of others. So what it sends past the credits is held, up to [`Options::held`](crate::mp::Options::held) bytes for each rank; past that the send is
+//! refused, and the handler decides, which alone knows what the message is worth. Held messages always leave, since all ranks run handlers whatever they hold, and each that has run gives its
+//! message's credit back. Without a refusal nothing bounds what is held, or something deadlocks:
+//! - *Handlers that are not run while much is held*: two ranks hold answers for each other. The credits for these come back when the other one runs handlers, which neither does.
+//! - *Credits that come back only when the answers have left*, so that no more is held than others have on their way, times what a handler makes of it: all credits of both directions may
+//!   be those of messages that were handled, and whose answers wait for just these credits.
+//! - *Credits of their own for answers*: they are enough where answers are not answered. Here a token may go round by handlers alone, and no number of generations is the last one.
 
 use super::account::COST;
 use super::arrive::Checked;
 use super::{Body, Engine, Head, gone};
-use crate::Result;
 use crate::mp::requests::Number;
 use crate::mp::span::Source;
+use crate::{Error, Result};
 use std::collections::VecDeque;
 
 /// A handler to be run.
@@ -35,6 +44,62 @@ pub(super) enum Due {
 pub(super) enum Held {
     Active { handler: u16, bytes: Vec<u8> },
     Mark(Number),
+}
+
+impl Held {
+    /// What it takes of memory.
+    fn cost(&self) -> usize {
+        match self {
+            Held::Active { bytes, .. } => bytes.len() + COST,
+            Held::Mark(_) => 0,
+        }
+    }
+}
+
+/// All that waits for credit of a rank, in its order.
+#[derive(Debug, Default)]
+pub(super) struct Holding {
+    queue: VecDeque<Held>,
+    /// What its messages take of memory.
+    bytes: usize,
+}
+
+impl Holding {
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// What its messages take of memory.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether a message of so many bytes has room below a bound. A first one always has.
+    fn admits(&self, len: usize, bound: usize) -> bool {
+        self.bytes == 0 || self.bytes.saturating_add(len + COST) <= bound
+    }
+
+    fn push(&mut self, held: Held) {
+        self.bytes += held.cost();
+        self.queue.push_back(held);
+    }
+
+    /// The first one, if it is a mark or `affords` agrees to its length.
+    fn pop_if(&mut self, affords: impl FnOnce(usize) -> bool) -> Option<Held> {
+        if let Held::Active { bytes, .. } = self.queue.front()?
+            && !affords(bytes.len())
+        {
+            return None;
+        }
+        let held = self.queue.pop_front()?;
+        self.bytes -= held.cost();
+        Some(held)
+    }
 }
 
 /// What was received, and is to be run.
@@ -69,19 +134,22 @@ impl Engine {
     /// Sends an active message, or holds a copy of it until there is credit. It is no longer than the longest.
     ///
     /// # Errors
-    /// The rank is gone.
+    /// The rank is gone, or [`Error::Full`]: as much is held as may be.
     pub(in crate::mp) fn active(&mut self, to: u32, handler: u16, body: Source) -> Result<()> {
         let peer = &mut self.peers[to as usize];
         if peer.is_gone {
             return Err(gone(to));
         }
-        let len = body.len();
-        peer.loose += 1;
+        let (len, bound) = (body.len(), self.options.held);
         if peer.held.is_empty() && peer.calls.affords(len) {
+            peer.loose += 1;
             peer.calls.spend(len);
             self.say_with(to, Head::Active { handler }, Body::Lent(body, 0, len));
+        } else if peer.held.admits(len, bound) {
+            peer.loose += 1;
+            peer.held.push(Held::Active { handler, bytes: body.piece(0, len).to_vec() });
         } else {
-            peer.held.push_back(Held::Active { handler, bytes: body.piece(0, len).to_vec() });
+            return Err(Error::Full { rank: to, held: peer.held.bytes, bound });
         }
         Ok(())
     }
@@ -92,7 +160,7 @@ impl Engine {
         if held.is_empty() {
             self.say(to, Head::Mark { mark: mark.0 });
         } else {
-            held.push_back(Held::Mark(mark));
+            held.push(Held::Mark(mark));
         }
     }
 
@@ -101,16 +169,12 @@ impl Engine {
         self.peers[from as usize].calls.refill(bytes)?;
         loop {
             let peer = &mut self.peers[from as usize];
-            match peer.held.pop_front() {
+            match peer.held.pop_if(|len| peer.calls.affords(len)) {
                 None => return Ok(()),
                 Some(Held::Mark(mark)) => self.say(from, Head::Mark { mark: mark.0 }),
-                Some(Held::Active { handler, bytes }) if peer.calls.affords(bytes.len()) => {
+                Some(Held::Active { handler, bytes }) => {
                     peer.calls.spend(bytes.len());
                     self.say_with(from, Head::Active { handler }, Body::Own(bytes));
-                }
-                Some(held) => {
-                    peer.held.push_front(held);
-                    return Ok(());
                 }
             }
         }

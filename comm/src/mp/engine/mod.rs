@@ -25,7 +25,7 @@ use super::{Options, Status};
 use crate::{Error, Mark};
 use account::Account;
 pub(super) use active::Call;
-use active::{Dues, Held};
+use active::{Dues, Holding};
 pub(super) use protocols::Protocols;
 use running::Running;
 pub(super) use send::COPIED_PIECE;
@@ -86,7 +86,7 @@ struct Peer {
     mail: Account,
     /// and active messages, of which some may be held back.
     calls: Account,
-    held: VecDeque<Held>,
+    held: Holding,
     /// Which protocol serves messages to it.
     protocols: Protocols,
     /// What it can read of this process's memory,
@@ -209,7 +209,7 @@ impl Engine {
         let peer = |rank: usize| Peer {
             mail: Account::new(options.window),
             calls: Account::new(options.window),
-            held: VecDeque::new(),
+            held: Holding::default(),
             protocols: Protocols::of(&options),
             reads: reads[rank],
             readable: readable[rank],

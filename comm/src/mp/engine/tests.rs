@@ -6,6 +6,7 @@
 mod game;
 mod meetings;
 
+use super::account::COST;
 use super::{Call, Content, Engine, Order, Reach};
 use crate::mp::matching::Pattern;
 use crate::mp::meeting::Groups;
@@ -23,6 +24,7 @@ const OPTIONS: Options = Options {
     large: Large::Auto,
     window: 1536,
     registered: 0,
+    held: 1024,
     tune: Tune { eager: false, push: false },
 };
 const PIECE: usize = 100;
@@ -39,6 +41,8 @@ struct Network {
     /// What each has posted, and who shares memory with whom.
     posted: Vec<[u64; 2]>,
     groups: Vec<Groups>,
+    /// What handlers were not allowed to send, by rank: to whom, and the bytes.
+    refused: Vec<Vec<(usize, Vec<u8>)>>,
 }
 
 /// A handler that does nothing, and one that sends what it gets to the first.
@@ -68,6 +72,7 @@ impl Network {
             handled: (0..n).map(|_| Vec::new()).collect(),
             posted: vec![[0; 2]; n],
             groups,
+            refused: (0..n).map(|_| Vec::new()).collect(),
         }
     }
 
@@ -79,19 +84,26 @@ impl Network {
         number
     }
 
-    fn call(&mut self, from: usize, to: usize, handler: u16, body: &[u8]) {
+    /// Sends an active message; `false`: too much waits to leave.
+    fn call(&mut self, from: usize, to: usize, handler: u16, body: &[u8]) -> bool {
         // SAFETY: the orders are carried out below.
         let source = unsafe { Source::new(body.as_ptr(), body.len()) };
-        self.engines[from].active(to as u32, handler, source).unwrap();
+        let sent = self.engines[from].active(to as u32, handler, source);
         self.carry_out(from);
+        match sent {
+            Ok(()) => true,
+            Err(Error::Full { rank, .. }) if rank as usize == to => false,
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// The next handler of a rank runs; whether there was one.
     fn run(&mut self, at: usize) -> bool {
         let call = self.engines[at].next_call();
         if let Some(call) = &call {
-            if call.handler == ECHO {
-                self.call(at, call.from as usize, KEEP, &call.bytes);
+            let from = call.from as usize;
+            if call.handler == ECHO && !self.call(at, from, KEEP, &call.bytes) {
+                self.refused[at].push((from, call.bytes.clone()));
             }
             let Call { from, handler, bytes } = call;
             self.handled[at].push(Call { from: *from, handler: *handler, bytes: bytes.clone() });
@@ -459,10 +471,12 @@ fn a_send_is_taken_back_or_received_and_never_both() {
 fn active_messages_past_the_window_are_held_and_what_nobody_receives_does_not_hold_them() {
     let mut net = Network::new(2, OPTIONS, false);
     let flood = message(0, 0, 60);
+    let mut called = 0;
     for _ in 0..50 {
         net.send(0, 1, 0, &flood);
-        net.call(0, 1, KEEP, &flood);
+        called += usize::from(net.call(0, 1, KEEP, &flood));
     }
+    assert_eq!(called, OPTIONS.window / (60 + COST) + OPTIONS.held / (60 + COST));
     net.engines[0].has_put(1);
     let mark = net.engines[0].mark(1).unwrap();
     net.carry_out(0);
@@ -472,8 +486,54 @@ fn active_messages_past_the_window_are_held_and_what_nobody_receives_does_not_ho
     assert!(net.engines[0].is_holding(1));
     assert!(net.outcome(0, Some(mark)).is_none());
     net.settle();
-    assert_eq!(net.handled[1].len(), 50);
+    assert_eq!(net.handled[1].len(), called);
     assert!(net.outcome(0, Some(mark)).is_some_and(|outcome| outcome.is_ok()), "behind all of them");
+}
+
+#[test]
+fn what_handlers_send_past_the_bound_is_refused_and_all_else_arrives() {
+    let mut net = Network::new(2, OPTIONS, false);
+    let flood = message(0, 0, 60);
+    // Both ask for answers, and neither takes any in: credits come back for questions only.
+    let most_held = OPTIONS.held / (60 + COST);
+    for _ in 0..100 {
+        for (from, to) in [(0, 1), (1, 0)] {
+            net.call(from, to, ECHO, &flood);
+        }
+        for at in [0, 1] {
+            while net.deliver(1 - at, at) {}
+        }
+        for at in [0, 1] {
+            net.run(at);
+            let held = net.engines[at].peers[1 - at].held.bytes();
+            assert!(held <= most_held * (60 + COST), "{held}");
+        }
+    }
+    net.settle();
+    let [asked, answered, refused] = [ECHO, KEEP, 2].map(|handler| match handler {
+        2 => net.refused.iter().map(Vec::len).sum(),
+        _ => net.handled.iter().flatten().filter(|call| call.handler == handler).count(),
+    });
+    assert!(asked > 0 && asked == answered + refused, "{asked} {answered} {refused}");
+    assert!(net.engines.iter().all(|engine| engine.peers.iter().all(|peer| peer.held.is_empty())));
+    assert!(net.call(0, 1, ECHO, &flood), "there is room again");
+}
+
+#[test]
+fn a_handler_whose_answers_nobody_takes_is_refused_at_the_bound() {
+    let mut net = Network::new(2, OPTIONS, false);
+    let question = message(0, 0, 60);
+    let kept = OPTIONS.window / (60 + COST) + OPTIONS.held / (60 + COST);
+    for number in 0..2 * kept {
+        assert!(net.call(0, 1, ECHO, &question));
+        // Credits for questions come back; for answers they do not, as rank 0 runs no handler.
+        while net.deliver(0, 1) {}
+        assert!(net.run(1));
+        while net.deliver(1, 0) {}
+        assert_eq!(net.refused[1].len(), (number + 1).saturating_sub(kept));
+    }
+    net.settle();
+    assert_eq!((net.handled[0].len(), net.refused[1].len()), (kept, kept));
 }
 
 #[test]

@@ -59,7 +59,9 @@ pub unsafe extern "C" fn scomm_register_handler(
 /// but not in a handler. `scomm_fence` tells that the message was handled.
 ///
 /// Returns 0, or an error: there is no such rank or handler, the message is longer than those that are
-/// pushed (SCASH_MP_PUSH), or the rank is gone.
+/// pushed (SCASH_MP_PUSH), or the rank is gone. In a handler also SCOMM_ERROR_FULL: so much that handlers
+/// have sent to that rank waits to leave that no more is kept (SCASH_MP_HELD); a handler may leave the
+/// message, or put it where another thread finds it, whose call waits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn scomm_call(to: c_int, handler: c_int, bytes: *const c_void, len: usize) -> c_int {
     let message = || {

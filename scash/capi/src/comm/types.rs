@@ -47,6 +47,9 @@ pub enum scomm_result_t {
     SCOMM_ERROR_PROTOCOL = -4,
     /// The system refused something.
     SCOMM_ERROR_SYSTEM = -5,
+    /// So much that handlers of active messages have sent to a rank waits to leave that no more is kept:
+    /// this message was not sent.
+    SCOMM_ERROR_FULL = -6,
 }
 
 /// What is known of a message.
@@ -116,8 +119,11 @@ pub struct scomm_options_t {
     /// program sets to something else than `scomm_options` has said is not measured.
     /// `scomm_thresholds` tells what was chosen.
     pub tune: usize,
+    /// Bytes of active messages that handlers have sent to a rank, and that may wait here until it has
+    /// handled others (SCASH_MP_HELD). Past that `scomm_call` fails in handlers.
+    pub held: usize,
     /// For later versions: zeros.
-    pub reserved: [usize; 6],
+    pub reserved: [usize; 5],
 }
 
 /// What the elements of a reduction are.
@@ -164,6 +170,7 @@ pub(super) fn code(error: &Error) -> c_int {
         Error::Down { .. } => scomm_result_t::SCOMM_ERROR_DOWN,
         Error::TooLong { .. } => scomm_result_t::SCOMM_ERROR_TOO_LONG,
         Error::Protocol { .. } => scomm_result_t::SCOMM_ERROR_PROTOCOL,
+        Error::Full { .. } => scomm_result_t::SCOMM_ERROR_FULL,
         _ => scomm_result_t::SCOMM_ERROR_SYSTEM,
     };
     result as c_int
@@ -230,7 +237,7 @@ impl scomm_status_t {
 impl scomm_options_t {
     /// These options.
     pub(super) fn of(options: Options) -> Self {
-        let Options { eager, push, large, window, registered, tune } = options;
+        let Options { eager, push, large, window, registered, held, tune } = options;
         let large = match large {
             Large::Auto => scomm_large_t::SCOMM_LARGE_AUTO,
             Large::Get => scomm_large_t::SCOMM_LARGE_GET,
@@ -239,7 +246,8 @@ impl scomm_options_t {
         };
         let flag = |is_set: bool, flag: usize| if is_set { flag } else { 0 };
         let tune = flag(tune.eager, SCOMM_TUNE_EAGER) | flag(tune.push, SCOMM_TUNE_PUSH);
-        Self { eager, push, window, registered, large: MaybeUninit::new(large), tune, reserved: [0; 6] }
+        let large = MaybeUninit::new(large);
+        Self { eager, push, window, registered, large, tune, held, reserved: [0; 5] }
     }
 
     /// What they say, checked.
@@ -261,7 +269,7 @@ impl scomm_options_t {
             n if n == scomm_large_t::SCOMM_LARGE_RENDEZVOUS as c_int => Large::Rendezvous,
             other => return invalid(&format!("{other} is no scomm_large_t: use a SCOMM_LARGE_ constant")),
         };
-        let Self { eager, push, window, registered, tune, .. } = *self;
+        let Self { eager, push, window, registered, tune, held, .. } = *self;
         if tune & !(SCOMM_TUNE_EAGER | SCOMM_TUNE_PUSH) != 0 {
             return invalid(&format!("{tune} is no `tune` of a scomm_options_t: use SCOMM_TUNE_ constants"));
         }
@@ -271,7 +279,7 @@ impl scomm_options_t {
             eager: tune & SCOMM_TUNE_EAGER != 0 && eager == said.eager,
             push: tune & SCOMM_TUNE_PUSH != 0 && push == said.push,
         };
-        Ok(Options { eager, push, large, window, registered, tune })
+        Ok(Options { eager, push, large, window, registered, held, tune })
     }
 }
 

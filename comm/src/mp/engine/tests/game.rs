@@ -181,13 +181,16 @@ impl Game {
             }
             Step::Call { from, to, handler, len } => {
                 let bytes = message(from, self.calls[from].len(), len);
-                self.net.call(from, to, handler, &bytes);
-                self.calls[from].push((to, Call { from: from as u32, handler, bytes }));
+                if self.net.call(from, to, handler, &bytes) {
+                    self.calls[from].push((to, Call { from: from as u32, handler, bytes }));
+                }
             }
             Step::Run(at) => _ = self.net.run(at),
             Step::Deliver(from, to) => _ = self.net.deliver(from, to),
             Step::Piece(from, to) => _ = self.net.piece(from, to),
         }
+        let held = self.net.engines.iter().flat_map(|engine| &engine.peers).map(|peer| peer.held.bytes());
+        assert!(held.max() <= Some(OPTIONS.held), "what waits to leave is bounded");
     }
 
     /// Number of messages to a rank that were not taken back.
@@ -272,7 +275,7 @@ impl Game {
         Ok(())
     }
 
-    /// Each active message was handled once, in the order they were sent, and so were the echoes.
+    /// Each active message was handled once, in the order they were sent, and so were the echoes that were not refused.
     fn check_active(&self) -> Verdict {
         for (from, to) in (0..RANKS).flat_map(|from| (0..RANKS).map(move |to| (from, to))) {
             let handled = self.net.handled[to].iter().filter(|call| call.from as usize == from);
@@ -282,7 +285,11 @@ impl Game {
                 self.calls[from].iter().filter(move |&&(theirs, _)| theirs == to).map(|(_, call)| call)
             };
             prop_assert!(direct.into_iter().eq(sent(from, to)));
-            let echoed = sent(to, from).filter(|call| call.handler == ECHO).map(|call| &call.bytes);
+            let is_refused = |bytes: &&Vec<u8>| {
+                self.net.refused[from].iter().any(|(theirs, refused)| (*theirs, refused) == (to, *bytes))
+            };
+            let asked = sent(to, from).filter(|call| call.handler == ECHO).map(|call| &call.bytes);
+            let echoed = asked.filter(|bytes| !is_refused(bytes));
             prop_assert!(echoes.into_iter().map(|call| &call.bytes).eq(echoed));
         }
         Ok(())
