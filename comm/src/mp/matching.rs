@@ -142,6 +142,9 @@ pub(super) struct Unexpected<M> {
     lists: Lists,
     arrived: Vec<Option<Arrived<M>>>,
     free: Vec<u32>,
+    /// Messages that were looked at.
+    #[cfg(test)]
+    pub(super) looks: std::cell::Cell<usize>,
 }
 
 #[derive(Debug)]
@@ -152,7 +155,19 @@ struct Arrived<M> {
 
 impl<M> Unexpected<M> {
     pub(super) fn new() -> Self {
-        Self { lists: Lists::new(), arrived: Vec::new(), free: Vec::new() }
+        Self {
+            lists: Lists::new(),
+            arrived: Vec::new(),
+            free: Vec::new(),
+            #[cfg(test)]
+            looks: std::cell::Cell::default(),
+        }
+    }
+
+    /// A message is looked at: tests count that.
+    fn look(&self) {
+        #[cfg(test)]
+        self.looks.set(self.looks.get() + 1);
     }
 
     /// Number of messages.
@@ -189,6 +204,7 @@ impl<M> Unexpected<M> {
 
     /// A message in the queue.
     pub(super) fn get(&self, at: u32) -> Option<&M> {
+        self.look();
         Some(&self.arrived.get(at as usize)?.as_ref()?.message)
     }
 
@@ -199,6 +215,7 @@ impl<M> Unexpected<M> {
 
     /// Takes a message out.
     pub(super) fn remove(&mut self, at: u32) -> Option<M> {
+        self.look();
         let arrived = self.arrived.get_mut(at as usize)?.take()?;
         arrived.entries.into_iter().for_each(|entry| self.lists.remove(entry));
         self.free.push(at);
@@ -207,7 +224,10 @@ impl<M> Unexpected<M> {
 
     /// All messages, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &M)> {
-        (0..).zip(&self.arrived).filter_map(|(at, arrived)| Some((at, &arrived.as_ref()?.message)))
+        (0..).zip(&self.arrived).filter_map(|(at, arrived)| {
+            self.look();
+            Some((at, &arrived.as_ref()?.message))
+        })
     }
 }
 

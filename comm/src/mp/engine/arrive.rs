@@ -87,33 +87,6 @@ impl Engine {
         }
     }
 
-    fn offer(
-        &mut self,
-        from: u32,
-        context: u16,
-        tag: u64,
-        len: usize,
-        (send, address): (u64, u64),
-    ) -> Checked {
-        let status = Status { source: from, tag, len };
-        match self.expected.take(envelope(from, context, tag)) {
-            Some(number) => {
-                let number = Number(number);
-                if let Some(seat) = self.requests.get_mut(number)
-                    && let Request::Expected { into, .. } =
-                        std::mem::replace(seat, Request::Over(Ok(Ended::default())))
-                {
-                    self.fetch(number, status, into, send, address);
-                }
-            }
-            None => {
-                let arrival = Arrival { status, content: Content::Offered { send, address } };
-                self.unexpected.push(envelope(from, context, tag), arrival);
-            }
-        }
-        Ok(())
-    }
-
     fn accept(&mut self, from: u32, send: Number, receive: u64) -> Checked {
         let seat = self.requests.get_mut(send).ok_or("a send is asked for that does not exist")?;
         let Request::Offered { to, body, status, .. } = *seat else {
@@ -158,19 +131,6 @@ impl Engine {
                 Ok(())
             }
             _ => Err("the end of a send is told that was not offered"),
-        }
-    }
-
-    /// An offer is taken back. If a receive has it already, its sender has been told, or will be, and goes on.
-    fn withdraw_offer(&mut self, from: u32, send: u64) {
-        let is_it = |arrival: &Arrival| {
-            arrival.status.source == from
-                && matches!(arrival.content, Content::Offered { send: theirs, .. } if theirs == send)
-        };
-        let found = self.unexpected.iter().find(|(_, arrival)| is_it(arrival)).map(|(at, _)| at);
-        if let Some(at) = found {
-            self.unexpected.remove(at);
-            self.say(from, Head::Withdrawn { send });
         }
     }
 

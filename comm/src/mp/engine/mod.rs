@@ -7,6 +7,7 @@ mod account;
 mod active;
 mod arrive;
 mod forget;
+mod offers;
 mod one_sided;
 mod parts;
 mod protocols;
@@ -150,6 +151,8 @@ pub(super) struct Engine {
     requests: Requests,
     expected: Expected,
     unexpected: Unexpected<Arrival>,
+    /// Where offers are in the unexpected queue, by their senders and the sends' numbers.
+    offers: HashMap<(u32, u64), u32>,
     landings: HashMap<(u32, u64), Landing>,
     peers: Vec<Peer>,
     orders: VecDeque<Order>,
@@ -223,6 +226,7 @@ impl Engine {
             requests: Requests::default(),
             expected: Expected::new(),
             unexpected: Unexpected::new(),
+            offers: HashMap::new(),
             landings: HashMap::new(),
             peers: (0..reads.len()).map(peer).collect(),
             registered,
@@ -329,6 +333,7 @@ impl Engine {
         }
         self.lose_forgotten(rank);
         self.landings.retain(|&(from, _), _| from != rank);
+        self.offers.retain(|&(from, _), _| from != rank);
         let never: Vec<u32> = (self.unexpected.iter())
             .filter(|(_, arrival)| {
                 arrival.status.source == rank && !matches!(arrival.content, Content::Here(_))

@@ -47,6 +47,7 @@ impl Engine {
                 self.requests.add(Request::Over(outcome))
             }
             Content::Offered { send, address } => {
+                self.offers.remove(&(from, send));
                 let number = self.requests.add(Request::Over(Ok(Ended::default())));
                 self.fetch(number, status, into, send, address);
                 number

@@ -468,6 +468,35 @@ fn a_send_is_taken_back_or_received_and_never_both() {
 }
 
 #[test]
+fn taking_a_send_back_takes_no_longer_among_many_offers() {
+    let looks = |offers: usize, which: usize| {
+        let mut net = Network::new(2, Options { large: Large::Rendezvous, ..OPTIONS }, false);
+        let bytes = message(0, 0, 600);
+        let sends: Vec<_> = (0..offers).map(|_| net.send(0, 1, 0, &bytes).unwrap()).collect();
+        net.settle();
+        let before = net.engines[1].unexpected.looks.get();
+        assert!(net.engines[0].withdraw(sends[which]));
+        net.settle();
+        assert_eq!(net.engines[0].was_withdrawn(sends[which]), Some(true));
+        assert_eq!(net.engines[1].unexpected.len(), offers - 1);
+        net.engines[1].unexpected.looks.get() - before
+    };
+    let few = looks(2, 0);
+    assert!([0, 700, 1999].into_iter().all(|which| looks(2000, which) == few), "{few}");
+}
+
+#[test]
+fn two_offers_under_one_number_break_the_protocol() {
+    let mut net = Network::new(2, OPTIONS, false);
+    let mut offers = |tag: u64| {
+        let head = Head::Offer { context: 0, tag, len: 600, send: 1 << 32, address: 0 }.encode();
+        net.engines[0].arrived(1, head.kind, head.bytes())
+    };
+    assert!(offers(1).is_ok());
+    assert!(matches!(offers(2), Err(Error::Protocol { rank: 1, .. })));
+}
+
+#[test]
 fn active_messages_past_the_window_are_held_and_what_nobody_receives_does_not_hold_them() {
     let mut net = Network::new(2, OPTIONS, false);
     let flood = message(0, 0, 60);

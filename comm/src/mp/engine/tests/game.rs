@@ -313,7 +313,10 @@ impl Game {
         }
         for engine in &mut self.net.engines {
             prop_assert!(
-                engine.landings.is_empty() && engine.unexpected.len() == 0 && engine.expected.len() == 0
+                engine.landings.is_empty()
+                    && engine.offers.is_empty()
+                    && engine.unexpected.len() == 0
+                    && engine.expected.len() == 0
             );
             prop_assert!(engine.requests.iter_mut().next().is_none());
         }
