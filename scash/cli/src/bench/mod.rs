@@ -10,6 +10,7 @@ mod adaptive;
 mod apps;
 mod cache;
 mod comm;
+mod limited;
 mod micro;
 mod nas;
 mod paper;

@@ -4,11 +4,14 @@
 //! runs over each of them, one after the other.
 
 use super::Session;
+use super::limited::{Failure, Limit};
 use super::runner::{Job, On};
 use super::table::{Table, number, spread};
 use super::turns::{Line, Way, in_turns};
 use scash_bench::record::Record;
 use scash_messages::rival::{Network, Rival};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 const KERNELS: [&str; 5] = ["is", "ep", "cg", "mg", "ft"];
@@ -35,12 +38,16 @@ pub(super) struct Options {
     /// What carries messages
     #[arg(long, value_name = "NAME", value_parser = ["shm", "tcp"], default_value = "shm")]
     provider: String,
+
+    #[command(flatten)]
+    limit: Limit,
 }
 
 impl Options {
     /// What is measured where nothing was said.
     pub(super) fn standard() -> Options {
-        Options { kernels: Vec::new(), compare: false, class: None, ranks: 4, provider: "shm".to_owned() }
+        let (provider, limit) = ("shm".to_owned(), Limit::default());
+        Options { kernels: Vec::new(), compare: false, class: None, ranks: 4, provider, limit }
     }
 
     fn kernels(&self) -> impl Iterator<Item = &'static str> {
@@ -88,10 +95,11 @@ pub(super) fn run(session: &Session, options: &Options) -> bool {
         }
     }
     for kernel in options.kernels() {
-        let lines = measure(session, options, kernel, &over);
+        let (lines, endless) = measure(session, options, kernel, &over);
         let class = options.class(session.how.quick);
         let on = On::Ranks(options.ranks, options.network().0);
-        session.show(&format!("{kernel}, class {} ({on})\n{}", class.to_uppercase(), table(&over, &lines)));
+        let table = table(&over, &lines, &endless, options.limit);
+        session.show(&format!("{kernel}, class {} ({on})\n{table}", class.to_uppercase()));
         complete &= lines.iter().all(Option::is_some);
     }
     complete
@@ -105,16 +113,32 @@ fn over_rival(rival: Rival, shim: PathBuf) -> Over {
     Over { way: Way { name: rival.name().to_owned(), settings: Vec::new() }, rival: Some((rival, shim)) }
 }
 
+/// Those that did not end in some round, by name.
+type Endless = BTreeSet<String>;
+
 /// Runs a kernel over everything, in turns.
-fn measure(session: &Session, options: &Options, kernel: &str, over: &[Over]) -> Vec<Option<Line>> {
+fn measure(
+    session: &Session,
+    options: &Options,
+    kernel: &str,
+    over: &[Over],
+) -> (Vec<Option<Line>>, Endless) {
     let ways: Vec<Way> = over.iter().map(|over| over.way.clone()).collect();
-    in_turns(session, &ways, |way| {
+    let endless = RefCell::new(Endless::new());
+    let lines = in_turns(session, &ways, |way| {
         let over = over.iter().find(|over| over.way.name == way.name)?;
-        once(session, options, kernel, over)
-    })
+        once(session, options, kernel, over, &endless)
+    });
+    (lines, endless.into_inner())
 }
 
-fn once(session: &Session, options: &Options, kernel: &str, over: &Over) -> Option<Record> {
+fn once(
+    session: &Session,
+    options: &Options,
+    kernel: &str,
+    over: &Over,
+    endless: &RefCell<Endless>,
+) -> Option<Record> {
     let (provider, network) = options.network();
     let arguments = ["--kernel", kernel, "--class", options.class(session.how.quick)];
     let on = On::Ranks(options.ranks, provider);
@@ -123,14 +147,19 @@ fn once(session: &Session, options: &Options, kernel: &str, over: &Over) -> Opti
     };
     let messages = format!("mpi:{}", shim.display());
     let job = Job::new("nas", on, arguments.into_iter().chain(["--messages", &messages]));
-    session.measured(session.runner.run_under(rival.launch(options.ranks, network), &job))?.pop()
+    let done = session.runner.run_under(rival.launch(options.ranks, network), &job, options.limit);
+    if let Err(Failure::NoEnd(_)) = done {
+        endless.borrow_mut().insert(over.way.name.clone());
+    }
+    session.measured(done.map_err(|why| format!("{}: {why}", over.way.name)))?.pop()
 }
 
-fn table(over: &[Over], lines: &[Option<Line>]) -> Table {
+fn table(over: &[Over], lines: &[Option<Line>], endless: &Endless, limit: Limit) -> Table {
     let mut table = Table::new(["", "ms", "Mop/s", "× scash's time"]);
     for (over, line) in over.iter().zip(lines) {
         let name = over.way.name.clone();
         match line {
+            None if endless.contains(&name) => table.line([name, limit.to_string()]),
             None => table.line([name, "failed".to_owned()]),
             Some(line) => table.line([
                 name,
@@ -157,8 +186,9 @@ mod tests {
     }
 
     #[test]
-    fn a_rival_that_failed_is_shown_beside_those_that_did_not() {
-        let over = [over_scash(), over_rival(Rival::OpenMpi, "/a".into())];
+    fn a_rival_that_failed_or_did_not_end_is_shown_beside_those_that_did() {
+        let rivals = [Rival::OpenMpi, Rival::Mpich].map(|rival| over_rival(rival, "/a".into()));
+        let over: Vec<Over> = [over_scash()].into_iter().chain(rivals).collect();
         let line = Line {
             way: "scash".to_owned(),
             settings: Vec::new(),
@@ -166,9 +196,11 @@ mod tests {
             rounds: 1,
             times: None,
         };
-        let text = table(&over, &[Some(line), None]).to_string();
+        let endless = Endless::from(["MPICH".to_owned()]);
+        let text = table(&over, &[Some(line), None, None], &endless, Limit::default()).to_string();
         let rows: Vec<&str> = text.lines().skip(1).collect();
         assert!(rows[0].starts_with("scash ") && rows[0].contains("250"), "{text}");
         assert!(rows[1].starts_with("Open MPI") && rows[1].ends_with("failed"), "{text}");
+        assert!(rows[2].starts_with("MPICH") && rows[2].ends_with("no end in 120 s"), "{text}");
     }
 }

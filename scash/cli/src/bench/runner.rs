@@ -1,15 +1,16 @@
 //! Starts programs, alone or as the ranks of a job, and reads the records that they print.
 
+use super::limited::{Failure, Limit};
 use scash_bench::namespaces::address;
 use scash_bench::record::{self, Record};
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Seconds after which a job is taken to hang.
+/// Seconds after which a job of scash's is taken to hang.
 const LIMIT: &str = "900";
 
 /// On what a program runs.
@@ -99,33 +100,19 @@ impl Runner {
 
     /// Runs a job to its end, and returns what it printed.
     pub(super) fn run(&self, job: &Job) -> Result<Vec<Record>, String> {
-        self.run_by(self.command(job)?, job)
+        let done = self.command(job)?.output().map_err(|error| format!("cannot start {job}: {error}"))?;
+        records(job, &done)
     }
 
     /// The same by a launcher of other ranks than scash's: a command to which program and arguments are added.
-    pub(super) fn run_under(&self, mut launcher: Command, job: &Job) -> Result<Vec<Record>, String> {
-        launcher.arg(self.program(job)?).args(&job.arguments);
-        // Both launchers that there are end a job after so many seconds.
-        launcher.env("MPIEXEC_TIMEOUT", LIMIT);
-        self.run_by(launcher, job)
-    }
-
-    fn run_by(&self, mut command: Command, job: &Job) -> Result<Vec<Record>, String> {
-        let done = command.output().map_err(|error| format!("cannot start {job}: {error}"))?;
-        let records = record::parse(&String::from_utf8_lossy(&done.stdout));
-        if matches!(&records, Ok(records) if records.iter().any(|r| r.check.as_deref() == Some("different")))
-        {
-            return Err(format!("{job}: the result is WRONG"));
-        }
-        if !done.status.success() {
-            let said = String::from_utf8_lossy(&done.stderr);
-            return Err(format!("{job}: {}: {}", done.status, said.trim_end()));
-        }
-        let records = records.map_err(|error| format!("{job}: {error}"))?;
-        if records.is_empty() {
-            return Err(format!("{job}: printed nothing"));
-        }
-        Ok(records)
+    pub(super) fn run_under(
+        &self,
+        mut launcher: Command,
+        job: &Job,
+        limit: Limit,
+    ) -> Result<Vec<Record>, Failure> {
+        launcher.arg(self.program(job).map_err(Failure::Other)?).args(&job.arguments);
+        records(job, &limit.output(launcher, job)?).map_err(Failure::Other)
     }
 
     /// The time from the start of a command that runs a job to the first line that the job prints.
@@ -190,6 +177,23 @@ impl Runner {
         };
         first.into_iter().chain(job.arguments.iter().map(OsString::from)).collect()
     }
+}
+
+/// The records that a job has printed.
+fn records(job: &Job, done: &Output) -> Result<Vec<Record>, String> {
+    let records = record::parse(&String::from_utf8_lossy(&done.stdout));
+    if matches!(&records, Ok(records) if records.iter().any(|r| r.check.as_deref() == Some("different"))) {
+        return Err(format!("{job}: the result is WRONG"));
+    }
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr);
+        return Err(format!("{job}: {}: {}", done.status, said.trim_end()));
+    }
+    let records = records.map_err(|error| format!("{job}: {error}"))?;
+    if records.is_empty() {
+        return Err(format!("{job}: printed nothing"));
+    }
+    Ok(records)
 }
 
 #[cfg(test)]

@@ -5,11 +5,13 @@
 use super::lines::{Pick, Results, Work};
 use super::place::{Place, Places};
 use crate::bench::Session;
+use crate::bench::limited::{Failure, Limit};
 use crate::bench::table::{Table, number, spread};
 use scash_bench::figures::{Spread, speed};
 use scash_bench::record::Record;
 use scash_messages::rival::{Network, Rival};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -83,6 +85,14 @@ struct Contender {
     shim: PathBuf,
 }
 
+/// What a contender has found in one place.
+#[derive(Default)]
+struct Theirs {
+    results: Results,
+    /// Works that did not end in some round.
+    endless: BTreeSet<Work>,
+}
+
 /// What a line says, as JSON.
 #[derive(Serialize)]
 struct Told<'a> {
@@ -90,12 +100,14 @@ struct Told<'a> {
     place: &'a str,
     scash: Option<f64>,
     others: Vec<(&'a str, Option<f64>)>,
+    /// Which of them did not end in some round.
+    no_end: Vec<&'a str>,
     /// How many times as good as the best of the others.
     better: Option<Spread>,
 }
 
 /// Compares in all places; whether everything could be measured.
-pub(super) fn run(session: &Session, places: &Places) -> bool {
+pub(super) fn run(session: &Session, places: &Places, limit: Limit) -> bool {
     let directory = match tempfile::tempdir() {
         Ok(directory) => directory,
         Err(error) => {
@@ -106,7 +118,8 @@ pub(super) fn run(session: &Session, places: &Places) -> bool {
     let (contenders, compiled) = contenders(session, &directory);
     let networks = [(Place::Shm, Network::Shm), (Place::Tcp, Network::Tcp)];
     let compared = |(place, network): (Place, Network)| {
-        !places.all().contains(&place) || compare(session, places, place, network, &contenders)
+        let comparison = Comparison { session, places, place, network, limit };
+        !places.all().contains(&place) || comparison.run(&contenders)
     };
     networks.into_iter().map(compared).fold(compiled, |all, complete| all && complete)
 }
@@ -130,36 +143,71 @@ fn contenders(session: &Session, directory: &TempDir) -> (Vec<Contender>, bool) 
     (found, compiled)
 }
 
-fn compare(session: &Session, places: &Places, place: Place, network: Network, all: &[Contender]) -> bool {
-    let mut ours = Results::default();
-    let mut theirs: Vec<Results> = all.iter().map(|_| Results::default()).collect();
-    let (own, others) = (works(|line| line.ours), works(|line| line.theirs));
-    for _ in 0..session.how.rounds(5) {
-        for work in &own {
-            let job = places.job(place, work.ranks, &work.words(session.how.quick));
-            ours.add(session, *work, session.measure(&job));
-            let is_theirs = others.contains(work);
-            for (contender, results) in all.iter().zip(&mut theirs).filter(|_| is_theirs) {
-                results.add(session, *work, contender.measure(session, places, place, network, *work));
+/// A comparison in one place.
+struct Comparison<'a> {
+    session: &'a Session,
+    places: &'a Places,
+    place: Place,
+    network: Network,
+    limit: Limit,
+}
+
+impl Comparison<'_> {
+    /// Measures and shows; whether everything could be measured.
+    fn run(&self, all: &[Contender]) -> bool {
+        let Comparison { session, places, place, .. } = *self;
+        let mut ours = Results::default();
+        let mut theirs: Vec<Theirs> = all.iter().map(|_| Theirs::default()).collect();
+        let (own, others) = (works(|line| line.ours), works(|line| line.theirs));
+        for _ in 0..session.how.rounds(5) {
+            for work in &own {
+                let job = places.job(place, work.ranks, &work.words(session.how.quick));
+                ours.add(session, *work, session.measure(&job));
+                let is_theirs = others.contains(work);
+                for (contender, theirs) in all.iter().zip(&mut theirs).filter(|_| is_theirs) {
+                    theirs.results.add(session, *work, self.measure(contender, *work, &mut theirs.endless));
+                }
             }
         }
+        self.show(all, &ours, &theirs);
+        ours.is_complete() && theirs.iter().all(|theirs| theirs.results.is_complete())
     }
-    let mut table = Table::new(
-        ["", "scash"].into_iter().chain(all.iter().map(|c| c.rival.name())).chain(["scash is better"]),
-    );
-    for line in &LINES {
-        let told = line.tell(place, all, &ours, &theirs);
-        session.object(&told);
-        let medians = [told.scash].into_iter().chain(told.others.iter().map(|(_, median)| *median));
-        let cells =
-            [line.about.to_owned()].into_iter().chain(medians.map(number)).chain([spread(told.better)]);
-        table.line(cells);
+
+    /// Runs the program under a library's launcher.
+    fn measure(
+        &self,
+        Contender { rival, shim }: &Contender,
+        work: Work,
+        endless: &mut BTreeSet<Work>,
+    ) -> Option<Vec<Record>> {
+        let over = format!("{} --over mpi:{}", work.words(self.session.how.quick), shim.display());
+        let job = self.places.job(self.place, work.ranks, &over);
+        let launcher = rival.launch(work.ranks, self.network);
+        let done = self.session.runner.run_under(launcher, &job, self.limit);
+        if let Err(Failure::NoEnd(_)) = done {
+            endless.insert(work);
+        }
+        self.session.measured(done.map_err(|why| format!("{}: {why}", rival.name())))
     }
-    session.show(&format!(
-        "scash and MPI over {}, in turns (2 ranks unless said): medians, and how many times as good as the best other, with how far the rounds reach\n{table}",
-        place.name()
-    ));
-    ours.is_complete() && theirs.iter().all(Results::is_complete)
+
+    fn show(&self, all: &[Contender], ours: &Results, theirs: &[Theirs]) {
+        let names = all.iter().map(|contender| contender.rival.name());
+        let mut table = Table::new(["", "scash"].into_iter().chain(names).chain(["scash is better"]));
+        for line in &LINES {
+            let told = line.tell(self.place, all, ours, theirs);
+            self.session.object(&told);
+            let others = told.others.iter().map(|(name, median)| match median {
+                None if told.no_end.contains(name) => self.limit.to_string(),
+                median => number(*median),
+            });
+            let first = [line.about.to_owned(), number(told.scash)];
+            table.line(first.into_iter().chain(others).chain([spread(told.better)]));
+        }
+        self.session.show(&format!(
+            "scash and MPI over {}, in turns (2 ranks unless said): medians, and how many times as good as the best other, with how far the rounds reach\n{table}",
+            self.place.name()
+        ));
+    }
 }
 
 /// Each once, in the order of the lines.
@@ -173,41 +221,17 @@ fn works(pick: impl Fn(&Line) -> Pick) -> Vec<Work> {
     works
 }
 
-impl Contender {
-    /// Runs the program under this library's launcher.
-    fn measure(
-        &self,
-        session: &Session,
-        places: &Places,
-        place: Place,
-        network: Network,
-        work: Work,
-    ) -> Option<Vec<Record>> {
-        let over = format!("{} --over mpi:{}", work.words(session.how.quick), self.shim.display());
-        let job = places.job(place, work.ranks, &over);
-        let launcher = self.rival.launch(work.ranks, network);
-        session
-            .runner
-            .run_under(launcher, &job)
-            .map_err(|why| crate::say(&format!("{}: {why}", self.rival.name())))
-            .ok()
-    }
-}
-
 impl Line {
-    fn tell<'a>(
-        &'a self,
-        place: Place,
-        all: &'a [Contender],
-        ours: &Results,
-        theirs: &[Results],
-    ) -> Told<'a> {
-        let rounds: Vec<_> = theirs.iter().map(|results| results.rounds(&self.theirs)).collect();
+    fn tell<'a>(&'a self, place: Place, all: &'a [Contender], ours: &Results, theirs: &[Theirs]) -> Told<'a> {
+        let rounds: Vec<_> = theirs.iter().map(|theirs| theirs.results.rounds(&self.theirs)).collect();
+        let named = || all.iter().map(|contender| contender.rival.name()).zip(theirs);
+        let is_endless = |theirs: &Theirs| theirs.endless.contains(&self.theirs.work);
         Told {
             compared: self.about,
             place: place.name(),
             scash: ours.median(&self.ours),
-            others: all.iter().zip(theirs).map(|(c, r)| (c.rival.name(), r.median(&self.theirs))).collect(),
+            others: named().map(|(name, theirs)| (name, theirs.results.median(&self.theirs))).collect(),
+            no_end: named().filter(|(_, theirs)| is_endless(theirs)).map(|(name, _)| name).collect(),
             better: better(self.better, &ours.rounds(&self.ours), &rounds),
         }
     }
@@ -242,6 +266,18 @@ mod tests {
         let more = better(Better::More, &ours, &theirs).unwrap();
         assert_eq!((more.min, more.max), (2.0 / 3.0, 2.0));
         assert!(better(Better::Less, &ours, &[]).is_none());
+    }
+
+    #[test]
+    fn a_work_without_end_is_told_beside_those_that_ended() {
+        let contender = |rival| Contender { rival, shim: PathBuf::new() };
+        let all = Rival::ALL.map(contender);
+        let (ended, mut endless) = (Theirs::default(), Theirs::default());
+        endless.endless.insert(PAIR);
+        let told = LINES[0].tell(Place::Tcp, &all, &Results::default(), &[ended, endless]);
+        assert_eq!((told.no_end, told.others.len()), (vec![Rival::ALL[1].name()], 2));
+        let told = LINES[11].tell(Place::Tcp, &all, &Results::default(), &[]);
+        assert!(told.no_end.is_empty());
     }
 
     #[test]

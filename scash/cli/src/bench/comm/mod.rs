@@ -10,6 +10,7 @@ mod place;
 mod protocols;
 
 use super::Session;
+use super::limited::Limit;
 use place::{Place, Places};
 
 /// Message passing: latency and bandwidth by protocol, collective operations, overlap, long queues, start-up and memory
@@ -22,6 +23,9 @@ pub(super) struct Options {
     /// Compare with Open MPI, Open MPI on UCX, and MPICH in turns, over shared memory and TCP, as far as they are installed
     #[arg(long)]
     compare: bool,
+
+    #[command(flatten)]
+    limit: Limit,
 }
 
 /// Measures and compares; whether everything could be measured.
@@ -35,7 +39,7 @@ pub(super) fn run(session: &Session, options: &Options) -> bool {
     };
     places.missing().iter().for_each(|why| session.show(&format!("Not measured: {why}\n")));
     if options.compare {
-        return compare::run(session, &places);
+        return compare::run(session, &places, options.limit);
     }
     let protocols = protocols::run(session, &places);
     operations::run(session, &places) && protocols
