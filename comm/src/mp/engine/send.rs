@@ -63,6 +63,7 @@ impl Engine {
             return Err(gone(to));
         }
         let Protocols { eager, push, large } = peer.protocols;
+        let is_pushed = matches!(large, Large::Auto | Large::Push);
         let len = body.len();
         let has_credit = peer.mail.affords(len);
         if len <= eager && has_credit {
@@ -74,7 +75,7 @@ impl Engine {
             if matches!(large, Large::Auto | Large::Get) { body.address(&self.registered) } else { 0 };
         let address = if peer.reads.includes(address) { address } else { 0 };
         let status = Status { source: to, tag, len };
-        if address == 0 && has_credit && large != Large::Rendezvous && len <= push {
+        if address == 0 && has_credit && is_pushed && len <= push {
             peer.mail.spend(len);
             let send = self.requests.add(Request::Leaving { to, status });
             self.say(to, Head::Push { context, tag, len: len as u64, push: send.0 });

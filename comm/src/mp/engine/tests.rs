@@ -321,6 +321,18 @@ fn a_pushed_message_that_nobody_expects_lands_in_the_memory_that_is_handed_over(
 }
 
 #[test]
+fn what_is_to_be_got_and_cannot_be_read_is_asked_for() {
+    for (large, is_pushed) in [(Large::Auto, true), (Large::Get, false), (Large::Rendezvous, false)] {
+        let mut net = Network::new(2, Options { large, ..OPTIONS }, false);
+        let bytes = message(0, 0, 400);
+        net.send(0, 1, 0, &bytes);
+        let (kind, letter) = net.letters[0][1].pop_front().unwrap();
+        let pushed = matches!(Head::decode(kind, &letter), Some((Head::Push { .. }, _)));
+        assert_eq!(pushed, is_pushed, "{large:?}");
+    }
+}
+
+#[test]
 fn a_message_that_is_too_long_for_its_receive_fails_it_and_not_its_send() {
     for (large, reads) in [(Large::Auto, true), (Large::Push, false), (Large::Rendezvous, false)] {
         for len in [50, 400, 2000] {
