@@ -33,6 +33,12 @@ pub(crate) const SHM: Make = Make { endpoint: shm, ranks_a_host: u32::MAX };
 pub(crate) const TCP: Make = Make { endpoint: tcp, ranks_a_host: u32::MAX };
 pub(crate) const COMPOSITE: Make = Make { endpoint: composite, ranks_a_host: 2 };
 
+/// libfabric's own providers that need no network card.
+#[cfg(feature = "ofi")]
+pub(crate) const OFI_TCP: Make = Make { endpoint: ofi::over_tcp, ranks_a_host: u32::MAX };
+#[cfg(feature = "ofi")]
+pub(crate) const OFI_SHM: Make = Make { endpoint: ofi::over_shm, ranks_a_host: u32::MAX };
+
 impl Make {
     /// The endpoint of a job of one rank.
     pub(crate) fn solo(self) -> Box<dyn Endpoint> {
@@ -62,6 +68,41 @@ fn shm(exchange: &mut MemExchange) -> Result<Box<dyn Endpoint>> {
 fn tcp(exchange: &mut MemExchange) -> Result<Box<dyn Endpoint>> {
     let options = TcpOptions { ranks_here: exchange.size(), ..TcpOptions::default() };
     Ok(Box::new(TcpEndpoint::new(exchange, &options)?))
+}
+
+/// Endpoints of libfabric, where it is installed.
+#[cfg(feature = "ofi")]
+pub(crate) mod ofi {
+    use super::{Endpoint, Exchange, Make, MemExchange, Result};
+    use scash_comm::ofi::{OfiEndpoint, OfiOptions, providers};
+
+    pub(crate) fn over_tcp(exchange: &mut MemExchange) -> Result<Box<dyn Endpoint>> {
+        endpoint(exchange, "tcp")
+    }
+
+    pub(crate) fn over_shm(exchange: &mut MemExchange) -> Result<Box<dyn Endpoint>> {
+        endpoint(exchange, "shm")
+    }
+
+    fn endpoint(exchange: &mut MemExchange, provider: &str) -> Result<Box<dyn Endpoint>> {
+        let options = OfiOptions {
+            provider: Some(provider.into()),
+            interface: Some("127.0.0.1".into()),
+            ranks_here: exchange.size(),
+            ..OfiOptions::default()
+        };
+        Ok(Box::new(OfiEndpoint::new(exchange, &options)?))
+    }
+
+    /// Plays a test over one of libfabric's providers, unless it is not here.
+    pub(crate) fn play(provider: &str, make: Make, test: fn(Make)) {
+        match providers() {
+            Err(error) => eprintln!("skipped: {error}"),
+            // What runs over `tcp` may be called `tcp;ofi_rxm`.
+            Ok(names) if names.iter().any(|name| name.split(';').any(|part| part == provider)) => test(make),
+            Ok(names) => eprintln!("skipped: libfabric has no provider {provider}, only {names:?}"),
+        }
+    }
 }
 
 /// One rank of a test.
@@ -123,6 +164,16 @@ macro_rules! on_each_provider {
         }
         mod on_several_hosts {
             $(#[test] fn $test() { super::$test(super::common::COMPOSITE) })*
+        }
+        #[cfg(feature = "ofi")]
+        mod on_ofi_tcp {
+            use super::common::{OFI_TCP, ofi};
+            $(#[test] fn $test() { ofi::play("tcp", OFI_TCP, super::$test) })*
+        }
+        #[cfg(feature = "ofi")]
+        mod on_ofi_shm {
+            use super::common::{OFI_SHM, ofi};
+            $(#[test] fn $test() { ofi::play("shm", OFI_SHM, super::$test) })*
         }
     };
 }
