@@ -295,6 +295,22 @@ pub trait Endpoint: Send + Sync {
         None
     }
 
+    /// Whether a call waits for that rank's endpoint now, or something that was put or sent there for room: if so, a number that changes whenever something moves. Who
+    /// watches over ranks learns by it that one is silent which somebody waits for, and [gives it up](Self::give_up).
+    fn waits_for(&self, rank: u32) -> Option<u64> {
+        let _ = rank;
+        None
+    }
+
+    /// Asks at once which peers still live, where that takes no message: their [`Event::Down`] is then what the next polls deliver. Those who poll ask themselves, but
+    /// seldom while others keep them busy.
+    fn look_after_peers(&self) {}
+
+    /// Takes a peer for gone from now on: calls that wait for it end with [`Error::Down`], and so do later ones. `why` is for people.
+    fn give_up(&self, rank: u32, why: &str) {
+        let _ = (rank, why);
+    }
+
     /// Payload bytes and operations that this endpoint has moved so far.
     fn traffic(&self) -> Traffic;
 }

@@ -13,6 +13,7 @@
 //! 3. **No call waits for the application of a peer**, except [`Endpoint::get`], [`Endpoint::atomic`] and [`Endpoint::fence`], which wait for the
 //!    peer's *endpoint* (served by its background thread or by a thread that waits, or by nobody at all where memory is mapped directly).
 //! 4. **A peer's death is an event**, [`Event::Down`], or an [`Error::Down`] from a call that needs the peer: never a hang, never a panic.
+//!    A peer that is *stopped*, or whose host is cut off, is not dead: see [`Endpoint::give_up`], and [`mp::Options::silence`] for who calls it.
 //! 5. **A rank reads what it wrote.** A get from a peer sees what its own rank has put to that peer and flushed before, whether or not
 //!    the peer's application has made a call since. An atomic operation comes after the same puts.
 //! 6. **Atomic operations come one after the other.** Each takes effect at one instant between its call and its return, whichever ranks and

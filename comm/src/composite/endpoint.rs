@@ -288,6 +288,27 @@ impl<N: Network> Endpoint for CompositeEndpoint<N> {
         Some(self)
     }
 
+    fn waits_for(&self, rank: u32) -> Option<u64> {
+        match self.way(rank) {
+            Ok(Way::Host(rank)) => self.host.waits_for(rank),
+            Ok(Way::Network) => self.network.waits_for(rank),
+            Err(_) => None,
+        }
+    }
+
+    fn look_after_peers(&self) {
+        self.host.look_after_peers();
+        self.network.look_after_peers();
+    }
+
+    fn give_up(&self, rank: u32, why: &str) {
+        match self.way(rank) {
+            Ok(Way::Host(rank)) => self.host.give_up(rank, why),
+            Ok(Way::Network) => self.network.give_up(rank, why),
+            Err(_) => {}
+        }
+    }
+
     fn traffic(&self) -> Traffic {
         self.host.traffic() + self.network.traffic()
     }

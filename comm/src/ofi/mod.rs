@@ -435,6 +435,12 @@ impl Endpoint for OfiEndpoint {
         }
     }
 
+    fn give_up(&self, rank: u32, why: &str) {
+        if rank < self.size && rank != self.rank {
+            self.shared.run(|engine| engine.lose(rank, Fate::Lost(why.to_owned())));
+        }
+    }
+
     fn traffic(&self) -> Traffic {
         self.traffic.read()
     }

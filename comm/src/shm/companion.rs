@@ -11,13 +11,6 @@ use std::time::Duration;
 /// Looks at the rings between two system calls, where a thread has a core of its own.
 const LOOKS: u32 = 32;
 
-impl ShmEndpoint {
-    /// Asks who is still alive, by all means.
-    pub(crate) fn look_after_peers(&self) {
-        self.peers.look_closely();
-    }
-}
-
 impl Companion for ShmEndpoint {
     fn has_news(&self) -> bool {
         self.has_any()

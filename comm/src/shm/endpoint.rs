@@ -252,6 +252,23 @@ impl Endpoint for ShmEndpoint {
         Some(self)
     }
 
+    fn waits_for(&self, rank: u32) -> Option<u64> {
+        self.peers.waiting(rank).filter(|count| count.load(Ordering::Relaxed) > 0).map(|_| 0)
+    }
+
+    fn look_after_peers(&self) {
+        self.peers.look_closely();
+        // Those who sleep would hear of it at the end of their sleep.
+        if self.peers.any_unreported() {
+            Self::wake(&self.inbox);
+        }
+    }
+
+    fn give_up(&self, rank: u32, _: &str) {
+        self.peers.mark_silent(rank);
+        Self::wake(&self.inbox);
+    }
+
     fn traffic(&self) -> Traffic {
         let Moved { puts, gets, atomics, bytes } = &self.moved;
         let [puts, gets, atomics, bytes] =

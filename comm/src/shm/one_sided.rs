@@ -8,6 +8,7 @@ use super::window::{Get, Wait};
 use crate::{Atomic, GetRange, PutRange, Result, SegmentId};
 use std::hint::spin_loop;
 use std::mem::MaybeUninit;
+use std::sync::atomic::Ordering;
 
 /// Bytes that are read from a file at most.
 const PAGE: usize = 4096;
@@ -145,7 +146,15 @@ impl ShmEndpoint {
 
     /// Step 6 of the windows' protocol after its first look.
     #[cold]
-    fn wait_for_gets(&self, to: u32, peer: &Inbox, mut wait: Wait) -> Result<()> {
+    fn wait_for_gets(&self, to: u32, peer: &Inbox, wait: Wait) -> Result<()> {
+        let waiting = self.peers.waiting(to);
+        waiting.inspect(|count| _ = count.fetch_add(1, Ordering::Relaxed));
+        let verdict = self.look_for_gets(to, peer, wait);
+        waiting.inspect(|count| _ = count.fetch_sub(1, Ordering::Relaxed));
+        verdict
+    }
+
+    fn look_for_gets(&self, to: u32, peer: &Inbox, mut wait: Wait) -> Result<()> {
         let mut looks = 0u32;
         while !wait.is_over(peer.window(self.rank)) {
             looks += 1;
@@ -155,7 +164,7 @@ impl ShmEndpoint {
             }
             std::thread::yield_now();
             if (looks - LOOKS).is_multiple_of(YIELDS) {
-                // A rank that died in the middle of a get never ends it.
+                // A rank that died in the middle of a get never ends it, nor does one that is stopped.
                 self.peers.look_closely();
                 self.peers.alive(to)?;
             }

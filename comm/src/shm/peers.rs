@@ -20,6 +20,7 @@ const LEFT: u8 = 1;
 const EXITED: u8 = 2;
 const TOLD: u8 = 3;
 const BROKEN: u8 = 4;
+const SILENT: u8 = 5;
 /// Added to the state when the event has been delivered.
 const REPORTED: u8 = 0x80;
 
@@ -36,12 +37,15 @@ struct Peer {
     inbox: Arc<Inbox>,
     pidfd: Option<OwnedFd>,
     state: AtomicU8,
+    /// Threads that wait for the end of its gets.
+    waiting: AtomicU32,
 }
 
 impl Peers {
     /// The ranks behind `inboxes`, all alive.
     pub(super) fn new(me: u32, inboxes: Vec<(Arc<Inbox>, Option<OwnedFd>)>, hook: Option<AliveHook>) -> Self {
-        let peer = |(inbox, pidfd)| Peer { inbox, pidfd, state: AtomicU8::new(ALIVE) };
+        let peer =
+            |(inbox, pidfd)| Peer { inbox, pidfd, state: AtomicU8::new(ALIVE), waiting: AtomicU32::new(0) };
         Self { me, peers: inboxes.into_iter().map(peer).collect(), hook, unreported: AtomicU32::new(0) }
     }
 
@@ -76,6 +80,7 @@ impl Peers {
             LEFT => "it left the job",
             EXITED => "its process ended",
             BROKEN => "it broke the protocol",
+            SILENT => "it gave no sign of life for too long",
             _ => "it was declared dead",
         };
         Error::Down { rank, why: why.to_owned() }
@@ -146,6 +151,18 @@ impl Peers {
     /// The rank sent what no correct rank sends: it is treated as gone.
     pub(super) fn mark_broken(&self, rank: u32) {
         self.mark(rank, BROKEN);
+    }
+
+    /// The rank is given up.
+    pub(super) fn mark_silent(&self, rank: u32) {
+        if (rank as usize) < self.peers.len() && rank != self.me {
+            self.mark(rank, SILENT);
+        }
+    }
+
+    /// Threads that wait for something that only this rank can end; `None`: there is no such rank.
+    pub(super) fn waiting(&self, rank: u32) -> Option<&AtomicU32> {
+        Some(&self.peers.get(rank as usize)?.waiting)
     }
 
     fn ask_bells(&self) {

@@ -35,7 +35,8 @@
 //!    flush wait, too, but for the peer's service thread: it takes the stream as for a fence.
 //! 4. *Death.* A stream's end, an error, a goodbye or garbage is the peer's `Fate`, kept once. A lost peer's
 //!    connections are shut down, which wakes whoever waits on them. `poll` delivers what had arrived, and
-//!    then [`Event::Down`].
+//!    then [`Event::Down`]. The kernel shows the end of a process at once, and a host that is cut off after [ten seconds](peer): by probes
+//!    of the service connections, which are idle most of the time, and by a limit for what is unacknowledged there. A process that is stopped it does not show.
 //! 5. *A rank reads what it wrote*, although gets and puts go by different connections. A get carries the
 //!    position of the last flushed put in the stream; a server that has not come that far, and does not by
 //!    taking what has arrived, says so, and the requester fences and asks again (with the mark of guarantee 2
@@ -71,7 +72,7 @@ mod waiting;
 mod wire;
 
 use crate::composite::Alone;
-use crate::remote::{Counters, Operation, Segments};
+use crate::remote::{Counters, Fate, Operation, Segments};
 use crate::{
     Atomic, Caps, Endpoint, Error, Event, Exchange, GetRange, LONGEST_HEAD, LocalSegment, PutRange, Result,
     SegmentId, Traffic,
@@ -386,6 +387,16 @@ impl Endpoint for TcpEndpoint {
 
     fn idle(&self, turn: u32, limit: Duration) {
         self.wait(&Alone, turn, limit, limit.min(LONGEST_SLEEP));
+    }
+
+    fn waits_for(&self, rank: u32) -> Option<u64> {
+        self.shared.peers.get(rank as usize)?.as_ref()?.awaits()
+    }
+
+    fn give_up(&self, rank: u32, why: &str) {
+        if let Some(Some(peer)) = self.shared.peers.get(rank as usize) {
+            peer.lose(Fate::Lost(why.to_owned()));
+        }
     }
 
     fn traffic(&self) -> Traffic {

@@ -17,9 +17,10 @@ use super::{Shared, lock, log};
 use crate::remote::{Fate, Operation};
 use crate::{Error, GetRange, Result};
 use nix::sys::socket::{Shutdown, setsockopt, shutdown, sockopt};
+use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
 /// Seconds of silence after which an idle connection is probed, and between probes.
@@ -39,7 +40,7 @@ pub(super) struct Peer {
     serves: OwnedFd,
     pub(super) outgoing: Mutex<Outgoing>,
     pub(super) incoming: Mutex<Incoming>,
-    pub(super) requester: Mutex<Requester>,
+    requester: Mutex<Requester>,
     /// Whether the batch is not empty. Written under the lock of `outgoing` only, so that whoever reads
     /// `false` knows that the flush that emptied the batch is over.
     pub(super) has_batch: AtomicBool,
@@ -47,6 +48,10 @@ pub(super) struct Peer {
     pub(super) has_backlog: AtomicBool,
     /// The position in this rank's stream behind the last put that was flushed.
     puts_flushed: AtomicU64,
+    /// Threads that ask it, or are about to,
+    asking: AtomicU32,
+    /// and a count that grows whenever bytes of a reply come, or the socket takes some of the backlog.
+    moved: Arc<AtomicU64>,
     /// Why it is gone.
     fate: OnceLock<Fate>,
     /// Whether something of it was taken outside of `poll`, which is to look for it.
@@ -67,6 +72,7 @@ impl Peer {
                 source: source.into(),
             })?;
         }
+        let requester = Requester::new(asks_out, asks_in);
         let peer = Self {
             rank,
             stream,
@@ -74,7 +80,9 @@ impl Peer {
             serves,
             outgoing: Mutex::new(Outgoing::new(stream_out)),
             incoming: Mutex::new(Incoming::new(stream_in)),
-            requester: Mutex::new(Requester::new(asks_out, asks_in)),
+            asking: AtomicU32::new(0),
+            moved: Arc::clone(requester.moved()),
+            requester: Mutex::new(requester),
             has_batch: AtomicBool::new(false),
             has_backlog: AtomicBool::new(false),
             puts_flushed: AtomicU64::new(0),
@@ -166,7 +174,7 @@ impl Peer {
         segment: u16,
         ranges: &[GetRange],
     ) -> std::result::Result<(), Fate> {
-        let mut requester = lock(&self.requester);
+        let mut requester = self.ask();
         let position = self.puts_flushed.load(Ordering::Acquire);
         for ranges in ranges.chunks(MAX_RANGES) {
             let attempt = |requester: &mut Requester| {
@@ -196,13 +204,30 @@ impl Peer {
         segment: u16,
         operation: Operation,
     ) -> std::result::Result<u64, Fate> {
-        let mut requester = lock(&self.requester);
+        let mut requester = self.ask();
         let position = self.puts_flushed.load(Ordering::Acquire);
         if let Some(before) = requester.atomic(self.asks(), pace, segment, operation, position)? {
             return Ok(before);
         }
         requester.fence(self.asks(), pace, position)?;
         requester.atomic(self.asks(), pace, segment, operation, position)?.ok_or_else(takes_back)
+    }
+
+    /// Returns when the peer has taken this rank's stream up to `position`.
+    pub(super) fn fence(&self, pace: Pace, position: u64) -> std::result::Result<(), Fate> {
+        self.ask().fence(self.asks(), pace, position)
+    }
+
+    /// The asking end, for one thread at a time.
+    fn ask(&self) -> Asking<'_> {
+        self.asking.fetch_add(1, Ordering::Relaxed);
+        Asking { count: &self.asking, requester: lock(&self.requester) }
+    }
+
+    /// Whether somebody waits for an answer, or a backlog for room: if so, a number that changes when something moves.
+    pub(super) fn awaits(&self) -> Option<u64> {
+        let is_awaited = self.asking.load(Ordering::Relaxed) > 0 || self.has_backlog.load(Ordering::Relaxed);
+        is_awaited.then(|| self.moved.load(Ordering::Relaxed))
     }
 
     /// Keeps everybody from taking the peer's stream.
@@ -266,9 +291,13 @@ impl Peer {
 
     /// Hands over the backlog. Returns the length of what is left.
     pub(super) fn drain(&self, outgoing: &mut Outgoing) -> usize {
+        let before = outgoing.backlog();
         if let Err(error) = outgoing.drain(self.stream()) {
             outgoing.abandon();
             self.lose(error.into());
+        }
+        if outgoing.backlog() < before {
+            self.moved.fetch_add(1, Ordering::Relaxed);
         }
         self.note_backlog(outgoing)
     }
@@ -277,6 +306,32 @@ impl Peer {
         let backlog = outgoing.backlog();
         self.has_backlog.store(backlog > 0, Ordering::Relaxed);
         backlog
+    }
+}
+
+/// The asking end of a peer, which a thread has, and is counted for.
+struct Asking<'a> {
+    count: &'a AtomicU32,
+    requester: MutexGuard<'a, Requester>,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Deref for Asking<'_> {
+    type Target = Requester;
+
+    fn deref(&self) -> &Requester {
+        &self.requester
+    }
+}
+
+impl DerefMut for Asking<'_> {
+    fn deref_mut(&mut self) -> &mut Requester {
+        &mut self.requester
     }
 }
 

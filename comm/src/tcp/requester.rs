@@ -11,6 +11,8 @@ use super::wire::{MAX_RANGES, RANGE, Range, Reply, Request, SERVICE_HEAD};
 use crate::GetRange;
 use crate::remote::{Fate, Operation};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The state of the asking end: buffers that are used again for each request.
 pub(super) struct Requester {
@@ -20,6 +22,8 @@ pub(super) struct Requester {
     pieces: Vec<Piece>,
     /// The highest stream position that the peer has confirmed.
     fenced: u64,
+    /// Counts what comes.
+    moved: Arc<AtomicU64>,
 }
 
 // SAFETY: the pointers in `pieces` are used only during the call that stored them.
@@ -34,7 +38,13 @@ impl Requester {
             request: Vec::with_capacity(SERVICE_HEAD + MAX_RANGES * RANGE),
             pieces: Vec::with_capacity(MAX_PIECES),
             fenced: 0,
+            moved: Arc::default(),
         }
+    }
+
+    /// A number that changes whenever bytes of a reply come.
+    pub(super) fn moved(&self) -> &Arc<AtomicU64> {
+        &self.moved
     }
 
     /// Reads `ranges` of the peer's `segment`, as they are after this rank's puts before `position`. Wants at
@@ -69,7 +79,7 @@ impl Requester {
         self.request[..SERVICE_HEAD].copy_from_slice(&Request::Get { segment, count, position }.encode());
         send_all(&mut self.outlet, socket, &self.request)?;
         // SAFETY: the pieces are the destinations, for which the caller vouches.
-        let reply = unsafe { receive_reply(&mut self.inlet, socket, pace, &mut self.pieces) }?;
+        let reply = unsafe { receive_reply(&mut self.inlet, socket, pace, &mut self.pieces, &self.moved) }?;
         match reply {
             Reply::Got { bytes: got } if got == bytes => Ok(true),
             Reply::Behind { position: behind } if behind == position => Ok(false),
@@ -117,7 +127,7 @@ impl Requester {
         self.pieces.clear();
         self.pieces.push(sys::piece(std::ptr::null(), 0));
         // SAFETY: there are no destinations.
-        unsafe { receive_reply(&mut self.inlet, socket, pace, &mut self.pieces) }
+        unsafe { receive_reply(&mut self.inlet, socket, pace, &mut self.pieces, &self.moved) }
     }
 
     /// Asks the peer to take this rank's stream up to `position`, and does not wait for the answer: for the
@@ -158,6 +168,7 @@ unsafe fn receive_reply(
     socket: BorrowedFd<'_>,
     pace: Pace,
     pieces: &mut [Piece],
+    moved: &AtomicU64,
 ) -> Result<Reply, Fate> {
     let mut head = [0; SERVICE_HEAD];
     pieces[0] = sys::piece((&raw mut head).cast(), SERVICE_HEAD);
@@ -173,6 +184,7 @@ unsafe fn receive_reply(
             }
             Some(0) => return Err(Fate::closed()),
             Some(count) => {
+                moved.fetch_add(1, Ordering::Relaxed);
                 rest = sys::advance(rest, count);
                 missing -= count;
                 turn = 0;

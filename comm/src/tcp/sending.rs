@@ -51,7 +51,6 @@ impl TcpEndpoint {
 
     /// Returns when the peer has taken this rank's stream up to `position`.
     pub(super) fn fence_at(&self, peer: &Peer, position: u64) -> Result<()> {
-        let fenced = lock(&peer.requester).fence(peer.asks(), self.waits.served, position);
-        fenced.map_err(|fate| peer.lost(fate))
+        peer.fence(self.waits.served, position).map_err(|fate| peer.lost(fate))
     }
 }
