@@ -128,7 +128,10 @@ impl Memories {
             match usize::try_from(read) {
                 Ok(read) if read > 0 => done += read,
                 _ => {
-                    self.warn(from);
+                    // A process that has ended has no memory any more, which is no matter of what is allowed.
+                    if std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH) {
+                        self.warn(from);
+                    }
                     return false;
                 }
             }
