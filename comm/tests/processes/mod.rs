@@ -1,4 +1,6 @@
-//! Two ranks in processes of their own: this test's program, started again for each.
+//! Ranks in processes of their own: this test's program, started again for each.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use scash_comm::boot::{Host, Settings};
@@ -12,7 +14,7 @@ use std::time::{Duration, Instant};
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// A process that does not outlive its test.
-struct Rank(Child);
+pub(crate) struct Rank(pub(crate) Child);
 
 impl Drop for Rank {
     fn drop(&mut self) {
@@ -21,12 +23,26 @@ impl Drop for Rank {
     }
 }
 
-/// Starts this program again as a rank that plays the test named `test`.
-fn start(host: &mut Host, rank: u32, test: &str) -> Rank {
+/// This program as the command of a rank that plays the test named `test`; `before` are words that the command begins with.
+pub(crate) fn command(before: &[String], test: &str) -> Command {
+    let program = std::env::current_exe().unwrap();
+    let mut command = match before.split_first() {
+        None => Command::new(program),
+        Some((first, rest)) => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(program);
+            command
+        }
+    };
+    command.args(["--exact", test, "--nocapture"]);
+    command
+}
+
+/// Starts a rank by this command.
+pub(crate) fn start(host: &mut Host, rank: u32, mut command: Command) -> Rank {
     let invitation = host.invite(rank).unwrap();
     let line = std::os::fd::AsRawFd::as_raw_fd(&invitation.line);
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture"]).envs(invitation.env);
+    command.envs(invitation.env);
     let keep = move || {
         // SAFETY: the descriptor is open in the parent until the child has started.
         let line = unsafe { BorrowedFd::borrow_raw(line) };
@@ -41,7 +57,7 @@ fn start(host: &mut Host, rank: u32, test: &str) -> Rank {
 /// How two ranks end that play `test` of this program over a provider.
 pub(crate) fn play(test: &str, provider: &str) -> [ExitStatus; 2] {
     let mut host = Host::new(2, Settings { threads: 1, provider: provider.to_owned() }).unwrap();
-    let mut ranks = [0, 1].map(|rank| start(&mut host, rank, test));
+    let mut ranks = [0, 1].map(|rank| start(&mut host, rank, command(&[], test)));
     let deadline = Instant::now() + LIMIT;
     loop {
         host.turn();

@@ -1,0 +1,275 @@
+//! A rank is killed, stopped or cut off while it does everything that message passing can, with everybody, at the same time: each of the others' operations ends with an error that names it,
+//! and those between the others go on.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "mortal/hosts.rs"]
+mod hosts;
+#[path = "mortal/operations.rs"]
+mod operations;
+mod processes;
+
+use hosts::Hosts;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use operations::{ALL, HANDLER, Side, WINDOW};
+use processes::{LIMIT, Rank, command, start};
+use scash_comm::boot::{Host, Identity, Member, Settings, vars};
+use scash_comm::mp::{Communicator, Options, Window};
+use scash_comm::{Error, Result};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const RANKS: u32 = 3;
+/// Who goes.
+const VICTIM: u32 = 2;
+/// How long a rank that is stopped, or cut off, may say nothing.
+const SILENCE: &str = "1";
+
+/// How it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Killed,
+    Stopped,
+    CutOff,
+}
+
+#[test]
+fn a_rank_that_is_killed_is_named_by_all_who_need_it_within_a_host() {
+    test("a_rank_that_is_killed_is_named_by_all_who_need_it_within_a_host", Way::Killed, "shm", None);
+}
+
+#[test]
+fn a_rank_that_is_killed_is_named_by_all_who_need_it_over_tcp() {
+    test("a_rank_that_is_killed_is_named_by_all_who_need_it_over_tcp", Way::Killed, "tcp", None);
+}
+
+#[test]
+fn a_rank_that_is_stopped_is_named_by_all_who_need_it_within_a_host() {
+    test("a_rank_that_is_stopped_is_named_by_all_who_need_it_within_a_host", Way::Stopped, "shm", None);
+}
+
+#[test]
+fn a_rank_that_is_stopped_is_named_by_all_who_need_it_over_tcp() {
+    test("a_rank_that_is_stopped_is_named_by_all_who_need_it_over_tcp", Way::Stopped, "tcp", None);
+}
+
+#[test]
+fn a_rank_whose_host_is_cut_off_is_named_by_all_who_need_it_and_names_them() {
+    let hosts = if std::env::var_os(vars::RANK).is_some() { None } else { Hosts::new() };
+    if hosts.is_some() || std::env::var_os(vars::RANK).is_some() {
+        let name = "a_rank_whose_host_is_cut_off_is_named_by_all_who_need_it_and_names_them";
+        test(name, Way::CutOff, "tcp", hosts);
+    }
+}
+
+/// Plays with each choice of protocols for long messages.
+fn test(name: &str, way: Way, provider: &str, hosts: Option<Hosts>) {
+    if std::env::var_os(vars::RANK).is_some() {
+        return rank();
+    }
+    let all = ["auto", "push", "rendezvous"];
+    // A link is cut once.
+    let tried = match way {
+        Way::Killed => 3,
+        Way::Stopped => 2,
+        Way::CutOff => 1,
+    };
+    for large in &all[..tried] {
+        let known = Job::start(name, provider, large, hosts.as_ref()).play(way, hosts.as_ref());
+        let [first, last] = known.map(|time| time.as_secs_f64() * 1e3);
+        eprintln!(
+            "{way:?} over {provider}, {large}: known after {first:.1} ms, in all operations after {last:.1} ms"
+        );
+    }
+}
+
+/// A job under way.
+struct Job {
+    host: Host,
+    ranks: Vec<Rank>,
+    words: Receiver<(usize, String)>,
+}
+
+impl Job {
+    fn start(name: &str, provider: &str, large: &str, hosts: Option<&Hosts>) -> Job {
+        // As many threads as there are operations: who waits yields.
+        let threads = u32::try_from(ALL.len()).unwrap();
+        let mut host = Host::new(RANKS, Settings { threads, provider: provider.to_owned() }).unwrap();
+        let (say, words) = mpsc::channel();
+        let ranks = (0..RANKS).map(|rank| {
+            let place = hosts.map(|hosts| hosts.place(usize::from(rank == VICTIM)));
+            let before = place.as_ref().map_or(Vec::new(), |(before, _)| before.clone());
+            let mut command = command(&before, name);
+            command.env("SCASH_MP_SILENCE", SILENCE).env("SCASH_MP_LARGE", large).stdout(Stdio::piped());
+            if let Some((_, address)) = place {
+                command.env("SCASH_INTERFACE", address);
+            }
+            let mut process = start(&mut host, rank, command);
+            let (lines, say) = (BufReader::new(process.0.stdout.take().unwrap()).lines(), say.clone());
+            thread::spawn(move || {
+                lines.map_while(std::io::Result::ok).for_each(|line| _ = say.send((rank as usize, line)));
+            });
+            process
+        });
+        let ranks = ranks.collect();
+        Job { host, ranks, words }
+    }
+
+    /// Waits for `what` of each of these ranks.
+    fn hear(&mut self, what: &str, from: &[usize]) -> Vec<Vec<u64>> {
+        let deadline = Instant::now() + LIMIT;
+        let mut heard = vec![None; RANKS as usize];
+        while from.iter().any(|&rank| heard[rank].is_none()) {
+            self.host.turn();
+            if let Ok((rank, line)) = self.words.recv_timeout(Duration::from_millis(1))
+                && let Some((_, numbers)) = line.split_once(what)
+            {
+                heard[rank] =
+                    Some(numbers.split_whitespace().map(|number| number.parse().unwrap()).collect());
+            }
+            let ends: Vec<_> = self.ranks.iter_mut().map(|rank| rank.0.try_wait().unwrap()).collect();
+            let is_wrong =
+                |&rank: &usize| heard[rank].is_none() && ends[rank].is_some_and(|end| !end.success());
+            assert!(!from.iter().any(is_wrong), "a rank has failed: {ends:?}");
+            assert!(Instant::now() < deadline, "no {what} of all: {heard:?}");
+        }
+        heard.into_iter().flatten().collect()
+    }
+
+    /// The victim goes at some moment. How long it took until the first of the others knew it, and until all their operations had ended.
+    fn play(mut self, way: Way, hosts: Option<&Hosts>) -> [Duration; 2] {
+        self.hear("playing", &[0, 1, 2]);
+        thread::sleep(Duration::from_millis(30 + u64::from(now().subsec_nanos()) % 170));
+        let pid = Pid::from_raw(i32::try_from(self.ranks[VICTIM as usize].0.id()).unwrap());
+        let gone = now();
+        match way {
+            Way::Killed => kill(pid, Signal::SIGKILL).unwrap(),
+            Way::Stopped => kill(pid, Signal::SIGSTOP).unwrap(),
+            Way::CutOff => hosts.unwrap().cut(),
+        }
+        let witnesses: &[usize] = if way == Way::CutOff { &[0, 1, 2] } else { &[0, 1] };
+        let times = self.hear("knows", witnesses);
+        let since = |time: u64| Duration::from_nanos(time).saturating_sub(gone);
+        let first = times.iter().map(|times| since(times[0])).min().unwrap();
+        let last = times.iter().map(|times| since(times[1])).max().unwrap();
+        for &rank in witnesses {
+            let end: ExitStatus = self.ranks[rank].0.wait().unwrap();
+            assert!(end.success(), "rank {rank}: {end}");
+        }
+        [first, last]
+    }
+}
+
+/// A time that all processes share.
+fn now() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure is ours.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) }, 0);
+    Duration::new(u64::try_from(time.tv_sec).unwrap(), u32::try_from(time.tv_nsec).unwrap())
+}
+
+/// A rank of the job.
+fn rank() {
+    let mut member = Member::from_env().unwrap();
+    member.hello(&Identity::of_this_program("test", 0).unwrap()).unwrap();
+    let job = Communicator::of_job(&mut member, Options::from_env().unwrap()).unwrap();
+    let window = job.window(WINDOW).unwrap();
+    job.register_handler(HANDLER, |_, _| {}).unwrap();
+    job.barrier().unwrap();
+    say("playing");
+    let (first, last) = play(&job, &window);
+    say(&format!("knows {} {}", first.as_nanos(), last.as_nanos()));
+}
+
+/// Says something in one piece. (A harness may have begun the line.)
+fn say(what: &str) {
+    std::io::stdout().write_all(format!("\n{what}\n").as_bytes()).unwrap();
+}
+
+/// Names of operations that go on.
+#[derive(Default)]
+struct UnderWay(Mutex<Vec<String>>);
+
+impl UnderWay {
+    fn names(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn begin(&self, name: String) {
+        self.0.lock().unwrap().push(name);
+    }
+
+    fn end(&self, name: &str) {
+        self.0.lock().unwrap().retain(|other| other != name);
+    }
+
+    /// Ends the process if some never end.
+    fn watch(&self) {
+        let deadline = Instant::now() + LIMIT / 2;
+        while !self.names().is_empty() {
+            if Instant::now() > deadline {
+                eprintln!("process {}: these never end: {:?}", std::process::id(), self.names());
+                std::process::exit(9);
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Plays everything until all of it has failed: when the first operation did, and when the last.
+fn play(job: &Communicator, window: &Window) -> (Duration, Duration) {
+    let me = job.rank();
+    let peers = if me == VICTIM { 0..VICTIM } else { VICTIM..VICTIM + 1 };
+    let pairs: Vec<_> = peers.flat_map(|peer| (0u64..).zip(ALL).map(move |named| (peer, named))).collect();
+    let under_way = &UnderWay::default();
+    let until_error = &|name: &str, round: &mut dyn FnMut(usize) -> Result<()>| {
+        let error = (0..).find_map(|number| round(number).err()).unwrap();
+        let time = now();
+        under_way.end(name);
+        let is_blamed = |rank: u32| if me == VICTIM { rank != me } else { rank == VICTIM };
+        assert!(matches!(error, Error::Down { rank, .. } if is_blamed(rank)), "{name} at {me}: {error}");
+        time
+    };
+    thread::scope(|threads| {
+        under_way.begin("collective".to_owned());
+        let mut players = vec![
+            threads.spawn(move || until_error("collective", &mut |round| operations::collective(job, round))),
+        ];
+        for (peer, (number, (name, operation))) in pairs {
+            let (name, tag) =
+                (format!("{name}, with {peer}"), number * u64::from(RANKS) + u64::from(peer.min(me)));
+            under_way.begin(name.clone());
+            players.push(threads.spawn(move || {
+                until_error(&name, &mut |round| operation(Side { job, window, peer, tag, round }))
+            }));
+        }
+        threads.spawn(|| under_way.watch());
+        // Who is cut off has nobody to keep company.
+        if me != VICTIM {
+            threads.spawn(move || keep_company(job, 1 - me, under_way));
+        }
+        let times: Vec<Duration> = players.into_iter().map(|player| player.join().unwrap()).collect();
+        (times.iter().copied().min().unwrap(), times.into_iter().max().unwrap())
+    })
+}
+
+/// What the two that are left do with each other goes on, until both have seen all other operations fail, and after that.
+fn keep_company(job: &Communicator, peer: u32, under_way: &UnderWay) {
+    const TAG: u64 = 1 << 20;
+    let mut mine = vec![0u8; 100_000];
+    loop {
+        let is_alone = under_way.names().is_empty();
+        mine[0] = u8::from(is_alone);
+        let receive = job.start_receive_owned(Some(peer), Some(TAG)).unwrap();
+        job.send(peer, TAG, &mine).unwrap();
+        let theirs = job.wait(receive).unwrap().bytes;
+        if is_alone && theirs[0] == 1 {
+            return;
+        }
+    }
+}
