@@ -12,6 +12,7 @@ use common::{Make, Rank, SHM, bytes, on_each_provider, play};
 use scash_comm::Error;
 use scash_comm::mp::{Communicator, Large, Options, Thresholds, Tune};
 use std::thread;
+use std::time::Duration;
 
 const TUNED: Options = Options {
     eager: 4 << 10,
@@ -20,6 +21,7 @@ const TUNED: Options = Options {
     window: 1 << 20,
     registered: 1 << 30,
     held: 1 << 20,
+    silence: Duration::from_secs(10),
     tune: Tune::ALL,
 };
 

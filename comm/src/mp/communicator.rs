@@ -188,13 +188,18 @@ impl Communicator {
     /// Makes progress; the first message that a receive of this kind would get now, if there is one.
     ///
     /// # Errors
-    /// There is no such rank.
+    /// There is no such rank, or it is gone and has left no such message.
     pub fn probe(&self, source: Option<u32>, tag: Option<u64>) -> Result<Option<Status>> {
         self.check(source)?;
         let mut engine = self.shared.engine();
         self.shared.drive(&mut engine);
         engine = self.shared.call(engine);
-        Ok(engine.probe(Pattern { context: PROGRAM, source, tag }))
+        let found = engine.probe(Pattern { context: PROGRAM, source, tag });
+        if found.is_none() {
+            engine.has_probed(source);
+            source.and_then(|_| engine.absent(source, &[])).map_or(Ok(()), Err)?;
+        }
+        Ok(found)
     }
 
     /// Waits until there is a message that a receive of this kind would get now.
@@ -204,10 +209,13 @@ impl Communicator {
     pub fn wait_for_message(&self, source: Option<u32>, tag: Option<u64>) -> Result<Status> {
         self.check(source)?;
         let pattern = Pattern { context: PROGRAM, source, tag };
-        let known: Vec<u32> = self.shared.engine().gone().collect();
-        self.shared.until(|engine| match engine.probe(pattern) {
-            Some(status) => Some(Ok(status)),
-            None => engine.absent(source, &known).map(Err),
+        let mut engine = self.shared.engine();
+        let known: Vec<u32> = engine.gone().collect();
+        engine.is_probing(source, true);
+        self.shared.until_from(engine, |engine| {
+            let found = engine.probe(pattern).map(Ok);
+            let over = found.or_else(|| engine.absent(source, &known).map(Err));
+            over.inspect(|_| engine.is_probing(source, false))
         })
     }
 

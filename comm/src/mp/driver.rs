@@ -4,7 +4,7 @@ mod orders;
 
 use super::Options;
 use super::active::Handlers;
-use super::engine::{COPIED_PIECE, Engine};
+use super::engine::{COPIED_PIECE, Engine, PATIENCE};
 use super::meeting::Groups;
 use super::reading::{self, Memories};
 use super::registered::Heap;
@@ -27,6 +27,8 @@ const SHORT: u32 = 64;
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// and where something has not left, of whose way nothing tells when it is free.
 const BUSY_SLEEP: Duration = Duration::from_micros(100);
+/// The shortest time between two ticks: less than a thread sleeps says nothing of a rank.
+const SHORTEST_TICK: Duration = Duration::from_millis(20);
 
 /// The endpoint is dropped before the memory that is registered there.
 pub(super) struct Shared {
@@ -40,6 +42,8 @@ pub(super) struct Shared {
     drives: AtomicU64,
     /// Application threads that wait.
     waiting: AtomicU32,
+    /// How long a rank may say nothing that somebody waits for; zero: for ever.
+    silence: Duration,
 }
 
 impl std::fmt::Debug for Shared {
@@ -71,8 +75,9 @@ impl Shared {
             registered,
             groups.clone(),
         ));
-        let (drives, waiting) = (AtomicU64::new(0), AtomicU32::new(0));
-        Ok(Self { endpoint, heap, handlers: Handlers::default(), engine, memories, groups, drives, waiting })
+        let (drives, waiting, silence) = (AtomicU64::new(0), AtomicU32::new(0), options.silence);
+        let handlers = Handlers::default();
+        Ok(Self { endpoint, heap, handlers, engine, memories, groups, drives, waiting, silence })
     }
 
     /// The rank's door to others.
@@ -262,6 +267,33 @@ impl Shared {
         self.expect(&engine);
         let limit = if engine.busy().next().is_some() { BUSY_SLEEP } else { LONGEST_SLEEP };
         (news == 0).then_some(limit)
+    }
+
+    /// A tick of the engine's: ranks that are silent while somebody waits for them are asked for a sign of life, or given up.
+    pub(super) fn tick(&self) {
+        let mut engine = self.engine();
+        for rank in engine.tick(|rank| self.endpoint.waits_for(rank)) {
+            engine.down(rank);
+            self.endpoint.give_up(rank, &format!("it gave no sign of life for {:?}", self.silence));
+        }
+        self.settle(&mut engine);
+    }
+
+    /// Time between two ticks; `None`: there are none.
+    pub(super) fn tick_length(&self) -> Option<Duration> {
+        (!self.silence.is_zero()).then(|| (self.silence / PATIENCE).max(SHORTEST_TICK))
+    }
+
+    /// Makes progress until nothing that was put or sent to a rank waits for room.
+    pub(super) fn make_way(&self, to: u32) {
+        let mut turn = 0;
+        while self.endpoint.is_congested(to) {
+            let mut engine = self.engine();
+            self.drive(&mut engine);
+            drop(self.call(engine));
+            self.endpoint.idle(turn, BUSY_SLEEP);
+            turn = turn.saturating_add(1);
+        }
     }
 
     /// Whether an application thread makes progress, or sleeps because there is nothing to be done.

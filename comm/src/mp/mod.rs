@@ -13,6 +13,9 @@
 //! **Memory for unexpected messages is bounded.** Each rank may push [`Options::window`] bytes to another beyond what that one has received. Past that, even short messages are only
 //! offered, so a sender whose receiver does not keep up waits (or, with a non-blocking send, keeps its bytes), and no message is held back that somebody waits for.
 //!
+//! **Every operation ends.** If a rank that it needs is gone, it fails with an [`Error::Down`](crate::Error::Down) that names that rank; of collective operations, all ranks' that are not over. Operations between others are not concerned; receives from any rank fail once for each rank
+//! that goes, since it may have been this one that they waited for. A process that ends is missed at once; one that is stopped or cut off after [`Options::silence`]. What a rank has said before it went can still be received.
+//!
 //! **Matching.** A message has a source and a tag; receives may leave both open. Of several messages that fit, the one that came first is received; of several receives, the one
 //! that was posted first gets it; messages between two ranks keep their order. The time that this takes does not grow with the lengths of the queues.
 //!

@@ -15,6 +15,9 @@ use std::sync::atomic::{Ordering, fence};
 
 /// Ranges that an endpoint is given at once.
 const RANGES: usize = 128;
+/// Bytes of a put that a network is given at once. It is given more when those have left: what it cannot hand over it copies, and a peer's signs of life, which come
+/// and go by the same way, would wait behind.
+const PIECE: usize = 4 << 20;
 
 /// Blocks of one length on both sides of a put or get, at a distance of its own on each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,15 +51,20 @@ impl Strided {
         Ok((shape(here)?, shape(there)?))
     }
 
-    /// Gives `carry` the ranges that `make` makes of offsets here and there and of lengths, some at a time.
+    /// Gives `carry` the ranges that `make` makes of offsets here and there and of lengths, some at a time: of what is in one block, `most` bytes.
     fn ranges<R>(
         self,
+        most: usize,
         make: impl Fn(usize, usize, usize) -> R,
         mut carry: impl FnMut(&[R]) -> Result<()>,
     ) -> Result<()> {
         let Self { count, len, here, there } = self;
         if count == 1 || here == len && there == len {
-            return carry(&[make(0, 0, count * len)]);
+            let total = count * len;
+            if total == 0 {
+                return carry(&[make(0, 0, 0)]);
+            }
+            return (0..total).step_by(most).try_for_each(|at| carry(&[make(at, at, most.min(total - at))]));
         }
         for first in (0..count).step_by(RANGES) {
             let some = first..count.min(first + RANGES);
@@ -267,13 +275,20 @@ impl Communicator {
             len,
             src: bytes.as_ptr().wrapping_add(here),
         };
-        // SAFETY: the ranges are inside the bytes, which are borrowed until after the flush.
-        let put = blocks.ranges(make, |ranges| unsafe { endpoint.put(to, segment, ranges) });
         if self.is_mapped(to) {
-            return put.map(|()| true);
+            // SAFETY: the ranges are inside the bytes.
+            return blocks
+                .ranges(usize::MAX, make, |ranges| unsafe { endpoint.put(to, segment, ranges) })
+                .map(|()| true);
         }
-        // Also if not all could be put: what was is borrowed.
-        endpoint.flush().and(put).map(|()| false)
+        let hand_over = |ranges: &[PutRange]| {
+            self.shared.make_way(to);
+            // SAFETY: the ranges are inside the bytes, which are borrowed until after the flush.
+            let put = unsafe { endpoint.put(to, segment, ranges) };
+            // Also if not all could be put: what was is borrowed.
+            endpoint.flush().and(put)
+        };
+        blocks.ranges(PIECE, make, hand_over).map(|()| false)
     }
 
     /// Gets by the endpoint.
@@ -295,7 +310,7 @@ impl Communicator {
         let make =
             |here, there, len| GetRange { offset: (base + there) as u64, len, dst: into.wrapping_add(here) };
         // SAFETY: the caller's promise.
-        blocks.ranges(make, |ranges| unsafe { endpoint.get(from, segment, ranges) })
+        blocks.ranges(usize::MAX, make, |ranges| unsafe { endpoint.get(from, segment, ranges) })
     }
 
     /// Whether a rank's registered memory is mapped here.

@@ -3,6 +3,7 @@
 use crate::job::{self, setting};
 use crate::{Error, Result};
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// How long messages travel that are too long for eager.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,13 +45,17 @@ pub struct Options {
     pub held: usize,
     /// Which of `eager` and `push` are measured.
     pub tune: Tune,
+    /// How long a rank may give no sign of life while others wait for it, until they take it for gone: it is stopped, or its link is cut, and nothing else may tell. Zero: for ever, which suits who
+    /// stops ranks in a debugger. (A rank that *ends* is missed at once.)
+    pub silence: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let (eager, push, large) = (4 << 10, 256 << 10, Large::Auto);
         let (window, registered, held) = (1 << 20, 1 << 34, 64 << 20);
-        Self { eager, push, large, window, registered, held, tune: Tune::default() }
+        let silence = Duration::from_secs(10);
+        Self { eager, push, large, window, registered, held, silence, tune: Tune::default() }
     }
 }
 
@@ -84,6 +89,7 @@ impl Options {
     /// | `SCASH_MP_REGISTERED` | [`registered`](Self::registered): a size; the same at all ranks |
     /// | `SCASH_MP_HELD` | [`held`](Self::held): a size |
     /// | `SCASH_MP_TUNE` | [`tune`](Self::tune): `on` measures what neither `SCASH_MP_EAGER` nor `SCASH_MP_PUSH` says; the same at all ranks |
+    /// | `SCASH_MP_SILENCE` | [`silence`](Self::silence): seconds, such as `10` or `0.5`; `0`: for ever |
     ///
     /// # Errors
     /// [`Error::Invalid`]: a value that makes no sense.
@@ -121,6 +127,10 @@ impl Options {
             registered: size("SCASH_MP_REGISTERED", defaults.registered)?,
             held: size("SCASH_MP_HELD", defaults.held)?,
             tune,
+            silence: match setting("SCASH_MP_SILENCE", var("SCASH_MP_SILENCE"))? {
+                None => defaults.silence,
+                Some(text) => seconds("SCASH_MP_SILENCE", &text)?,
+            },
         };
         options.check()?;
         Ok(options)
@@ -141,6 +151,16 @@ impl Options {
         }
         Ok(())
     }
+}
+
+/// A time in seconds.
+fn seconds(name: &str, text: &str) -> Result<Duration> {
+    let time = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.ok_or_else(|| {
+        Error::Invalid(format!(
+            "{name}={text}: seconds are expected, such as 10 or 0.5; 0 stands for no limit"
+        ))
+    })
 }
 
 #[cfg(test)]
@@ -164,6 +184,7 @@ mod tests {
             ("SCASH_MP_WINDOW", "2MiB"),
             ("SCASH_MP_REGISTERED", "0"),
             ("SCASH_MP_HELD", "1M"),
+            ("SCASH_MP_SILENCE", "0.25"),
         ];
         let want = Options {
             eager: 512,
@@ -173,6 +194,7 @@ mod tests {
             registered: 0,
             held: 1 << 20,
             tune: Tune::default(),
+            silence: Duration::from_millis(250),
         };
         assert_eq!(read(&all).unwrap(), want);
         assert_eq!(
@@ -203,6 +225,9 @@ mod tests {
             ("SCASH_MP_REGISTERED", "99999999T", "512M"),
             ("SCASH_MP_HELD", "much", "512M"),
             ("SCASH_MP_TUNE", "loud", "on or off"),
+            ("SCASH_MP_SILENCE", "-1", "0.5"),
+            ("SCASH_MP_SILENCE", "1e99", "0.5"),
+            ("SCASH_MP_SILENCE", "soon", "0.5"),
         ] {
             let text = read(&[(name, value)]).unwrap_err().to_string();
             assert!(text.contains(name) && text.contains(hint), "{text}");

@@ -1,17 +1,19 @@
 //! The thread that makes progress when no application thread does.
 //!
 //! Application threads that wait or test make progress themselves: nothing is handed from thread to thread, which would cost a waking of 18 to 60 µs. The helper looks every
-//! [`TICK`] whether that was so; if it was not, it takes over and sleeps at the endpoint, until something arrives.
+//! [`LOOK`] whether that was so; if it was not, it takes over and sleeps at the endpoint, until something arrives. It also counts the ticks in which ranks give signs of life (`engine::silence`).
 
 use super::driver::Shared;
 use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Time without progress by the application after which the helper takes over.
-const TICK: Duration = Duration::from_millis(1);
+const LOOK: Duration = Duration::from_millis(1);
+/// Time between two looks at who still lives, while the application makes progress: what it has to do with some must not keep it from noticing that another one has died.
+const WATCH: Duration = Duration::from_millis(4);
 /// The longest sleep at the endpoint; bounds how long the end of the communicator may wait for the helper's.
 const LONGEST_SLEEP: Duration = Duration::from_millis(10);
 /// A turn of waiting at which every endpoint sleeps.
@@ -49,11 +51,21 @@ impl Drop for Helper {
 
 fn help(shared: &Shared, stop: &AtomicBool) {
     let mut known = shared.drives();
+    let (mut ticked, mut watched) = (Instant::now(), Instant::now());
     while !stop.load(Ordering::Acquire) {
+        // However late this is: time in which this process did not run is not held against others.
+        if shared.tick_length().is_some_and(|length| ticked.elapsed() >= length) {
+            shared.tick();
+            ticked = Instant::now();
+        }
         let drives = shared.drives();
         if drives != known || shared.is_waited_for() {
             known = drives;
-            thread::park_timeout(TICK);
+            if watched.elapsed() >= WATCH {
+                shared.endpoint().look_after_peers();
+                watched = Instant::now();
+            }
+            thread::park_timeout(LOOK);
             continue;
         }
         if let Some(limit) = shared.help_out() {

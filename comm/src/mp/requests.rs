@@ -56,6 +56,31 @@ pub(super) enum Request {
     Over(Outcome),
 }
 
+/// Whom an operation waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Awaited {
+    /// This rank.
+    Rank(u32),
+    /// Whichever rank it is.
+    Any,
+}
+
+impl Request {
+    /// Whom it waits for; `None`: for nobody, or, if it is a collective operation, for those that its transfers wait for.
+    pub(super) fn awaits(&self) -> Option<Awaited> {
+        match self {
+            Request::Offered { to, .. } | Request::Leaving { to, .. } | Request::Mark { to, .. } => {
+                Some(Awaited::Rank(*to))
+            }
+            Request::Coming { from, .. } | Request::Read { from, .. } | Request::Get { from, .. } => {
+                Some(Awaited::Rank(*from))
+            }
+            Request::Expected { source, .. } => Some(source.map_or(Awaited::Any, Awaited::Rank)),
+            Request::Collective | Request::Withdrawn | Request::Over(_) => None,
+        }
+    }
+}
+
 /// All operations under way.
 #[derive(Debug, Default)]
 pub(super) struct Requests {

@@ -18,6 +18,8 @@
 //! | 14 | Active | the handler's number `u16` | the bytes for it |
 //! | 15 | Refill | bytes of active messages `u64` | none |
 //! | 16 | Withdrawn | the send's number `u64` | none |
+//! | 17 | Ask | nothing: whoever waits for a rank that says nothing wants a sign of life | none |
+//! | 18 | Here | nothing: the sign | none |
 //!
 //! A get is answered with Data, like an accepted offer. All numbers are the business of the rank that gave them; the other one only repeats them.
 
@@ -47,6 +49,8 @@ pub(super) enum Head {
     Active { handler: u16 },
     Refill { bytes: u64 },
     Withdrawn { send: u64 },
+    Ask,
+    Here,
 }
 
 /// An encoded head.
@@ -107,6 +111,8 @@ impl Head {
             Head::Active { handler } => Writer::new(14).put(&handler.to_le_bytes()).words(&[]),
             Head::Refill { bytes } => Writer::new(15).words(&[bytes]),
             Head::Withdrawn { send } => Writer::new(16).words(&[send]),
+            Head::Ask => Writer::new(17).words(&[]),
+            Head::Here => Writer::new(18).words(&[]),
         }
     }
 
@@ -143,6 +149,8 @@ impl Head {
             14 => Head::Active { handler: context },
             15 => Head::Refill { bytes: word()? },
             16 => Head::Withdrawn { send: word()? },
+            17 => Head::Ask,
+            18 => Head::Here,
             _ => return None,
         };
         (head.has_body() || rest.is_empty()).then_some((head, rest))
@@ -190,6 +198,8 @@ mod tests {
             any::<u16>().prop_map(|handler| Head::Active { handler }),
             word().prop_map(|bytes| Head::Refill { bytes }),
             word().prop_map(|send| Head::Withdrawn { send }),
+            Just(Head::Ask),
+            Just(Head::Here),
         ]
     }
 
@@ -200,8 +210,9 @@ mod tests {
             let body = if head.has_body() { &body[..] } else { &[] };
             let message = [encoded.bytes(), body].concat();
             prop_assert_eq!(Head::decode(encoded.kind, &message), Some((head, body)));
-            let shortened = &encoded.bytes()[..encoded.bytes().len() - 1];
-            prop_assert_eq!(Head::decode(encoded.kind, shortened), None);
+            if let Some((_, shortened)) = encoded.bytes().split_last() {
+                prop_assert_eq!(Head::decode(encoded.kind, shortened), None);
+            }
         }
 
         #[test]

@@ -61,6 +61,9 @@
  * SCASH_MP_LARGE, SCASH_MP_WINDOW, SCASH_MP_REGISTERED, SCASH_MP_HELD, SCASH_MP_TUNE; see
  * scomm_options_t.
  *
+ * A rank that ends before scomm_finalize hangs nobody: operations that need it, collective ones among them, fail with an error that names it,
+ * and others go on. Of one that is stopped, or whose link is cut, that is so after SCASH_MP_SILENCE seconds (10; 0: never).
+ *
  * Sizes are in bytes.
  */
 
@@ -484,7 +487,7 @@ int scomm_probe(int source, int64_t tag, struct scomm_status_t *status);
  * Makes progress, and sets `*found` to 1, and `*status`, if there is a message that a receive of this
  * kind would get now; else to 0.
  *
- * Returns 0, or an error: there is no such rank, or `found` is NULL.
+ * Returns 0, or an error: there is no such rank, it is gone and has left no such message, or `found` is NULL.
  */
 int scomm_iprobe(int source, int64_t tag, int *found, struct scomm_status_t *status);
 

@@ -3,7 +3,7 @@
 use super::Shared;
 use crate::mp::engine::{Body, Engine, Order, REGISTERED, Reading};
 use crate::mp::wire::Encoded;
-use crate::{Bytes, Result};
+use crate::{Bytes, Error, Result};
 use std::mem::MaybeUninit;
 
 /// Bytes at a time of what nobody wants.
@@ -19,8 +19,10 @@ impl Shared {
                 Order::Send { to, head, body } => {
                     has_lent |= matches!(body, Body::Piece(..));
                     // SAFETY: a piece's bytes stay as they are until they are handed over: below, before anybody else gets the engine.
-                    if let Err(error) = unsafe { self.send(to, &head, &body) } {
-                        self.lose(engine, &error);
+                    match unsafe { self.send(to, &head, &body) } {
+                        // What it has said before comes first, and then its event.
+                        Ok(()) | Err(Error::Down { .. } | Error::Protocol { .. }) => {}
+                        Err(error) => self.lose(engine, &error),
                     }
                 }
                 Order::Post(mark, count) => {

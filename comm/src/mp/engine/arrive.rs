@@ -18,9 +18,11 @@ impl Engine {
     /// [`Error::Protocol`]: no correct engine says that. Nothing was done.
     #[inline]
     pub(in crate::mp) fn arrived(&mut self, from: u32, kind: u16, message: &[u8]) -> Result<()> {
-        if self.peers[from as usize].is_refused {
+        let peer = &mut self.peers[from as usize];
+        if peer.is_refused {
             return Ok(());
         }
+        peer.signs.has_spoken();
         let checked = match Head::decode(kind, message) {
             Some((Head::Eager { context, tag }, body)) => self.eager(from, context, tag, body),
             Some((head, body)) => self.other(from, head, body),
@@ -43,8 +45,9 @@ impl Engine {
                 }
                 self.was_received(from, body.len());
             }
+            None if self.is_stale(context, tag) => self.was_received(from, body.len()),
             None => {
-                let arrival = Arrival { status, content: Content::Here(body.to_vec()) };
+                let arrival = Arrival { context, status, content: Content::Here(body.to_vec()) };
                 self.unexpected.push(envelope(from, context, tag), arrival);
             }
         }
@@ -52,8 +55,16 @@ impl Engine {
     }
 
     fn other(&mut self, from: u32, head: Head, body: &[u8]) -> Checked {
+        // What else one says that is gone, and was on its way meanwhile, would only be waited for or answered in vain.
+        if self.peers[from as usize].is_gone && !matches!(head, Head::Active { .. } | Head::Abort { .. }) {
+            return Ok(());
+        }
         match head {
-            Head::Eager { .. } => Ok(()),
+            Head::Eager { .. } | Head::Here => Ok(()),
+            Head::Ask => {
+                self.say(from, Head::Here);
+                Ok(())
+            }
             Head::Offer { context, tag, len, send, address } => {
                 self.offer(from, context, tag, length(len)?, (send, address))
             }
@@ -153,8 +164,9 @@ impl Engine {
         let status = Status { source: from, tag, len };
         let target = match self.expected.take(envelope(from, context, tag)) {
             Some(number) => self.land_at(from, Number(number), status),
+            None if self.is_stale(context, tag) => Target::Nobody,
             None => {
-                let arrival = Arrival { status, content: Content::Landing { push } };
+                let arrival = Arrival { context, status, content: Content::Landing { push } };
                 let at = self.unexpected.push(envelope(from, context, tag), arrival);
                 // Bounded by the window, which the account has looked at.
                 Target::Waiting(at, Vec::with_capacity(len))

@@ -14,12 +14,13 @@ mod protocols;
 mod receive;
 mod running;
 mod send;
+mod silence;
 #[cfg(test)]
 mod tests;
 
 use super::matching::{Expected, Unexpected};
 use super::meeting::Groups;
-use super::requests::{Ended, Number, Outcome, Request, Requests};
+use super::requests::{Awaited, Ended, Number, Outcome, Request, Requests};
 use super::span::{Place, Source};
 use super::wire::{Encoded, Head};
 use super::{Options, Status};
@@ -31,6 +32,8 @@ pub(super) use protocols::Protocols;
 use running::Running;
 pub(super) use send::COPIED_PIECE;
 use send::Leaving;
+pub(super) use silence::PATIENCE;
+use silence::Signs;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 
@@ -100,6 +103,10 @@ struct Peer {
     loose: u64,
     fenced: u64,
     is_gone: bool,
+    /// Another rank has given up a collective operation because of this one: none can succeed any more.
+    is_missed: bool,
+    /// What shows that it lives.
+    signs: Signs,
     /// It said what no engine says, and is not listened to any more.
     is_refused: bool,
 }
@@ -107,6 +114,7 @@ struct Peer {
 /// A message for which there was no receive when it came.
 #[derive(Debug)]
 struct Arrival {
+    context: u16,
     status: Status,
     content: Content,
 }
@@ -178,6 +186,10 @@ pub(super) struct Engine {
     seen: [u64; 2],
     /// Those that others have given up before this rank has begun them, who said so, and because of which rank.
     aborted: Vec<(u64, u32, u32)>,
+    /// A collective operation has failed: there may be messages that nobody will receive.
+    has_stale: bool,
+    /// Threads that wait until a message comes from whichever rank, and receive none.
+    probing: u32,
 }
 
 /// What one process can read of another one's memory.
@@ -220,6 +232,8 @@ impl Engine {
             loose: 0,
             fenced: 0,
             is_gone: false,
+            is_missed: false,
+            signs: Signs::default(),
             is_refused: false,
         };
         Self {
@@ -243,6 +257,8 @@ impl Engine {
             meetings: 0,
             seen: [0; 2],
             aborted: Vec::new(),
+            has_stale: false,
+            probing: 0,
             options,
         }
     }
@@ -313,17 +329,12 @@ impl Engine {
         peer.leaving.clear();
         peer.held.clear();
         for request in self.requests.iter_mut() {
-            let concerned = match request {
-                Request::Offered { to, .. } | Request::Leaving { to, .. } | Request::Mark { to, .. } => {
-                    *to == rank
-                }
-                Request::Coming { from, .. } | Request::Read { from, .. } | Request::Get { from, .. } => {
-                    *from == rank
-                }
-                Request::Expected { source, .. } => source.map_or(is_new, |source| source == rank),
-                Request::Collective | Request::Withdrawn | Request::Over(_) => false,
+            let is_concerned = match request.awaits() {
+                Some(Awaited::Rank(awaited)) => awaited == rank,
+                Some(Awaited::Any) => is_new,
+                None => false,
             };
-            if !concerned {
+            if !is_concerned {
                 continue;
             }
             if let Request::Expected { slot, .. } = request {
@@ -341,6 +352,7 @@ impl Engine {
             .map(|(at, _)| at)
             .collect();
         never.into_iter().for_each(|at| drop(self.unexpected.remove(at)));
+        self.discard_stale();
     }
 
     /// A rank said what no engine says: it is as good as gone.
@@ -375,6 +387,6 @@ fn unknown() -> Error {
 fn gone(rank: u32) -> Error {
     Error::Down {
         rank,
-        why: "it ended or was cut off while messages to or from it were under way".to_owned(),
+        why: "it ended, was cut off, or gave no sign of life for too long (see SCASH_MP_SILENCE) while messages to or from it were under way".to_owned(),
     }
 }

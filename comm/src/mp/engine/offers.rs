@@ -30,11 +30,12 @@ impl Engine {
                     self.fetch(number, status, into, send, address);
                 }
             }
+            None if self.is_stale(context, tag) => self.say(from, Head::Done { send }),
             None => {
                 if self.offers.contains_key(&(from, send)) {
                     return Err("two messages are offered under one number");
                 }
-                let arrival = Arrival { status, content: Content::Offered { send, address } };
+                let arrival = Arrival { context, status, content: Content::Offered { send, address } };
                 let at = self.unexpected.push(envelope(from, context, tag), arrival);
                 self.offers.insert((from, send), at);
             }

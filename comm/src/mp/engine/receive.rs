@@ -35,7 +35,7 @@ impl Engine {
         Some(self.unexpected.get(self.unexpected.find(pattern)?)?.status)
     }
 
-    fn receive_arrived(&mut self, Arrival { status, content }: Arrival, mut into: Destination) -> Number {
+    fn receive_arrived(&mut self, Arrival { status, content, .. }: Arrival, mut into: Destination) -> Number {
         let from = status.source;
         match content {
             Content::Here(bytes) => {

@@ -1,6 +1,6 @@
 //! Collective operations under way: schedules that are played round by round, whoever makes progress.
 
-use super::{Engine, Order, gone};
+use super::{Arrival, Content, Engine, Order, Peer, Target, gone};
 use crate::mp::collective::{Area, Collective, Piece, Reduction, Round, Schedule, Transfer, Work};
 use crate::mp::matching::Pattern;
 use crate::mp::requests::{Destination, Ended, Number, Request};
@@ -96,7 +96,7 @@ impl Engine {
         let (rounds, tag) = (rounds.into(), self.collectives);
         self.collectives += 1;
         self.meetings += u64::from(*collective == Collective::Barrier);
-        let absent = (0..).zip(&self.peers).find(|(_, peer)| peer.is_gone).map(|(rank, _)| gone(rank));
+        let absent = (0..).zip(&self.peers).find(|(_, peer)| peer.is_absent()).map(|(rank, _)| gone(rank));
         let aborted = self.aborted.iter().find(|(operation, ..)| *operation == tag);
         let failure = absent.or_else(|| aborted.map(|&(_, from, culprit)| given_up(from, culprit)));
         self.running.push(Running {
@@ -144,10 +144,19 @@ impl Engine {
         running.retain_mut(|one| !self.go_on(one));
         // Nothing that goes on begins another one.
         self.running = running;
+        if self.has_stale {
+            self.discard_stale();
+        }
     }
 
     /// A rank has given an operation up: this one has to, too, unless it is through with it.
     pub(super) fn aborted(&mut self, from: u32, operation: u64, culprit: u32) {
+        if culprit != from && culprit != self.rank {
+            // Who has seen one fail may begin no later one, so those cannot be counted on, whomever they wait for now. It may still be through with earlier ones.
+            self.peers[culprit as usize].is_missed = true;
+            self.fail_collectives(operation, culprit);
+            self.discard_stale();
+        }
         if let Some(one) = self.running.iter_mut().find(|one| one.tag == operation) {
             one.failure.get_or_insert_with(|| given_up(from, culprit));
         } else if operation >= self.collectives
@@ -155,6 +164,13 @@ impl Engine {
             && !self.aborted.iter().any(|(known, ..)| *known == operation)
         {
             self.aborted.push((operation, from, culprit));
+        }
+    }
+
+    /// Operations under way fail, from one on, because of a rank. (That it is gone is not enough: who has done its part may leave before others are through.)
+    fn fail_collectives(&mut self, first: u64, culprit: u32) {
+        for one in self.running.iter_mut().filter(|one| one.tag >= first) {
+            one.failure.get_or_insert_with(|| gone(culprit));
         }
     }
 
@@ -173,6 +189,7 @@ impl Engine {
     fn go_on(&mut self, one: &mut Running) -> bool {
         loop {
             let Some(round) = one.rounds.front() else {
+                self.has_stale |= one.failure.is_some();
                 let outcome = one.failure.take().map_or_else(|| Ok(Ended::default()), Err);
                 self.end(one.number, outcome);
                 return true;
@@ -225,14 +242,24 @@ impl Engine {
         }
     }
 
-    /// A rank that is gone without which what is waited for on the board never comes.
-    fn absent_at(&self, mark: Mark) -> Option<u32> {
-        let needed = match mark {
+    /// Those without whom what is waited for on the board never comes.
+    fn needed_at(&self, mark: Mark) -> &[u32] {
+        match mark {
             Mark::Arrived => self.groups.mine(),
             // Others may be through with the meeting, and gone. If not, the head says so.
             Mark::Released => &self.groups.mine()[..1],
-        };
-        needed.iter().copied().find(|&rank| self.peers[rank as usize].is_gone)
+        }
+    }
+
+    /// One of them that is gone.
+    fn absent_at(&self, mark: Mark) -> Option<u32> {
+        self.needed_at(mark).iter().copied().find(|&rank| self.peers[rank as usize].is_gone)
+    }
+
+    /// The ranks that are waited for on the board. Some may have come.
+    pub(super) fn awaited_at_board(&self) -> impl Iterator<Item = u32> {
+        let marks = Mark::ALL.into_iter().filter(|&mark| self.awaits(mark).is_some());
+        marks.flat_map(|mark| self.needed_at(mark)).copied()
     }
 
     /// Begins the transfers of a round: those that are not over at once, and why not all could be begun.
@@ -254,6 +281,35 @@ impl Engine {
         (pending, Ok(()))
     }
 
+    /// Whether a message is of a collective operation that has failed here, or will as soon as it begins, and its sender did not know.
+    pub(super) fn is_stale(&self, context: u16, tag: u64) -> bool {
+        let is_over = || tag < self.collectives || self.peers.iter().any(Peer::is_absent);
+        context == CONTEXT && !self.running.iter().any(|one| one.tag == tag) && is_over()
+    }
+
+    /// Forgets messages of operations that have failed: nobody will receive them.
+    pub(super) fn discard_stale(&mut self) {
+        self.has_stale = false;
+        let is_stale = |arrival: &Arrival| self.is_stale(arrival.context, arrival.status.tag);
+        let stale: Vec<u32> =
+            self.unexpected.iter().filter(|(_, arrival)| is_stale(arrival)).map(|(at, _)| at).collect();
+        for arrival in stale.into_iter().filter_map(|at| self.unexpected.remove(at)).collect::<Vec<_>>() {
+            let from = arrival.status.source;
+            match arrival.content {
+                Content::Here(bytes) => self.was_received(from, bytes.len()),
+                Content::Offered { send, .. } => {
+                    self.offers.remove(&(from, send));
+                    self.say(from, Head::Done { send });
+                }
+                Content::Landing { push } => {
+                    if let Some(landing) = self.landings.get_mut(&(from, push)) {
+                        landing.target = Target::Nobody;
+                    }
+                }
+            }
+        }
+    }
+
     /// Takes an operation back, or asks its receiver to forget it; whether it is over by that.
     fn take_back(&mut self, number: Number) -> bool {
         let is_over = self.cancel(number);
@@ -261,6 +317,13 @@ impl Engine {
             self.withdraw(number);
         }
         is_over
+    }
+}
+
+impl Peer {
+    /// Whether no collective operation can succeed any more, for want of this rank.
+    fn is_absent(&self) -> bool {
+        self.is_gone || self.is_missed
     }
 }
 

@@ -3,11 +3,14 @@
 // Ranks, and numbers of messages, are small.
 #![allow(clippy::cast_possible_truncation)]
 
+mod collectives;
 mod game;
 mod meetings;
+mod mortal;
+mod silence;
 
 use super::account::COST;
-use super::{Call, Content, Engine, Order, Reach};
+use super::{Call, Content, Engine, Order, PATIENCE, Reach};
 use crate::mp::matching::Pattern;
 use crate::mp::meeting::Groups;
 use crate::mp::requests::{Destination, Ended, Number, Outcome, Request};
@@ -17,6 +20,7 @@ use crate::mp::{Large, Options, Tune};
 use crate::{Error, Result};
 use proptest::prelude::*;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 const OPTIONS: Options = Options {
     eager: 64,
@@ -26,11 +30,23 @@ const OPTIONS: Options = Options {
     registered: 0,
     held: 1024,
     tune: Tune { eager: false, push: false },
+    silence: Duration::ZERO,
 };
 const PIECE: usize = 100;
 
 /// What is on its way from one rank to another.
 type Letter = (u16, Vec<u8>);
+/// The kind of the letter that is the last one of a rank: the news that it is gone.
+const GONE: u16 = 0;
+
+/// What became of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Lives,
+    /// It does nothing, its memory can be read, and nothing tells.
+    Stopped,
+    Dead,
+}
 
 struct Network {
     engines: Vec<Engine>,
@@ -43,6 +59,7 @@ struct Network {
     groups: Vec<Groups>,
     /// What handlers were not allowed to send, by rank: to whom, and the bytes.
     refused: Vec<Vec<(usize, Vec<u8>)>>,
+    fates: Vec<Fate>,
 }
 
 /// A handler that does nothing, and one that sends what it gets to the first.
@@ -73,6 +90,7 @@ impl Network {
             posted: vec![[0; 2]; n],
             groups,
             refused: (0..n).map(|_| Vec::new()).collect(),
+            fates: vec![Fate::Lives; n],
         }
     }
 
@@ -85,24 +103,59 @@ impl Network {
     }
 
     /// Sends an active message; `false`: too much waits to leave.
-    fn call(&mut self, from: usize, to: usize, handler: u16, body: &[u8]) -> bool {
+    fn call(&mut self, from: usize, to: usize, handler: u16, body: &[u8]) -> Result<bool> {
         // SAFETY: the orders are carried out below.
         let source = unsafe { Source::new(body.as_ptr(), body.len()) };
         let sent = self.engines[from].active(to as u32, handler, source);
         self.carry_out(from);
         match sent {
-            Ok(()) => true,
-            Err(Error::Full { rank, .. }) if rank as usize == to => false,
-            Err(error) => panic!("{error}"),
+            Ok(()) => Ok(true),
+            Err(Error::Full { rank, .. }) if rank as usize == to => Ok(false),
+            Err(error) => Err(error),
         }
+    }
+
+    /// A rank dies. Of what it has said to each other one, so many letters arrive, and then the news.
+    fn kill(&mut self, rank: usize, arrive: &[usize]) {
+        self.fates[rank] = Fate::Dead;
+        self.letters.iter_mut().for_each(|letters| letters[rank].clear());
+        for (letters, arrive) in self.letters[rank].iter_mut().zip(arrive) {
+            letters.truncate(arrive % (letters.len() + 1));
+            letters.push_back((GONE, Vec::new()));
+        }
+    }
+
+    /// A tick at each living rank. What is lost is given up.
+    fn tick(&mut self) {
+        for at in 0..self.engines.len() {
+            if self.fates[at] == Fate::Lives {
+                for lost in self.engines[at].tick(|_| None) {
+                    self.engines[at].down(lost);
+                }
+                self.carry_out(at);
+            }
+        }
+    }
+
+    /// Until nothing moves any more, and nobody is waited for in vain.
+    fn settle_for_long(&mut self) {
+        for _ in 0..PATIENCE + 3 {
+            self.settle();
+            self.tick();
+        }
+        self.settle();
     }
 
     /// The next handler of a rank runs; whether there was one.
     fn run(&mut self, at: usize) -> bool {
+        if self.fates[at] != Fate::Lives {
+            return false;
+        }
         let call = self.engines[at].next_call();
         if let Some(call) = &call {
             let from = call.from as usize;
-            if call.handler == ECHO && !self.call(at, from, KEEP, &call.bytes) {
+            // Who is gone gets no answer.
+            if call.handler == ECHO && matches!(self.call(at, from, KEEP, &call.bytes), Ok(false)) {
                 self.refused[at].push((from, call.bytes.clone()));
             }
             let Call { from, handler, bytes } = call;
@@ -127,11 +180,23 @@ impl Network {
     }
 
     fn carry_out(&mut self, at: usize) {
+        loop {
+            self.carry_out_orders(at);
+            self.engines[at].advance();
+            if !self.engines[at].has_orders() {
+                return;
+            }
+        }
+    }
+
+    fn carry_out_orders(&mut self, at: usize) {
         while let Some(order) = self.engines[at].order() {
             match order {
                 Order::Send { to, head, body } => {
                     let letter = (head.kind, [head.bytes(), body.bytes()].concat());
-                    self.letters[at][to as usize].push_back(letter);
+                    if self.fates[to as usize] != Fate::Dead {
+                        self.letters[at][to as usize].push_back(letter);
+                    }
                 }
                 Order::Post(mark, count) => {
                     let word = &mut self.posted[at][mark as usize];
@@ -140,7 +205,12 @@ impl Network {
                 }
                 Order::Drop(bytes) => drop(bytes),
                 Order::Read(receive) => {
-                    let reading = self.engines[at].reading(receive).unwrap();
+                    let Some(reading) = self.engines[at].reading(receive) else { continue };
+                    if self.fates[reading.from as usize] == Fate::Dead {
+                        // SAFETY: it is said not to be done.
+                        unsafe { self.engines[at].was_read(receive, false) };
+                        continue;
+                    }
                     let theirs: *const u8 =
                         std::ptr::with_exposed_provenance(usize::try_from(reading.address).unwrap());
                     // SAFETY: ranks of these tests live in one process; the address is of what one of them sends.
@@ -156,7 +226,15 @@ impl Network {
 
     /// One letter from `from` to `to` arrives; whether there was one.
     fn deliver(&mut self, from: usize, to: usize) -> bool {
+        if self.fates[to] != Fate::Lives {
+            return false;
+        }
         let Some((kind, letter)) = self.letters[from][to].pop_front() else { return false };
+        if kind == GONE {
+            self.engines[to].down(from as u32);
+            self.carry_out(to);
+            return true;
+        }
         // Pieces of most lengths come in parts, but not those of gets.
         let head = match Head::decode(kind, &letter) {
             Some((Head::Data { receive, .. }, _)) => {
@@ -178,7 +256,8 @@ impl Network {
     }
 
     fn piece(&mut self, from: usize, to: usize) -> bool {
-        let moved = self.engines[from].next_piece(to as u32, PIECE).is_some();
+        let moved =
+            self.fates[from] == Fate::Lives && self.engines[from].next_piece(to as u32, PIECE).is_some();
         self.carry_out(from);
         moved
     }
@@ -515,7 +594,7 @@ fn active_messages_past_the_window_are_held_and_what_nobody_receives_does_not_ho
     let mut called = 0;
     for _ in 0..50 {
         net.send(0, 1, 0, &flood);
-        called += usize::from(net.call(0, 1, KEEP, &flood));
+        called += usize::from(net.call(0, 1, KEEP, &flood).unwrap());
     }
     assert_eq!(called, OPTIONS.window / (60 + COST) + OPTIONS.held / (60 + COST));
     net.engines[0].has_put(1);
@@ -539,7 +618,7 @@ fn what_handlers_send_past_the_bound_is_refused_and_all_else_arrives() {
     let most_held = OPTIONS.held / (60 + COST);
     for _ in 0..100 {
         for (from, to) in [(0, 1), (1, 0)] {
-            net.call(from, to, ECHO, &flood);
+            net.call(from, to, ECHO, &flood).unwrap();
         }
         for at in [0, 1] {
             while net.deliver(1 - at, at) {}
@@ -557,7 +636,7 @@ fn what_handlers_send_past_the_bound_is_refused_and_all_else_arrives() {
     });
     assert!(asked > 0 && asked == answered + refused, "{asked} {answered} {refused}");
     assert!(net.engines.iter().all(|engine| engine.peers.iter().all(|peer| peer.held.is_empty())));
-    assert!(net.call(0, 1, ECHO, &flood), "there is room again");
+    assert!(net.call(0, 1, ECHO, &flood).unwrap(), "there is room again");
 }
 
 #[test]
@@ -566,7 +645,7 @@ fn a_handler_whose_answers_nobody_takes_is_refused_at_the_bound() {
     let question = message(0, 0, 60);
     let kept = OPTIONS.window / (60 + COST) + OPTIONS.held / (60 + COST);
     for number in 0..2 * kept {
-        assert!(net.call(0, 1, ECHO, &question));
+        assert!(net.call(0, 1, ECHO, &question).unwrap());
         // Credits for questions come back; for answers they do not, as rank 0 runs no handler.
         while net.deliver(0, 1) {}
         assert!(net.run(1));

@@ -237,7 +237,7 @@ impl scomm_status_t {
 impl scomm_options_t {
     /// These options.
     pub(super) fn of(options: Options) -> Self {
-        let Options { eager, push, large, window, registered, held, tune } = options;
+        let Options { eager, push, large, window, registered, held, tune, .. } = options;
         let large = match large {
             Large::Auto => scomm_large_t::SCOMM_LARGE_AUTO,
             Large::Get => scomm_large_t::SCOMM_LARGE_GET,
@@ -279,7 +279,8 @@ impl scomm_options_t {
             eager: tune & SCOMM_TUNE_EAGER != 0 && eager == said.eager,
             push: tune & SCOMM_TUNE_PUSH != 0 && push == said.push,
         };
-        Ok(Options { eager, push, large, window, registered, held, tune })
+        // What the program cannot say here, the environment does.
+        Ok(Options { eager, push, large, window, registered, held, tune, ..said })
     }
 }
 

@@ -181,7 +181,7 @@ impl Game {
             }
             Step::Call { from, to, handler, len } => {
                 let bytes = message(from, self.calls[from].len(), len);
-                if self.net.call(from, to, handler, &bytes) {
+                if self.net.call(from, to, handler, &bytes).unwrap() {
                     self.calls[from].push((to, Call { from: from as u32, handler, bytes }));
                 }
             }
