@@ -305,8 +305,10 @@ impl Consumer {
         let mut done = 0;
         while done < len {
             let (src, run) = self.ring.run(self.position + (HEADER + at + done) as u64, len - done);
+            // SAFETY: the caller's promise: `done` is at most `len`.
+            let dst = unsafe { to.add(done) };
             // SAFETY: `run` bytes at `src` are inside the ring, and at the destination by the caller's promise.
-            unsafe { copy(src, to.add(done), run) };
+            unsafe { copy(src, dst, run) };
             done += run;
         }
     }
