@@ -20,6 +20,12 @@ impl Drop for Rank {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+        // What libfabric's `shm` leaves of a process that was killed. There is no launcher here, which would remove it.
+        for entry in std::fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&format!("{}:", self.0.id())) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Waiting for processes. Not through nix, whose wait functions fail when a real-time signal killed the process.
 
+use super::leftovers;
 use nix::errno::Errno;
 use nix::unistd::Pid;
 use scash_comm::boot::{Exit, pidfd};
 use std::mem::MaybeUninit;
 
-/// Takes the exit of a child that has ended; `None` if it has not (or is no child).
+/// Takes the exit of a child that has ended, and removes what is left of one that was killed; `None` if it has not (or is no child).
 pub(super) fn reap(pid: Pid) -> Option<Exit> {
     let mut status = 0;
     // SAFETY: waitpid writes one int.
@@ -15,6 +16,7 @@ pub(super) fn reap(pid: Pid) -> Option<Exit> {
     }
     let byte = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
     Some(if libc::WIFSIGNALED(status) {
+        leftovers::remove(pid);
         Exit::Signal(byte(libc::WTERMSIG(status)))
     } else {
         Exit::Status(byte(libc::WEXITSTATUS(status)))

@@ -31,6 +31,7 @@ mod front;
 mod hosts;
 mod job;
 mod label;
+mod leftovers;
 mod limits;
 mod oom;
 mod plan;
