@@ -126,12 +126,26 @@ impl Node {
         runs(&others, |run| self.out.push_back(Output::Discard(run)));
     }
 
-    /// Pages that were fetched in vain are no good.
+    /// Pages that were fetched in vain are no good. With a limit their frames are given back, but for those to which their homes will bring changes.
     pub(super) fn dismiss_fetched(&mut self, pages: Strided) {
-        let limited = self.cache.is_limited();
-        pages.iter().for_each(|page| self.let_go(page));
+        // This may be a signal handler, where nothing allocates.
         for run in pages.runs() {
-            self.out.push_back(if limited { Output::Discard(run) } else { Output::Unmap(run) });
+            let mut first = run.first;
+            while first < run.end() {
+                let stays = |node: &Node, page: u32| {
+                    !node.cache.is_limited() || node.table.get(page).has(flag::SUBSCRIBED)
+                };
+                let stay = stays(self, first);
+                let end = (first + 1..run.end()).find(|&page| stays(self, page) != stay).unwrap_or(run.end());
+                let part = Pages { first, count: end - first };
+                if stay {
+                    self.out.push_back(Output::Unmap(part));
+                } else {
+                    part.iter().for_each(|page| self.let_go(page));
+                    self.out.push_back(Output::Discard(part));
+                }
+                first = end;
+            }
         }
     }
 
