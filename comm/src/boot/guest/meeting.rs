@@ -12,7 +12,7 @@
 use super::door::Door;
 use super::presence::{self, Sign};
 use super::space::{LONGEST, Space};
-use super::{io, say};
+use super::{HEARING, io, say};
 use crate::boot::roster::people;
 use crate::boot::{Layout, MOST_HOSTS};
 use crate::tcp::star;
@@ -149,6 +149,7 @@ fn fence(space: &mut dyn Space, deadline: Instant) -> Result<()> {
     let why = missing(&here, space.size());
     if here.first().is_none_or(|first| *first == space.rank()) {
         say(format_args!("{why}; ending the job"));
+        std::thread::sleep(HEARING);
         space.abort();
     }
     // With its sign, so that the others, whose time is up a little later, leave the word to this one.

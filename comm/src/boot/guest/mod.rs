@@ -63,6 +63,8 @@ use std::time::{Duration, Instant};
 
 /// How long ranks may take to end by themselves when one has failed.
 const GRACE: Duration = Duration::from_secs(1);
+/// How long a launcher has to pass on what was said before it is asked to end the job: MPICH's forgets what it has not.
+const HEARING: Duration = Duration::from_millis(200);
 /// How long ranks may take to find each other, if the user says nothing else (`SCASH_JOIN`).
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The variable by which the user says it, in seconds.

@@ -1,6 +1,6 @@
 //! What every rank but a host's lead does about its lead: a thread waits for the end of the lead's process, and tells this one.
 
-use super::{GRACE, SharedSpace, lock, say, start_thread};
+use super::{GRACE, HEARING, SharedSpace, lock, say, start_thread};
 use crate::Result;
 use crate::boot::RankState;
 use crate::boot::page::PageWriter;
@@ -19,6 +19,7 @@ pub(super) fn begin(process: OwnedFd, lead: u32, page: PageWriter, space: Shared
         say(format_args!(
             "rank {lead} has ended without calling dsm_finalize or scomm_finalize; ending the job"
         ));
+        std::thread::sleep(HEARING);
         lock(&space).abort();
     })
     .map(drop)
