@@ -6,7 +6,7 @@ use nix::unistd::Pid;
 use scash_comm::boot::{Exit, pidfd};
 use std::mem::MaybeUninit;
 
-/// Takes the exit of a child that has ended, and removes what is left of one that was killed; `None` if it has not (or is no child).
+/// Takes the exit of a child that has ended, and removes what is left of it; `None` if it has not (or is no child).
 pub(super) fn reap(pid: Pid) -> Option<Exit> {
     let mut status = 0;
     // SAFETY: waitpid writes one int.
@@ -14,9 +14,9 @@ pub(super) fn reap(pid: Pid) -> Option<Exit> {
     if reaped != pid.as_raw() {
         return None;
     }
+    leftovers::remove(pid);
     let byte = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
     Some(if libc::WIFSIGNALED(status) {
-        leftovers::remove(pid);
         Exit::Signal(byte(libc::WTERMSIG(status)))
     } else {
         Exit::Status(byte(libc::WEXITSTATUS(status)))

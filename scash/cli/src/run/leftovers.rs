@@ -1,4 +1,4 @@
-//! What a library leaves behind of a process that was killed, and nobody else removes: the files of libfabric's `shm`, 16 MiB each.
+//! What a library leaves behind of a process that was killed, or that ended without leaving its job, and nobody else removes: the files of libfabric's `shm`, 16 MiB each.
 
 use nix::unistd::{Pid, geteuid};
 use std::fs;
