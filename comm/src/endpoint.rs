@@ -14,8 +14,8 @@ bitflags::bitflags! {
         /// Peers' registered memory is mapped here: [`Endpoint::read_peer`] works, put and get are plain copies
         /// that make no system call, and a put is in the peer's memory when the call returns.
         const DIRECT = 1;
-        /// What [`Endpoint::send_long`] sends is neither copied here nor at the peer, which takes it in [parts](Event::Part): so the longer a piece, the better.
-        const PARTS = 2;
+        /// What [`Endpoint::send_long`] sends goes from the caller's memory to the kernel, and at the peer from there to where it belongs: so the longer a piece, the better.
+        const UNCOPIED = 2;
     }
 }
 

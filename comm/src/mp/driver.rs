@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Bytes of copied pieces that are handed over before it is asked again whether the way is free,
 const BURST: usize = 8 * COPIED_PIECE;
-/// and of a piece that goes in parts. Shorter ones keep a connection less busy; of longer ones more is copied, which is what the way does not take at once.
+/// and of a piece that is not copied. Shorter ones keep a connection less busy; of longer ones more is copied, which is what the way does not take at once.
 const LONG_PIECE: usize = 512 << 10;
 /// Looks at what has arrived until a thread that waits lets others look, and spins or sleeps as the endpoint advises.
 const LOOKS: u32 = 4;
@@ -37,7 +37,6 @@ pub(super) struct Shared {
     pub(super) handlers: Handlers,
     engine: Mutex<Engine>,
     memories: Memories,
-    groups: Groups,
     /// Times that application threads have made progress.
     drives: AtomicU64,
     /// Application threads that wait.
@@ -73,11 +72,11 @@ impl Shared {
             &memories.reads,
             &memories.readable,
             registered,
-            groups.clone(),
+            groups,
         ));
         let (drives, waiting, silence) = (AtomicU64::new(0), AtomicU32::new(0), options.silence);
         let handlers = Handlers::default();
-        Ok(Self { endpoint, heap, handlers, engine, memories, groups, drives, waiting, silence })
+        Ok(Self { endpoint, heap, handlers, engine, memories, drives, waiting, silence })
     }
 
     /// The rank's door to others.
@@ -181,14 +180,8 @@ impl Shared {
         let mut any = false;
         for mark in Mark::ALL {
             let Some(count) = engine.awaits(mark) else { continue };
-            let mut reached = board.reached(mark);
-            for _ in 1..LOOKS_AT_BOARD {
-                if reached >= count {
-                    break;
-                }
-                reached = board.reached(mark);
-            }
-            any |= engine.saw(mark, reached);
+            let mut looks = (0..LOOKS_AT_BOARD).map(|_| board.reached(mark));
+            any |= looks.find(|&reached| reached >= count).is_some_and(|reached| engine.saw(mark, reached));
         }
         if any && self.is_waited_for() {
             board.noticed();
@@ -238,8 +231,8 @@ impl Shared {
         self.endpoint.flush()?;
         let mut next = engine.busy().next();
         while let Some(to) = next {
-            let in_parts = self.endpoint.caps_to(to).contains(Caps::PARTS);
-            let piece = if in_parts { LONG_PIECE } else { COPIED_PIECE };
+            let is_uncopied = self.endpoint.caps_to(to).contains(Caps::UNCOPIED);
+            let piece = if is_uncopied { LONG_PIECE } else { COPIED_PIECE };
             while !self.endpoint.is_congested(to) {
                 let mut handed = 0;
                 while handed < BURST

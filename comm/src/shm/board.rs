@@ -39,11 +39,9 @@ impl Board for ShmEndpoint {
 
     fn post(&self, mark: Mark, count: u64) -> u64 {
         self.inbox.mark(mark).store(count, Ordering::Release);
-        // The fence waits until this processor has the word's cache line: the others' lines may come meanwhile.
-        let early = self.reached(mark);
         // Between this rank's word and its look at the others' words and bells.
         fence(Ordering::SeqCst);
-        if early >= count { early } else { self.reached(mark) }
+        self.reached(mark)
     }
 
     fn reached(&self, mark: Mark) -> u64 {

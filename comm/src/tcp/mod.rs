@@ -231,7 +231,7 @@ impl Endpoint for TcpEndpoint {
     }
 
     fn caps(&self) -> Caps {
-        Caps::PARTS
+        Caps::UNCOPIED
     }
 
     unsafe fn register(&self, exchange: &mut dyn Exchange, mem: LocalSegment) -> Result<SegmentId> {

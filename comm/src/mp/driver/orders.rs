@@ -27,7 +27,7 @@ impl Shared {
                 }
                 Order::Post(mark, count) => {
                     if let Some(board) = self.endpoint.board() {
-                        self.groups.post(board, self.endpoint.rank(), mark, count);
+                        engine.groups().post(board, self.endpoint.rank(), mark, count);
                     }
                 }
                 Order::Drop(bytes) => {

@@ -20,7 +20,10 @@ impl Engine {
         head: &[u8],
         (at, left): (usize, usize),
     ) -> Result<Option<Place>> {
-        if self.peers[from as usize].is_refused {
+        let peer = &mut self.peers[from as usize];
+        peer.signs.has_spoken();
+        // What one says that was given up, and was on its way meanwhile, is passed over.
+        if peer.is_refused || peer.is_gone {
             return Ok(None);
         }
         let room = match Head::decode(kind, head) {
@@ -39,7 +42,7 @@ impl Engine {
     /// # Safety
     /// They were stored where [`Engine::room`] said, if it named a place, and were not more than it asked about.
     pub(in crate::mp) unsafe fn was_stored(&mut self, from: u32, kind: u16, head: &[u8], count: usize) {
-        if self.peers[from as usize].is_refused {
+        if self.peers[from as usize].is_refused || self.peers[from as usize].is_gone {
             return;
         }
         match Head::decode(kind, head) {

@@ -3,6 +3,7 @@
 use super::{Arrival, Content, Engine, Order, Peer, Target, gone};
 use crate::mp::collective::{Area, Collective, Piece, Reduction, Round, Schedule, Transfer, Work};
 use crate::mp::matching::Pattern;
+use crate::mp::meeting::Groups;
 use crate::mp::requests::{Destination, Ended, Number, Request};
 use crate::mp::span::{Place, Source};
 use crate::mp::wire::Head;
@@ -118,6 +119,11 @@ impl Engine {
     /// Whether collective operations are under way.
     pub(in crate::mp) fn has_running(&self) -> bool {
         !self.running.is_empty()
+    }
+
+    /// Who shares a board with whom.
+    pub(in crate::mp) fn groups(&self) -> &Groups {
+        &self.groups
     }
 
     /// What collective operations under way wait for on the board, if they do.

@@ -69,6 +69,33 @@ fn what_moves_at_the_endpoint_is_a_sign_of_life() {
 }
 
 #[test]
+fn parts_of_a_long_message_are_signs_of_life_and_of_one_that_was_given_up_are_passed_over() {
+    let mut net = Network::new(2, Options { large: Large::Push, ..OPTIONS }, false);
+    let bytes = message(1, 0, 500);
+    net.send(1, 0, 0, &bytes);
+    let receive = net.receive(0, Some(1), None, own()).unwrap();
+    assert!(net.deliver(1, 0), "it is announced");
+    net.fates[1] = Fate::Stopped;
+    let head = Head::Pushed { push: only_landing(&net.engines[0]) }.encode();
+    for piece in bytes[..400].chunks(10) {
+        assert_eq!(net.engines[0].tick(|_| None), []);
+        arrive_in_parts(&mut net.engines[0], 1, (head.kind, head.bytes()), piece).unwrap();
+    }
+    assert_eq!(ticks(&mut net, PATIENCE + 2), [1]);
+    net.engines[0].down(1);
+    assert!(matches!(net.outcome(0, Some(receive)), Some(Err(Error::Down { rank: 1, .. }))));
+    arrive_in_parts(&mut net.engines[0], 1, (head.kind, head.bytes()), &bytes[400..]).unwrap();
+    assert!(!net.engines[0].peers[1].is_refused);
+}
+
+/// The number of the one push that is on its way.
+fn only_landing(engine: &Engine) -> u64 {
+    let all: Vec<u64> = engine.landings.keys().map(|&(_, push)| push).collect();
+    let [push] = all[..] else { panic!("{all:?}") };
+    push
+}
+
+#[test]
 fn what_one_says_that_was_given_up_is_not_waited_for() {
     for (large, reads) in [(Large::Auto, true), (Large::Push, false), (Large::Rendezvous, false)] {
         let mut net = Network::new(2, Options { large, ..OPTIONS }, reads);
