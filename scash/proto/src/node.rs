@@ -16,6 +16,7 @@ mod conditions;
 mod config;
 mod counters;
 mod destroy;
+mod dissemination;
 mod doings;
 mod fault;
 mod history;
@@ -46,6 +47,7 @@ pub use cache::Eviction;
 use conditions::Wait;
 pub use config::{AllocOptions, Config, Protocol, Transfer};
 pub use counters::Counters;
+use dissemination::Dissemination;
 use intervals::Intervals;
 use locks::Locks;
 pub use migrate::MIGRATE_AFTER;
@@ -99,6 +101,8 @@ pub struct Node {
     /// Number of the meeting that this rank is in, or will be in next.
     meeting: u32,
     /// What has arrived for this meeting and the next one, by parity.
+    /// Who sends tokens to whom.
+    way: Dissemination,
     slots: [Slot; 2],
     now: Meeting,
     collective: Collective,
@@ -152,6 +156,7 @@ impl Node {
     pub fn new(cfg: Config) -> Node {
         assert!(cfg.rank.0 < cfg.size && cfg.size <= MAX_RANKS, "{} of {} ranks", cfg.rank, cfg.size);
         assert!(cfg.fetch_first >= 1 && cfg.fetch_most >= cfg.fetch_first, "a fetch has at least one page");
+        let way = Dissemination::new(cfg.size, cfg.base);
         let widest = if cfg.cache > 0 { (cfg.cache / 4).max(1) } else { u32::MAX };
         Node {
             table: PageTable::new(cfg.pages),
@@ -163,7 +168,8 @@ impl Node {
             phase: Phase::Running,
             interval: 0,
             meeting: 0,
-            slots: [Slot::new(cfg.size), Slot::new(cfg.size)],
+            way,
+            slots: [Slot::new(way), Slot::new(way)],
             now: Meeting::default(),
             collective: Collective::Barrier,
             settling: false,

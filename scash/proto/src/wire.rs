@@ -2,7 +2,7 @@
 //!
 //! | message | from → to | carries | counted |
 //! |---|---|---|---|
-//! | [`Token`] | rank r → rank r + 2ᵏ, round k of a meeting | what all ranks must agree on; how many items each rank is to expect | – |
+//! | [`Token`] | rank r → rank r + 2ᵏ, step k of a meeting (in base 2) | what all ranks must agree on; how many items each rank is to expect | – |
 //! | [`Control`] | home ↔ sharer, at most one a pair and meeting | notices, subscriptions, "my puts are in front of this" | 1 |
 //! | [`PageBatch`] as diff | writer → home | diffs of pages written away from home | 1 a page |
 //! | [`PageBatch`] as update | home → sharer | changed bytes of pages (transfer by message) | 1 a page |
@@ -13,7 +13,7 @@
 //!
 //! Items are *counted* so that a rank knows when it has all that is meant for it: meeting tokens carry, for each rank, the
 //! number of items that were sent to it, routed towards it along the rounds (after round k all entries whose distance has
-//! bit k set have moved). No rank handles more than its own share: log₂(ranks) tokens, whatever the number of ranks.
+//! a digit k other than 0 have moved). No rank handles more than its own share: log₂(ranks) tokens, whatever the number of ranks.
 
 pub mod reduce;
 pub mod stall;
@@ -157,13 +157,13 @@ impl News {
     }
 }
 
-/// One round's message of a meeting.
+/// One step's message of a meeting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     /// Number of the meeting.
     pub meeting: u32,
-    /// Round within the meeting.
-    pub round: u8,
+    /// Step within the meeting.
+    pub step: u8,
     /// Somebody wrote away from home, so that a second meeting follows.
     pub away: bool,
     /// Least and greatest attendance known to the sender.
@@ -259,7 +259,7 @@ impl Token {
         let mut out = Vec::with_capacity(64);
         let mut w = Writer::new(&mut out);
         w.u32(self.meeting);
-        w.u8(self.round);
+        w.u8(self.step);
         let split = self.span[0].purpose != self.span[1].purpose;
         w.u8(u8::from(self.away) | (u8::from(split) << 1));
         put_attendance(&mut w, self.span[0]);
@@ -283,7 +283,7 @@ impl Token {
     /// Reads a token.
     pub fn decode(bytes: &[u8]) -> Result<Token, Malformed> {
         let mut r = Reader::new(bytes);
-        let (meeting, round, flags) = (r.u32()?, r.u8()?, r.u8()?);
+        let (meeting, step, flags) = (r.u32()?, r.u8()?, r.u8()?);
         if flags > 3 {
             return Err(Malformed { at: r.position() - 1, why: Why::UnknownTag { tag: flags } });
         }
@@ -294,7 +294,7 @@ impl Token {
             Ok(Notice { origin: rank(r)?, pages: pages(r)?, news: News::from_number(r.varint_u32()?) })
         })?;
         r.finish()?;
-        Ok(Token { meeting, round, away: flags & 1 != 0, span: [least, most], counts, notices })
+        Ok(Token { meeting, step, away: flags & 1 != 0, span: [least, most], counts, notices })
     }
 }
 
@@ -442,7 +442,7 @@ mod tests {
         let a = |rank, n| Attendance { purpose: Purpose([n, 2, 3, u64::MAX]), rank: Rank(rank) };
         Token {
             meeting: 77,
-            round: 3,
+            step: 3,
             away: true,
             span: [a(1, 1), a(9, 5)],
             counts: vec![(Rank(3), 9), (Rank(1_000_000), 1)],

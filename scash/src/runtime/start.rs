@@ -23,7 +23,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Number of the agreement between ranks: what is sent, and what lies in shared memory. Raised whenever either changes.
-const ABI: u32 = 5;
+const ABI: u32 = 6;
+
+/// The largest job in which each rank sends its tokens to all, if they share memory: a round of dissemination costs a switch of ranks where these have no core of their own, a token a tenth of a microsecond.
+const ALL_TO_ALL: u32 = 8;
 
 /// Joins the job that this process was started for by `scash run`. Once a process.
 ///
@@ -118,6 +121,7 @@ fn node_config(config: &Config, rank: u32, size: u32, caps: Caps) -> scash_proto
     scash_proto::Config {
         rank: Rank(rank),
         size,
+        base: if direct && size <= ALL_TO_ALL { size } else { 2 },
         pages: config.pages,
         puts_at_once: direct,
         transfer: config.transfer,

@@ -133,7 +133,7 @@ impl Liar<'_> {
     fn distort_token(&mut self, mut token: Token) -> Token {
         match self.rng.below(6) {
             0 => token.meeting = token.meeting.wrapping_add(self.rng.below(4)).wrapping_sub(1),
-            1 => token.round = token.round.wrapping_add(1),
+            1 => token.step = token.step.wrapping_add(1),
             2 => token.away ^= true,
             3 => token.counts.push((self.rank(), self.rng.below(3))),
             4 => token.span[1].purpose.0[0] += 1,

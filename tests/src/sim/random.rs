@@ -55,6 +55,7 @@ pub fn setup(seed: u64) -> Setup {
         cache: if rng.chance(30) { rng.between(1, 12) } else { 0 },
         eviction: rng.pick(&[Eviction::Fifo, Eviction::Sieve]),
         races: Rng::part(seed, 4).chance(30),
+        base: Rng::part(seed, 7).pick(&[2, 2, 3, 16]),
         ..Setup::new(size, rng.between(4, 48))
     }
 }

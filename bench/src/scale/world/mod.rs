@@ -108,6 +108,7 @@ impl<'a> World<'a> {
             node: Node::new(Config {
                 rank: Rank(rank),
                 size: ranks,
+                base: 2,
                 pages: u32::try_from(pages).unwrap_or(u32::MAX),
                 puts_at_once: direct,
                 transfer: Transfer::ZeroCopy,

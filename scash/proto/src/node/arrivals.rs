@@ -1,6 +1,6 @@
 //! What peers send for a meeting: checked, and kept until this rank is there.
 
-use super::barrier::rounds;
+use super::dissemination::Dissemination;
 use super::{Node, Violation};
 use crate::wire::{Control, Token};
 use crate::{Pages, Rank};
@@ -8,7 +8,7 @@ use crate::{Pages, Rank};
 /// What has arrived for one meeting.
 #[derive(Debug)]
 pub(super) struct Slot {
-    /// Tokens by round.
+    /// Tokens by step.
     pub(super) tokens: Vec<Option<Token>>,
     /// Items that have arrived.
     pub(super) items: u32,
@@ -18,9 +18,9 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn new(size: u32) -> Self {
-        let rounds = rounds(size) as usize;
-        Slot { tokens: vec![None; rounds], items: 0, controls: Vec::new(), merged: Vec::new() }
+    pub(super) fn new(way: Dissemination) -> Self {
+        let tokens = vec![None; way.steps()];
+        Slot { tokens, items: 0, controls: Vec::new(), merged: Vec::new() }
     }
 
     /// The pages that sharers fetched in this interval, with the sharer.
@@ -52,8 +52,8 @@ impl Node {
 
     pub(super) fn token(&mut self, from: Rank, token: Token) -> Result<(), Violation> {
         let (me, size) = (self.cfg.rank.0, self.cfg.size);
-        let round = u32::from(token.round);
-        if round >= rounds(size) || (from.0 + (1 << round)) % size != me {
+        let step = u32::from(token.step);
+        if self.way.hop(step).is_none_or(|hop| (from.0 + hop) % size != me) {
             return Err(Violation { rank: from, what: "a token that is not for this rank" });
         }
         let pages = self.table.len();
@@ -72,7 +72,7 @@ impl Node {
                 what: "a token that names ranks or pages that do not exist",
             });
         }
-        let place = &mut self.slot_for(from, token.meeting)?.tokens[round as usize];
+        let place = &mut self.slot_for(from, token.meeting)?.tokens[step as usize];
         if place.is_some() {
             return Err(Violation { rank: from, what: "the same token twice" });
         }

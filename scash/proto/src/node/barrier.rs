@@ -3,8 +3,8 @@
 //! 1. **Flush** (on the way in). Pages written away from home: their diffs go to the home. Home pages with sharers that were written: what changed
 //!    goes to the sharers, or a notice does. Only bytes that this rank wrote ever move here, so a sharer that is still computing
 //!    (and perhaps writing other bytes of the same page) is not disturbed: a data-race-free program cannot see them before the barrier.
-//! 2. **First meeting**, by dissemination: in round k rank r sends a token to rank r + 2ᵏ and waits for that of rank r − 2ᵏ. After ⌈log₂ n⌉ rounds everyone
-//!    has come. Tokens carry who came for what, whether anybody wrote away from home, first touches, and, routed towards each rank, the number
+//! 2. **First meeting**, by [dissemination](super::dissemination): in round k rank r sends a token to rank r + 2ᵏ and waits for that of rank r − 2ᵏ. After ⌈log₂ n⌉ rounds everyone
+//!    has come. (So in base 2; a small job whose ranks share memory has one round, in which all send to all.) Tokens carry who came for what, whether anybody wrote away from home, first touches, and, routed towards each rank, the number
 //!    of items that were sent to it; the meeting is over when these have arrived, too.
 //! 3. If nobody wrote away from home or operated on a word there, and nobody fetched a page of which its home pushes changes (and no first touch was disputed, no home moves):
 //!    **done**, after one meeting.
@@ -30,16 +30,11 @@ use crate::wire::{Attendance, Control, News, Notice, Token};
 use crate::{Pages, Rank};
 use std::collections::BTreeMap;
 
-/// ⌈log₂ size⌉.
-pub(super) fn rounds(size: u32) -> u32 {
-    size.next_power_of_two().trailing_zeros()
-}
-
 /// The meeting that this rank is in.
 #[derive(Debug, Default)]
 pub(super) struct Meeting {
-    /// Round whose token is awaited.
-    round: u32,
+    /// Step whose token is awaited.
+    step: u32,
     /// Items that this rank is to get.
     expected: u32,
     /// A second meeting follows.
@@ -191,38 +186,41 @@ impl Node {
             self.now.sent(to, 1);
             self.out.push_back(Output::Control(to, self.meeting, control));
         }
-        self.now.round = 0;
+        self.now.step = 0;
         self.now.expected = 0;
-        if rounds(self.cfg.size) > 0 {
-            self.send_token(0);
-        }
+        self.send_tokens();
         self.advance()
     }
 
-    /// Round k: everything whose way leads over rank + 2ᵏ, and all that this rank has learnt and that one cannot know.
-    fn send_token(&mut self, round: u32) {
-        let (me, size) = (self.cfg.rank.0, self.cfg.size);
-        let distance = |from: u32, to: u32| (to + size - from) % size;
-        let hop = 1u32 << round;
+    /// Sends the tokens of the round that begins now, if one does.
+    fn send_tokens(&mut self) {
+        for step in self.way.round(self.now.step) {
+            let Some(hop) = self.way.hop(step) else { break };
+            self.send_token(step, hop);
+        }
+    }
+
+    /// One step: everything whose way leads over the rank at this distance, and all that this rank has learnt and that one cannot know.
+    fn send_token(&mut self, step: u32, hop: u32) {
+        let (way, me) = (self.way, self.cfg.rank);
         let mut counts = Vec::new();
         self.now.counts.retain(|&to, n| {
-            let goes = distance(me, to.0) & hop != 0;
+            let goes = way.leads(step, me, to);
             if goes {
                 counts.push((to, *n));
             }
             !goes
         });
-        let known = |n: &&Notice| distance(n.origin.0, me) + hop < size;
-        let notices = self.now.notices.iter().filter(known).copied().collect();
+        let notices = self.now.notices.iter().filter(|n| way.tells(hop, n.origin, me)).copied().collect();
         let token = Token {
             meeting: self.meeting,
-            round: u8::try_from(round).unwrap_or(u8::MAX),
+            step: u8::try_from(step).unwrap_or(u8::MAX),
             away: self.now.away,
             span: self.now.span,
             counts,
             notices,
         };
-        self.out.push_back(Output::Token(Rank((me + hop) % size), token));
+        self.out.push_back(Output::Token(Rank((me.0 + hop) % self.cfg.size), token));
     }
 
     /// What has arrived of this rank's next meeting, if it is in none.
@@ -242,15 +240,12 @@ impl Node {
     /// Goes as far as what has arrived allows.
     pub(super) fn advance(&mut self) -> Result<(), Violation> {
         let Phase::Meeting(part) = self.phase else { return Ok(()) };
-        let all = rounds(self.cfg.size);
-        while self.now.round < all {
-            let round = self.now.round;
-            let Some(token) = self.slot().tokens[round as usize].take() else { return Ok(()) };
+        while self.way.hop(self.now.step).is_some() {
+            let step = self.now.step as usize;
+            let Some(token) = self.slot().tokens[step].take() else { return Ok(()) };
             self.absorb(token);
-            self.now.round = round + 1;
-            if round + 1 < all {
-                self.send_token(round + 1);
-            }
+            self.now.step += 1;
+            self.send_tokens();
         }
         let (have, want) = (self.slot().items, self.now.expected);
         if have > want {

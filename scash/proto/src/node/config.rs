@@ -49,6 +49,8 @@ pub struct Config {
     pub rank: Rank,
     /// Number of ranks, at most [`MAX_RANKS`](crate::MAX_RANKS).
     pub size: u32,
+    /// Base in which tokens are disseminated, from 2 to 16. In base 2 a rank sends the fewest; in that of the number of ranks it waits only once. The same at all ranks.
+    pub base: u32,
     /// Pages of the region.
     pub pages: u32,
     /// A put is in the peer's memory when it was ordered: nothing need be said after it.

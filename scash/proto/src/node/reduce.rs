@@ -11,7 +11,6 @@
 //!
 //! Nobody leaves a reduction before all have come. So of the next one at most one message a child can be here before this rank comes, or before it leaves the memory barrier in between.
 
-use super::barrier::rounds;
 use super::{Node, Outcome, Output, Phase, Violation};
 use crate::Rank;
 use crate::wire::reduce::{Combine, Number, ReduceMessage, Reduction, Step};
@@ -138,7 +137,7 @@ impl Node {
     /// In ascending order.
     fn children(&self) -> impl DoubleEndedIterator<Item = Rank> + use<> {
         let (me, size) = (self.cfg.rank.0, self.cfg.size);
-        let most = if me == 0 { rounds(size) } else { me.trailing_zeros() };
+        let most = if me == 0 { size.next_power_of_two() } else { me }.trailing_zeros();
         (0..most).map(move |k| Rank(me + (1 << k))).filter(move |child| child.0 < size)
     }
 

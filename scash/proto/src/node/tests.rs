@@ -41,6 +41,7 @@ impl Job {
             renewals: 15,
             migrate_after: 3,
             watch_from: 0,
+            base: 2,
             races: false,
         };
         let nodes = (0..size).map(|r| Node::new(config(r))).collect();

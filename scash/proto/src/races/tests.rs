@@ -90,6 +90,7 @@ fn node(rank: u32) -> Node {
         migrate_after: 0,
         renewals: 0,
         watch_from: 0,
+        base: 2,
         races: true,
     });
     let options = crate::AllocOptions { placement: crate::Placement::Rank(0), ..Default::default() };

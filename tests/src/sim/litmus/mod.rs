@@ -62,6 +62,7 @@ fn setup(seed: u64, ranks: u32) -> Setup {
         migrate_after: rng.pick(&[0, 1, 2]),
         renewals: rng.pick(&[0, 0, 1, 15]),
         watch_from: rng.below(3),
+        base: Rng::part(seed, 8).pick(&[2, 16]),
         exclusion: rng.chance(50),
         burst: rng.pick(&[0, 50, 90]),
         slow: rng.pick(&[0, 20, 40]),

@@ -55,6 +55,8 @@ pub struct Setup {
     pub renewals: u64,
     /// See [`Config::watch_from`].
     pub watch_from: u32,
+    /// Base of the dissemination of tokens.
+    pub base: u32,
     /// See [`Config::races`].
     pub races: bool,
     /// The program has data races. (Without this, to find one is a failure.)
@@ -91,6 +93,7 @@ impl Setup {
             migrate_after: 0,
             renewals: 0,
             watch_from: 0,
+            base: 2,
             races: false,
             racy: false,
             exclusion: true,
@@ -193,6 +196,7 @@ impl<P: Program> World<P> {
             node: Node::new(Config {
                 rank: Rank(r),
                 size: setup.size,
+                base: setup.base,
                 pages: setup.pages,
                 puts_at_once: setup.puts_at_once,
                 transfer: setup.transfer,

@@ -10,9 +10,9 @@ fn what_no_correct_peer_sends_is_refused_and_changes_nothing() {
     let mut job = Job::with(4, 4, at(1, Protocol::Update));
     let meeting = job.nodes[0].meeting();
     let attendance = Attendance::default();
-    let token = |meeting, round| Token {
+    let token = |meeting, step| Token {
         meeting,
-        round,
+        step,
         away: false,
         span: [attendance; 2],
         counts: Vec::new(),
@@ -60,9 +60,9 @@ fn lie() -> impl Strategy<Value = Input> {
     let counts = proptest::collection::vec((rank(), prop_oneof![0..3u32, any::<u32>()]), 0..4);
     let notices = proptest::collection::vec(notice, 0..4);
     let token = (meeting(), 0..4u8, any::<bool>(), [attendance.clone(), attendance], counts, notices)
-        .prop_map(|(meeting, round, away, span, counts, notices)| Token {
+        .prop_map(|(meeting, step, away, span, counts, notices)| Token {
             meeting,
-            round,
+            step,
             away,
             span,
             counts,
