@@ -20,8 +20,7 @@ impl Engine {
         head: &[u8],
         (at, left): (usize, usize),
     ) -> Result<Option<Place>> {
-        let peer = &mut self.peers[from as usize];
-        peer.signs.has_spoken();
+        let peer = &self.peers[from as usize];
         // What one says that was given up, and was on its way meanwhile, is passed over.
         if peer.is_refused || peer.is_gone {
             return Ok(None);
@@ -42,8 +41,12 @@ impl Engine {
     /// # Safety
     /// They were stored where [`Engine::room`] said, if it named a place, and were not more than it asked about.
     pub(in crate::mp) unsafe fn was_stored(&mut self, from: u32, kind: u16, head: &[u8], count: usize) {
-        if self.peers[from as usize].is_refused || self.peers[from as usize].is_gone {
+        let peer = &mut self.peers[from as usize];
+        if peer.is_refused || peer.is_gone {
             return;
+        }
+        if count > 0 {
+            peer.signs.has_spoken();
         }
         match Head::decode(kind, head) {
             // SAFETY: the caller's promise.

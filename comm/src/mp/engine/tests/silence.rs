@@ -81,7 +81,12 @@ fn parts_of_a_long_message_are_signs_of_life_and_of_one_that_was_given_up_are_pa
         assert_eq!(net.engines[0].tick(|_| None), []);
         arrive_in_parts(&mut net.engines[0], 1, (head.kind, head.bytes()), piece).unwrap();
     }
-    assert_eq!(ticks(&mut net, PATIENCE + 2), [1]);
+    let lost = (0..PATIENCE + 2).flat_map(|_| {
+        // The endpoint asks whenever it is looked at.
+        net.engines[0].room(1, head.kind, head.bytes(), (400, 100)).unwrap();
+        net.engines[0].tick(|_| None)
+    });
+    assert_eq!(lost.collect::<Vec<_>>(), [1]);
     net.engines[0].down(1);
     assert!(matches!(net.outcome(0, Some(receive)), Some(Err(Error::Down { rank: 1, .. }))));
     arrive_in_parts(&mut net.engines[0], 1, (head.kind, head.bytes()), &bytes[400..]).unwrap();
