@@ -103,8 +103,8 @@ struct Peer {
     loose: u64,
     fenced: u64,
     is_gone: bool,
-    /// Another rank has given up a collective operation because of this one: none can succeed any more.
-    is_missed: bool,
+    /// Another rank gives up collective operations because of this one, from this one on: none of them can succeed any more.
+    missed_from: Option<u64>,
     /// What shows that it lives.
     signs: Signs,
     /// It said what no engine says, and is not listened to any more.
@@ -232,7 +232,7 @@ impl Engine {
             loose: 0,
             fenced: 0,
             is_gone: false,
-            is_missed: false,
+            missed_from: None,
             signs: Signs::default(),
             is_refused: false,
         };
@@ -353,6 +353,9 @@ impl Engine {
             .collect();
         never.into_iter().for_each(|at| drop(self.unexpected.remove(at)));
         self.discard_stale();
+        if is_new {
+            self.announce_failure(rank);
+        }
     }
 
     /// A rank said what no engine says: it is as good as gone.

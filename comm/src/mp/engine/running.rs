@@ -97,7 +97,7 @@ impl Engine {
         let (rounds, tag) = (rounds.into(), self.collectives);
         self.collectives += 1;
         self.meetings += u64::from(*collective == Collective::Barrier);
-        let absent = (0..).zip(&self.peers).find(|(_, peer)| peer.is_absent()).map(|(rank, _)| gone(rank));
+        let absent = (0..).zip(&self.peers).find(|(_, peer)| peer.is_absent(tag)).map(|(rank, _)| gone(rank));
         let aborted = self.aborted.iter().find(|(operation, ..)| *operation == tag);
         let failure = absent.or_else(|| aborted.map(|&(_, from, culprit)| given_up(from, culprit)));
         self.running.push(Running {
@@ -159,7 +159,8 @@ impl Engine {
     pub(super) fn aborted(&mut self, from: u32, operation: u64, culprit: u32) {
         if culprit != from && culprit != self.rank {
             // Who has seen one fail may begin no later one, so those cannot be counted on, whomever they wait for now. It may still be through with earlier ones.
-            self.peers[culprit as usize].is_missed = true;
+            let first = &mut self.peers[culprit as usize].missed_from;
+            *first = Some(first.map_or(operation, |first| first.min(operation)));
             self.fail_collectives(operation, culprit);
             self.discard_stale();
         }
@@ -188,6 +189,14 @@ impl Engine {
             if to != self.rank && !self.peers[to as usize].is_gone {
                 self.say(to, Head::Abort { operation, culprit: u64::from(culprit) });
             }
+        }
+    }
+
+    /// A rank is gone: the next collective operation cannot succeed here, nor can any after it. Others may wait in it already, for this rank, and it may never come to it: its
+    /// application learns by some other operation that a rank is gone, and ends. (Once is enough, whoever goes next.)
+    pub(super) fn announce_failure(&mut self, culprit: u32) {
+        if self.gone().count() == 1 {
+            self.abort(self.collectives, &gone(culprit));
         }
     }
 
@@ -289,7 +298,7 @@ impl Engine {
 
     /// Whether a message is of a collective operation that has failed here, or will as soon as it begins, and its sender did not know.
     pub(super) fn is_stale(&self, context: u16, tag: u64) -> bool {
-        let is_over = || tag < self.collectives || self.peers.iter().any(Peer::is_absent);
+        let is_over = || tag < self.collectives || self.peers.iter().any(|peer| peer.is_absent(tag));
         context == CONTEXT && !self.running.iter().any(|one| one.tag == tag) && is_over()
     }
 
@@ -327,9 +336,9 @@ impl Engine {
 }
 
 impl Peer {
-    /// Whether no collective operation can succeed any more, for want of this rank.
-    fn is_absent(&self) -> bool {
-        self.is_gone || self.is_missed
+    /// Whether a collective operation that has not begun cannot succeed, for want of this rank.
+    fn is_absent(&self, operation: u64) -> bool {
+        self.is_gone || self.missed_from.is_some_and(|first| first <= operation)
     }
 }
 

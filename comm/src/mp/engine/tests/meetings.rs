@@ -36,12 +36,20 @@ struct Game {
     over: Vec<Vec<Option<Result<(), u32>>>>,
     /// The rank that dies, after so many barriers have begun there.
     dies: Option<(usize, usize)>,
+    /// Whether those who have heard that it is gone begin no more.
+    quit: bool,
+    has_heard: [bool; RANKS],
 }
 
 impl Game {
-    fn new(hosts: &[u32], dies: Option<(usize, usize)>) -> Self {
+    fn new(hosts: &[u32], dies: Option<(usize, usize)>, quit: bool) -> Self {
         let net = Network::on(hosts, OPTIONS, false);
-        Self { net, begun: vec![Vec::new(); RANKS], over: vec![Vec::new(); RANKS], dies }
+        let (begun, over) = (vec![Vec::new(); RANKS], vec![Vec::new(); RANKS]);
+        Self { net, begun, over, dies, quit, has_heard: [false; RANKS] }
+    }
+
+    fn may_begin(&self, at: usize) -> bool {
+        self.begun[at].len() < MEETINGS && !self.is_dead(at) && !(self.quit && self.has_heard[at])
     }
 
     fn is_dead(&self, at: usize) -> bool {
@@ -50,7 +58,7 @@ impl Game {
 
     fn take(&mut self, step: &Step) {
         match *step {
-            Step::Begin(at) if self.begun[at].len() < MEETINGS && !self.is_dead(at) => {
+            Step::Begin(at) if self.may_begin(at) => {
                 // SAFETY: there are no bytes.
                 let nothing = unsafe { Place::new(std::ptr::dangling_mut(), 0) };
                 let number = self.net.engines[at].start(&Collective::Barrier, nothing.source(), nothing);
@@ -65,6 +73,7 @@ impl Game {
             Step::Look(at) if !self.is_dead(at) => self.settle(at),
             Step::Tell(at, gone) if !self.is_dead(at) && self.is_dead(gone) && at != gone => {
                 self.net.engines[at].down(gone as u32);
+                self.has_heard[at] = true;
                 self.settle(at);
             }
             _ => {}
@@ -137,7 +146,7 @@ proptest! {
         hosts in hosts(),
         steps in prop::collection::vec(step(), 0..200),
     ) {
-        let mut game = Game::new(&hosts, None);
+        let mut game = Game::new(&hosts, None, false);
         for step in &steps {
             game.take(step);
             game.check()?;
@@ -152,8 +161,9 @@ proptest! {
         hosts in hosts(),
         steps in prop::collection::vec(step(), 0..200),
         dies in (0..RANKS, 0..MEETINGS),
+        quit in any::<bool>(),
     ) {
-        let mut game = Game::new(&hosts, Some(dies));
+        let mut game = Game::new(&hosts, Some(dies), quit);
         for step in &steps {
             game.take(step);
             game.check()?;
@@ -161,7 +171,7 @@ proptest! {
         game.finish();
         let (dead, after) = dies;
         for at in (0..RANKS).filter(|&at| at != dead) {
-            prop_assert_eq!(game.over[at].len(), MEETINGS);
+            prop_assert!(quit || game.over[at].len() == MEETINGS);
             for (meeting, over) in game.over[at].iter().enumerate() {
                 let is_told = *over == Some(Err(dead as u32));
                 prop_assert!(is_told || meeting < after && *over == Some(Ok(())), "{}: {:?}", meeting, over);
