@@ -5,16 +5,19 @@
 
 #[path = "mortal/hosts.rs"]
 mod hosts;
+#[path = "mortal/launcher.rs"]
+mod launcher;
 #[path = "mortal/operations.rs"]
 mod operations;
 mod processes;
 
 use hosts::Hosts;
+use launcher::Launcher;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use operations::{ALL, HANDLER, Side, WINDOW};
 use processes::{LIMIT, Rank, command, start};
-use scash_comm::boot::{Host, Identity, Member, Settings, vars};
+use scash_comm::boot::{Identity, Member, Settings, vars};
 use scash_comm::mp::{Communicator, Options, Window};
 use scash_comm::{Error, Result};
 use std::io::{BufRead, BufReader, Write};
@@ -38,78 +41,114 @@ enum Way {
     CutOff,
 }
 
+/// Where the ranks are, and how they communicate.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Ranks of each host.
+    hosts: &'static [u32],
+    provider: &'static str,
+}
+
+const SHM: Place = Place { hosts: &[3], provider: "shm" };
+const TCP: Place = Place { hosts: &[3], provider: "tcp" };
+/// The victim shares memory with one of the others, and a network with the other.
+const BOTH: Place = Place { hosts: &[1, 2], provider: "auto" };
+/// The victim is alone on its host: the others share memory.
+const APART: Place = Place { hosts: &[2, 1], provider: "auto" };
+
 #[test]
 fn a_rank_that_is_killed_is_named_by_all_who_need_it_within_a_host() {
-    test("a_rank_that_is_killed_is_named_by_all_who_need_it_within_a_host", Way::Killed, "shm", None);
+    test("a_rank_that_is_killed_is_named_by_all_who_need_it_within_a_host", Way::Killed, SHM);
 }
 
 #[test]
 fn a_rank_that_is_killed_is_named_by_all_who_need_it_over_tcp() {
-    test("a_rank_that_is_killed_is_named_by_all_who_need_it_over_tcp", Way::Killed, "tcp", None);
+    test("a_rank_that_is_killed_is_named_by_all_who_need_it_over_tcp", Way::Killed, TCP);
+}
+
+#[test]
+fn a_rank_that_is_killed_is_named_by_all_who_need_it_on_its_host_and_on_another() {
+    test("a_rank_that_is_killed_is_named_by_all_who_need_it_on_its_host_and_on_another", Way::Killed, BOTH);
 }
 
 #[test]
 fn a_rank_that_is_stopped_is_named_by_all_who_need_it_within_a_host() {
-    test("a_rank_that_is_stopped_is_named_by_all_who_need_it_within_a_host", Way::Stopped, "shm", None);
+    test("a_rank_that_is_stopped_is_named_by_all_who_need_it_within_a_host", Way::Stopped, SHM);
 }
 
 #[test]
 fn a_rank_that_is_stopped_is_named_by_all_who_need_it_over_tcp() {
-    test("a_rank_that_is_stopped_is_named_by_all_who_need_it_over_tcp", Way::Stopped, "tcp", None);
+    test("a_rank_that_is_stopped_is_named_by_all_who_need_it_over_tcp", Way::Stopped, TCP);
+}
+
+#[test]
+fn a_rank_that_is_stopped_is_named_by_all_who_need_it_on_its_host_and_on_another() {
+    test("a_rank_that_is_stopped_is_named_by_all_who_need_it_on_its_host_and_on_another", Way::Stopped, BOTH);
 }
 
 #[test]
 fn a_rank_whose_host_is_cut_off_is_named_by_all_who_need_it_and_names_them() {
-    let hosts = if std::env::var_os(vars::RANK).is_some() { None } else { Hosts::new() };
-    if hosts.is_some() || std::env::var_os(vars::RANK).is_some() {
-        let name = "a_rank_whose_host_is_cut_off_is_named_by_all_who_need_it_and_names_them";
-        test(name, Way::CutOff, "tcp", hosts);
-    }
+    test(
+        "a_rank_whose_host_is_cut_off_is_named_by_all_who_need_it_and_names_them",
+        Way::CutOff,
+        Place { provider: "tcp", ..APART },
+    );
+}
+
+#[test]
+fn a_rank_that_is_cut_off_from_ranks_that_share_memory_is_named_by_them_and_names_them() {
+    test(
+        "a_rank_that_is_cut_off_from_ranks_that_share_memory_is_named_by_them_and_names_them",
+        Way::CutOff,
+        APART,
+    );
 }
 
 /// Plays with each choice of protocols for long messages.
-fn test(name: &str, way: Way, provider: &str, hosts: Option<Hosts>) {
+fn test(name: &str, way: Way, place: Place) {
     if std::env::var_os(vars::RANK).is_some() {
         return rank();
     }
+    let link = if way == Way::CutOff { Hosts::new() } else { None };
     let all = ["auto", "push", "rendezvous"];
     // A link is cut once.
     let tried = match way {
         Way::Killed => 3,
         Way::Stopped => 2,
-        Way::CutOff => 1,
+        Way::CutOff => usize::from(link.is_some()),
     };
     for large in &all[..tried] {
-        let known = Job::start(name, provider, large, hosts.as_ref()).play(way, hosts.as_ref());
+        let known = Job::start(name, place, large, link.as_ref()).play(way, link.as_ref());
         let [first, last] = known.map(|time| time.as_secs_f64() * 1e3);
         eprintln!(
-            "{way:?} over {provider}, {large}: known after {first:.1} ms, in all operations after {last:.1} ms"
+            "{way:?}, {place:?}, {large}: known after {first:.1} ms, in all operations after {last:.1} ms"
         );
     }
 }
 
 /// A job under way.
 struct Job {
-    host: Host,
+    launcher: Launcher,
     ranks: Vec<Rank>,
     words: Receiver<(usize, String)>,
 }
 
 impl Job {
-    fn start(name: &str, provider: &str, large: &str, hosts: Option<&Hosts>) -> Job {
+    fn start(name: &str, place: Place, large: &str, link: Option<&Hosts>) -> Job {
         // As many threads as there are operations: who waits yields.
         let threads = u32::try_from(ALL.len()).unwrap();
-        let mut host = Host::new(RANKS, Settings { threads, provider: provider.to_owned() }).unwrap();
+        let settings = Settings { threads, provider: place.provider.to_owned() };
+        let mut launcher = Launcher::new(place.hosts, &settings);
         let (say, words) = mpsc::channel();
         let ranks = (0..RANKS).map(|rank| {
-            let place = hosts.map(|hosts| hosts.place(usize::from(rank == VICTIM)));
-            let before = place.as_ref().map_or(Vec::new(), |(before, _)| before.clone());
+            let at = link.map(|link| link.place(launcher.host_of(rank)));
+            let before = at.as_ref().map_or(Vec::new(), |(before, _)| before.clone());
             let mut command = command(&before, name);
             command.env("SCASH_MP_SILENCE", SILENCE).env("SCASH_MP_LARGE", large).stdout(Stdio::piped());
-            if let Some((_, address)) = place {
+            if let Some((_, address)) = at {
                 command.env("SCASH_INTERFACE", address);
             }
-            let mut process = start(&mut host, rank, command);
+            let mut process = start(launcher.invite(rank), command);
             let (lines, say) = (BufReader::new(process.0.stdout.take().unwrap()).lines(), say.clone());
             thread::spawn(move || {
                 lines.map_while(std::io::Result::ok).for_each(|line| _ = say.send((rank as usize, line)));
@@ -117,7 +156,7 @@ impl Job {
             process
         });
         let ranks = ranks.collect();
-        Job { host, ranks, words }
+        Job { launcher, ranks, words }
     }
 
     /// Waits for `what` of each of these ranks.
@@ -125,7 +164,7 @@ impl Job {
         let deadline = Instant::now() + LIMIT;
         let mut heard = vec![None; RANKS as usize];
         while from.iter().any(|&rank| heard[rank].is_none()) {
-            self.host.turn();
+            self.launcher.turn();
             if let Ok((rank, line)) = self.words.recv_timeout(Duration::from_millis(1))
                 && let Some((_, numbers)) = line.split_once(what)
             {
@@ -142,7 +181,7 @@ impl Job {
     }
 
     /// The victim goes at some moment. How long it took until the first of the others knew it, and until all their operations had ended.
-    fn play(mut self, way: Way, hosts: Option<&Hosts>) -> [Duration; 2] {
+    fn play(mut self, way: Way, link: Option<&Hosts>) -> [Duration; 2] {
         self.hear("playing", &[0, 1, 2]);
         thread::sleep(Duration::from_millis(30 + u64::from(now().subsec_nanos()) % 170));
         let pid = Pid::from_raw(i32::try_from(self.ranks[VICTIM as usize].0.id()).unwrap());
@@ -150,7 +189,7 @@ impl Job {
         match way {
             Way::Killed => kill(pid, Signal::SIGKILL).unwrap(),
             Way::Stopped => kill(pid, Signal::SIGSTOP).unwrap(),
-            Way::CutOff => hosts.unwrap().cut(),
+            Way::CutOff => link.unwrap().cut(),
         }
         let witnesses: &[usize] = if way == Way::CutOff { &[0, 1, 2] } else { &[0, 1] };
         let times = self.hear("knows", witnesses);

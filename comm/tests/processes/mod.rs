@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
-use scash_comm::boot::{Host, Settings};
+use scash_comm::boot::{Host, Invitation, Settings};
 use std::os::fd::BorrowedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
@@ -44,9 +44,8 @@ pub(crate) fn command(before: &[String], test: &str) -> Command {
     command
 }
 
-/// Starts a rank by this command.
-pub(crate) fn start(host: &mut Host, rank: u32, mut command: Command) -> Rank {
-    let invitation = host.invite(rank).unwrap();
+/// Starts a rank that is invited by this command.
+pub(crate) fn start(invitation: Invitation, mut command: Command) -> Rank {
     let line = std::os::fd::AsRawFd::as_raw_fd(&invitation.line);
     command.envs(invitation.env);
     let keep = move || {
@@ -63,7 +62,7 @@ pub(crate) fn start(host: &mut Host, rank: u32, mut command: Command) -> Rank {
 /// How two ranks end that play `test` of this program over a provider.
 pub(crate) fn play(test: &str, provider: &str) -> [ExitStatus; 2] {
     let mut host = Host::new(2, Settings { threads: 1, provider: provider.to_owned() }).unwrap();
-    let mut ranks = [0, 1].map(|rank| start(&mut host, rank, command(&[], test)));
+    let mut ranks = [0, 1].map(|rank| start(host.invite(rank).unwrap(), command(&[], test)));
     let deadline = Instant::now() + LIMIT;
     loop {
         host.turn();

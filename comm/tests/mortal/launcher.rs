@@ -1,0 +1,48 @@
+//! The launcher of a job whose hosts are all in one process.
+
+use scash_comm::Secret;
+use scash_comm::boot::{Branch, Invitation, Layout, Settings, Trunk};
+
+/// What `scash run` and its agents are to ranks on several hosts.
+pub(crate) struct Launcher {
+    layout: Layout,
+    trunk: Trunk,
+    branches: Vec<Branch>,
+}
+
+impl Launcher {
+    /// Of so many ranks on each host.
+    pub(crate) fn new(ranks: &[u32], settings: &Settings) -> Launcher {
+        let layout = Layout::new(ranks).unwrap();
+        let secret = Secret::random().unwrap();
+        let branch = |host| Branch::new(layout.clone(), host, secret.clone(), settings.clone()).unwrap();
+        let branches = (0..layout.hosts()).map(branch).collect();
+        Launcher { trunk: Trunk::new(layout.clone()), branches, layout }
+    }
+
+    /// The host of a rank.
+    pub(crate) fn host_of(&self, rank: u32) -> usize {
+        self.layout.host_of(rank) as usize
+    }
+
+    /// What a rank is to be started with.
+    pub(crate) fn invite(&mut self, rank: u32) -> Invitation {
+        let host = self.host_of(rank);
+        self.branches[host].invite(rank).unwrap()
+    }
+
+    /// Takes what ranks have sent, and tells them what is decided.
+    pub(crate) fn turn(&mut self) {
+        for (host, branch) in (0..).zip(&mut self.branches) {
+            branch.turn();
+            while let Some(report) = branch.report() {
+                self.trunk.take(host, report).unwrap();
+            }
+        }
+        while let Some(decision) = self.trunk.decision() {
+            for branch in &mut self.branches {
+                branch.take(decision.clone()).unwrap();
+            }
+        }
+    }
+}
