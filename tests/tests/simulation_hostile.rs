@@ -6,7 +6,7 @@ use scash_tests::sim::random::{self, RandomProgram};
 use scash_tests::sim::{Setup, World};
 
 /// How a job with lies ends, by a text in the failure.
-const ENDS: [&str; 9] = [
+const ENDS: [&str; 10] = [
     // The node or the codec noticed.
     "broke the protocol",
     "malformed",
@@ -20,6 +20,8 @@ const ENDS: [&str; 9] = [
     "was written",
     "was told",
     "was denied",
+    // Where somebody lies about whose a page is, even a rank that wrote alone is taken for two.
+    "a data race where there is none",
 ];
 
 #[test]
