@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** no byte outside of the masks is written, not even with the value that it has: a peer may be writing it.
 
+use super::copy::own_soon;
 use super::endpoint::{ShmEndpoint, What};
 use crate::{Result, SegmentId};
 use std::ptr;
@@ -33,6 +34,7 @@ impl ShmEndpoint {
         // As in `copy`: the compiler must not take the shared bytes for memory that nobody else changes.
         compiler_fence(Ordering::SeqCst);
         let lines = || masks.iter().enumerate().filter(|&(_, &mask)| mask != 0);
+        // As a line takes many small stores, only two or three would be under way at once; asked for beforehand, all are.
         for (line, _) in lines() {
             own_soon(dst.wrapping_add(line * LINE));
         }
@@ -46,19 +48,6 @@ impl ShmEndpoint {
         self.moved.add(What::Puts(1), bytes);
         Ok(())
     }
-}
-
-/// Asks for a line to be brought here for writing. The peer has read it, so each first store would wait for it to give it up, and as a line takes many
-/// small stores, only two or three lines would be under way at once; asked for beforehand, all are.
-#[inline]
-fn own_soon(line: *mut u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint: it changes nothing but caches, cannot fault, and processors that do not know it pass over it.
-    unsafe {
-        std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags));
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = line;
 }
 
 /// Stores the bytes of a line that the mask names.

@@ -32,7 +32,7 @@
 //! 2. Writes the payload.
 //! 3. Writes zero to the header after the frame.
 //! 4. Writes the frame's header (release). The tail is now the header of step 3.
-//!    (If there is room it also stores a zero a slot further, where nobody looks yet: that brings the cache line here before the next frame needs it.)
+//!    (If there is room it also asks for the cache lines behind that one, before the next frame needs them.)
 //!
 //! The receiver:
 //! 5. Reads the header at its own position (acquire, pairs with 4): zero means no frame.
@@ -43,7 +43,7 @@
 //! The receiver trusts nothing here: its position is its own, and a header is read once, then checked. The sender
 //! checks the head.
 
-use super::copy::copy;
+use super::copy::{copy, own_soon};
 use super::inbox::{Inbox, MIN_RING};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,6 +53,8 @@ pub(super) const SLOT: usize = 64;
 /// Bytes of a frame's header.
 const HEADER: usize = 8;
 const MARK: u64 = 0x5C;
+/// Bytes of the longest frame after which the cache lines of the next one are asked for. More of them are in the way of those that the receiver fetches meanwhile.
+const MOST_OWNED: u64 = 20 * SLOT as u64;
 /// Bytes before a long message's body: the length of its head (1), zeros to 8, the head, zeros to the end. With the frame's header before them the body starts on a cache line.
 pub(super) const FRONT: usize = SLOT - HEADER;
 /// Where the head is in the front.
@@ -243,16 +245,20 @@ impl Producer {
         self.ring.header(end).store(0, Ordering::Relaxed); // step 3
         let header = Frame { len, kind, part }.encode();
         self.ring.header(self.tail).store(header, Ordering::Release); // step 4
+        let span = end - self.tail;
         self.tail = end;
-        self.own_next();
+        self.own_next(span);
     }
 
-    /// Has this processor own the cache line that step 3 of the next short frame writes. Without that, the stores of its steps 3 and 4 wait for that line, which
-    /// the receiver's processor has had since the last round, one after the other.
-    fn own_next(&self) {
+    /// Asks for the cache lines that the next frame is written to if it is as long as this one, of `span` bytes, or for that of its step 3 at least. The receiver's processor has
+    /// had them since the last round: the stores would wait for them, one after the other, and with those whoever rings the bell.
+    fn own_next(&self, span: u64) {
         let after = self.tail + SLOT as u64;
-        if after + SLOT as u64 - self.head <= self.ring.size as u64 {
-            self.ring.header(after).store(0, Ordering::Relaxed);
+        let span = if span <= MOST_OWNED { span } else { SLOT as u64 };
+        if after + span - self.head <= self.ring.size as u64 {
+            (after..after + span)
+                .step_by(SLOT)
+                .for_each(|line| own_soon(self.ring.header(line).as_ptr().cast()));
         }
     }
 }
