@@ -264,7 +264,7 @@ pub trait Endpoint: Send + Sync {
     /// an access can fault: in a DSM, not in the application's protected view.
     fn send(&self, to: u32, kind: u16, parts: &[&[u8]]) -> Result<()>;
 
-    /// Sends a long message: `head`, at most [`LONGEST_HEAD`] bytes that say what it is, and `body`. It leaves with the next [`flush`](Self::flush). Where it pays, the
+    /// Sends a message whose receiver may find a place for its bytes before they are there: `head`, at most [`LONGEST_HEAD`] bytes that say what it is, and `body`. It leaves with the next [`flush`](Self::flush). Where it pays, the
     /// body is copied neither here nor at the peer, and arrives as [`Event::Part`]s; elsewhere head and body arrive as the payload of one [`Event::Message`].
     ///
     /// # Safety

@@ -13,6 +13,10 @@ pub(super) const MAX_MESSAGE: u64 = 1 << 32;
 /// Bytes of the total length that the first of several frames begins with.
 pub(super) const TOTAL: usize = 8;
 
+/// Bytes of the shortest body that goes out of the ring to where it belongs. A shorter one is copied twice in less time than its receiver takes to ask where that is, and
+/// lies in fewer cache lines where its head takes none of its own.
+const OFFERED: usize = 256;
+
 /// The way to one peer.
 pub(super) struct Outbox {
     producer: Producer,
@@ -91,10 +95,10 @@ impl Outbox {
         Ok(())
     }
 
-    /// Takes a long message. Where it has no room in one frame, it becomes a message like others.
+    /// Takes a long message. Where it is short after all, or has no room in one frame, it becomes a message like others.
     pub(super) fn send_long(&mut self, kind: u16, head: &[u8], body: &[u8]) -> Checked<()> {
         let fits =
-            head.len() <= FRONT - HEAD && !body.is_empty() && FRONT + body.len() <= self.producer.max();
+            head.len() <= FRONT - HEAD && body.len() >= OFFERED && FRONT + body.len() <= self.producer.max();
         if !fits || !self.backlog.is_empty() || !self.producer.begin(FRONT + body.len())? {
             return self.send(kind, &[head, body], head.len() + body.len());
         }

@@ -1,8 +1,9 @@
 //! What other engines say.
 
+use super::landings::{EAGER, Landing, Target};
 use super::receive::{too_long, whole};
 use super::send::Cargo;
-use super::{Arrival, Content, Engine, Landing, Target};
+use super::{Arrival, Content, Engine};
 use crate::mp::Status;
 use crate::mp::requests::{Ended, Number, Request};
 use crate::mp::wire::{Head, envelope};
@@ -154,11 +155,19 @@ impl Engine {
     }
 
     fn push(&mut self, from: u32, context: u16, tag: u64, len: usize, push: u64) -> Checked {
-        if self.landings.contains_key(&(from, push)) {
-            return Err("two messages are pushed under one number");
+        if push == EAGER {
+            return Err("a message is pushed under no number");
         }
         if len == 0 {
             return Err("a message of no bytes is pushed");
+        }
+        self.land(from, context, tag, len, push)
+    }
+
+    /// A message begins to come unasked.
+    pub(super) fn land(&mut self, from: u32, context: u16, tag: u64, len: usize, push: u64) -> Checked {
+        if self.landings.has(from, push) {
+            return Err("two messages are pushed under one number");
         }
         self.peers[from as usize].mail.owe(len)?;
         let status = Status { source: from, tag, len };
@@ -172,11 +181,11 @@ impl Engine {
                 Target::Waiting(at, Vec::with_capacity(len))
             }
         };
-        self.landings.insert((from, push), Landing::new(len, target));
+        self.landings.insert(from, push, Landing::new(len, target));
         Ok(())
     }
 
-    /// A push finds a receive.
+    /// It finds a receive.
     fn land_at(&mut self, from: u32, number: Number, status: Status) -> Target {
         let Some(seat) = self.requests.get_mut(number) else { return Target::Nobody };
         let Request::Expected { mut into, .. } = std::mem::replace(seat, Request::Over(Ok(Ended::default())))
@@ -200,7 +209,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A push is here as a whole.
+    /// It is here as a whole.
     pub(super) fn landed(&mut self, from: u32, landing: Landing) {
         match landing.target {
             Target::Waiting(at, bytes) => {

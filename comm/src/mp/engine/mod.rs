@@ -7,6 +7,7 @@ mod account;
 mod active;
 mod arrive;
 mod forget;
+mod landings;
 mod offers;
 mod one_sided;
 mod parts;
@@ -28,6 +29,7 @@ use crate::{Error, Mark};
 use account::Account;
 pub(super) use active::Call;
 use active::{Dues, Holding};
+use landings::Landings;
 pub(super) use protocols::Protocols;
 use running::Running;
 pub(super) use send::COPIED_PIECE;
@@ -56,7 +58,7 @@ pub(super) enum Body {
     Nothing,
     /// A part of somebody's memory: from where, and how many bytes. They stay unchanged until the order is carried out.
     Lent(Source, usize, usize),
-    /// The same of a message whose receiver knows where the bytes go, so that they may come in parts. They stay unchanged until they are handed over.
+    /// The same of a message whose receiver finds a place for its bytes before they are there, so that they may come in parts. They stay unchanged until they are handed over.
     Piece(Source, usize, usize),
     Own(Vec<u8>),
 }
@@ -127,29 +129,10 @@ enum Content {
         send: u64,
         address: u64,
     },
-    /// On its way here, unasked: the push's number.
+    /// On its way here, unasked: the push's number, or [`landings::EAGER`].
     Landing {
         push: u64,
     },
-}
-
-/// A pushed message on its way here.
-#[derive(Debug)]
-struct Landing {
-    len: usize,
-    /// Bytes that are here.
-    here: usize,
-    target: Target,
-}
-
-#[derive(Debug)]
-enum Target {
-    /// A receive.
-    Receive(Number),
-    /// The memory that was made for it, and its place in the unexpected queue.
-    Waiting(u32, Vec<u8>),
-    /// Nobody: its receive had no room for it.
-    Nobody,
 }
 
 /// One rank's engine.
@@ -161,7 +144,7 @@ pub(super) struct Engine {
     unexpected: Unexpected<Arrival>,
     /// Where offers are in the unexpected queue, by their senders and the sends' numbers.
     offers: HashMap<(u32, u64), u32>,
-    landings: HashMap<(u32, u64), Landing>,
+    landings: Landings,
     peers: Vec<Peer>,
     orders: VecDeque<Order>,
     /// Addresses of registered memory.
@@ -241,7 +224,7 @@ impl Engine {
             expected: Expected::new(),
             unexpected: Unexpected::new(),
             offers: HashMap::new(),
-            landings: HashMap::new(),
+            landings: Landings::new(reads.len()),
             peers: (0..reads.len()).map(peer).collect(),
             registered,
             windows: BTreeMap::new(),
@@ -343,7 +326,7 @@ impl Engine {
             *request = Request::Over(Err(gone(rank)));
         }
         self.lose_forgotten(rank);
-        self.landings.retain(|&(from, _), _| from != rank);
+        self.landings.lose(rank);
         self.offers.retain(|&(from, _), _| from != rank);
         let never: Vec<u32> = (self.unexpected.iter())
             .filter(|(_, arrival)| {

@@ -2,7 +2,8 @@
 //!
 //! A piece may come in parts. For each, its rank is asked first ([`Engine::room`]) and told then ([`Engine::was_stored`]), with nothing else between the two.
 
-use super::{Engine, Target};
+use super::Engine;
+use super::landings::{EAGER, Target};
 use crate::mp::requests::{Number, Request};
 use crate::mp::span::Place;
 use crate::mp::wire::Head;
@@ -21,11 +22,13 @@ impl Engine {
         (at, left): (usize, usize),
     ) -> Result<Option<Place>> {
         let peer = &self.peers[from as usize];
-        // What one says that was given up, and was on its way meanwhile, is passed over.
-        if peer.is_refused || peer.is_gone {
+        if peer.is_refused {
             return Ok(None);
         }
         let room = match Head::decode(kind, head) {
+            Some((Head::Eager { context, tag }, [])) => self.eager_room(from, (context, tag), (at, left)),
+            // What else one says that was given up, and was on its way meanwhile, is passed over.
+            _ if peer.is_gone => Ok(None),
             Some((Head::Data { receive, offset }, [])) => {
                 let offset = offset.checked_add(at as u64).ok_or("data come for no place in any memory");
                 offset.and_then(|offset| self.asked_room(from, Number(receive), offset, left)).map(Some)
@@ -42,14 +45,18 @@ impl Engine {
     /// They were stored where [`Engine::room`] said, if it named a place, and were not more than it asked about.
     pub(in crate::mp) unsafe fn was_stored(&mut self, from: u32, kind: u16, head: &[u8], count: usize) {
         let peer = &mut self.peers[from as usize];
-        if peer.is_refused || peer.is_gone {
+        if peer.is_refused {
             return;
         }
         if count > 0 {
             peer.signs.has_spoken();
         }
+        let is_gone = peer.is_gone;
         match Head::decode(kind, head) {
             // SAFETY: the caller's promise.
+            Some((Head::Eager { .. }, _)) => unsafe { self.has_landed(from, EAGER, count) },
+            _ if is_gone => {}
+            // SAFETY: as above.
             Some((Head::Data { receive, .. }, _)) => unsafe { self.has_come(Number(receive), count) },
             // SAFETY: as above.
             Some((Head::Pushed { push }, _)) => unsafe { self.has_landed(from, push, count) },
@@ -77,6 +84,23 @@ impl Engine {
         }
     }
 
+    /// Room for the next bytes of an eager message, which is matched when the first ones are asked about; unless nobody wants them.
+    fn eager_room(
+        &mut self,
+        from: u32,
+        (context, tag): (u16, u64),
+        (at, left): (usize, usize),
+    ) -> std::result::Result<Option<Place>, &'static str> {
+        match (self.landings.has(from, EAGER), at) {
+            (true, _) => {}
+            (false, 0) => self.land(from, context, tag, left, EAGER)?,
+            // Its beginning was forgotten when its sender was given up.
+            (false, _) if self.peers[from as usize].is_gone => return Ok(None),
+            (false, _) => return Err("an eager message has no beginning"),
+        }
+        self.landing_room(from, EAGER, left)
+    }
+
     /// Room for `len` more bytes of a push, unless nobody wants them.
     pub(super) fn landing_room(
         &mut self,
@@ -84,7 +108,7 @@ impl Engine {
         push: u64,
         len: usize,
     ) -> std::result::Result<Option<Place>, &'static str> {
-        let landing = self.landings.get_mut(&(from, push)).ok_or("bytes are pushed of no message")?;
+        let landing = self.landings.get_mut(from, push).ok_or("bytes are pushed of no message")?;
         if len > landing.len - landing.here {
             return Err("more bytes are pushed than were announced");
         }
@@ -116,7 +140,7 @@ impl Engine {
     /// # Safety
     /// They are where there was room for them, unless nobody wants them.
     pub(super) unsafe fn has_landed(&mut self, from: u32, push: u64, count: usize) {
-        let Some(landing) = self.landings.get_mut(&(from, push)) else { return };
+        let Some(landing) = self.landings.get_mut(from, push) else { return };
         landing.here += count;
         let is_whole = landing.here == landing.len;
         match &mut landing.target {
@@ -129,7 +153,7 @@ impl Engine {
                 unsafe { self.has_come(number, count) };
             }
         }
-        if is_whole && let Some(landing) = self.landings.remove(&(from, push)) {
+        if is_whole && let Some(landing) = self.landings.remove(from, push) {
             self.landed(from, landing);
         }
     }

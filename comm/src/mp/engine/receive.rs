@@ -1,6 +1,7 @@
 //! Receives: from the unexpected queue, or into the expected one.
 
-use super::{Arrival, Content, Engine, Landing, Order, REGISTERED, Reading, Target, gone};
+use super::landings::Target;
+use super::{Arrival, Content, Engine, Order, REGISTERED, Reading, gone};
 use crate::mp::Status;
 use crate::mp::matching::Pattern;
 use crate::mp::requests::{Destination, Ended, Number, Outcome, Request};
@@ -55,7 +56,7 @@ impl Engine {
             Content::Landing { push } => {
                 let fits = into.prepare(status.len);
                 let number = self.requests.add(Request::Over(Err(too_long(status.len, &into))));
-                let Some(landing) = self.landings.get_mut(&(from, push)) else { return number };
+                let Some(landing) = self.landings.get_mut(from, push) else { return number };
                 let Target::Waiting(_, bytes) = std::mem::replace(&mut landing.target, Target::Nobody) else {
                     return number;
                 };
@@ -163,11 +164,4 @@ pub(super) fn too_long(len: usize, into: &Destination) -> Error {
         Destination::Own(_) => 0,
     };
     Error::TooLong { len, room }
-}
-
-impl Landing {
-    /// A push that finds its receive, or the memory that was made for it.
-    pub(super) fn new(len: usize, target: Target) -> Self {
-        Self { len, here: 0, target }
-    }
 }

@@ -1,6 +1,7 @@
 //! Collective operations under way: schedules that are played round by round, whoever makes progress.
 
-use super::{Arrival, Content, Engine, Order, Peer, Target, gone};
+use super::landings::Target;
+use super::{Arrival, Content, Engine, Order, Peer, gone};
 use crate::mp::collective::{Area, Collective, Piece, Reduction, Round, Schedule, Transfer, Work};
 use crate::mp::matching::Pattern;
 use crate::mp::meeting::Groups;
@@ -317,7 +318,7 @@ impl Engine {
                     self.say(from, Head::Done { send });
                 }
                 Content::Landing { push } => {
-                    if let Some(landing) = self.landings.get_mut(&(from, push)) {
+                    if let Some(landing) = self.landings.get_mut(from, push) {
                         landing.target = Target::Nobody;
                     }
                 }

@@ -68,7 +68,7 @@ impl Engine {
         let has_credit = peer.mail.affords(len);
         if len <= eager && has_credit {
             peer.mail.spend(len);
-            self.say_with(to, Head::Eager { context, tag }, Body::Lent(body, 0, len));
+            self.say_with(to, Head::Eager { context, tag }, Body::Piece(body, 0, len));
             return Ok(None);
         }
         let address =

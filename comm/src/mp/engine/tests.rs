@@ -7,6 +7,7 @@ mod collectives;
 mod game;
 mod meetings;
 mod mortal;
+mod parts;
 mod silence;
 
 use super::account::COST;
@@ -242,6 +243,7 @@ impl Network {
                 matches!(request, Some(Request::Coming { .. })).then_some(16)
             }
             Some((Head::Pushed { .. }, _)) => Some(8),
+            Some((Head::Eager { .. }, body)) if !body.is_empty() => Some(10),
             _ => None,
         };
         match head.filter(|_| !letter.len().is_multiple_of(3)) {

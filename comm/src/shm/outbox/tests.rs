@@ -63,7 +63,9 @@ fn a_long_message_goes_in_one_frame_or_waits_like_others() {
     let received: Vec<Vec<u8>> = (0..10).map(|_| receive(&mut outbox, &mut consumer).1).collect();
     assert_eq!(received[0], body, "its head is in the front");
     assert_eq!(received[9], [&b"head"[..], &body].concat());
-    for (head, body) in [(&[1; 64][..], &[2; 10][..]), (b"head", b""), (b"head", &[3; 8_000])] {
+    let short = [4; OFFERED - 1];
+    let others = [(&[1; 64][..], &[2; 300][..]), (b"head", b""), (b"head", &short), (b"head", &[3; 8_000])];
+    for (head, body) in others {
         outbox.send_long(2, head, body).unwrap();
         assert_eq!(receive(&mut outbox, &mut consumer), (2, [head, body].concat()));
     }

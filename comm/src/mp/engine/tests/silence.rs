@@ -95,7 +95,7 @@ fn parts_of_a_long_message_are_signs_of_life_and_of_one_that_was_given_up_are_pa
 
 /// The number of the one push that is on its way.
 fn only_landing(engine: &Engine) -> u64 {
-    let all: Vec<u64> = engine.landings.keys().map(|&(_, push)| push).collect();
+    let all: Vec<u64> = engine.landings.keys().map(|(_, push)| push).collect();
     let [push] = all[..] else { panic!("{all:?}") };
     push
 }
