@@ -138,10 +138,7 @@ impl Communicator {
 
     #[inline]
     fn begin_send(&self, context: u16, to: u32, tag: u64, source: Source) -> Result<Request> {
-        let mut engine = self.shared.engine();
-        let request = engine.send(to, context, tag, source)?;
-        self.shared.settle(&mut engine);
-        Ok(Request(request))
+        self.shared.begin_send(to, context, tag, source).map(Request)
     }
 
     /// Begins to receive a message into the `len` bytes at `into`.

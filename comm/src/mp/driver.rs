@@ -205,7 +205,20 @@ impl Shared {
     }
 
     /// Does all that follows from what the engine has been told.
+    #[inline]
     pub(super) fn settle(&self, engine: &mut Engine) {
+        if engine.is_quiet() {
+            if let Err(error) = self.endpoint.flush() {
+                self.lose(engine, &error);
+            }
+            if engine.is_quiet() {
+                return;
+            }
+        }
+        self.settle_all(engine);
+    }
+
+    fn settle_all(&self, engine: &mut Engine) {
         loop {
             let mut any = self.carry_out(engine);
             match self.give_way(engine) {

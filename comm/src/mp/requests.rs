@@ -97,13 +97,20 @@ struct Seat {
 impl Requests {
     /// Takes an operation in.
     pub(super) fn add(&mut self, request: Request) -> Number {
+        self.add_with(|_| request)
+    }
+
+    /// The same of one that is made when its number is known.
+    #[inline]
+    pub(super) fn add_with(&mut self, make: impl FnOnce(Number) -> Request) -> Number {
         let at = self.free.pop().unwrap_or_else(|| {
             self.seats.push(Seat { generation: 1, request: None });
             u32::try_from(self.seats.len() - 1).expect("operations fit memory")
         });
         let seat = &mut self.seats[at as usize];
-        seat.request = Some(request);
-        Number(u64::from(seat.generation) << 32 | u64::from(at))
+        let number = Number(u64::from(seat.generation) << 32 | u64::from(at));
+        seat.request = Some(make(number));
+        number
     }
 
     /// The operation of that number, if it exists.

@@ -2,6 +2,8 @@
 
 use super::Shared;
 use crate::mp::engine::{Body, Engine, Order, REGISTERED, Reading};
+use crate::mp::requests::Number;
+use crate::mp::span::Source;
 use crate::mp::wire::Encoded;
 use crate::{Bytes, Error, Result};
 use std::mem::MaybeUninit;
@@ -19,11 +21,8 @@ impl Shared {
                 Order::Send { to, head, body } => {
                     has_lent |= matches!(body, Body::Piece(..));
                     // SAFETY: a piece's bytes stay as they are until they are handed over: below, before anybody else gets the engine.
-                    match unsafe { self.send(to, &head, &body) } {
-                        // What it has said before comes first, and then its event.
-                        Ok(()) | Err(Error::Down { .. } | Error::Protocol { .. }) => {}
-                        Err(error) => self.lose(engine, &error),
-                    }
+                    let sent = unsafe { self.send(to, &head, &body) };
+                    self.was_sent(engine, sent);
                 }
                 Order::Post(mark, count) => {
                     if let Some(board) = self.endpoint.board() {
@@ -45,6 +44,43 @@ impl Shared {
         }
         self.hand_over(engine, &mut has_lent);
         any
+    }
+
+    /// Begins to send; `None`: it is over.
+    ///
+    /// # Errors
+    /// The receiver is gone.
+    #[inline]
+    pub(in crate::mp) fn begin_send(
+        &self,
+        to: u32,
+        context: u16,
+        tag: u64,
+        body: Source,
+    ) -> Result<Option<Number>> {
+        let mut engine = self.engine();
+        // What most messages are: nothing is to be done before them, and nothing follows.
+        if engine.is_quiet()
+            && let Some(head) = engine.send_at_once(to, context, tag, body.len())
+        {
+            // SAFETY: the bytes stay as they are until the send is over, and they are handed over before that.
+            let sent = unsafe { self.send(to, &head, &Body::Piece(body, 0, body.len())) };
+            self.was_sent(&mut engine, sent);
+            self.settle(&mut engine);
+            return Ok(None);
+        }
+        let number = engine.send(to, context, tag, body)?;
+        self.settle(&mut engine);
+        Ok(number)
+    }
+
+    /// A message was sent, or could not be.
+    fn was_sent(&self, engine: &mut Engine, sent: Result<()>) {
+        match sent {
+            // What it has said before comes first, and then its event.
+            Ok(()) | Err(Error::Down { .. } | Error::Protocol { .. }) => {}
+            Err(error) => self.lose(engine, &error),
+        }
     }
 
     /// Sends a message.

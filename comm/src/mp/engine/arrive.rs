@@ -5,7 +5,7 @@ use super::receive::{too_long, whole};
 use super::send::Cargo;
 use super::{Arrival, Content, Engine};
 use crate::mp::Status;
-use crate::mp::requests::{Ended, Number, Request};
+use crate::mp::requests::{Destination, Ended, Number, Request};
 use crate::mp::wire::{Head, envelope};
 use crate::{Error, Result};
 
@@ -37,11 +37,10 @@ impl Engine {
         let status = Status { source: from, tag, len: body.len() };
         match self.expected.take(envelope(from, context, tag)) {
             Some(number) => {
-                let number = Number(number);
-                if let Some(seat) = self.requests.get_mut(number)
-                    && let Request::Expected { into, .. } =
-                        std::mem::replace(seat, Request::Over(Ok(Ended::default())))
+                if let Some(seat) = self.requests.get_mut(Number(number))
+                    && let Request::Expected { into, .. } = seat
                 {
+                    let into = std::mem::replace(into, Destination::Own(Vec::new()));
                     *seat = Request::Over(whole(into, status, body));
                 }
                 self.was_received(from, body.len());

@@ -252,6 +252,12 @@ impl Engine {
         self.orders.pop_front()
     }
 
+    /// Whether there is nothing to be done, and nothing to go on with when something has come or left.
+    #[inline]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.orders.is_empty() && self.running.is_empty() && self.busy == 0
+    }
+
     /// Whether there is anything to be done.
     pub(super) fn has_orders(&self) -> bool {
         !self.orders.is_empty()

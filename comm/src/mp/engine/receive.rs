@@ -22,13 +22,11 @@ impl Engine {
         if let Some(source) = pattern.source.filter(|&source| self.peers[source as usize].is_gone) {
             return Err(gone(source));
         }
-        let number = self.requests.add(Request::Over(Ok(Ended::default())));
-        let slot = self.expected.post(pattern, number.0);
-        let request = Request::Expected { source: pattern.source, slot, into };
-        if let Some(seat) = self.requests.get_mut(number) {
-            *seat = request;
-        }
-        Ok(number)
+        let Self { requests, expected, .. } = self;
+        Ok(requests.add_with(|number| {
+            let slot = expected.post(pattern, number.0);
+            Request::Expected { source: pattern.source, slot, into }
+        }))
     }
 
     /// The first message in the unexpected queue that would be received so.

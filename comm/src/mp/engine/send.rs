@@ -1,11 +1,11 @@
 //! Sends: how they begin, leave piece by piece, and are taken back.
 
-use super::{Body, Engine, Protocols, gone};
+use super::{Body, Engine, Order, Protocols, gone};
 use crate::Result;
 use crate::mp::blocks::Blocks;
 use crate::mp::requests::{Ended, Number, Request};
 use crate::mp::span::Source;
-use crate::mp::wire::Head;
+use crate::mp::wire::{Encoded, Head};
 use crate::mp::{Large, Status};
 
 /// Bytes of a piece that is copied on its way: few enough to stay in a processor's cache between its copies.
@@ -58,19 +58,18 @@ impl Engine {
         tag: u64,
         body: Source,
     ) -> Result<Option<Number>> {
-        let peer = &mut self.peers[to as usize];
-        if peer.is_gone {
+        if self.peers[to as usize].is_gone {
             return Err(gone(to));
         }
-        let Protocols { eager, push, large } = peer.protocols;
-        let is_pushed = matches!(large, Large::Auto | Large::Push);
         let len = body.len();
-        let has_credit = peer.mail.affords(len);
-        if len <= eager && has_credit {
-            peer.mail.spend(len);
-            self.say_with(to, Head::Eager { context, tag }, Body::Piece(body, 0, len));
+        if let Some(head) = self.send_at_once(to, context, tag, len) {
+            self.orders.push_back(Order::Send { to, head, body: Body::Piece(body, 0, len) });
             return Ok(None);
         }
+        let peer = &mut self.peers[to as usize];
+        let Protocols { push, large, .. } = peer.protocols;
+        let is_pushed = matches!(large, Large::Auto | Large::Push);
+        let has_credit = peer.mail.affords(len);
         let address =
             if matches!(large, Large::Auto | Large::Get) { body.address(&self.registered) } else { 0 };
         let address = if peer.reads.includes(address) { address } else { 0 };
@@ -85,6 +84,23 @@ impl Engine {
         let send = self.requests.add(Request::Offered { to, body, status, is_unwanted: false });
         self.say(to, Head::Offer { context, tag, len: len as u64, send: send.0, address });
         Ok(Some(send))
+    }
+
+    /// Sends a message of so many bytes, if it leaves as a whole and is over by that: its head, which is to be sent behind all orders, and its bytes behind it.
+    #[inline]
+    pub(in crate::mp) fn send_at_once(
+        &mut self,
+        to: u32,
+        context: u16,
+        tag: u64,
+        len: usize,
+    ) -> Option<Encoded> {
+        let peer = &mut self.peers[to as usize];
+        if peer.is_gone || len > peer.protocols.eager || !peer.mail.affords(len) {
+            return None;
+        }
+        peer.mail.spend(len);
+        Some(Head::Eager { context, tag }.encode())
     }
 
     /// The next piece, of at most `most` bytes, of what is on its way to `to`; asked for when the way there is free. How long it is; `None`: there is none.
