@@ -217,7 +217,8 @@ impl Game {
             }
             Step::Call { from, to, handler, len } => {
                 let bytes = message(from, self.calls[from].len(), len);
-                if self.net.call(from, to, handler, &bytes).is_ok() {
+                // It may be refused, because too much waits to leave or the other one is gone.
+                if matches!(self.net.call(from, to, handler, &bytes), Ok(true)) {
                     self.calls[from].push((to, bytes));
                 }
             }
