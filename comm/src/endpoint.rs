@@ -290,6 +290,23 @@ pub trait Endpoint: Send + Sync {
     /// worth it, yields the core when ranks outnumber cores, and at last sleeps until something arrives or `limit` has passed.
     fn idle(&self, turn: u32, limit: Duration);
 
+    /// Sleeps until `limit` has passed, or somebody [ends the nap](Self::end_nap) of this rank: whether that is so, or was since the last nap. What arrives does not end it. One thread naps.
+    fn nap(&self, limit: Duration) -> bool {
+        std::thread::park_timeout(limit);
+        false
+    }
+
+    /// Ends a rank's [nap](Self::nap), or the sleep of those of its threads that are [idle](Self::idle), where it shares memory with this one; it may be this one. Elsewhere it does nothing.
+    fn end_nap(&self, rank: u32) {
+        let _ = rank;
+    }
+
+    /// Whether a rank that shares memory with this one sleeps, as far as can be seen from here.
+    fn is_asleep(&self, rank: u32) -> bool {
+        let _ = rank;
+        false
+    }
+
     /// Where this rank meets those that share memory with it without messages; `None` where none does.
     fn board(&self) -> Option<&dyn crate::Board> {
         None

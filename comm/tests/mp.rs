@@ -14,6 +14,7 @@ use scash_comm::mp::{
     ANY_SOURCE, ANY_TAG, Collective, Communicator, Element, Large, Op, Options, Reduction, Request,
 };
 use scash_comm::{Error, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
@@ -44,6 +45,34 @@ fn messages_of_every_length_arrive_by_every_protocol(make: Make) {
             rank.meet();
         });
     }
+}
+
+fn a_long_message_arrives_while_its_receiver_does_not_call(make: Make) {
+    const LEN: usize = 4 << 20;
+    let has_arrived = AtomicBool::new(false);
+    play(make, 2, Options::default(), move |rank| {
+        for is_offered_first in [false, true] {
+            let mine = bytes(7, LEN);
+            if rank.rank() == 0 {
+                rank.send(1, 0, &mine).unwrap();
+                has_arrived.store(true, Ordering::Release);
+            } else {
+                let mut theirs = vec![0; LEN];
+                if is_offered_first {
+                    rank.wait_for_message(Some(0), None).unwrap();
+                }
+                // SAFETY: the memory is used by nobody else until the operation was waited for.
+                let receive = unsafe { rank.start_receive(Some(0), None, theirs.as_mut_ptr(), LEN) }.unwrap();
+                let start = Instant::now();
+                while !has_arrived.swap(false, Ordering::Acquire) {
+                    assert!(start.elapsed() < LIMIT, "nobody reads it");
+                }
+                assert_eq!(rank.wait(receive).unwrap().status.len, LEN);
+                assert!(theirs == mine);
+            }
+            rank.meet();
+        }
+    });
 }
 
 fn messages_from_registered_memory_arrive(make: Make) {
@@ -533,6 +562,7 @@ fn numbers_that_do_not_fit_are_refused(make: Make) {
 
 on_each_provider! {
     messages_of_every_length_arrive_by_every_protocol
+    a_long_message_arrives_while_its_receiver_does_not_call
     messages_from_registered_memory_arrive
     all_send_to_all_before_anybody_receives
     messages_of_a_rank_keep_their_order_whatever_their_length

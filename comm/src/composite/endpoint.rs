@@ -288,6 +288,20 @@ impl<N: Network> Endpoint for CompositeEndpoint<N> {
         Some(self)
     }
 
+    fn nap(&self, limit: Duration) -> bool {
+        self.host.nap(limit)
+    }
+
+    fn end_nap(&self, rank: u32) {
+        if let Ok(Way::Host(rank)) = self.way(rank) {
+            self.host.end_nap(rank);
+        }
+    }
+
+    fn is_asleep(&self, rank: u32) -> bool {
+        matches!(self.way(rank), Ok(Way::Host(rank)) if self.host.is_asleep(rank))
+    }
+
     fn waits_for(&self, rank: u32) -> Option<u64> {
         match self.way(rank) {
             Ok(Way::Host(rank)) => self.host.waits_for(rank),

@@ -2,7 +2,7 @@
 
 use super::collective::Collective;
 use super::driver::Shared;
-use super::engine::Engine;
+use super::engine::{Engine, LONG};
 use super::matching::Pattern;
 use super::progress::Helper;
 use super::registered::{Buffer, Heap};
@@ -251,7 +251,9 @@ impl Communicator {
         output: *mut u8,
     ) -> Result<Request> {
         // SAFETY: the caller's promise is the same.
-        unsafe { self.begun(collective, input, output) }.map(|(_, number)| Request(Some(number)))
+        let (engine, number) = unsafe { self.begun(collective, input, output) }?;
+        self.shared.leave(engine, false);
+        Ok(Request(Some(number)))
     }
 
     /// The same; its number, and the engine, which the caller may want to go on with.
@@ -284,7 +286,10 @@ impl Communicator {
 
     fn post(&self, source: Option<u32>, tag: Option<u64>, into: Destination) -> Result<Request> {
         self.check(source)?;
-        Ok(Request(Some(self.posted(Pattern { context: PROGRAM, source, tag }, into)?.1)))
+        let is_long = matches!(&into, Destination::Place(place) if place.len() >= LONG);
+        let (engine, number) = self.posted(Pattern { context: PROGRAM, source, tag }, into)?;
+        self.shared.leave(engine, is_long);
+        Ok(Request(Some(number)))
     }
 
     /// Posts a receive; its number, and the engine, which the caller may want to go on with.

@@ -4,10 +4,12 @@ mod orders;
 
 use super::Options;
 use super::active::Handlers;
+use super::cores::Cores;
 use super::engine::{COPIED_PIECE, Engine, PATIENCE};
 use super::meeting::Groups;
 use super::reading::{self, Memories};
 use super::registered::Heap;
+use super::requests::Number;
 use crate::{Caps, Endpoint, Error, Event, Exchange, Mark, Result, SharedMemory};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,8 +23,12 @@ const LONG_PIECE: usize = 512 << 10;
 const LOOKS: u32 = 4;
 /// Looks at the board in each of these: it takes a few nanoseconds, and whoever waits for it wants to know at once.
 const LOOKS_AT_BOARD: u32 = 8;
+/// Vain looks by which a receiver that waits for a long message has said that it reads it: some microseconds.
+const UNHEARD: u32 = 128;
 /// Vain looks up to which a wait is short: it shows in `drives`, and need not be told.
 const SHORT: u32 = 64;
+/// A turn of waiting at which every endpoint sleeps.
+pub(super) const SLEEPY: u32 = u32::MAX;
 /// The longest sleep of a thread that waits,
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 /// and where something has not left, of whose way nothing tells when it is free.
@@ -37,6 +43,7 @@ pub(super) struct Shared {
     pub(super) handlers: Handlers,
     engine: Mutex<Engine>,
     memories: Memories,
+    pub(super) cores: Cores,
     /// Times that application threads have made progress.
     drives: AtomicU64,
     /// Application threads that wait.
@@ -75,8 +82,8 @@ impl Shared {
             groups,
         ));
         let (drives, waiting, silence) = (AtomicU64::new(0), AtomicU32::new(0), options.silence);
-        let handlers = Handlers::default();
-        Ok(Self { endpoint, heap, handlers, engine, memories, drives, waiting, silence })
+        let (handlers, cores) = (Handlers::default(), Cores::new());
+        Ok(Self { endpoint, heap, handlers, engine, memories, cores, drives, waiting, silence })
     }
 
     /// The rank's door to others.
@@ -108,10 +115,21 @@ impl Shared {
     /// The same, for a thread that has the engine.
     pub(super) fn until_from<'a, T>(
         &'a self,
+        engine: MutexGuard<'a, Engine>,
+        over: impl FnMut(&mut Engine) -> Option<T>,
+    ) -> T {
+        self.until_over(engine, None, over)
+    }
+
+    /// The same, for a thread that waits for an operation; it is known by its number if it may be a send.
+    pub(super) fn until_over<'a, T>(
+        &'a self,
         mut engine: MutexGuard<'a, Engine>,
+        send: Option<Number>,
         mut over: impl FnMut(&mut Engine) -> Option<T>,
     ) -> T {
         let mut turn = 0u32;
+        let mut has_roused = false;
         let mut waiting = None;
         loop {
             for _ in 0..LOOKS {
@@ -122,8 +140,10 @@ impl Shared {
                 engine = self.call(engine);
             }
             let is_busy = engine.busy().next().is_some();
+            let mut unheard = None;
             if turn >= SHORT {
                 self.expect(&engine);
+                unheard = send.filter(|_| turn >= UNHEARD).and_then(|send| engine.unheard(send));
             }
             // Other threads may have their turn.
             drop(engine);
@@ -131,21 +151,35 @@ impl Shared {
                 waiting.get_or_insert_with(|| Waiting::new(&self.waiting));
             }
             if turn > 0 {
-                self.endpoint.idle(turn, if is_busy { BUSY_SLEEP } else { LONGEST_SLEEP });
+                let limit = if is_busy { BUSY_SLEEP } else { LONGEST_SLEEP };
+                match unheard.filter(|_| self.endpoint.board().is_some()) {
+                    None => self.endpoint.idle(turn, limit),
+                    Some(to) => self.give_core(to, &mut has_roused, limit),
+                }
             }
             engine = self.engine();
         }
+    }
+
+    /// Sleeps, so that who is to read a long message at its receiver has this core; that one is roused once.
+    #[cold]
+    fn give_core(&self, to: u32, has_roused: &mut bool, limit: Duration) {
+        if !std::mem::replace(has_roused, true) {
+            self.endpoint.end_nap(to);
+        }
+        self.endpoint.idle(SLEEPY, limit);
     }
 
     /// Makes progress on behalf of an application thread.
     pub(super) fn drive(&self, engine: &mut Engine) -> usize {
         // Not a read-modify-write: it only has to change.
         self.drives.store(self.drives().wrapping_add(1), Ordering::Relaxed);
-        self.progress(engine)
+        let news = self.progress(engine);
+        news + usize::from(engine.has_reads() && self.read_on(engine))
     }
 
-    /// Takes what has arrived, and does what follows from it. How much there was.
-    pub(super) fn progress(&self, engine: &mut Engine) -> usize {
+    /// Takes what has arrived, and does what follows from it, but reads no long messages. How much there was.
+    fn progress(&self, engine: &mut Engine) -> usize {
         let verdict = self.endpoint.poll(&mut |event| match event {
             Event::Message { from, kind, payload } => {
                 if engine.arrived(from, kind, payload).is_err() {
@@ -272,7 +306,8 @@ impl Shared {
         engine = self.call(engine);
         self.expect(&engine);
         let limit = if engine.busy().next().is_some() { BUSY_SLEEP } else { LONGEST_SLEEP };
-        (news == 0).then_some(limit)
+        let has_read = engine.has_reads() && self.read_aside(engine);
+        (news == 0 && !has_read).then_some(limit)
     }
 
     /// A tick of the engine's: ranks that are silent while somebody waits for them are asked for a sign of life, or given up.
@@ -299,6 +334,25 @@ impl Shared {
             drop(self.call(engine));
             self.endpoint.idle(turn, BUSY_SLEEP);
             turn = turn.saturating_add(1);
+        }
+    }
+
+    /// An application thread has begun an operation, perhaps of a long message, and goes on: what is to be read is the helper's.
+    #[inline]
+    pub(super) fn leave(&self, engine: MutexGuard<'_, Engine>, is_long: bool) {
+        if is_long || engine.has_reads() {
+            self.leave_to_helper(engine);
+        }
+    }
+
+    #[cold]
+    fn leave_to_helper(&self, mut engine: MutexGuard<'_, Engine>) {
+        let sender = engine.next_sender();
+        drop(engine);
+        self.cores.avoid_this_one();
+        // One that does not sleep may be computing: then there is no core to read on. One that comes to wait rouses the helper.
+        if sender.is_some_and(|sender| self.endpoint.is_asleep(sender)) {
+            self.endpoint.end_nap(self.endpoint.rank());
         }
     }
 

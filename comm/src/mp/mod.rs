@@ -29,6 +29,7 @@
 //! | `options`, `waiting` | thresholds, and the environment variables that set them; tests and waits |
 //! | `tuning` | thresholds that are measured when ranks meet |
 //! | `driver`, `progress` | drives an engine on an endpoint; who does so when |
+//! | `cores` | where the helper runs |
 //! | `reading`, `registered` | reading another process's memory, by the kernel or, where it is registered, directly |
 //! | `collective`, `blocking` | collective operations, as schedules of rounds that the engine plays; and as calls that return when they are over |
 //! | `meeting` | who meets whom at a barrier, in shared memory and by messages |
@@ -44,6 +45,7 @@ mod blocking;
 mod blocks;
 mod collective;
 mod communicator;
+mod cores;
 mod driver;
 mod engine;
 mod lists;

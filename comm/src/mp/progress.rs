@@ -1,9 +1,10 @@
 //! The thread that makes progress when no application thread does.
 //!
 //! Application threads that wait or test make progress themselves: nothing is handed from thread to thread, which would cost a waking of 18 to 60 µs. The helper looks every
-//! [`LOOK`] whether that was so; if it was not, it takes over and sleeps at the endpoint, until something arrives. It also counts the ticks in which ranks give signs of life (`engine::silence`).
+//! [`LOOK`] whether that was so; if it was not, it takes over and sleeps at the endpoint, until something arrives. It takes over at once if it is roused: by a rank whose long message nobody reads
+//! here, or by an application thread that leaves one to be read (`engine::reads`). It also counts the ticks in which ranks give signs of life (`engine::silence`).
 
-use super::driver::Shared;
+use super::driver::{SLEEPY, Shared};
 use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +17,6 @@ const LOOK: Duration = Duration::from_millis(1);
 const WATCH: Duration = Duration::from_millis(4);
 /// The longest sleep at the endpoint; bounds how long the end of the communicator may wait for the helper's.
 const LONGEST_SLEEP: Duration = Duration::from_millis(10);
-/// A turn of waiting at which every endpoint sleeps.
-const SLEEPY: u32 = u32::MAX;
 
 /// The helper of a communicator; it ends when this is dropped.
 #[derive(Debug)]
@@ -50,6 +49,7 @@ impl Drop for Helper {
 }
 
 fn help(shared: &Shared, stop: &AtomicBool) {
+    shared.cores.are_of_this_thread();
     let mut known = shared.drives();
     let (mut ticked, mut watched) = (Instant::now(), Instant::now());
     while !stop.load(Ordering::Acquire) {
@@ -65,7 +65,9 @@ fn help(shared: &Shared, stop: &AtomicBool) {
                 shared.endpoint().look_after_peers();
                 watched = Instant::now();
             }
-            thread::park_timeout(LOOK);
+            if shared.endpoint().nap(LOOK) {
+                known = shared.drives();
+            }
             continue;
         }
         if let Some(limit) = shared.help_out() {

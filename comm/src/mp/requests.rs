@@ -34,8 +34,8 @@ pub(super) enum Destination {
 /// An operation.
 #[derive(Debug)]
 pub(super) enum Request {
-    /// A send whose receiver was told of it, and has not yet asked for it; perhaps it was asked to forget it.
-    Offered { to: u32, body: Source, status: Status, is_unwanted: bool },
+    /// A send whose receiver was told of it, and has not yet asked for it; perhaps it was asked to forget it; perhaps it is to read a long message, and has not said that it does.
+    Offered { to: u32, body: Source, status: Status, is_unwanted: bool, is_unheard: bool },
     /// A send that was taken back: nobody has received it.
     Withdrawn,
     /// A send whose bytes leave piece by piece.
@@ -179,6 +179,13 @@ impl Destination {
         if let Destination::Own(bytes) = self {
             // SAFETY: the caller's promise; `place` is no longer than the capacity.
             unsafe { bytes.set_len(bytes.len() + count) };
+        }
+    }
+
+    /// Forgets what is in it.
+    pub(super) fn clear(&mut self) {
+        if let Destination::Own(bytes) = self {
+            bytes.clear();
         }
     }
 

@@ -35,7 +35,8 @@ impl Communicator {
     /// Why it failed, or that there is no such operation.
     pub fn wait(&self, request: Request) -> Result<Received> {
         let Request(Some(number)) = request else { return Ok(Received::default()) };
-        received(self.shared.until(|engine| engine.outcome(number)))
+        let engine = self.shared.engine();
+        received(self.shared.until_over(engine, Some(number), |engine| engine.outcome(number)))
     }
 
     /// Makes progress; if the operation is over then, what came of it. It is not to be asked for again.

@@ -20,6 +20,7 @@
 //! | 16 | Withdrawn | the send's number `u64` | none |
 //! | 17 | Ask | nothing: whoever waits for a rank that says nothing wants a sign of life | none |
 //! | 18 | Here | nothing: the sign | none |
+//! | 19 | Reading | the send's number `u64`: a thread that waits for it reads it | none |
 //!
 //! A get is answered with Data, like an accepted offer. All numbers are the business of the rank that gave them; the other one only repeats them.
 
@@ -51,6 +52,7 @@ pub(super) enum Head {
     Withdrawn { send: u64 },
     Ask,
     Here,
+    Reading { send: u64 },
 }
 
 /// An encoded head.
@@ -113,6 +115,7 @@ impl Head {
             Head::Withdrawn { send } => Writer::new(16).words(&[send]),
             Head::Ask => Writer::new(17).words(&[]),
             Head::Here => Writer::new(18).words(&[]),
+            Head::Reading { send } => Writer::new(19).words(&[send]),
         }
     }
 
@@ -151,6 +154,7 @@ impl Head {
             16 => Head::Withdrawn { send: word()? },
             17 => Head::Ask,
             18 => Head::Here,
+            19 => Head::Reading { send: word()? },
             _ => return None,
         };
         (head.has_body() || rest.is_empty()).then_some((head, rest))
@@ -200,6 +204,7 @@ mod tests {
             word().prop_map(|send| Head::Withdrawn { send }),
             Just(Head::Ask),
             Just(Head::Here),
+            word().prop_map(|send| Head::Reading { send }),
         ]
     }
 
@@ -217,7 +222,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_a_head_or_nothing(
-            number in 0..20u16, bytes in prop::collection::vec(any::<u8>(), 0..60),
+            number in 0..21u16, bytes in prop::collection::vec(any::<u8>(), 0..60),
         ) {
             if let Some((head, body)) = Head::decode(FIRST_KIND + number, &bytes) {
                 prop_assert_eq!([head.encode().bytes(), body].concat(), bytes);

@@ -85,6 +85,11 @@ impl Bell<'_> {
         false
     }
 
+    /// Whether a thread of the owner sleeps, or did a moment ago.
+    pub(crate) fn is_asleep(self) -> bool {
+        self.0.load(Ordering::Relaxed) & ASLEEP != 0
+    }
+
     /// The owner leaves. Release: who sees it sees all that the owner published before.
     pub(crate) fn leave(self) {
         self.0.fetch_or(LEFT, Ordering::Release);

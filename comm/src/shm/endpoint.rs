@@ -248,6 +248,20 @@ impl Endpoint for ShmEndpoint {
         self.wait(turn, limit);
     }
 
+    fn nap(&self, limit: Duration) -> bool {
+        self.doze(limit)
+    }
+
+    fn end_nap(&self, rank: u32) {
+        if let Ok(peer) = self.peers.alive(rank) {
+            Self::shake(peer);
+        }
+    }
+
+    fn is_asleep(&self, rank: u32) -> bool {
+        self.peers.alive(rank).is_ok_and(|peer| peer.bell().is_asleep())
+    }
+
     fn board(&self) -> Option<&dyn Board> {
         Some(self)
     }

@@ -11,6 +11,7 @@
 //!     …          head of ring n-1
 //!     …          arrived                    meetings that the owner has come to   (see `board`)
 //!     …          released                   meetings that it says are over
+//!     …          roused                     1: the owner's helper is not to nap   (see `waiting`)
 //!     page       ring of sender 0           the frames that rank 0 writes here
 //!     …          ring of sender n-1
 //! ```
@@ -33,7 +34,7 @@ const MAX_RING: usize = 256 << 10;
 const RINGS: usize = 1 << 20;
 
 // Eight ranks' rings and words stay far below 4 MiB a rank.
-const _: () = assert!(RINGS / 8 >= MIN_RING && RINGS + (2 * 8 + 3) * LINE < 4 << 20);
+const _: () = assert!(RINGS / 8 >= MIN_RING && RINGS + (2 * 8 + 4) * LINE < 4 << 20);
 const _: () = assert!(MIN_RING.is_power_of_two() && MAX_RING.is_power_of_two());
 
 /// Where things are in the inboxes of a job.
@@ -70,8 +71,12 @@ impl Layout {
         LINE * (1 + 2 * self.ranks + mark as usize)
     }
 
+    fn roused_at(self) -> usize {
+        LINE * (3 + 2 * self.ranks)
+    }
+
     fn ring_at(self, sender: usize) -> usize {
-        (LINE * (3 + 2 * self.ranks)).next_multiple_of(4096) + sender * self.ring
+        (LINE * (4 + 2 * self.ranks)).next_multiple_of(4096) + sender * self.ring
     }
 
     /// Bytes of an inbox.
@@ -119,9 +124,12 @@ impl Inbox {
 
     /// The word of the owner's bell, to sleep on.
     pub(super) fn bell_word(&self) -> &AtomicU32 {
-        // SAFETY: offset 0 is inside, aligned (mappings start at a page), and used as this atomic by every rank;
-        // `self` keeps it mapped.
-        unsafe { AtomicU32::from_ptr(self.map.base().cast()) }
+        self.short_word(0)
+    }
+
+    /// Whether the owner's helper is roused, to sleep on.
+    pub(super) fn roused(&self) -> &AtomicU32 {
+        self.short_word(self.layout.roused_at())
     }
 
     /// The eventfd that wakes the owner.
@@ -167,12 +175,21 @@ impl Inbox {
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
+        // SAFETY: aligned (mappings start at a page, and lines are longer) and used as this atomic by every rank; `self`
+        // keeps it mapped.
+        unsafe { AtomicU64::from_ptr(self.line(at).cast()) }
+    }
+
+    /// A word that the kernel knows, too.
+    fn short_word(&self, at: usize) -> &AtomicU32 {
+        // SAFETY: as above.
+        unsafe { AtomicU32::from_ptr(self.line(at).cast()) }
+    }
+
+    fn line(&self, at: usize) -> *mut u8 {
         assert!(at + LINE <= self.map.len() && at.is_multiple_of(LINE));
         // SAFETY: inside the mapping (checked above).
-        let word = unsafe { self.map.base().add(at) };
-        // SAFETY: aligned (checked above; mappings start at a page) and used as this atomic by every rank; `self`
-        // keeps it mapped.
-        unsafe { AtomicU64::from_ptr(word.cast()) }
+        unsafe { self.map.base().add(at) }
     }
 }
 
@@ -202,11 +219,12 @@ mod tests {
         starts.extend((0..3).map(|rank| inbox.window(rank).0.as_ptr() as usize));
         starts.extend((0..3).map(|rank| inbox.head(rank).as_ptr() as usize));
         starts.extend(Mark::ALL.map(|mark| inbox.mark(mark).as_ptr() as usize));
+        starts.push(inbox.roused().as_ptr() as usize);
         starts.extend((0..3).map(|rank| inbox.ring(rank) as usize));
         assert!(starts.is_sorted());
-        assert!(starts[..9].windows(2).all(|pair| pair[1] - pair[0] == LINE));
-        assert!(starts[9..].windows(2).all(|pair| pair[1] - pair[0] == MIN_RING));
-        assert_eq!(starts[11] + MIN_RING, starts[0] + layout.len());
+        assert!(starts[..10].windows(2).all(|pair| pair[1] - pair[0] == LINE));
+        assert!(starts[10..].windows(2).all(|pair| pair[1] - pair[0] == MIN_RING));
+        assert_eq!(starts[12] + MIN_RING, starts[0] + layout.len());
     }
 
     #[test]

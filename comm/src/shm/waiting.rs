@@ -8,6 +8,7 @@
 
 use super::endpoint::ShmEndpoint;
 use super::futex;
+use super::inbox::Inbox;
 use super::patience::{BACKLOG_SLEEP, LONGEST_SLEEP, Step};
 use std::hint::spin_loop;
 use std::sync::TryLockError;
@@ -45,6 +46,26 @@ impl ShmEndpoint {
         futex::wait(self.inbox.bell_word(), word, limit);
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
         self.peers.look_closely();
+    }
+
+    /// [`nap`](crate::Endpoint::nap): apart from the bell, so that what arrives rouses nobody while other threads take it.
+    pub(super) fn doze(&self, limit: Duration) -> bool {
+        let roused = self.inbox.roused();
+        if roused.swap(0, Ordering::Relaxed) == 0 {
+            // Whoever has stored a 1 meanwhile has changed the word.
+            futex::wait(roused, 0, limit);
+            return roused.swap(0, Ordering::Relaxed) != 0;
+        }
+        true
+    }
+
+    /// [`rouse`](crate::Endpoint::end_nap).
+    #[cold]
+    pub(super) fn shake(peer: &Inbox) {
+        if peer.roused().swap(1, Ordering::Relaxed) == 0 {
+            futex::wake_all(peer.roused());
+        }
+        Self::wake(peer);
     }
 
     /// Step 2 of the bell's protocol: whether a poll would deliver something, or is delivering now.

@@ -7,7 +7,10 @@ use crate::mp::span::Source;
 use crate::mp::wire::Encoded;
 use crate::{Bytes, Error, Result};
 use std::mem::MaybeUninit;
+use std::sync::MutexGuard;
 
+/// Bytes that a helper reads of a long message before it looks whether a thread waits, which then reads the rest.
+const READ_PIECE: usize = 1 << 20;
 /// Bytes at a time of what nobody wants.
 const WASTE: usize = 4 << 10;
 
@@ -33,13 +36,7 @@ impl Shared {
                     self.hand_over(engine, &mut has_lent);
                     drop(bytes);
                 }
-                Order::Read(receive) => {
-                    let Some(reading) = engine.reading(receive) else { continue };
-                    // SAFETY: the engine vouches for the place, under the lock until it is told that the reading is over.
-                    let is_done = unsafe { self.read(reading) };
-                    // SAFETY: a reading that succeeds has written all of the place.
-                    unsafe { engine.was_read(receive, is_done) };
-                }
+                Order::Read(receive) => self.read_rest(engine, receive),
             }
         }
         self.hand_over(engine, &mut has_lent);
@@ -102,6 +99,46 @@ impl Shared {
         {
             self.lose(engine, &error);
         }
+    }
+
+    /// Reads the rest of the long message that is first, for a thread that waits; whether there was one that nobody reads.
+    #[cold]
+    pub(super) fn read_on(&self, engine: &mut Engine) -> bool {
+        let Some(receive) = engine.next_read() else { return false };
+        engine.is_read_at_once(receive);
+        self.settle(engine);
+        self.read_rest(engine, receive);
+        self.settle(engine);
+        true
+    }
+
+    /// Reads of the long message that is first, for a thread that does not wait, while others have the engine; whether there was one that nobody reads.
+    #[cold]
+    pub(super) fn read_aside(&self, mut engine: MutexGuard<'_, Engine>) -> bool {
+        let Some(board) = self.endpoint.board() else {
+            // Nothing would wake a thread that waits for this message asleep; so it waits for the engine.
+            return self.read_on(&mut engine);
+        };
+        let Some((receive, reading)) = engine.claim(READ_PIECE) else { return false };
+        drop(engine);
+        // SAFETY: the place is claimed: the engine leaves it alone, and the receive is not over, until it is told of the reading.
+        let is_done = unsafe { self.read(reading) };
+        let mut engine = self.engine();
+        // SAFETY: a reading that succeeds has written all of the place.
+        unsafe { engine.was_read(receive, is_done.then_some(reading.place.len())) };
+        self.settle(&mut engine);
+        drop(engine);
+        board.noticed();
+        true
+    }
+
+    /// Reads the rest of a message.
+    fn read_rest(&self, engine: &mut Engine, receive: Number) {
+        let Some(reading) = engine.reading(receive) else { return };
+        // SAFETY: the engine vouches for the place, under the lock until it is told of the reading.
+        let is_done = unsafe { self.read(reading) };
+        // SAFETY: a reading that succeeds has written all of the place.
+        unsafe { engine.was_read(receive, is_done.then_some(reading.place.len())) };
     }
 
     /// Reads another process's memory; whether all of the place was written.

@@ -71,6 +71,7 @@ impl Engine {
             Head::Accept { send, receive } => self.accept(from, Number(send), receive),
             Head::Data { receive, offset } => self.data(from, Number(receive), offset, body),
             Head::Done { send } => self.done(from, Number(send)),
+            Head::Reading { send } => self.is_being_read(from, Number(send)),
             Head::Abort { operation, culprit } => {
                 let culprit = u32::try_from(culprit).ok().filter(|&rank| (rank as usize) < self.peers.len());
                 let culprit = culprit.ok_or("an operation fails because of a rank that does not exist")?;

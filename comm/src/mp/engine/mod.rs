@@ -12,6 +12,7 @@ mod offers;
 mod one_sided;
 mod parts;
 mod protocols;
+mod reads;
 mod receive;
 mod running;
 mod send;
@@ -31,6 +32,8 @@ pub(super) use active::Call;
 use active::{Dues, Holding};
 use landings::Landings;
 pub(super) use protocols::Protocols;
+pub(super) use reads::LONG;
+use reads::Reads;
 use running::Running;
 pub(super) use send::COPIED_PIECE;
 use send::Leaving;
@@ -44,7 +47,7 @@ use std::ops::Range;
 pub(super) enum Order {
     /// Send `head` to `to`, and behind it the body.
     Send { to: u32, head: Encoded, body: Body },
-    /// Read what [`Engine::reading`] says, and say how it went: [`Engine::was_read`].
+    /// Read what [`Engine::reading`] says, all of it, and say how it went: [`Engine::was_read`].
     Read(Number),
     /// Write a word of this rank on the board.
     Post(Mark, u64),
@@ -158,6 +161,7 @@ pub(super) struct Engine {
     forgotten: HashMap<Number, Vec<u8>>,
     /// Ranks to which something leaves piece by piece.
     busy: usize,
+    reads: Reads,
     /// This rank.
     rank: u32,
     /// Collective operations under way, and how many there have been.
@@ -233,6 +237,7 @@ impl Engine {
             forgotten: HashMap::new(),
             orders: VecDeque::new(),
             busy: 0,
+            reads: Reads::default(),
             rank,
             running: Vec::new(),
             collectives: 0,
@@ -323,7 +328,8 @@ impl Engine {
                 Some(Awaited::Any) => is_new,
                 None => false,
             };
-            if !is_concerned {
+            // Who writes there tells when it does no more.
+            if !is_concerned || self.reads.is_claimed(request) {
                 continue;
             }
             if let Request::Expected { slot, .. } = request {

@@ -1,7 +1,7 @@
 //! Receives: from the unexpected queue, or into the expected one.
 
 use super::landings::Target;
-use super::{Arrival, Content, Engine, Order, REGISTERED, Reading, gone};
+use super::{Arrival, Content, Engine, gone};
 use crate::mp::Status;
 use crate::mp::matching::Pattern;
 use crate::mp::requests::{Destination, Ended, Number, Outcome, Request};
@@ -90,7 +90,7 @@ impl Engine {
             return self.end(number, outcome);
         }
         let request = if self.peers[from as usize].readable.includes(address) {
-            self.orders.push_back(Order::Read(number));
+            self.order_read(number, status.len);
             Request::Read { from, status, into, send, address }
         } else {
             self.say(from, Head::Accept { send, receive: number.0 });
@@ -99,43 +99,6 @@ impl Engine {
         if let Some(seat) = self.requests.get_mut(number) {
             *seat = request;
         }
-    }
-
-    /// What an [`Order::Read`] asks for; `None`: it is of no use any more.
-    pub(in crate::mp) fn reading(&mut self, receive: Number) -> Option<Reading> {
-        match self.requests.get_mut(receive)? {
-            Request::Read { from, status, into, address, .. } => {
-                Some(Reading { from: *from, address: *address, place: into.place(0, status.len) })
-            }
-            _ => None,
-        }
-    }
-
-    /// An [`Order::Read`] was carried out, or could not be: then the sender is asked for the bytes, and its memory is not read again.
-    ///
-    /// # Safety
-    /// If it is done, all bytes of the place were written.
-    pub(in crate::mp) unsafe fn was_read(&mut self, receive: Number, is_done: bool) {
-        let Some(seat) = self.requests.get_mut(receive) else { return };
-        let over = Request::Over(Ok(Ended::default()));
-        let Request::Read { from, status, mut into, send, address } = std::mem::replace(seat, over) else {
-            return;
-        };
-        if is_done {
-            // SAFETY: the caller's promise.
-            unsafe { into.is_longer(status.len) };
-            self.say(from, Head::Done { send });
-            self.end(receive, Ok(Ended { status, bytes: into.bytes() }));
-            return;
-        }
-        *seat = Request::Coming { from, status, into, here: 0 };
-        let readable = &mut self.peers[from as usize].readable;
-        if address & REGISTERED != 0 {
-            readable.registered = false;
-        } else {
-            readable.all = false;
-        }
-        self.say(from, Head::Accept { send, receive: receive.0 });
     }
 
     /// A message that was sent unasked was received: its room is the sender's again.

@@ -1,5 +1,6 @@
 //! Sends: how they begin, leave piece by piece, and are taken back.
 
+use super::reads::LONG;
 use super::{Body, Engine, Order, Protocols, gone};
 use crate::Result;
 use crate::mp::blocks::Blocks;
@@ -81,7 +82,8 @@ impl Engine {
             self.leave(to, Cargo::Push(send, body));
             return Ok(Some(send));
         }
-        let send = self.requests.add(Request::Offered { to, body, status, is_unwanted: false });
+        let is_unheard = address != 0 && len >= LONG;
+        let send = self.requests.add(Request::Offered { to, body, status, is_unwanted: false, is_unheard });
         self.say(to, Head::Offer { context, tag, len: len as u64, send: send.0, address });
         Ok(Some(send))
     }

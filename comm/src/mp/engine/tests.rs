@@ -8,10 +8,11 @@ mod game;
 mod meetings;
 mod mortal;
 mod parts;
+mod reads;
 mod silence;
 
 use super::account::COST;
-use super::{Call, Content, Engine, Order, PATIENCE, Reach};
+use super::{Call, Content, Engine, Order, PATIENCE, Reach, Reading};
 use crate::mp::matching::Pattern;
 use crate::mp::meeting::Groups;
 use crate::mp::requests::{Destination, Ended, Number, Outcome, Request};
@@ -34,6 +35,8 @@ const OPTIONS: Options = Options {
     silence: Duration::ZERO,
 };
 const PIECE: usize = 100;
+/// Bytes of a long message that are read at a time.
+const READ_PIECE: usize = 1 << 20;
 
 /// What is on its way from one rank to another.
 type Letter = (u16, Vec<u8>);
@@ -205,24 +208,37 @@ impl Network {
                     *word = count;
                 }
                 Order::Drop(bytes) => drop(bytes),
-                Order::Read(receive) => {
-                    let Some(reading) = self.engines[at].reading(receive) else { continue };
-                    if self.fates[reading.from as usize] == Fate::Dead {
-                        // SAFETY: it is said not to be done.
-                        unsafe { self.engines[at].was_read(receive, false) };
-                        continue;
-                    }
-                    let theirs: *const u8 =
-                        std::ptr::with_exposed_provenance(usize::try_from(reading.address).unwrap());
-                    // SAFETY: ranks of these tests live in one process; the address is of what one of them sends.
-                    unsafe {
-                        std::ptr::copy_nonoverlapping(theirs, reading.place.start(), reading.place.len())
-                    };
-                    // SAFETY: the copy has filled the place.
-                    unsafe { self.engines[at].was_read(receive, true) };
-                }
+                Order::Read(receive) => self.read(at, receive),
             }
         }
+    }
+
+    /// Reads the rest of a message.
+    fn read(&mut self, at: usize, receive: Number) {
+        if let Some(reading) = self.engines[at].reading(receive) {
+            self.read_there(at, receive, reading);
+        }
+    }
+
+    /// Reads a piece of a long message, as a helper does; whether there was one.
+    fn read_aside(&mut self, at: usize) -> bool {
+        let Some((receive, reading)) = self.engines[at].claim(READ_PIECE) else { return false };
+        self.read_there(at, receive, reading);
+        self.carry_out(at);
+        true
+    }
+
+    fn read_there(&mut self, at: usize, receive: Number, reading: Reading) {
+        let len = reading.place.len();
+        if self.fates[reading.from as usize] == Fate::Dead {
+            // SAFETY: nothing is said to be done.
+            return unsafe { self.engines[at].was_read(receive, None) };
+        }
+        let theirs: *const u8 = std::ptr::with_exposed_provenance(usize::try_from(reading.address).unwrap());
+        // SAFETY: ranks of these tests live in one process; the address is of what one of them sends.
+        unsafe { std::ptr::copy_nonoverlapping(theirs, reading.place.start(), len) };
+        // SAFETY: the copy has filled the place.
+        unsafe { self.engines[at].was_read(receive, Some(len)) };
     }
 
     /// One letter from `from` to `to` arrives; whether there was one.
@@ -269,7 +285,7 @@ impl Network {
         let n = self.engines.len();
         let pairs: Vec<_> = (0..n).flat_map(|from| (0..n).map(move |to| (from, to))).collect();
         let step = |net: &mut Self, &(from, to): &(usize, usize)| {
-            net.deliver(from, to) | net.piece(from, to) | net.run(to)
+            net.deliver(from, to) | net.piece(from, to) | net.run(to) | net.read_aside(to)
         };
         while pairs.iter().fold(false, |any, pair| step(self, pair) | any) {}
     }
@@ -313,7 +329,7 @@ proptest! {
 
     #[test]
     fn whatever_a_peer_says_is_taken_or_refused(
-        letters in prop::collection::vec((0..20u16, prop::collection::vec(any::<u8>(), 0..50)), 0..60),
+        letters in prop::collection::vec((0..21u16, prop::collection::vec(any::<u8>(), 0..50)), 0..60),
         zeros in any::<bool>(),
     ) {
         let mut net = Network::new(2, OPTIONS, false);
@@ -497,7 +513,7 @@ fn where_a_memory_cannot_be_read_after_all_the_bytes_are_asked_for() {
     net.engines[1].arrived(0, kind, &letter).unwrap();
     let Some(Order::Read(number)) = net.engines[1].order() else { panic!("a reading is ordered") };
     // SAFETY: it is said not to be done.
-    unsafe { net.engines[1].was_read(number, false) };
+    unsafe { net.engines[1].was_read(number, None) };
     net.carry_out(1);
     net.settle();
     assert_eq!(net.outcome(1, Some(receive)).unwrap().unwrap().bytes, bytes);
