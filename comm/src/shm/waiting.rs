@@ -59,7 +59,7 @@ impl ShmEndpoint {
         true
     }
 
-    /// [`rouse`](crate::Endpoint::end_nap).
+    /// [`end_nap`](crate::Endpoint::end_nap).
     #[cold]
     pub(super) fn shake(peer: &Inbox) {
         if peer.roused().swap(1, Ordering::Relaxed) == 0 {
