@@ -29,6 +29,7 @@ fn every_call_does_what_it_must_over_scash() {
 
 #[test]
 fn every_call_does_what_it_must_over_every_mpi() {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap());
     for rival in Rival::ALL {
         if let Some(why) = rival.missing() {
             eprintln!("skipped: {why}");
@@ -36,7 +37,9 @@ fn every_call_does_what_it_must_over_every_mpi() {
         }
         let directory = tempfile::tempdir().unwrap();
         let shim = rival.shim(directory.path()).unwrap();
-        for (ranks, network) in [(1, Network::Shm), (2, Network::Shm), (3, Network::Tcp)] {
+        // MPICH's ranks spin and never yield: where they outnumber cores, and other programs run, a job may not come to its end.
+        let most = if rival == Rival::Mpich { cores.clamp(2, 3) } else { 3 };
+        for (ranks, network) in [(1, Network::Shm), (2, Network::Shm), (most, Network::Tcp)] {
             let mut job = rival.launch(ranks, network);
             job.arg(env!("CARGO_BIN_EXE_every-call")).arg(format!("mpi:{}", shim.display()));
             let done = output(&job);
