@@ -13,7 +13,7 @@
 //!
 //! Items are *counted* so that a rank knows when it has all that is meant for it: meeting tokens carry, for each rank, the
 //! number of items that were sent to it, routed towards it along the rounds (after round k all entries whose distance has
-//! a digit k other than 0 have moved). No rank handles more than its own share: log₂(ranks) tokens, whatever the number of ranks.
+//! a digit k other than 0 have moved). No rank handles more than its own share: log₂(ranks) tokens in base 2, whatever the number of ranks.
 
 pub mod reduce;
 pub mod stall;
