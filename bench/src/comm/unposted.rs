@@ -64,10 +64,14 @@ fn send(messages: &dyn Messages, mine: &[u8], lens: &[usize]) -> Result<()> {
 fn receive(joined: &Joined, lens: &[usize]) -> Result<()> {
     let messages = joined.messages();
     messages.receive_bytes(0, BEGUN, &mut [])?;
+    let mut bytes = Vec::new();
     for len in lens {
-        let bytes = match joined {
+        bytes = match joined {
             // The memory that was made for it when it came.
-            Joined::Scash(world) => world.receive_owned(Some(0), Some(MESSAGE.into()))?.bytes,
+            Joined::Scash(world) => {
+                world.recycle(bytes);
+                world.receive_owned(Some(0), Some(MESSAGE.into()))?.bytes
+            }
             Joined::Mpi(_) => {
                 let mut bytes = vec![0; *len];
                 messages.receive_bytes(0, MESSAGE, &mut bytes)?;

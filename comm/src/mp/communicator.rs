@@ -122,6 +122,12 @@ impl Communicator {
         self.wait(request)
     }
 
+    /// Gives the memory of a message that was received with it back, for the next one. Nothing has to be: what is dropped goes to the allocator, which may take it from the process and have to ask for it
+    /// again, page by page.
+    pub fn recycle(&self, bytes: Vec<u8>) {
+        self.shared.engine().recycle(bytes);
+    }
+
     /// Begins to send the `len` bytes at `bytes`.
     ///
     /// # Safety

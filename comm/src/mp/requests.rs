@@ -147,14 +147,6 @@ impl Requests {
 }
 
 impl Destination {
-    /// Prepares for a message of `len` bytes; whether it fits.
-    pub(super) fn prepare(&mut self, len: usize) -> bool {
-        match self {
-            Destination::Place(place) => len <= place.len(),
-            Destination::Own(bytes) => bytes.try_reserve_exact(len).is_ok(),
-        }
-    }
-
     /// Stores the bytes that follow the first `here`.
     pub(super) fn store(&mut self, here: usize, bytes: &[u8]) {
         match self {

@@ -41,13 +41,15 @@ impl Engine {
                     && let Request::Expected { into, .. } = seat
                 {
                     let into = std::mem::replace(into, Destination::Own(Vec::new()));
-                    *seat = Request::Over(whole(into, status, body));
+                    *seat = Request::Over(whole(&mut self.spares, into, status, body));
                 }
                 self.was_received(from, body.len());
             }
             None if self.is_stale(context, tag) => self.was_received(from, body.len()),
             None => {
-                let arrival = Arrival { context, status, content: Content::Here(body.to_vec()) };
+                let mut bytes = self.spares.take(body.len());
+                bytes.extend_from_slice(body);
+                let arrival = Arrival { context, status, content: Content::Here(bytes) };
                 self.unexpected.push(envelope(from, context, tag), arrival);
             }
         }
@@ -178,7 +180,7 @@ impl Engine {
                 let arrival = Arrival { context, status, content: Content::Landing { push } };
                 let at = self.unexpected.push(envelope(from, context, tag), arrival);
                 // Bounded by the window, which the account has looked at.
-                Target::Waiting(at, Vec::with_capacity(len))
+                Target::Waiting(at, self.spares.take(len))
             }
         };
         self.landings.insert(from, push, Landing::new(len, target));
@@ -192,7 +194,7 @@ impl Engine {
         else {
             return Target::Nobody;
         };
-        if !into.prepare(status.len) {
+        if !self.spares.prepare(&mut into, status.len) {
             *seat = Request::Over(Err(too_long(status.len, &into)));
             return Target::Nobody;
         }

@@ -17,6 +17,7 @@ mod receive;
 mod running;
 mod send;
 mod silence;
+mod spares;
 #[cfg(test)]
 mod tests;
 
@@ -39,6 +40,7 @@ pub(super) use send::COPIED_PIECE;
 use send::Leaving;
 pub(super) use silence::PATIENCE;
 use silence::Signs;
+use spares::Spares;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 
@@ -148,6 +150,7 @@ pub(super) struct Engine {
     /// Where offers are in the unexpected queue, by their senders and the sends' numbers.
     offers: HashMap<(u32, u64), u32>,
     landings: Landings,
+    spares: Spares,
     peers: Vec<Peer>,
     orders: VecDeque<Order>,
     /// Addresses of registered memory.
@@ -229,6 +232,7 @@ impl Engine {
             unexpected: Unexpected::new(),
             offers: HashMap::new(),
             landings: Landings::new(reads.len()),
+            spares: Spares::default(),
             peers: (0..reads.len()).map(peer).collect(),
             registered,
             windows: BTreeMap::new(),

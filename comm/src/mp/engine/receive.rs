@@ -1,7 +1,7 @@
 //! Receives: from the unexpected queue, or into the expected one.
 
 use super::landings::Target;
-use super::{Arrival, Content, Engine, gone};
+use super::{Arrival, Content, Engine, Spares, gone};
 use crate::mp::Status;
 use crate::mp::matching::Pattern;
 use crate::mp::requests::{Destination, Ended, Number, Outcome, Request};
@@ -41,7 +41,11 @@ impl Engine {
                 self.was_received(from, bytes.len());
                 let outcome = match into {
                     Destination::Own(_) => Ok(Ended { status, bytes }),
-                    into => whole(into, status, &bytes),
+                    into => {
+                        let outcome = whole(&mut self.spares, into, status, &bytes);
+                        self.spares.give(bytes);
+                        outcome
+                    }
                 };
                 self.requests.add(Request::Over(outcome))
             }
@@ -52,7 +56,10 @@ impl Engine {
                 number
             }
             Content::Landing { push } => {
-                let fits = into.prepare(status.len);
+                let fits = match &into {
+                    Destination::Place(place) => status.len <= place.len(),
+                    Destination::Own(_) => true,
+                };
                 let number = self.requests.add(Request::Over(Err(too_long(status.len, &into))));
                 let Some(landing) = self.landings.get_mut(from, push) else { return number };
                 let Target::Waiting(_, bytes) = std::mem::replace(&mut landing.target, Target::Nobody) else {
@@ -63,8 +70,14 @@ impl Engine {
                 }
                 landing.target = Target::Receive(number);
                 // What has been asked for from now on takes no room of the window.
-                into.store(0, &bytes);
                 let here = landing.here;
+                match &mut into {
+                    Destination::Own(own) => *own = bytes,
+                    Destination::Place(place) => {
+                        place.store(0, &bytes);
+                        self.spares.give(bytes);
+                    }
+                }
                 if let Some(seat) = self.requests.get_mut(number) {
                     *seat = Request::Coming { from, status, into, here };
                 }
@@ -83,10 +96,14 @@ impl Engine {
         address: u64,
     ) {
         let from = status.source;
-        let fits = into.prepare(status.len);
+        let fits = self.spares.prepare(&mut into, status.len);
         if !fits || status.len == 0 {
             self.say(from, Head::Done { send });
-            let outcome = if fits { whole(into, status, &[]) } else { Err(too_long(status.len, &into)) };
+            let outcome = if fits {
+                whole(&mut self.spares, into, status, &[])
+            } else {
+                Err(too_long(status.len, &into))
+            };
             return self.end(number, outcome);
         }
         let request = if self.peers[from as usize].readable.includes(address) {
@@ -110,8 +127,8 @@ impl Engine {
 }
 
 /// The outcome of a receive whose message is here as a whole.
-pub(super) fn whole(mut into: Destination, status: Status, bytes: &[u8]) -> Outcome {
-    if !into.prepare(bytes.len()) {
+pub(super) fn whole(spares: &mut Spares, mut into: Destination, status: Status, bytes: &[u8]) -> Outcome {
+    if !spares.prepare(&mut into, bytes.len()) {
         return Err(too_long(bytes.len(), &into));
     }
     into.store(0, bytes);

@@ -123,6 +123,13 @@ fn check_finished(open: &Open) -> Result<()> {
     ))
 }
 
+/// Gives back the memory of a message, for the next one if there is to be one.
+pub(super) fn recycle(message: Vec<u8>) {
+    if let Job::Open(open) = &*job() {
+        open.recycle(message);
+    }
+}
+
 /// What `run` says for the function `name`: 0 or more, or an error's number and a text for `scomm_error`.
 pub(super) fn call(name: &str, run: impl FnOnce(&Open) -> Result<c_int>) -> c_int {
     let job = job();

@@ -1,6 +1,6 @@
 //! Memory that is the program's until it gives it back: registered buffers, and messages that came with memory of their own.
 
-use super::job::{call, invalid, told};
+use super::job::{call, invalid, recycle, told};
 use crate::call::runtime;
 use scash_comm::Result;
 use scash_comm::mp::Buffer;
@@ -13,7 +13,7 @@ static OUT: OnceLock<Mutex<HashMap<usize, Out>>> = OnceLock::new();
 
 enum Out {
     Registered { _memory: Buffer },
-    Message { _memory: Vec<u8> },
+    Message(Vec<u8>),
 }
 
 fn out() -> MutexGuard<'static, HashMap<usize, Out>> {
@@ -27,7 +27,7 @@ pub(super) fn hand_out(mut message: Vec<u8>) -> *mut c_void {
         return std::ptr::null_mut();
     }
     let address = message.as_mut_ptr();
-    out().insert(address as usize, Out::Message { _memory: message });
+    out().insert(address as usize, Out::Message(message));
     address.cast()
 }
 
@@ -80,7 +80,11 @@ pub extern "C" fn scomm_free(p: *mut c_void) -> c_int {
     // Given back when nobody holds the table.
     let memory = out().remove(&(p as usize));
     told(match memory {
-        Some(_) => Ok(0),
+        Some(Out::Registered { .. }) => Ok(0),
+        Some(Out::Message(message)) => {
+            recycle(message);
+            Ok(0)
+        }
         None => invalid(&format!(
             "scomm_free({p:p}): neither memory of scomm_alloc nor the bytes of a status, or freed before"
         )),
