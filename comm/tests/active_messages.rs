@@ -212,7 +212,7 @@ fn wrong_use_gets_a_clear_error(make: Make) {
         };
         refused(rank.call(0, 6, b"?"), "there is no handler 6");
         refused(rank.call(2, 5, b"?"), "there is no rank 2");
-        refused(rank.call(1, 5, &vec![0; 300_000]), "262144 at most");
+        refused(rank.call(1, 5, &vec![0; 1_100_000]), "1048576 at most");
         refused(rank.register_handler(5, |_, _| ()), "rank 0 has a handler of that number already");
         let mine = 10 + rank.rank() as u16;
         refused(rank.register_handler(mine, |_, _| ()), "registers 1");

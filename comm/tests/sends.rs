@@ -14,7 +14,7 @@ use scash_comm::{Error, Result};
 
 /// Lengths for each protocol.
 fn len(number: usize) -> usize {
-    [0, 8, 5_000, 40, 100_000, 700, 300_000][number % 7] + number
+    [0, 8, 5_000, 40, 100_000, 700, 1_100_000][number % 7] + number
 }
 
 fn messages_that_are_forgotten_arrive_in_order_among_others(make: Make) {
@@ -108,9 +108,14 @@ fn start(rank: &Communicator, to: u32, tag: u64, bytes: &'static [u8]) -> Reques
 
 static LONG: [u8; 300_000] = [5; 300_000];
 
+/// A message of more than 256 KiB is offered.
+fn offering(large: Large) -> Options {
+    Options { large, push: 256 << 10, ..Options::default() }
+}
+
 fn a_send_that_no_receive_has_matched_can_be_taken_back(make: Make) {
     for large in [Large::Auto, Large::Rendezvous] {
-        play(make, 2, Options { large, ..Options::default() }, |rank| {
+        play(make, 2, offering(large), |rank| {
             if rank.rank() == 0 {
                 let short = start(&rank, 1, 1, &LONG[..10]);
                 let short = rank.cancel(short).unwrap_err();
@@ -137,7 +142,7 @@ fn a_send_that_no_receive_has_matched_can_be_taken_back(make: Make) {
 
 fn of_sends_that_are_taken_back_as_they_are_received_each_is_one_of_the_two(make: Make) {
     for large in [Large::Auto, Large::Rendezvous] {
-        play(make, 2, Options { large, ..Options::default() }, |rank| {
+        play(make, 2, offering(large), |rank| {
             const COUNT: usize = 500;
             if rank.rank() == 0 {
                 let mut sent: Vec<u8> = Vec::new();

@@ -103,7 +103,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<()> {
     let before = Resident::now()?;
-    let joined = join(&arguments.over, arguments.protocol.options())?;
+    let joined = join(&arguments.over, arguments.protocol.options()?)?;
     let session = Session { joined, registered: arguments.protocol.is_registered(), json: arguments.json };
     pin(session.messages());
     session.measure(&arguments.what, before)?;

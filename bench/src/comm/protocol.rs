@@ -1,5 +1,6 @@
 //! By which protocol messages travel: what `scash_comm::mp` is told, so that each can be measured at every length.
 
+use crate::Result;
 use scash_comm::mp::{Large, Options, Tune};
 
 /// Longer than every message here.
@@ -33,11 +34,14 @@ pub(crate) enum Protocol {
 
 impl Protocol {
     /// What the communicator is told. Nothing waits for room in the window: a protocol shows its own cost.
-    pub(crate) fn options(self) -> Options {
+    ///
+    /// # Errors
+    /// The environment says what programs get, and makes no sense.
+    pub(crate) fn options(self) -> Result<Options> {
         let options = Options { window: 4 * ALWAYS, ..Options::default() };
-        match self {
-            Protocol::Default | Protocol::Registered => Options::default(),
-            Protocol::Tuned => Options { tune: Tune::ALL, ..Options::default() },
+        Ok(match self {
+            Protocol::Default | Protocol::Registered => Options::from_env()?,
+            Protocol::Tuned => Options { tune: Tune::ALL, ..Options::from_env()? },
             Protocol::Eager => Options { eager: ALWAYS, push: 0, ..options },
             Protocol::Push => Options { eager: 0, push: ALWAYS, large: Large::Push, ..options },
             Protocol::Rendezvous => Options { eager: 0, push: 0, large: Large::Rendezvous, ..options },
@@ -46,7 +50,7 @@ impl Protocol {
             }
             Protocol::EagerPush => Options { large: Large::Push, ..options },
             Protocol::EagerRendezvous => Options { push: 0, large: Large::Rendezvous, ..options },
-        }
+        })
     }
 
     /// Whether what is sent lies in registered memory.

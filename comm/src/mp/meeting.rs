@@ -75,6 +75,11 @@ impl Groups {
         &self.mine
     }
 
+    /// Whether a rank is of this rank's group.
+    pub(super) fn includes(&self, rank: u32) -> bool {
+        self.mine.first() == Some(&self.head_of(rank))
+    }
+
     /// The first rank of a rank's group.
     pub(super) fn head_of(&self, rank: u32) -> u32 {
         self.head_of[rank as usize]

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// How long messages travel that are too long for eager.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Large {
-    /// Get within a host; else active zero copy up to [`Options::push`] bytes, and rendezvous beyond.
+    /// Get of registered memory; else active zero copy up to [`Options::push`] bytes, and beyond get within a host and rendezvous elsewhere. Within a host over another provider than `shm`, get at all lengths.
     #[default]
     Auto,
     /// Get where the receiver can read the sender's memory, rendezvous elsewhere.
@@ -52,8 +52,8 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let (eager, push, large) = (16 << 10, 256 << 10, Large::Auto);
-        let (window, registered, held) = (1 << 20, 1 << 34, 64 << 20);
+        let (eager, push, large) = (16 << 10, 1 << 20, Large::Auto);
+        let (window, registered, held) = (4 << 20, 1 << 34, 64 << 20);
         let silence = Duration::from_secs(10);
         Self { eager, push, large, window, registered, held, silence, tune: Tune::default() }
     }

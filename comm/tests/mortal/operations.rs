@@ -4,12 +4,12 @@ use scash_comm::mp::{Communicator, Op, Request, Strided, Window};
 use scash_comm::{Atomic, Error, Result, Rmw};
 
 /// Bytes of a rank's part of the window.
-pub(crate) const WINDOW: usize = 1 << 20;
+pub(crate) const WINDOW: usize = 4 << 20;
 /// The handler of active messages.
 pub(crate) const HANDLER: u16 = 0;
 /// What is sent: as long as the longest message, and longer than anything that is pushed.
 static BYTES: [u8; LONG] = [7; LONG];
-const LONG: usize = 300 << 10;
+const LONG: usize = 1200 << 10;
 /// What travels at once, is pushed, and is offered.
 const LENS: [usize; 3] = [8, 40 << 10, LONG];
 

@@ -11,6 +11,8 @@ use std::sync::MutexGuard;
 
 /// Bytes that a helper reads of a long message before it looks whether a thread waits, which then reads the rest.
 const READ_PIECE: usize = 1 << 20;
+/// Bytes of the shortest message that waits for a free way, rather than being copied to wait there.
+const WORTH_WAITING: usize = 4 << 10;
 /// Bytes at a time of what nobody wants.
 const WASTE: usize = 4 << 10;
 
@@ -56,6 +58,11 @@ impl Shared {
         body: Source,
     ) -> Result<Option<Number>> {
         let mut engine = self.engine();
+        if body.len() >= WORTH_WAITING && self.endpoint.is_congested(to) && engine.pushes(to, body.len()) {
+            let number = engine.send_piecewise(to, context, tag, body)?;
+            self.settle(&mut engine);
+            return Ok(Some(number));
+        }
         // What most messages are: nothing is to be done before them, and nothing follows.
         if engine.is_quiet()
             && let Some(head) = engine.send_at_once(to, context, tag, body.len())

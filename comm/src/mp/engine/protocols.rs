@@ -31,6 +31,17 @@ impl Engine {
         self.peers[to as usize].protocols = protocols;
     }
 
+    /// Whether a message of that length would be pushed to a rank, were it too long to leave at once.
+    pub(in crate::mp) fn pushes(&self, to: u32, len: usize) -> bool {
+        let Protocols { push, large, .. } = self.peers[to as usize].protocols;
+        matches!(large, Large::Auto | Large::Push) && (1..=push).contains(&len)
+    }
+
+    /// Whether messages to a rank travel through shared memory.
+    pub(in crate::mp) fn is_near(&self, rank: u32) -> bool {
+        self.groups.includes(rank)
+    }
+
     /// Whether a rank can read all of this process's memory.
     pub(in crate::mp) fn is_readable(&self, by: u32) -> bool {
         self.peers[by as usize].reads.all

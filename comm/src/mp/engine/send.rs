@@ -1,7 +1,7 @@
 //! Sends: how they begin, leave piece by piece, and are taken back.
 
 use super::reads::LONG;
-use super::{Body, Engine, Order, Protocols, gone};
+use super::{Body, Engine, Order, Protocols, REGISTERED, gone};
 use crate::Result;
 use crate::mp::blocks::Blocks;
 use crate::mp::requests::{Ended, Number, Request};
@@ -59,33 +59,53 @@ impl Engine {
         tag: u64,
         body: Source,
     ) -> Result<Option<Number>> {
-        if self.peers[to as usize].is_gone {
-            return Err(gone(to));
-        }
         let len = body.len();
         if let Some(head) = self.send_at_once(to, context, tag, len) {
             self.orders.push_back(Order::Send { to, head, body: Body::Piece(body, 0, len) });
             return Ok(None);
         }
+        self.send_piecewise(to, context, tag, body).map(Some)
+    }
+
+    /// Begins to send so that nothing is copied before it has room on its way. For messages that are too long to leave at once, and others where that way is not free.
+    ///
+    /// # Errors
+    /// The receiver is gone.
+    pub(in crate::mp) fn send_piecewise(
+        &mut self,
+        to: u32,
+        context: u16,
+        tag: u64,
+        body: Source,
+    ) -> Result<Number> {
+        let len = body.len();
         let peer = &mut self.peers[to as usize];
+        if peer.is_gone {
+            return Err(gone(to));
+        }
         let Protocols { push, large, .. } = peer.protocols;
-        let is_pushed = matches!(large, Large::Auto | Large::Push);
         let has_credit = peer.mail.affords(len);
         let address =
             if matches!(large, Large::Auto | Large::Get) { body.address(&self.registered) } else { 0 };
         let address = if peer.reads.includes(address) { address } else { 0 };
+        let is_pushed = match large {
+            // Through shared memory two copies take less time than the kernel's one, which has to look up page after page; not less than one of registered memory.
+            Large::Auto => address == 0 || address & REGISTERED == 0 && self.groups.includes(to),
+            Large::Push => true,
+            Large::Get | Large::Rendezvous => false,
+        };
         let status = Status { source: to, tag, len };
-        if address == 0 && has_credit && is_pushed && len <= push {
+        if is_pushed && has_credit && len <= push {
             peer.mail.spend(len);
             let send = self.requests.add(Request::Leaving { to, status });
             self.say(to, Head::Push { context, tag, len: len as u64, push: send.0 });
             self.leave(to, Cargo::Push(send, body));
-            return Ok(Some(send));
+            return Ok(send);
         }
         let is_unheard = address != 0 && len >= LONG;
         let send = self.requests.add(Request::Offered { to, body, status, is_unwanted: false, is_unheard });
         self.say(to, Head::Offer { context, tag, len: len as u64, send: send.0, address });
-        Ok(Some(send))
+        Ok(send)
     }
 
     /// Sends a message of so many bytes, if it leaves as a whole and is over by that: its head, which is to be sent behind all orders, and its bytes behind it.

@@ -106,6 +106,15 @@ impl Network {
         number
     }
 
+    /// The same where the way there is not free.
+    fn send_piecewise(&mut self, from: usize, to: usize, tag: u64, body: &[u8]) -> Option<Number> {
+        // SAFETY: tests keep what they send to their end.
+        let source = unsafe { Source::new(body.as_ptr(), body.len()) };
+        let number = self.engines[from].send_piecewise(to as u32, 0, tag, source).unwrap();
+        self.carry_out(from);
+        Some(number)
+    }
+
     /// Sends an active message; `false`: too much waits to leave.
     fn call(&mut self, from: usize, to: usize, handler: u16, body: &[u8]) -> Result<bool> {
         // SAFETY: the orders are carried out below.
@@ -415,6 +424,22 @@ fn a_pushed_message_that_nobody_expects_lands_in_the_memory_that_is_handed_over(
     let receive = net.receive(1, Some(0), Some(9), own()).unwrap();
     let ended = net.outcome(1, Some(receive)).unwrap().unwrap();
     assert_eq!((ended.bytes.as_ptr(), &ended.bytes), (address, &bytes));
+}
+
+#[test]
+fn what_travels_through_shared_memory_is_pushed_though_it_could_be_read_unless_it_is_longer_than_that() {
+    for (large, len, is_pushed) in
+        [(Large::Auto, 400, true), (Large::Auto, 600, false), (Large::Get, 400, false)]
+    {
+        let mut net = Network::on(&[0, 0, 1], Options { large, ..OPTIONS }, true);
+        let bytes = message(0, 0, len);
+        let mut pushed = |to: usize| {
+            net.send(0, to, 0, &bytes);
+            let (kind, letter) = net.letters[0][to].pop_front().unwrap();
+            matches!(Head::decode(kind, &letter), Some((Head::Push { .. }, _)))
+        };
+        assert_eq!([pushed(1), pushed(2)], [is_pushed, false], "{large:?}, {len} bytes");
+    }
 }
 
 #[test]

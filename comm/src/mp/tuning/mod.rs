@@ -30,7 +30,7 @@ const BUDGET: Duration = Duration::from_millis(20);
 const LEAST: usize = 256;
 /// Lengths between which `eager` ends, and those between which `push` does; in powers of two.
 const EAGER: std::ops::RangeInclusive<u32> = 8..=16;
-const PUSH: std::ops::RangeInclusive<u32> = 13..=19;
+const PUSH: std::ops::RangeInclusive<u32> = 13..=20;
 /// Numbers that a rank tells: of each class, both thresholds. 0 is none.
 const TOLD: usize = 4;
 
@@ -62,13 +62,19 @@ impl Protocol {
         Self::ALL.into_iter().find(|protocol| *protocol as u64 == tag)
     }
 
-    /// What serves messages that are too long for eager, if they are not too long for a push.
-    fn beyond_eager(large: Large, is_readable: bool) -> Self {
+    /// What serves messages that are too long for eager, if they are not too long for a push. The receiver may be able to read them, and they may travel through shared memory.
+    fn beyond_eager(large: Large, is_readable: bool, is_near: bool) -> Self {
         match large {
-            Large::Auto | Large::Get if is_readable => Protocol::Get,
+            Large::Auto if is_readable && !is_near => Protocol::Get,
+            Large::Get if is_readable => Protocol::Get,
             Large::Auto | Large::Push => Protocol::Push,
             Large::Get | Large::Rendezvous => Protocol::Rendezvous,
         }
+    }
+
+    /// What serves those that are too long for a push.
+    fn beyond_push(large: Large, is_readable: bool) -> Self {
+        if large == Large::Auto && is_readable { Protocol::Get } else { Protocol::Rendezvous }
     }
 
     /// What has all messages travel so.
@@ -133,8 +139,11 @@ impl Communicator {
     /// Measures with a follower.
     fn lead(&self, follower: u32, options: &Options) -> Result<Measured> {
         let mut bytes = vec![1; longest(options)];
-        let is_readable = self.shared.engine().is_readable(follower);
-        let beyond = Protocol::beyond_eager(options.large, is_readable);
+        let (is_readable, is_near) = {
+            let engine = self.shared.engine();
+            (engine.is_readable(follower), engine.is_near(follower))
+        };
+        let beyond = Protocol::beyond_eager(options.large, is_readable, is_near);
         // The follower may come later; and first times cost more than others.
         for protocol in Protocol::ALL {
             self.round_trip(follower, protocol, &mut bytes[..LEAST])?;
@@ -154,7 +163,8 @@ impl Communicator {
             found.eager = ladder::split(&steps, options.eager);
         }
         if options.tune.push && beyond == Protocol::Push {
-            let steps = measure(Protocol::Push, Protocol::Rendezvous, PUSH, BUDGET)?;
+            let instead = Protocol::beyond_push(options.large, is_readable);
+            let steps = measure(Protocol::Push, instead, PUSH, BUDGET)?;
             found.push = ladder::split(&steps, options.push);
         }
         self.shared.engine().set_protocols(follower, Protocol::Eager.alone());
@@ -295,14 +305,17 @@ mod tests {
 
     #[test]
     fn a_protocol_is_measured_against_the_one_that_would_serve_instead() {
-        let beyond = Protocol::beyond_eager;
-        assert_eq!([beyond(Large::Auto, true), beyond(Large::Auto, false)], [Protocol::Get, Protocol::Push]);
-        assert_eq!(
-            [beyond(Large::Get, true), beyond(Large::Get, false)],
-            [Protocol::Get, Protocol::Rendezvous]
-        );
-        assert_eq!([beyond(Large::Push, true), beyond(Large::Push, false)], [Protocol::Push; 2]);
-        assert_eq!(beyond(Large::Rendezvous, true), Protocol::Rendezvous);
+        use Protocol::{Get, Push, Rendezvous};
+        // Unread; read; read, and through shared memory.
+        let beyond = |large| {
+            let eager = |is_readable, is_near| Protocol::beyond_eager(large, is_readable, is_near);
+            let push = [false, true].map(|is_readable| Protocol::beyond_push(large, is_readable));
+            ([eager(false, false), eager(true, false), eager(true, true)], push)
+        };
+        assert_eq!(beyond(Large::Auto), ([Push, Get, Push], [Rendezvous, Get]));
+        assert_eq!(beyond(Large::Get).0, [Rendezvous, Get, Get]);
+        assert_eq!(beyond(Large::Push), ([Push; 3], [Rendezvous; 2]));
+        assert_eq!(beyond(Large::Rendezvous).0, [Rendezvous; 3]);
         assert!(Protocol::ALL.iter().all(|protocol| Protocol::of_tag(*protocol as u64) == Some(*protocol)));
         assert_eq!(Protocol::of_tag(OVER), None);
     }

@@ -14,7 +14,7 @@ enum Step {
         to: usize,
         tag: u64,
         len: usize,
-        forgets: bool,
+        how: How,
     },
     /// The send of a rank that is that far from its first one, modulo their number.
     Withdraw(usize, usize),
@@ -41,6 +41,16 @@ enum Step {
     Piece(usize, usize),
 }
 
+/// How a message is sent.
+#[derive(Clone, Copy, Debug)]
+enum How {
+    /// As others, and its end is asked for.
+    Asked,
+    Forgotten,
+    /// As where the way is not free.
+    Piecewise,
+}
+
 const RANKS: usize = 3;
 /// A window of each rank: where it is in registered memory, and its length.
 const WINDOW: usize = 4096;
@@ -50,10 +60,11 @@ fn step() -> impl Strategy<Value = Step> {
     let rank = || 0..RANKS;
     let len = prop_oneof![3..65usize, 65..513usize, 513..3000usize];
     let source = prop_oneof![Just(None), (0..RANKS as u32).prop_map(Some)];
+    let how = prop_oneof![Just(How::Asked), Just(How::Forgotten), Just(How::Piecewise)];
     let tag = prop_oneof![Just(None), (0..3u64).prop_map(Some)];
     prop_oneof![
-        3 => (rank(), rank(), 0..3u64, len, any::<bool>())
-            .prop_map(|(from, to, tag, len, forgets)| Step::Send { from, to, tag, len, forgets }),
+        3 => (rank(), rank(), 0..3u64, len, how)
+            .prop_map(|(from, to, tag, len, how)| Step::Send { from, to, tag, len, how }),
         1 => (rank(), 0..100usize).prop_map(|(from, at)| Step::Withdraw(from, at)),
         3 => (rank(), source, tag).prop_map(|(at, source, tag)| Step::Receive { at, source, tag }),
         1 => (rank(), rank(), (1..9usize, 1..60usize, 0..9usize))
@@ -112,8 +123,9 @@ struct Game {
 type Verdict = std::result::Result<(), TestCaseError>;
 
 impl Game {
-    fn new(large: Large, reads: bool) -> Self {
-        let mut net = Network::new(RANKS, Options { large, ..OPTIONS }, reads);
+    fn new(large: Large, reads: bool, is_near: bool) -> Self {
+        let hosts: Vec<u32> = (0..RANKS as u32).map(|rank| if is_near { 0 } else { rank }).collect();
+        let mut net = Network::on(&hosts, Options { large, ..OPTIONS }, reads);
         let windows: Vec<_> = (0..RANKS).map(|rank| message(rank, 0, LEN)).collect();
         for (engine, window) in net.engines.iter_mut().zip(&windows) {
             // SAFETY: the window lives as long as the game, and is only read.
@@ -132,14 +144,18 @@ impl Game {
 
     fn take(&mut self, step: Step) {
         match step {
-            Step::Send { from, to, tag, len, forgets } => {
+            Step::Send { from, to, tag, len, how } => {
                 let bytes = message(from, self.sent[from].len(), len);
-                let request = if forgets {
-                    self.net.engines[from].send_and_forget(to as u32, 0, tag, bytes.clone()).unwrap();
-                    self.net.carry_out(from);
-                    None
-                } else {
-                    self.net.send(from, to, tag, &bytes)
+                let request = match how {
+                    How::Forgotten => {
+                        self.net.engines[from].send_and_forget(to as u32, 0, tag, bytes.clone()).unwrap();
+                        self.net.carry_out(from);
+                        None
+                    }
+                    How::Piecewise if self.net.engines[from].pushes(to as u32, len) => {
+                        self.net.send_piecewise(from, to, tag, &bytes)
+                    }
+                    How::Asked | How::Piecewise => self.net.send(from, to, tag, &bytes),
                 };
                 self.sent[from].push(Sent {
                     to,
@@ -340,8 +356,9 @@ proptest! {
         steps in prop::collection::vec(step(), 0..250),
         large in prop_oneof![Just(Large::Auto), Just(Large::Get), Just(Large::Push), Just(Large::Rendezvous)],
         reads in any::<bool>(),
+        is_near in any::<bool>(),
     ) {
-        let mut game = Game::new(large, reads);
+        let mut game = Game::new(large, reads, is_near);
         steps.into_iter().for_each(|step| game.take(step));
         game.ask_for_the_rest();
         (0..RANKS).try_for_each(|at| game.check_received(at))?;
