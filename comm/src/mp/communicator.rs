@@ -91,7 +91,7 @@ impl Communicator {
     pub(super) fn send_in(&self, context: u16, to: u32, tag: u64, bytes: &[u8]) -> Result<()> {
         // SAFETY: the bytes are borrowed until the wait is over.
         let source = unsafe { Source::new(bytes.as_ptr(), bytes.len()) };
-        let request = self.begin_send(context, to, tag, source)?;
+        let request = self.begin_send(context, to, tag, source, true)?;
         self.wait(request).map(drop)
     }
 
@@ -139,12 +139,12 @@ impl Communicator {
         self.check(Some(to))?;
         // SAFETY: the caller's promise.
         let source = unsafe { Source::new(bytes, len) };
-        self.begin_send(PROGRAM, to, tag, source)
+        self.begin_send(PROGRAM, to, tag, source, false)
     }
 
     #[inline]
-    fn begin_send(&self, context: u16, to: u32, tag: u64, source: Source) -> Result<Request> {
-        self.shared.begin_send(to, context, tag, source).map(Request)
+    fn begin_send(&self, context: u16, to: u32, tag: u64, source: Source, waits: bool) -> Result<Request> {
+        self.shared.begin_send(to, context, tag, source, waits).map(Request)
     }
 
     /// Begins to receive a message into the `len` bytes at `into`.

@@ -136,7 +136,7 @@ impl Shared {
                 if let Some(result) = over(&mut engine) {
                     return result;
                 }
-                turn = if self.drive(&mut engine) > 0 { 0 } else { turn.saturating_add(1) };
+                turn = if self.drive_on(&mut engine, true) > 0 { 0 } else { turn.saturating_add(1) };
                 engine = self.call(engine);
             }
             let is_busy = engine.busy().next().is_some();
@@ -170,12 +170,18 @@ impl Shared {
         self.endpoint.idle(SLEEPY, limit);
     }
 
-    /// Makes progress on behalf of an application thread.
+    /// Makes progress on behalf of an application thread, which goes on then.
     pub(super) fn drive(&self, engine: &mut Engine) -> usize {
+        self.drive_on(engine, false)
+    }
+
+    /// The same on behalf of one that may wait.
+    #[inline]
+    fn drive_on(&self, engine: &mut Engine, waits: bool) -> usize {
         // Not a read-modify-write: it only has to change.
         self.drives.store(self.drives().wrapping_add(1), Ordering::Relaxed);
         let news = self.progress(engine);
-        news + usize::from(engine.has_reads() && self.read_on(engine))
+        news + usize::from(engine.has_reads() && self.read_on(engine, waits))
     }
 
     /// Takes what has arrived, and does what follows from it, but reads no long messages. How much there was.

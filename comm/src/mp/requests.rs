@@ -44,8 +44,8 @@ pub(super) enum Request {
     Expected { source: Option<u32>, slot: Slot, into: Destination },
     /// A receive whose message is being brought, of which so many bytes are here.
     Coming { from: u32, status: Status, into: Destination, here: usize },
-    /// A receive whose message is being read from its sender's memory; the send's number and address there.
-    Read { from: u32, status: Status, into: Destination, send: u64, address: u64 },
+    /// A receive whose message is being read from its sender's memory; the send's number and address there, and whether a thread waits there for its end.
+    Read { from: u32, status: Status, into: Destination, send: u64, address: u64, waits: bool },
     /// A get, of which so many bytes are here.
     Get { from: u32, into: Blocks, here: usize },
     /// A question whether all that was put to a rank is in place: everything up to this one.

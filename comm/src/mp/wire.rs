@@ -3,7 +3,7 @@
 //! | kind | name | head | body |
 //! |---|---|---|---|
 //! | 1 | Eager | context `u16`, tag `u64` | the whole message |
-//! | 2 | Offer | context `u16`, tag `u64`, length `u64`, the send's number `u64`, its address in the sender's process `u64` (0: not to be read) | none |
+//! | 2 | Offer | context `u16`, tag `u64`, length `u64`, the send's number `u64`, its address in the sender's process `u64` (0: not to be read), whether a thread waits for its end `u64` (0 or 1) | none |
 //! | 3 | Accept | the send's number `u64`, the receive's number `u64` | none |
 //! | 4 | Data | the receive's number `u64`, offset `u64` | the bytes from there on |
 //! | 5 | Done | the send's number `u64` | none |
@@ -29,13 +29,13 @@ use super::matching::Envelope;
 /// Kinds of messages begin here, so that an endpoint's other users can have theirs.
 pub(super) const FIRST_KIND: u16 = 0x4D00;
 /// Bytes of the longest head.
-const LONGEST: usize = 40;
+const LONGEST: usize = 42;
 
 /// The head of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Head {
     Eager { context: u16, tag: u64 },
-    Offer { context: u16, tag: u64, len: u64, send: u64, address: u64 },
+    Offer { context: u16, tag: u64, len: u64, send: u64, address: u64, waits: bool },
     Accept { send: u64, receive: u64 },
     Data { receive: u64, offset: u64 },
     Done { send: u64 },
@@ -92,8 +92,8 @@ impl Head {
     pub(super) fn encode(self) -> Encoded {
         match self {
             Head::Eager { context, tag } => Writer::new(1).put(&context.to_le_bytes()).words(&[tag]),
-            Head::Offer { context, tag, len, send, address } => {
-                Writer::new(2).put(&context.to_le_bytes()).words(&[tag, len, send, address])
+            Head::Offer { context, tag, len, send, address, waits } => {
+                Writer::new(2).put(&context.to_le_bytes()).words(&[tag, len, send, address, waits.into()])
             }
             Head::Accept { send, receive } => Writer::new(3).words(&[send, receive]),
             Head::Data { receive, offset } => Writer::new(4).words(&[receive, offset]),
@@ -137,7 +137,11 @@ impl Head {
         };
         let head = match number {
             1 => Head::Eager { context, tag: word()? },
-            2 => Head::Offer { context, tag: word()?, len: word()?, send: word()?, address: word()? },
+            2 => {
+                let [tag, len, send, address, waits] = [word()?, word()?, word()?, word()?, word()?];
+                let waits = [false, true].into_iter().find(|&it| u64::from(it) == waits)?;
+                Head::Offer { context, tag, len, send, address, waits }
+            }
             3 => Head::Accept { send: word()?, receive: word()? },
             4 => Head::Data { receive: word()?, offset: word()? },
             5 => Head::Done { send: word()? },
@@ -179,9 +183,11 @@ mod tests {
         let word = any::<u64>;
         prop_oneof![
             (any::<u16>(), word()).prop_map(|(context, tag)| Head::Eager { context, tag }),
-            (any::<u16>(), word(), word(), word(), word()).prop_map(|(context, tag, len, send, address)| {
-                Head::Offer { context, tag, len, send, address }
-            }),
+            (any::<u16>(), word(), word(), word(), word(), any::<bool>()).prop_map(
+                |(context, tag, len, send, address, waits)| {
+                    Head::Offer { context, tag, len, send, address, waits }
+                }
+            ),
             (word(), word()).prop_map(|(send, receive)| Head::Accept { send, receive }),
             (word(), word()).prop_map(|(receive, offset)| Head::Data { receive, offset }),
             word().prop_map(|send| Head::Done { send }),

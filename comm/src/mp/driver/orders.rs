@@ -45,7 +45,7 @@ impl Shared {
         any
     }
 
-    /// Begins to send; `None`: it is over.
+    /// Begins to send for a thread that waits for the end of that, or not; `None`: it is over.
     ///
     /// # Errors
     /// The receiver is gone.
@@ -56,10 +56,11 @@ impl Shared {
         context: u16,
         tag: u64,
         body: Source,
+        waits: bool,
     ) -> Result<Option<Number>> {
         let mut engine = self.engine();
         if body.len() >= WORTH_WAITING && self.endpoint.is_congested(to) && engine.pushes(to, body.len()) {
-            let number = engine.send_piecewise(to, context, tag, body)?;
+            let number = engine.send_piecewise(to, context, tag, body, waits)?;
             self.settle(&mut engine);
             return Ok(Some(number));
         }
@@ -73,7 +74,7 @@ impl Shared {
             self.settle(&mut engine);
             return Ok(None);
         }
-        let number = engine.send(to, context, tag, body)?;
+        let number = engine.send(to, context, tag, body, waits)?;
         self.settle(&mut engine);
         Ok(number)
     }
@@ -108,13 +109,15 @@ impl Shared {
         }
     }
 
-    /// Reads the rest of the long message that is first, for a thread that waits; whether there was one that nobody reads.
+    /// Reads the rest of the long message that is first, for a thread that has the engine; one that waits may have it brought instead. Whether there was one that nobody reads.
     #[cold]
-    pub(super) fn read_on(&self, engine: &mut Engine) -> bool {
+    pub(super) fn read_on(&self, engine: &mut Engine, waits: bool) -> bool {
         let Some(receive) = engine.next_read() else { return false };
-        engine.is_read_at_once(receive);
-        self.settle(engine);
-        self.read_rest(engine, receive);
+        if !(waits && engine.is_brought(receive, |sender| !self.endpoint.is_asleep(sender))) {
+            engine.is_read_at_once(receive);
+            self.settle(engine);
+            self.read_rest(engine, receive);
+        }
         self.settle(engine);
         true
     }
@@ -124,7 +127,7 @@ impl Shared {
     pub(super) fn read_aside(&self, mut engine: MutexGuard<'_, Engine>) -> bool {
         let Some(board) = self.endpoint.board() else {
             // Nothing would wake a thread that waits for this message asleep; so it waits for the engine.
-            return self.read_on(&mut engine);
+            return self.read_on(&mut engine, false);
         };
         let Some((receive, reading)) = engine.claim(READ_PIECE) else { return false };
         drop(engine);

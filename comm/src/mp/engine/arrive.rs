@@ -3,7 +3,7 @@
 use super::landings::{EAGER, Landing, Target};
 use super::receive::{too_long, whole};
 use super::send::Cargo;
-use super::{Arrival, Content, Engine};
+use super::{Arrival, Content, Engine, Offer};
 use crate::mp::Status;
 use crate::mp::requests::{Destination, Ended, Number, Request};
 use crate::mp::wire::{Head, envelope};
@@ -67,8 +67,8 @@ impl Engine {
                 self.say(from, Head::Here);
                 Ok(())
             }
-            Head::Offer { context, tag, len, send, address } => {
-                self.offer(from, context, tag, length(len)?, (send, address))
+            Head::Offer { context, tag, len, send, address, waits } => {
+                self.offer(from, context, tag, length(len)?, Offer { send, address, waits })
             }
             Head::Accept { send, receive } => self.accept(from, Number(send), receive),
             Head::Data { receive, offset } => self.data(from, Number(receive), offset, body),

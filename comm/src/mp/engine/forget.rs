@@ -19,7 +19,7 @@ impl Engine {
     ) -> Result<()> {
         // SAFETY: they stay where they are, unchanged, until all orders that use them are carried out.
         let body = unsafe { Source::new(bytes.as_ptr(), bytes.len()) };
-        match self.send(to, context, tag, body)? {
+        match self.send(to, context, tag, body, false)? {
             Some(number) => _ = self.forgotten.insert(number, bytes),
             None => self.orders.push_back(Order::Drop(bytes)),
         }

@@ -32,6 +32,7 @@ use account::Account;
 pub(super) use active::Call;
 use active::{Dues, Holding};
 use landings::Landings;
+use offers::Offer;
 pub(super) use protocols::Protocols;
 pub(super) use reads::LONG;
 use reads::Reads;
@@ -130,10 +131,7 @@ struct Arrival {
 enum Content {
     Here(Vec<u8>),
     /// At the sender still: the send's number and address.
-    Offered {
-        send: u64,
-        address: u64,
-    },
+    Offered(Offer),
     /// On its way here, unasked: the push's number, or [`landings::EAGER`].
     Landing {
         push: u64,

@@ -9,16 +9,20 @@ use crate::mp::Status;
 use crate::mp::requests::{Ended, Number, Request};
 use crate::mp::wire::{Head, envelope};
 
+/// A message that a rank offers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offer {
+    /// The send's number there,
+    pub(super) send: u64,
+    /// and where the bytes are; 0: not to be read.
+    pub(super) address: u64,
+    /// Whether a thread there waits for its end.
+    pub(super) waits: bool,
+}
+
 impl Engine {
     /// A message is offered.
-    pub(super) fn offer(
-        &mut self,
-        from: u32,
-        context: u16,
-        tag: u64,
-        len: usize,
-        (send, address): (u64, u64),
-    ) -> Checked {
+    pub(super) fn offer(&mut self, from: u32, context: u16, tag: u64, len: usize, offer: Offer) -> Checked {
         let status = Status { source: from, tag, len };
         match self.expected.take(envelope(from, context, tag)) {
             Some(number) => {
@@ -27,17 +31,17 @@ impl Engine {
                     && let Request::Expected { into, .. } =
                         std::mem::replace(seat, Request::Over(Ok(Ended::default())))
                 {
-                    self.fetch(number, status, into, send, address);
+                    self.fetch(number, status, into, offer);
                 }
             }
-            None if self.is_stale(context, tag) => self.say(from, Head::Done { send }),
+            None if self.is_stale(context, tag) => self.say(from, Head::Done { send: offer.send }),
             None => {
-                if self.offers.contains_key(&(from, send)) {
+                if self.offers.contains_key(&(from, offer.send)) {
                     return Err("two messages are offered under one number");
                 }
-                let arrival = Arrival { context, status, content: Content::Offered { send, address } };
+                let arrival = Arrival { context, status, content: Content::Offered(offer) };
                 let at = self.unexpected.push(envelope(from, context, tag), arrival);
-                self.offers.insert((from, send), at);
+                self.offers.insert((from, offer.send), at);
             }
         }
         Ok(())

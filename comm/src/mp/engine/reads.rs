@@ -5,6 +5,9 @@
 //!
 //! The sender of a long one that waits for its end is told when a thread that waits reads it ([`Head::Reading`]). As long as it is not, the receiver's application may be computing: then the sender
 //! rouses the receiver's helper, and leaves its core to it.
+//!
+//! If both have nothing else to do, nobody reads: what a rank sends that waits for its end until it has sent it, a receiver that waits asks for, where messages travel through shared memory. Then each copies half of the way, which
+//! takes less time than the kernel's one copy. Not so of a non-blocking send: while its sender computes there is nobody to copy its half.
 
 use super::arrive::Checked;
 use super::{Engine, Order, REGISTERED, Reading, gone};
@@ -90,6 +93,21 @@ impl Engine {
         Some((receive, reading))
     }
 
+    /// A thread that waits has the message brought that is to be read next, if a thread waits for its end at its sender, and `is_awake`; whether it does.
+    pub(in crate::mp) fn is_brought(&mut self, receive: Number, is_awake: impl FnOnce(u32) -> bool) -> bool {
+        let Some(&mut Request::Read { from, address, waits, .. }) = self.requests.get_mut(receive) else {
+            return false;
+        };
+        let is_half_read = self.reads.here > 0;
+        let is_near = address & REGISTERED == 0 && self.groups.includes(from);
+        let is_brought = waits && is_near && !is_half_read && is_awake(from);
+        if is_brought {
+            self.reads.pass();
+            self.ask(receive);
+        }
+        is_brought
+    }
+
     /// A thread that waits is about to read a message to its end.
     pub(in crate::mp) fn is_read_at_once(&mut self, receive: Number) {
         if let Some(&mut Request::Read { from, send, .. }) = self.requests.get_mut(receive)
@@ -152,20 +170,25 @@ impl Engine {
 
     /// A message cannot be read: its sender is asked for it.
     fn ask_instead(&mut self, receive: Number) {
-        let Some(seat) = self.requests.get_mut(receive) else { return };
-        let over = Request::Over(Ok(Ended::default()));
-        let Request::Read { from, status, mut into, send, address, .. } = std::mem::replace(seat, over)
-        else {
-            return;
-        };
-        into.clear();
-        *seat = Request::Coming { from, status, into, here: 0 };
+        let Some(&mut Request::Read { from, address, .. }) = self.requests.get_mut(receive) else { return };
         let readable = &mut self.peers[from as usize].readable;
         if address & REGISTERED != 0 {
             readable.registered = false;
         } else {
             readable.all = false;
         }
+        self.ask(receive);
+    }
+
+    /// The sender of a message that was to be read is asked for it.
+    fn ask(&mut self, receive: Number) {
+        let Some(seat) = self.requests.get_mut(receive) else { return };
+        let over = Request::Over(Ok(Ended::default()));
+        let Request::Read { from, status, mut into, send, .. } = std::mem::replace(seat, over) else {
+            return;
+        };
+        into.clear();
+        *seat = Request::Coming { from, status, into, here: 0 };
         self.say(from, Head::Accept { send, receive: receive.0 });
     }
 

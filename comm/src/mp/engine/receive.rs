@@ -1,7 +1,7 @@
 //! Receives: from the unexpected queue, or into the expected one.
 
 use super::landings::Target;
-use super::{Arrival, Content, Engine, Spares, gone};
+use super::{Arrival, Content, Engine, Offer, Spares, gone};
 use crate::mp::Status;
 use crate::mp::matching::Pattern;
 use crate::mp::requests::{Destination, Ended, Number, Outcome, Request};
@@ -49,10 +49,10 @@ impl Engine {
                 };
                 self.requests.add(Request::Over(outcome))
             }
-            Content::Offered { send, address } => {
-                self.offers.remove(&(from, send));
+            Content::Offered(offer) => {
+                self.offers.remove(&(from, offer.send));
                 let number = self.requests.add(Request::Over(Ok(Ended::default())));
-                self.fetch(number, status, into, send, address);
+                self.fetch(number, status, into, offer);
                 number
             }
             Content::Landing { push } => {
@@ -92,8 +92,7 @@ impl Engine {
         number: Number,
         status: Status,
         mut into: Destination,
-        send: u64,
-        address: u64,
+        Offer { send, address, waits }: Offer,
     ) {
         let from = status.source;
         let fits = self.spares.prepare(&mut into, status.len);
@@ -108,7 +107,7 @@ impl Engine {
         }
         let request = if self.peers[from as usize].readable.includes(address) {
             self.order_read(number, status.len);
-            Request::Read { from, status, into, send, address }
+            Request::Read { from, status, into, send, address, waits }
         } else {
             self.say(from, Head::Accept { send, receive: number.0 });
             Request::Coming { from, status, into, here: 0 }

@@ -1,7 +1,7 @@
 //! Collective operations under way: schedules that are played round by round, whoever makes progress.
 
 use super::landings::Target;
-use super::{Arrival, Content, Engine, Order, Peer, gone};
+use super::{Arrival, Content, Engine, Offer, Order, Peer, gone};
 use crate::mp::collective::{Area, Collective, Piece, Reduction, Round, Schedule, Transfer, Work};
 use crate::mp::matching::Pattern;
 use crate::mp::meeting::Groups;
@@ -283,7 +283,7 @@ impl Engine {
         let mut pending = Vec::with_capacity(round.transfers.len());
         for transfer in &round.transfers {
             let begun = match *transfer {
-                Transfer::Send { to, piece } => self.send(to, CONTEXT, tag, memory.source(piece)),
+                Transfer::Send { to, piece } => self.send(to, CONTEXT, tag, memory.source(piece), false),
                 Transfer::Receive { from, piece } => {
                     let pattern = Pattern { context: CONTEXT, source: Some(from), tag: Some(tag) };
                     self.receive(pattern, Destination::Place(memory.place(piece))).map(Some)
@@ -313,7 +313,7 @@ impl Engine {
             let from = arrival.status.source;
             match arrival.content {
                 Content::Here(bytes) => self.was_received(from, bytes.len()),
-                Content::Offered { send, .. } => {
+                Content::Offered(Offer { send, .. }) => {
                     self.offers.remove(&(from, send));
                     self.say(from, Head::Done { send });
                 }

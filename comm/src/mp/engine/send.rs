@@ -48,7 +48,7 @@ impl Cargo {
 }
 
 impl Engine {
-    /// Begins to send. `None`: it is over as soon as the orders are carried out.
+    /// Begins to send for a thread that waits for the end of that, or not. `None`: it is over as soon as the orders are carried out.
     ///
     /// # Errors
     /// The receiver is gone.
@@ -58,13 +58,14 @@ impl Engine {
         context: u16,
         tag: u64,
         body: Source,
+        waits: bool,
     ) -> Result<Option<Number>> {
         let len = body.len();
         if let Some(head) = self.send_at_once(to, context, tag, len) {
             self.orders.push_back(Order::Send { to, head, body: Body::Piece(body, 0, len) });
             return Ok(None);
         }
-        self.send_piecewise(to, context, tag, body).map(Some)
+        self.send_piecewise(to, context, tag, body, waits).map(Some)
     }
 
     /// Begins to send so that nothing is copied before it has room on its way. For messages that are too long to leave at once, and others where that way is not free.
@@ -77,6 +78,7 @@ impl Engine {
         context: u16,
         tag: u64,
         body: Source,
+        waits: bool,
     ) -> Result<Number> {
         let len = body.len();
         let peer = &mut self.peers[to as usize];
@@ -104,7 +106,8 @@ impl Engine {
         }
         let is_unheard = address != 0 && len >= LONG;
         let send = self.requests.add(Request::Offered { to, body, status, is_unwanted: false, is_unheard });
-        self.say(to, Head::Offer { context, tag, len: len as u64, send: send.0, address });
+        let waits = waits && large == Large::Auto;
+        self.say(to, Head::Offer { context, tag, len: len as u64, send: send.0, address, waits });
         Ok(send)
     }
 

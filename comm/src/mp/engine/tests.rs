@@ -101,7 +101,7 @@ impl Network {
     fn send(&mut self, from: usize, to: usize, tag: u64, body: &[u8]) -> Option<Number> {
         // SAFETY: tests keep what they send to their end.
         let source = unsafe { Source::new(body.as_ptr(), body.len()) };
-        let number = self.engines[from].send(to as u32, 0, tag, source).unwrap();
+        let number = self.engines[from].send(to as u32, 0, tag, source, false).unwrap();
         self.carry_out(from);
         number
     }
@@ -110,7 +110,7 @@ impl Network {
     fn send_piecewise(&mut self, from: usize, to: usize, tag: u64, body: &[u8]) -> Option<Number> {
         // SAFETY: tests keep what they send to their end.
         let source = unsafe { Source::new(body.as_ptr(), body.len()) };
-        let number = self.engines[from].send_piecewise(to as u32, 0, tag, source).unwrap();
+        let number = self.engines[from].send_piecewise(to as u32, 0, tag, source, false).unwrap();
         self.carry_out(from);
         Some(number)
     }
@@ -623,7 +623,8 @@ fn taking_a_send_back_takes_no_longer_among_many_offers() {
 fn two_offers_under_one_number_break_the_protocol() {
     let mut net = Network::new(2, OPTIONS, false);
     let mut offers = |tag: u64| {
-        let head = Head::Offer { context: 0, tag, len: 600, send: 1 << 32, address: 0 }.encode();
+        let head =
+            Head::Offer { context: 0, tag, len: 600, send: 1 << 32, address: 0, waits: false }.encode();
         net.engines[0].arrived(1, head.kind, head.bytes())
     };
     assert!(offers(1).is_ok());

@@ -236,7 +236,7 @@ impl Game {
         let begun = if forgets {
             engine.send_and_forget(to as u32, 0, tag, bytes.clone()).map(|()| None)
         } else {
-            engine.send(to as u32, 0, tag, source)
+            engine.send(to as u32, 0, tag, source, len.is_multiple_of(2))
         };
         self.sent[from].push((to, bytes));
         self.note(from, What::Send { to, number }, begun);

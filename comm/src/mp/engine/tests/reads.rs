@@ -53,6 +53,40 @@ fn a_thread_that_waits_says_so_and_reads_it_all() {
 }
 
 #[test]
+fn what_a_thread_waits_to_have_sent_is_brought_to_one_that_waits_through_shared_memory() {
+    // Whether they share memory, and a thread waits at the sender, who is awake; and some of the message has been read already.
+    for (is_near, waits, is_awake, is_half_read) in [
+        (true, true, true, false),
+        (false, true, true, false),
+        (true, false, true, false),
+        (true, true, false, false),
+        (true, true, true, true),
+    ] {
+        let mut net = Network::on(&[0, u32::from(!is_near)], OPTIONS, true);
+        let bytes = message(0, 1, LEN);
+        let receive = net.receive(1, Some(0), None, own()).unwrap();
+        // SAFETY: the bytes are kept to the end of the round.
+        let source = unsafe { Source::new(bytes.as_ptr(), bytes.len()) };
+        let send = net.engines[0].send(1, 0, 1, source, waits).unwrap().unwrap();
+        net.carry_out(0);
+        assert!(net.deliver(0, 1));
+        assert!(!is_half_read || net.read_aside(1));
+        let is_brought = net.engines[1].is_brought(receive, |sender| sender == 0 && is_awake);
+        assert_eq!(is_brought, is_near && waits && is_awake && !is_half_read);
+        net.carry_out(1);
+        if is_brought {
+            assert_eq!(answers(&net), [Head::Accept { send: send.0, receive: receive.0 }]);
+            assert!(!net.engines[1].has_reads());
+            net.settle();
+        } else {
+            net.read(1, receive);
+        }
+        assert!(net.outcome(1, Some(receive)).unwrap().unwrap().bytes == bytes);
+        assert!(net.engines[1].peers[0].readable.all, "it could have been read");
+    }
+}
+
+#[test]
 fn who_comes_to_wait_reads_the_rest_and_wakes_nobody_for_that() {
     let mut net = Network::new(2, OPTIONS, true);
     let (receive, send, bytes) = offered(&mut net);
