@@ -9,6 +9,7 @@ use crate::tcp::{TcpEndpoint, TcpOptions};
 use crate::{Endpoint, Error, Exchange, Result};
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What `scash run --provider` and `SCASH_PROVIDER` can name: a provider for all ranks, or `auto`, which is `shm` within hosts and `tcp` between them. `ofi` needs libfabric.
 pub const PROVIDERS: [&str; 4] = ["auto", "shm", "tcp", "ofi"];
@@ -26,6 +27,8 @@ pub struct Network {
     encrypt: bool,
     /// Whether this rank shares its processors with no other (`SCASH_BOUND`, which `scash run --bind core` sets).
     bound: bool,
+    /// How long ranks may say nothing at least, if it is said; zero: for ever.
+    silence: Option<Duration>,
 }
 
 impl Network {
@@ -54,7 +57,13 @@ impl Network {
             fabric: var("SCASH_OFI")?,
             port: u16::try_from(port)
                 .map_err(|_| Error::Invalid("SCASH_PORT: ports end at 65535".to_owned()))?,
+            silence: None,
         })
+    }
+
+    /// On which ranks may say nothing for so long at least, whatever a provider has in mind; zero: for ever. Who asks for an endpoint may watch over ranks itself.
+    pub fn patient(self, silence: Duration) -> Network {
+        Network { silence: Some(silence), ..self }
     }
 
     /// The port that a rank listens on, of `ranks` ranks: each has its own, from `SCASH_PORT` on.
@@ -169,6 +178,11 @@ fn ofi(
     ranks_here: u32,
     alive: AliveHook,
 ) -> Result<Box<dyn Endpoint>> {
+    let defaults = OfiOptions::default();
+    let silence = match network.silence {
+        Some(silence) if !silence.is_zero() => silence.max(defaults.silence),
+        said => said.unwrap_or(defaults.silence),
+    };
     let options = OfiOptions {
         provider: network.fabric.clone(),
         interface,
@@ -176,7 +190,7 @@ fn ofi(
         ranks_here,
         threads: member.threads(),
         alive: Some(alive),
-        ..OfiOptions::default()
+        silence,
     };
     Ok(Box::new(OfiEndpoint::new(member, &options)?))
 }

@@ -68,7 +68,7 @@ impl Communicator {
     /// # Errors
     /// Settings that make no sense, or ranks that do not reach each other.
     pub fn of_job(member: &mut Member, options: Options) -> Result<Communicator> {
-        let network = Network::read(|name| std::env::var_os(name))?;
+        let network = Network::read(|name| std::env::var_os(name))?.patient(options.silence);
         let endpoint = job::endpoint(member, &network, ABI)?;
         Communicator::new(endpoint, member, options)
     }

@@ -99,7 +99,7 @@ impl OfiEndpoint {
         }
         for (slot, piece) in reads.into_iter().flatten() {
             if result.is_ok() {
-                result = self.shared.until(|engine| {
+                result = self.shared.until_of(from, |engine| {
                     // SAFETY: the destination is the caller's promise.
                     let finished = unsafe { engine.finish_read(from, slot, piece.dst, piece.len) }?;
                     Ok(finished.then_some(()))
@@ -114,7 +114,7 @@ impl OfiEndpoint {
     }
 
     fn begin_read(&self, from: u32, segment: SegmentId, piece: GetRange) -> Result<Slot> {
-        self.shared.until(|engine| {
+        self.shared.until_of(from, |engine| {
             let place = engine.link(from).place(segment, piece.offset);
             let place = place.ok_or_else(|| super::not_registered(segment))?;
             engine.read(from, place, piece.len)
@@ -126,7 +126,7 @@ impl OfiEndpoint {
         let _asking = lock(&self.askers[to as usize]);
         let word = Word::Atomic { segment: segment.0, operation: Operation { offset, op } };
         self.ask(to, word)?;
-        self.shared.until(|engine| {
+        self.shared.until_of(to, |engine| {
             let link = engine.link(to);
             match link.was.take() {
                 None => engine.peer(to).map(|_| None),
@@ -149,7 +149,7 @@ impl OfiEndpoint {
             Ok((link.fences, link.issued))
         })?;
         self.ask(to, Word::Fence(number))?;
-        self.shared.until(|engine| {
+        self.shared.until_of(to, |engine| {
             let link = engine.link(to);
             if link.fenced < number {
                 return engine.peer(to).map(|_| None);
@@ -161,9 +161,9 @@ impl OfiEndpoint {
 
     /// Says a word behind all that was issued, and sends it.
     fn ask(&self, to: u32, word: Word) -> Result<()> {
-        self.shared.until(|engine| {
+        self.shared.until_of(to, |engine| {
             let (link, slots, share) = engine.peer(to)?;
-            let said = link.say(slots, share, word);
+            let said = !link.is_late() && link.say(slots, share, word);
             link.seal();
             link.asked |= said && matches!(word, Word::Atomic { .. });
             engine.start(to);

@@ -225,7 +225,10 @@ impl Engine {
                 self.slots.release(slot);
             }
             Use::Read { from, state: Reading::Abandoned } => self.free(from, slot),
-            Use::Read { from, .. } => self.uses[slot.index()] = Use::Read { from, state: Reading::Done },
+            Use::Read { from, .. } => {
+                self.link(from).moved += 1;
+                self.uses[slot.index()] = Use::Read { from, state: Reading::Done };
+            }
         }
     }
 

@@ -3,6 +3,10 @@
 //! What goes to a peer waits in one queue, in the order in which it was issued. The queue's head goes when it may:
 //! - a packet, while fewer than the peer has receives for are not yet taken (*credits*), and after the writes in front of it took effect;
 //! - a write, after its announcement took effect (see `super`).
+//!
+//! The queue takes no more than its share of slots. Messages that find no room there wait in the `backlog`, and go into the queue before anything newer.
+
+mod backlog;
 
 use super::inbox::Inbox;
 use super::net::Place;
@@ -10,6 +14,7 @@ use super::slots::{SLOT, Slot, Slots};
 use super::wire::{FRAME, Frame, HEADER, MAX_MESSAGE, Token, Word, next_frame, piece_head};
 use crate::SegmentId;
 use crate::remote::{Fate, Operation, Segments};
+use backlog::Backlog;
 use std::collections::VecDeque;
 
 /// What waits in a peer's queue.
@@ -42,6 +47,12 @@ pub(super) struct Link {
     open: Option<(Slot, usize)>,
     /// Slots that the queue, the open packet and what is under way hold.
     pub(super) slots: usize,
+    /// Messages for which there was no room yet.
+    backlog: Backlog,
+    /// Calls that wait for the peer's endpoint,
+    pub(super) waiting: u32,
+    /// and how often it has done something that they may wait for.
+    pub(super) moved: u64,
     /// Words that answer the peer, for which there was no room yet.
     owes: VecDeque<Word>,
     /// Packets sent, and those of them that the peer has taken.
@@ -92,6 +103,9 @@ impl Link {
             queue: VecDeque::new(),
             open: None,
             slots: 0,
+            backlog: Backlog::default(),
+            waiting: 0,
+            moved: 0,
             owes: VecDeque::new(),
             sent: 0,
             acknowledged: 0,
@@ -151,14 +165,60 @@ impl Link {
         true
     }
 
-    /// Appends as much of the rest of a message as a packet takes, and says how much that is.
-    pub(super) fn say_piece(
+    /// Appends a message; what finds no room is kept until there is some.
+    pub(super) fn say_message(
         &mut self,
         slots: &mut Slots,
         share: usize,
         kind: u16,
-        rest: &mut Parts<'_>,
-    ) -> bool {
+        parts: &[&[u8]],
+        len: usize,
+    ) {
+        let mut rest = Parts::new(parts, len);
+        if self.is_late() || !self.say_all(slots, share, kind, &mut rest) {
+            self.backlog.push(kind, rest);
+        }
+    }
+
+    /// Appends messages that had found no room, as far as there is some now.
+    fn catch_up(&mut self, slots: &mut Slots, share: usize) {
+        while let Some(late) = self.backlog.take() {
+            let parts = late.rest();
+            let mut rest = Parts::new(&parts, parts[0].len());
+            let is_said = self.say_all(slots, share, late.kind, &mut rest);
+            let left = rest.left;
+            if !is_said {
+                return self.backlog.give_back(late, left);
+            }
+            if self.backlog.is_empty() {
+                // Its flush may have come before.
+                self.seal();
+            }
+        }
+    }
+
+    /// Whether there are messages that have found no room: nothing is to be appended before them.
+    pub(super) fn is_late(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    /// Bytes of those.
+    pub(super) fn late(&self) -> usize {
+        self.backlog.len()
+    }
+
+    /// Appends the rest of a message, as far as there is room. Whether that was all of it.
+    fn say_all(&mut self, slots: &mut Slots, share: usize, kind: u16, rest: &mut Parts<'_>) -> bool {
+        while self.say_piece(slots, share, kind, rest) {
+            if rest.left == 0 {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Appends as much of the rest of a message as a packet takes. `false`: there is no room now.
+    fn say_piece(&mut self, slots: &mut Slots, share: usize, kind: u16, rest: &mut Parts<'_>) -> bool {
         // A piece of nothing, but for messages of nothing, would be a waste.
         let least = FRAME + rest.left.min(64);
         let Some((slot, mut filled)) = self.room(slots, share, least) else { return false };
@@ -183,7 +243,7 @@ impl Link {
         }
     }
 
-    /// Says what the peer waits for.
+    /// Says what the peer waits for, and what has waited for room.
     pub(super) fn answer(&mut self, slots: &mut Slots, share: usize) {
         let had = self.owes.len();
         while let Some(&word) = self.owes.front() {
@@ -195,11 +255,12 @@ impl Link {
         if self.owes.len() < had {
             self.seal();
         }
+        self.catch_up(slots, share);
     }
 
     /// Whether something waits for its turn.
     pub(super) fn has_work(&self) -> bool {
-        !self.queue.is_empty() || !self.owes.is_empty()
+        !self.queue.is_empty() || !self.owes.is_empty() || self.is_late()
     }
 
     /// Nothing that the peer says is heard from now on.
@@ -338,6 +399,7 @@ impl Link {
             slots.release(slot);
             self.slots -= 1;
         }
+        self.backlog.clear();
         self.partial = Vec::new();
         self.fate = Some(fate);
     }
@@ -359,18 +421,18 @@ pub(super) fn after(number: u32) -> u32 {
 /// Answers that a peer may wait for at once: to its fences, its operations and its goodbye, with room for a change of mind.
 const MOST_OWED: usize = 64;
 
-/// The rest of a message.
-pub(super) struct Parts<'a> {
+/// The rest of a message that is being said.
+struct Parts<'a> {
     parts: &'a [&'a [u8]],
     /// Where in the first of them the rest begins.
     at: usize,
     /// How long it is.
-    pub(super) left: usize,
+    left: usize,
 }
 
 impl<'a> Parts<'a> {
     /// All of a message of `len` bytes.
-    pub(super) fn new(parts: &'a [&'a [u8]], len: usize) -> Self {
+    fn new(parts: &'a [&'a [u8]], len: usize) -> Self {
         Parts { parts, at: 0, left: len }
     }
 

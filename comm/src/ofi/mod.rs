@@ -23,7 +23,7 @@
 //!    was issued after the reading of H's memory had landed before the copy: it lands on top. If it has changed, S does it all again, and reads what H had when it put, or newer. That S has the older bytes for
 //!    a moment nobody sees: until it is over, S hears nothing from H (`Link::hold`), neither messages nor fences nor operations.
 //! 3. *No waiting for applications.* A packet is taken by whichever thread of the peer makes progress, copied, and acknowledged; so credits come back without the peer's application. Where
-//!    all slots of a peer are taken, put, send and flush wait for its endpoint.
+//!    all slots of a peer are taken, a put waits for its endpoint; messages wait here in a backlog, which puts go behind, and whoever sends goes on.
 //! 4. *Death.* An operation that fails shows that its peer is lost. Ranks that have nothing to say to each other write a sign of life (`service`): so
 //!    an operation is always under way, and a peer that gives none for [`OfiOptions::silence`] is lost, too; where the caller can tell sooner, it does
 //!    ([`OfiOptions::alive`]). Operations on a lost peer that libfabric does not end keep their slots; nobody waits for them.
@@ -39,7 +39,14 @@
 //!
 //! # Limits
 //! A network card may want to lock registered memory: then a job's region must fit into memory (`ulimit -l`). A get that meets a new put of its peer each time
-//! is repeated until it does not. Each peer costs about 1 MiB of address space here, of which only what is used takes memory. That a
+//! is repeated until it does not.
+//!
+//! libfabric's `tcp` may try for ever to connect to a process that is gone: that it is, the launcher tells ([`OfiOptions::alive`]), or the peer's silence.
+//! In libfabric's `shm` (1.17) a rank that goes may take others along: operations end in the order in which they were begun, whomever they are with, so that behind one on a peer that is stopped, or
+//! was killed, none ends, and the others lose each other in [`OfiOptions::silence`]; and a peer that goes while it has the lock of its memory keeps it, and whoever sends to it spins.
+//! Our own provider `shm` has neither fault.
+//!
+//! Each peer costs about 1 MiB of address space here, of which only what is used takes memory. That a
 //! reliable endpoint receives what a living peer sends is libfabric's promise, and not checked. Some of libfabric's providers (`psm`) install signal handlers when it is
 //! asked what there is; a handler for faults must be installed after the endpoint is made.
 
@@ -69,7 +76,7 @@ use crate::{
 };
 use engine::Engine;
 use inbox::Inbox;
-use link::{Parts, Step};
+use link::Step;
 use shared::Shared;
 use slots::SLOT;
 use std::fmt::Arguments;
@@ -82,6 +89,8 @@ use wire::Word;
 
 /// Longest sleep in [`Endpoint::idle`].
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+/// Bytes of messages for a peer that wait for room, beyond which a send waits, too. Large enough never to matter to a job whose ranks take what they are sent, small enough not to exhaust a host.
+const MOST_LATE: usize = 64 << 20;
 /// Time that dropping an endpoint gives its last words to be heard,
 const FAREWELL: Duration = Duration::from_secs(5);
 /// and by those who are leaving, too.
@@ -102,7 +111,7 @@ pub struct OfiOptions {
     pub threads: u32,
     /// Asked now and then whether a rank is still alive, besides the endpoint's own means.
     pub alive: Option<AliveHook>,
-    /// How long a peer may give no sign of life before it is taken to be dead.
+    /// How long a peer may give no sign of life before it is taken to be dead; zero: for ever.
     pub silence: Duration,
 }
 
@@ -151,9 +160,8 @@ pub struct OfiEndpoint {
     size: u32,
     shared: Arc<Shared>,
     segments: Arc<Segments>,
-    /// By rank: who asks something of it and waits, and who sends a message of several packets.
+    /// By rank: who asks something of it and waits.
     askers: Box<[Mutex<()>]>,
-    senders: Box<[Mutex<()>]>,
     /// What the polling thread delivers.
     poller: Mutex<Inbox>,
     traffic: Counters,
@@ -179,15 +187,14 @@ impl OfiEndpoint {
         let living = graves::Living::new(Arc::clone(&shared));
         let start = || service::start(&shared, options.alive.clone(), options.silence);
         let thread = (size > 1).then(start).transpose()?;
-        let locks = || (0..size).map(|_| Mutex::new(())).collect();
-        let (askers, senders, poller) = (locks(), locks(), Mutex::default());
+        let askers = (0..size).map(|_| Mutex::new(())).collect();
+        let poller = Mutex::default();
         Ok(Self {
             rank,
             size,
             shared,
             segments,
             askers,
-            senders,
             poller,
             traffic: Counters::default(),
             thread,
@@ -198,6 +205,11 @@ impl OfiEndpoint {
     /// The name of libfabric's provider.
     pub fn fabric(&self) -> String {
         self.shared.run(|engine| engine.net().provider())
+    }
+
+    /// Whether it is another rank than this one.
+    fn is_other(&self, rank: u32) -> bool {
+        rank < self.size && rank != self.rank
     }
 
     /// Whether it is another rank than this one, and there.
@@ -218,7 +230,7 @@ impl OfiEndpoint {
     unsafe fn queue_put(engine: &mut Engine, to: u32, segment: SegmentId, piece: PutRange) -> Result<bool> {
         let (link, slots, share) = engine.peer(to)?;
         let place = link.place(segment, piece.offset).ok_or_else(|| not_registered(segment))?;
-        if link.slots >= share {
+        if link.slots >= share || link.is_late() {
             engine.start(to);
             return Ok(false);
         }
@@ -240,7 +252,7 @@ impl OfiEndpoint {
             // A peer that is gone, or goes meanwhile, needs none.
             let _ = self.shared.until(|engine| {
                 let (link, slots, share) = engine.peer(to)?;
-                let said = link.say(slots, share, Word::Goodbye);
+                let said = !link.is_late() && link.say(slots, share, Word::Goodbye);
                 link.seal();
                 engine.start(to);
                 Ok((said || Instant::now() > deadline).then_some(()))
@@ -314,7 +326,7 @@ impl Endpoint for OfiEndpoint {
             for done in (0..range.len).step_by(SLOT) {
                 let (offset, src) = (range.offset + done as u64, range.src.wrapping_add(done));
                 let piece = PutRange { offset, src, len: SLOT.min(range.len - done) };
-                self.shared.until(|engine| {
+                self.shared.until_of(to, |engine| {
                     // SAFETY: the source is readable (caller).
                     let queued = unsafe { Self::queue_put(engine, to, segment, piece) }?;
                     Ok(queued.then_some(()))
@@ -379,19 +391,16 @@ impl Endpoint for OfiEndpoint {
             self.shared.run(|engine| engine.inbox.message(to, kind, parts));
             return Ok(());
         }
-        let _sending = lock(&self.senders[to as usize]);
-        let mut rest = Parts::new(parts, len);
-        self.shared.until(|engine| {
+        self.shared.until_of(to, |engine| {
             let (link, slots, share) = engine.peer(to)?;
-            loop {
-                if !link.say_piece(slots, share, kind, &mut rest) {
-                    engine.start(to);
-                    return Ok(None);
-                }
-                if rest.left == 0 {
-                    return Ok(Some(()));
-                }
+            let has_room = link.late() <= MOST_LATE;
+            if has_room {
+                link.say_message(slots, share, kind, parts, len);
             }
+            if link.is_late() {
+                engine.start(to);
+            }
+            Ok(has_room.then_some(()))
         })
     }
 
@@ -400,9 +409,8 @@ impl Endpoint for OfiEndpoint {
         Ok(())
     }
 
-    fn is_congested(&self, _: u32) -> bool {
-        // A send returns when it has its room.
-        false
+    fn is_congested(&self, to: u32) -> bool {
+        self.is_other(to) && self.shared.run(|engine| engine.link(to).is_late())
     }
 
     fn fence(&self, to: u32) -> Result<()> {
@@ -435,8 +443,16 @@ impl Endpoint for OfiEndpoint {
         }
     }
 
+    fn waits_for(&self, rank: u32) -> Option<u64> {
+        if !self.is_other(rank) {
+            return None;
+        }
+        self.shared
+            .run(|engine| Some(engine.link(rank)).filter(|link| link.waiting > 0).map(|link| link.moved))
+    }
+
     fn give_up(&self, rank: u32, why: &str) {
-        if rank < self.size && rank != self.rank {
+        if self.is_other(rank) {
             self.shared.run(|engine| engine.lose(rank, Fate::Lost(why.to_owned())));
         }
     }

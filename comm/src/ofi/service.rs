@@ -149,7 +149,8 @@ impl Watch {
             (*last, *at) = (beats, now);
         }
         let silent = now - *at;
-        (silent > self.silence).then(|| format!("it has given no sign of life for {} s", silent.as_secs()))
+        (!self.silence.is_zero() && silent > self.silence)
+            .then(|| format!("it has given no sign of life for {} s", silent.as_secs()))
     }
 }
 
@@ -167,5 +168,8 @@ mod tests {
         assert_eq!(watch.obituary(1, 1, start + 2 * limit), None);
         assert!(watch.obituary(1, 1, start + 3 * limit).unwrap().contains("no sign of life for 40 s"));
         assert!(watch.obituary(2, 1, start).unwrap().contains("has ended"));
+        let mut patient = Watch::new(None, Duration::ZERO);
+        assert_eq!(patient.obituary(1, 0, start), None);
+        assert_eq!(patient.obituary(1, 0, start + 1_000 * limit), None, "its silence has no limit");
     }
 }

@@ -32,22 +32,45 @@ impl Shared {
         result
     }
 
+    /// Makes progress until `ready` gives something that a peer's endpoint is to do.
+    pub(super) fn until_of<T>(
+        &self,
+        peer: u32,
+        mut ready: impl FnMut(&mut Engine) -> Result<Option<T>>,
+    ) -> Result<T> {
+        // Most calls wait for nothing.
+        if let Some(found) = self.run(|engine| look(engine, &mut ready))? {
+            return Ok(found);
+        }
+        self.run(|engine| engine.link(peer).waiting += 1);
+        let result = self.until(ready);
+        self.run(|engine| engine.link(peer).waiting -= 1);
+        result
+    }
+
     /// Makes progress until `ready` gives something.
     pub(super) fn until<T>(&self, mut ready: impl FnMut(&mut Engine) -> Result<Option<T>>) -> Result<T> {
         let mut turn = 0;
         loop {
-            let found = self.run(|engine| match ready(engine)? {
-                None => {
-                    engine.progress();
-                    ready(engine)
-                }
-                found => Ok(found),
-            });
-            if let Some(found) = found? {
+            if let Some(found) = self.run(|engine| look(engine, &mut ready))? {
                 return Ok(found);
             }
             self.patience.served(turn);
             turn = turn.saturating_add(1);
         }
+    }
+}
+
+/// What `ready` gives now, or after some progress.
+fn look<T>(
+    engine: &mut Engine,
+    ready: &mut impl FnMut(&mut Engine) -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    match ready(engine)? {
+        None => {
+            engine.progress();
+            ready(engine)
+        }
+        found => Ok(found),
     }
 }

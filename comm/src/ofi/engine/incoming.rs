@@ -20,6 +20,7 @@ impl Engine {
         };
         let credits = self.sizes.credits;
         let link = self.link(from);
+        link.moved += 1;
         let mut heard = link.acknowledge(header.taken);
         if header.number == 0 {
             self.receive_again(slot);

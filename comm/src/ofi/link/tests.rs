@@ -141,3 +141,42 @@ fn a_queue_takes_no_more_than_its_share_and_gives_it_back_when_the_peer_is_lost(
     link.lose(Fate::Lost("gone".into()), &mut slots);
     assert_eq!((link.slots, std::iter::from_fn(|| slots.claim()).count()), (0, 8));
 }
+
+#[test]
+fn messages_that_find_no_room_wait_and_are_heard_in_their_order() {
+    let (mut link, mut peer) = (link(), link());
+    let (mut slots, mut inbox) = (Slots::new(8), Inbox::default());
+    let long = vec![7; 10 * SLOT];
+    let lens = [100, long.len(), 3, SLOT, 0, 5];
+    for (kind, len) in (0..).zip(lens) {
+        let (head, tail) = long[..len].split_at(len / 3);
+        link.say_message(&mut slots, SHARE, kind, &[head, tail], len);
+        assert_eq!(link.is_late(), kind > 0, "after message {kind}");
+    }
+    assert!(link.late() > 5 * SLOT);
+    while link.has_work() {
+        link.seal();
+        assert!(link.slots <= SHARE);
+        for step in std::mem::take(&mut link.queue) {
+            let Step::Packet { slot, len } = step else { panic!("nothing was put") };
+            // SAFETY: no operation is under way.
+            let bytes = unsafe { slots.bytes(slot, len) };
+            hear(&mut peer, &mut inbox, &bytes[HEADER..]).unwrap();
+            slots.release(slot);
+            link.slots -= 1;
+        }
+        link.answer(&mut slots, SHARE);
+    }
+    assert_eq!((link.late(), link.is_late()), (0, false));
+    let heard: Vec<_> = (0..).zip(lens).map(Some).collect();
+    assert_eq!(events(&mut inbox), heard);
+}
+
+#[test]
+fn what_waits_for_room_is_forgotten_with_the_peer() {
+    let (mut link, mut slots) = (link(), Slots::new(8));
+    let long = vec![7; 10 * SLOT];
+    link.say_message(&mut slots, SHARE, 1, &[&long], long.len());
+    link.lose(Fate::Lost("gone".into()), &mut slots);
+    assert_eq!((link.late(), link.has_work(), link.slots), (0, false, 0));
+}
