@@ -42,6 +42,25 @@ fn what_is_put_is_in_place_and_can_be_got_from_anywhere(make: Make) {
     });
 }
 
+fn a_part_without_bytes_takes_no_place_from_a_window_that_has_some(make: Make) {
+    play(make, 2, Options::default(), |rank| {
+        let (me, peer) = (rank.rank(), 1 - rank.rank());
+        let window = rank.window(4_096).unwrap();
+        window.write(0, &bytes(me as usize, 100)).unwrap();
+        for len in [0, if me == 0 { 0 } else { 100 }] {
+            let empty = rank.window(len).unwrap();
+            let mut got = [0; 100];
+            rank.scope(|scope| scope.get(&window, peer, 0, &mut got).map(drop)).unwrap();
+            assert!(got[..] == bytes(peer as usize, 100));
+            rank.close_window(empty).unwrap();
+            got.fill(0);
+            rank.scope(|scope| scope.get(&window, peer, 0, &mut got).map(drop)).unwrap();
+            assert!(got[..] == bytes(peer as usize, 100));
+        }
+        rank.close_window(window).unwrap();
+    });
+}
+
 fn blocks_go_where_their_strides_say_and_nowhere_else(make: Make) {
     play(make, 2, Options::default(), |rank| {
         let (peer, window) = (1 - rank.rank(), rank.window(1 << 20).unwrap());
@@ -52,6 +71,8 @@ fn blocks_go_where_their_strides_say_and_nowhere_else(make: Make) {
             Strided { count: 300, len: 20, here: 20, there: 20 },
             Strided { count: 1, len: 50, here: 0, there: 0 },
             Strided { count: 0, len: 50, here: 50, there: 50 },
+            // However many there are of nothing, that takes no time.
+            Strided { count: 1 << 60, len: 0, here: 0, there: 8 },
         ];
         for (round, blocks) in all.into_iter().enumerate() {
             let Strided { count, len, here, there } = blocks;
@@ -63,6 +84,7 @@ fn blocks_go_where_their_strides_say_and_nowhere_else(make: Make) {
             rank.wait(put).unwrap();
             rank.barrier().unwrap();
             let (theirs, mut expected) = (bytes(peer as usize, 1_000_000), fill);
+            let count = if len == 0 { 0 } else { count };
             for block in 0..count {
                 let from = &theirs[block * here..][..len];
                 expected[10 + block * there..][..len].copy_from_slice(from);
@@ -249,6 +271,7 @@ fn what_is_outside_of_a_window_is_refused(make: Make) {
 
 on_each_provider! {
     what_is_put_is_in_place_and_can_be_got_from_anywhere
+    a_part_without_bytes_takes_no_place_from_a_window_that_has_some
     blocks_go_where_their_strides_say_and_nowhere_else
     operations_go_on_while_the_other_rank_computes
     after_a_fence_what_was_put_and_forgotten_is_in_place

@@ -59,11 +59,12 @@ impl Strided {
         mut carry: impl FnMut(&[R]) -> Result<()>,
     ) -> Result<()> {
         let Self { count, len, here, there } = self;
+        if count == 0 || len == 0 {
+            // However many there are.
+            return carry(&[make(0, 0, 0)]);
+        }
         if count == 1 || here == len && there == len {
             let total = count * len;
-            if total == 0 {
-                return carry(&[make(0, 0, 0)]);
-            }
             return (0..total).step_by(most).try_for_each(|at| carry(&[make(at, at, most.min(total - at))]));
         }
         for first in (0..count).step_by(RANGES) {

@@ -52,11 +52,11 @@ impl Communicator {
         match (claimed, parts) {
             (Ok(_), Some(parts)) => Ok(Window { heap: Arc::clone(heap), rank: self.rank(), parts }),
             (Ok(offset), None) => {
-                self.shared.engine().close_window(offset);
+                self.shared.engine().close_window(offset, len);
                 heap.release(offset, len);
                 let rank = all.chunks(2).position(|card| card[0] == NO_ROOM).unwrap_or(0);
                 Err(Error::Invalid(format!(
-                    "rank {rank} has no room for its part of a window: choose more registered memory in the options of the communicator"
+                    "rank {rank} has no room for its part of a window: choose more registered memory (SCASH_MP_REGISTERED)"
                 )))
             }
             (Err(error), _) => Err(error),
@@ -73,7 +73,7 @@ impl Communicator {
         self.shared.until(|engine| (!engine.has_gets()).then_some(()));
         self.barrier()?;
         let Part { offset, len } = window.mine();
-        self.shared.engine().close_window(offset);
+        self.shared.engine().close_window(offset, len);
         window.heap.release(offset, len);
         Ok(())
     }

@@ -16,12 +16,17 @@ use crate::mp::wire::Head;
 impl Engine {
     /// This part of registered memory is a window from now on, which others may get from: where it begins there, and where it is.
     pub(in crate::mp) fn open_window(&mut self, offset: usize, place: Place) {
-        self.windows.insert(offset, place);
+        // A part without bytes takes no memory, so another window may begin there.
+        if place.len() > 0 {
+            self.windows.insert(offset, place);
+        }
     }
 
-    /// It is none any more. Nobody gets from it.
-    pub(in crate::mp) fn close_window(&mut self, offset: usize) {
-        self.windows.remove(&offset);
+    /// It is none any more, of `len` bytes. Nobody gets from it.
+    pub(in crate::mp) fn close_window(&mut self, offset: usize, len: usize) {
+        if len > 0 {
+            self.windows.remove(&offset);
+        }
     }
 
     /// Whether gets of this rank are under way.
