@@ -189,7 +189,25 @@ fn who_takes_a_send_back_from_a_rank_that_leaves_is_told_which(make: Make) {
     });
 }
 
+fn a_message_for_which_its_receiver_has_no_memory_is_an_error_there_and_over_at_its_sender(make: Make) {
+    for large in [Large::Auto, Large::Rendezvous] {
+        play(make, 2, Options { large, ..Options::default() }, |rank| {
+            if rank.rank() == 0 {
+                // SAFETY: nobody reads any of the bytes, as there is no memory for them at the other rank.
+                let request = unsafe { rank.start_send(1, 0, LONG.as_ptr(), 1 << 60) }.unwrap();
+                rank.wait(request).unwrap();
+            } else {
+                let error = rank.receive_owned(Some(0), Some(0)).unwrap_err();
+                assert!(matches!(error, Error::Io { .. }), "{error:?}");
+                assert!(error.to_string().contains("1152921504606846976 bytes for a message"), "{error}");
+            }
+            rank.barrier().unwrap();
+        });
+    }
+}
+
 on_each_provider! {
+    a_message_for_which_its_receiver_has_no_memory_is_an_error_there_and_over_at_its_sender
     a_send_that_no_receive_has_matched_can_be_taken_back
     of_sends_that_are_taken_back_as_they_are_received_each_is_one_of_the_two
     who_takes_a_send_back_from_a_rank_that_leaves_is_told_which

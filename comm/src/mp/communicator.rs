@@ -73,7 +73,7 @@ impl Communicator {
 
     /// Its registered memory.
     pub(super) fn heap(&self) -> Result<&Arc<Heap>> {
-        let none = "this communicator has no registered memory: choose how much in its options";
+        let none = "there is no registered memory: choose how much (SCASH_MP_REGISTERED)";
         self.shared.heap().ok_or_else(|| Error::Invalid(none.to_owned()))
     }
 
@@ -285,7 +285,7 @@ impl Communicator {
         // SAFETY: the caller's promise.
         let output = unsafe { Place::new(output, collective.output_len(rank, size)) };
         let mut engine = self.shared.engine();
-        let number = engine.start(collective, input, output);
+        let number = engine.start(collective, input, output)?;
         self.shared.settle(&mut engine);
         Ok((engine, number))
     }

@@ -394,7 +394,9 @@ fn register(endpoint: &dyn Endpoint, exchange: &mut dyn Exchange, len: usize) ->
     if len == 0 {
         return Ok(None);
     }
-    let memory = SharedMemory::new(len)?;
+    let memory = SharedMemory::new(len).map_err(|error| {
+        Error::Invalid(format!("{error}: have less registered memory (SCASH_MP_REGISTERED)"))
+    })?;
     // SAFETY: the memory is dropped after the endpoint (order of declaration in `Shared`); there are references only to buffers, which peers do not write.
     let segment = unsafe { endpoint.register(exchange, memory.segment()) }?;
     Ok(Some(Arc::new(Heap::new(memory, len, segment))))

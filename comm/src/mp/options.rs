@@ -5,6 +5,9 @@ use crate::{Error, Result};
 use std::ffi::OsString;
 use std::time::Duration;
 
+/// Bytes of the longest message that can travel at once: less than an endpoint's messages may have, with what stands before the bytes.
+const MOST_EAGER: usize = 512 << 20;
+
 /// How long messages travel that are too long for eager.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Large {
@@ -31,7 +34,7 @@ pub struct Tune {
 /// Which protocol serves which messages. All ranks must choose the same `window` and `tune`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Bytes of the longest message that travels at once.
+    /// Bytes of the longest message that travels at once: 512 MiB at most.
     pub eager: usize,
     /// Bytes of the longest message that is pushed.
     pub push: usize,
@@ -141,6 +144,12 @@ impl Options {
     /// # Errors
     /// [`Error::Invalid`]: they do not, and why.
     pub(super) fn check(&self) -> Result<()> {
+        if self.eager > MOST_EAGER {
+            return Err(Error::Invalid(format!(
+                "messages of {} bytes that travel at once (SCASH_MP_EAGER): {MOST_EAGER} is the most",
+                self.eager
+            )));
+        }
         let unasked = self.eager.max(self.push);
         if self.window / 2 < unasked {
             return Err(Error::Invalid(format!(
@@ -221,7 +230,8 @@ mod tests {
             ("SCASH_MP_PUSH", "-1", "512M"),
             ("SCASH_MP_LARGE", "pigeon", "auto, get, push, rendezvous"),
             ("SCASH_MP_WINDOW", "4K", "twice as large"),
-            ("SCASH_MP_EAGER", "1G", "SCASH_MP_WINDOW"),
+            ("SCASH_MP_EAGER", "512M", "SCASH_MP_WINDOW"),
+            ("SCASH_MP_EAGER", "1G", "536870912 is the most"),
             ("SCASH_MP_REGISTERED", "99999999T", "512M"),
             ("SCASH_MP_HELD", "much", "512M"),
             ("SCASH_MP_TUNE", "loud", "on or off"),

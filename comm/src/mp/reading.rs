@@ -73,7 +73,7 @@ pub(super) fn meet(
     let memories = Memories { pids, warned: Once::new(), readable, reads };
     let blind = (0..).zip(&memories.pids).find(|&(rank, pid)| exchange.host(rank) == here && pid.is_none());
     if let Some((rank, _)) = blind {
-        memories.warn(rank);
+        memories.warn(rank, None);
     }
     Ok(memories)
 }
@@ -128,10 +128,7 @@ impl Memories {
             match usize::try_from(read) {
                 Ok(read) if read > 0 => done += read,
                 _ => {
-                    // A process that has ended has no memory any more, which is no matter of what is allowed.
-                    if std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH) {
-                        self.warn(from);
-                    }
+                    self.warn(from, std::io::Error::last_os_error().raw_os_error());
                     return false;
                 }
             }
@@ -139,13 +136,22 @@ impl Memories {
         true
     }
 
-    /// Says once that messages are copied twice.
-    fn warn(&self, rank: u32) {
+    /// Says once why memory could not be read, if there is something to be done about it.
+    fn warn(&self, rank: u32, errno: Option<i32>) {
+        // A process that has ended has no memory any more.
+        if errno == Some(libc::ESRCH) {
+            return;
+        }
         self.warned.call_once(|| {
-            let words = format!(
-                "scash: the memory of rank {rank} cannot be read (process_vm_readv is not allowed: see kernel.yama.ptrace_scope, or the container's seccomp \
-                 profile); long messages within this host are copied twice\n"
-            );
+            let words = if errno == Some(libc::EFAULT) {
+                // Either can be wrong, and its owner gets the signal of a bad access when the bytes are copied.
+                format!("scash: a message of rank {rank} is not where it is said to be, or has no room here: are its address and length right?\n")
+            } else {
+                format!(
+                    "scash: the memory of rank {rank} cannot be read (process_vm_readv is not allowed: see kernel.yama.ptrace_scope, or the container's seccomp \
+                     profile); long messages within this host are copied twice\n"
+                )
+            };
             // If nobody listens any more, nothing is said.
             let _ = std::io::stderr().write_all(words.as_bytes());
         });

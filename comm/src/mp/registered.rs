@@ -64,7 +64,7 @@ impl Heap {
     pub(super) fn claim(&self, len: usize) -> Result<usize> {
         let none = || {
             Error::Invalid(format!(
-                "no room for {len} bytes of registered memory: there are {} in all; choose more in the options of the communicator",
+                "no room for {len} bytes of registered memory: there are {} in all; choose more (SCASH_MP_REGISTERED)",
                 self.len
             ))
         };

@@ -136,9 +136,14 @@ pub(super) fn whole(spares: &mut Spares, mut into: Destination, status: Status, 
 
 /// The message has no room where it was to be received.
 pub(super) fn too_long(len: usize, into: &Destination) -> Error {
-    let room = match into {
-        Destination::Place(place) => place.len(),
-        Destination::Own(_) => 0,
-    };
-    Error::TooLong { len, room }
+    match into {
+        Destination::Place(place) => Error::TooLong { len, room: place.len() },
+        Destination::Own(_) => no_memory(len, "a message"),
+    }
+}
+
+/// The system has no memory for something.
+pub(in crate::mp) fn no_memory(len: usize, what: &str) -> Error {
+    let what = format!("making memory of {len} bytes for {what}");
+    Error::Io { what, source: std::io::ErrorKind::OutOfMemory.into() }
 }

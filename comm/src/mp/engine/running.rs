@@ -1,6 +1,7 @@
 //! Collective operations under way: schedules that are played round by round, whoever makes progress.
 
 use super::landings::Target;
+use super::receive::no_memory;
 use super::{Arrival, Content, Engine, Offer, Order, Peer, gone};
 use crate::mp::collective::{Area, Collective, Piece, Reduction, Round, Schedule, Transfer, Work};
 use crate::mp::matching::Pattern;
@@ -13,6 +14,8 @@ use std::collections::VecDeque;
 
 /// The context of messages of collective operations.
 const CONTEXT: u16 = 1;
+/// Memory of an operation for which the system is not asked first: so much it has.
+const SURELY_THERE: usize = 64 << 20;
 /// Operations given up by others, of which this rank remembers to fail when it comes to them.
 const MOST_ABORTED: usize = 1 << 10;
 
@@ -90,9 +93,20 @@ impl Memory {
 
 impl Engine {
     /// Begins a collective operation, which was checked and whose memory is as long as it says. Without a rank that is gone, none succeeds.
-    pub(in crate::mp) fn start(&mut self, collective: &Collective, input: Source, output: Place) -> Number {
+    ///
+    /// # Errors
+    /// The system has no memory for what comes in between. Nothing was begun.
+    pub(in crate::mp) fn start(
+        &mut self,
+        collective: &Collective,
+        input: Source,
+        output: Place,
+    ) -> Result<Number> {
         let size = u32::try_from(self.peers.len()).unwrap_or(u32::MAX);
         let Schedule { rounds, temporary, reduction } = collective.schedule(self.rank, size, &self.groups);
+        if temporary > SURELY_THERE && Vec::<u8>::new().try_reserve_exact(temporary).is_err() {
+            return Err(no_memory(temporary, "a collective operation"));
+        }
         let number = self.requests.add(Request::Collective);
         let memory = Memory { input, output, temporary: vec![0; temporary] };
         let (rounds, tag) = (rounds.into(), self.collectives);
@@ -114,7 +128,7 @@ impl Engine {
         });
         self.aborted.retain(|(operation, ..)| *operation > tag);
         self.advance();
-        number
+        Ok(number)
     }
 
     /// Whether collective operations are under way.

@@ -6,8 +6,8 @@ use super::answers::{begin, must, set, tell};
 use super::job::done;
 use super::memory::check;
 use super::types::{any_tag, rank, scomm_request_t, scomm_status_t, source, tag};
-use scash_comm::Result;
 use scash_comm::mp::{Communicator, Request};
+use scash_comm::{Error, Result};
 use std::ffi::{c_int, c_void};
 
 /// Sends the `len` bytes at `bytes` to the rank `to`, with a tag from 0 on. Returns when they may be
@@ -55,11 +55,17 @@ pub unsafe extern "C" fn scomm_send_and_forget(
 ) -> c_int {
     done("scomm_send_and_forget", |job| {
         check("scomm_send_and_forget", bytes.cast(), len)?;
-        let copy = match len {
+        let bytes: &[u8] = match len {
             0 => &[],
             // SAFETY: not null, so there are as many by the caller's word.
             len => unsafe { std::slice::from_raw_parts(bytes.cast(), len) },
         };
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(len).map_err(|_| Error::Io {
+            what: format!("scomm_send_and_forget: copying {len} bytes"),
+            source: std::io::ErrorKind::OutOfMemory.into(),
+        })?;
+        copy.extend_from_slice(bytes);
         job.send_and_forget(rank(to)?, self::tag(tag)?, copy)
     })
 }

@@ -112,6 +112,29 @@ static void lengths(void)
     CHECK(status.error == SCOMM_ERROR_TOO_LONG);
 }
 
+/* Lengths that memory can be asked for, and is not there: none of these addresses is read or written. */
+static void memory(void)
+{
+    const size_t len = (size_t)1 << 60;
+    void *high = (void *)(2 * len);
+    FAILS(scomm_send_and_forget(rank, 3, bytes, len), SCOMM_ERROR_SYSTEM, "copying");
+    if (size > 1)
+        FAILS(scomm_all_reduce(bytes, high, len / 8, SCOMM_TYPE_I64, SCOMM_OP_SUM), SCOMM_ERROR_SYSTEM,
+              "for a collective operation");
+    OK(scomm_barrier());
+}
+
+/* However many blocks of nothing there are, they are moved at once. */
+static void nothing(void)
+{
+    const scomm_strided_t blocks = {(size_t)1 << 60, 0, 0, 8};
+    scomm_window_t window;
+    OK(scomm_window_open(64, &window));
+    OK(scomm_put_strided(window, size - 1, 0, bytes, &blocks));
+    OK(scomm_get_strided(window, size - 1, 0, bytes, &blocks));
+    OK(scomm_window_close(window));
+}
+
 int main(void)
 {
     scomm_options_t options;
@@ -133,6 +156,8 @@ int main(void)
     enums();
     requests();
     lengths();
+    memory();
+    nothing();
     OK(scomm_barrier());
     OK(scomm_finalize());
     INVALID(scomm_finalize(), "after scomm_finalize");

@@ -61,7 +61,8 @@ impl Game {
             Step::Begin(at) if self.may_begin(at) => {
                 // SAFETY: there are no bytes.
                 let nothing = unsafe { Place::new(std::ptr::dangling_mut(), 0) };
-                let number = self.net.engines[at].start(&Collective::Barrier, nothing.source(), nothing);
+                let number =
+                    self.net.engines[at].start(&Collective::Barrier, nothing.source(), nothing).unwrap();
                 self.begun[at].push(number);
                 self.over[at].push(None);
                 self.settle(at);

@@ -279,7 +279,7 @@ impl Game {
         let source = unsafe { Source::new(input.as_ptr().cast(), 8 * input.len()) };
         // SAFETY: as above, and the output is not used meanwhile.
         let place = unsafe { Place::new(output.as_mut_ptr().cast(), 8 * output.len()) };
-        let request = self.net.engines[at].start(&played.collective(), source, place);
+        let request = self.net.engines[at].start(&played.collective(), source, place).unwrap();
         self.note(at, What::Collective { played, _input: input, output }, Ok(Some(request)));
     }
 

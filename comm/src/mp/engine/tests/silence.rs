@@ -127,7 +127,8 @@ unsafe fn exchange(net: &mut Network, at: usize, bytes: &[u8], room: &mut [u8]) 
     let input = unsafe { Source::new(bytes.as_ptr(), bytes.len()) };
     // SAFETY: as above.
     let output = unsafe { Place::new(room.as_mut_ptr(), room.len()) };
-    let number = net.engines[at].start(&Collective::AllToAll { to: lens.clone(), from: lens }, input, output);
+    let number =
+        net.engines[at].start(&Collective::AllToAll { to: lens.clone(), from: lens }, input, output).unwrap();
     net.carry_out(at);
     number
 }
