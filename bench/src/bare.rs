@@ -1,12 +1,15 @@
 //! A bare TCP connection, both ends spinning: what message passing and gets over `tcp` cannot beat.
 
+use crate::cores;
 use std::io::{ErrorKind, Read, Result, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Instant;
 
-/// Bytes of a request: those of a get of one range.
-const REQUEST: usize = 32;
+/// Bytes of a request: those of a get of one range over TCP,
+pub const REQUEST: usize = 32;
+/// and of the header of its reply.
+pub const HEAD: usize = 16;
 /// Vain looks after which an end offers its core, now and then.
 const POLITE_EVERY: u32 = 32;
 
@@ -86,6 +89,7 @@ pub fn round_trip(length: u32, reply: usize) -> Result<f64> {
     let address = listener.local_addr()?;
     thread::scope(|scope| {
         let server = scope.spawn(move || -> Result<()> {
+            cores::take(1, 2);
             let (mut request, answer) = ([0; REQUEST], vec![1; reply]);
             let mut peer = End::new(listener.accept()?.0)?;
             for _ in 0..=length {
@@ -94,23 +98,28 @@ pub fn round_trip(length: u32, reply: usize) -> Result<f64> {
             }
             Ok(())
         });
-        let mut answer = vec![0; reply];
-        let mut peer = End::new(TcpStream::connect(address)?)?;
-        let mut ask = || -> Result<()> {
-            peer.send(&[2; REQUEST])?;
-            peer.receive(&mut answer)
-        };
-        // The first one finds a server that has not begun to spin.
-        ask()?;
-        let start = Instant::now();
-        (0..length).try_for_each(|_| ask())?;
-        let time = start.elapsed().as_secs_f64() * 1e6;
-        match server.join() {
-            Ok(served) => served?,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-        Ok(time / f64::from(length))
+        let client = scope.spawn(move || -> Result<f64> {
+            cores::take(0, 2);
+            let mut answer = vec![0; reply];
+            let mut peer = End::new(TcpStream::connect(address)?)?;
+            let mut ask = || -> Result<()> {
+                peer.send(&[2; REQUEST])?;
+                peer.receive(&mut answer)
+            };
+            // The first one finds a server that has not begun to spin.
+            ask()?;
+            let start = Instant::now();
+            (0..length).try_for_each(|_| ask())?;
+            Ok(start.elapsed().as_secs_f64() * 1e6)
+        });
+        joined(server)?;
+        Ok(joined(client)? / f64::from(length))
     })
+}
+
+/// What a thread has returned.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 #[cfg(test)]

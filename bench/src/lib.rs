@@ -9,6 +9,7 @@
 //! median and [`Spread`](figures::Spread).
 
 pub mod bare;
+pub mod cores;
 pub mod figures;
 pub mod namespaces;
 pub mod record;

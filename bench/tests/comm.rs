@@ -21,6 +21,7 @@ fn every_measurement_has_the_figures_that_were_asked_for() {
         (2, "transfer --lengths 8,5k,300k", 3, &["latency_us", "rate_mb_s", "both_ways_mb_s"][..]),
         (2, "transfer --lengths 0", 1, &["latency_us"]),
         (2, "sockets --lengths 8,300k", 2, &["latency_us", "rate_mb_s", "both_ways_mb_s"]),
+        (2, "get --lengths 8,4k --count 5", 2, &["get_us", "bare_us"]),
         (3, "barrier --length 5", 1, &["barrier_us"]),
         (3, "all-to-all --lengths 8,70k", 2, &["all_to_all_us", "rate_mb_s"]),
         (2, "random --count 20", 1, &["messages_s"]),
@@ -110,6 +111,7 @@ fn tables_have_all_their_lines() {
         ("random sizes, not posted", 0),
         ("behind 10,000 posted", 0),
         ("memory a rank", 0),
+        ("get of 4 KiB", 0),
         ("put of 4 KiB", 0),
         ("8 ranks, from `scash run`", 0),
     ] {
@@ -124,7 +126,9 @@ fn messages_between_two_hosts_are_measured() {
         return;
     }
     let text = text("bench comm --quick --on hosts", &[]);
-    for words in ["eager", "a bare connection", "barrier, 2 ranks", "8 ranks, from `scash run`"] {
+    for words in
+        ["eager", "a bare connection", "get of 4 KiB", "barrier, 2 ranks", "8 ranks, from `scash run`"]
+    {
         assert_full(&text, words, 0);
     }
 }

@@ -1,13 +1,14 @@
 //! `scash-comm-bench`: measures one thing that message passing does, on the ranks of a job.
 //!
 //! `scash run -n N [--provider P] scash-comm-bench WHAT` prints one line a figure's length; `scash bench comm` makes tables of many. What is measured is said where each is:
-//! [`transfer`], [`together`], [`unposted`], [`matching`], [`overlap`], [`memory`], [`sockets`]. The same program runs under the launchers of MPI libraries (`--over mpi:SHIM`).
+//! [`transfer`], [`get`], [`together`], [`unposted`], [`matching`], [`overlap`], [`memory`], [`sockets`]. The same program runs under the launchers of MPI libraries (`--over mpi:SHIM`).
 //!
 //! **All ranks do the same calls**, as many as the options say. Rank 0 takes the time and tells it.
 //!
 //! The thread that measures is pinned to a processor, each rank's to its own, if there are as many. What makes progress in the background has begun before, and may use any.
 
 mod exchange;
+mod get;
 mod matching;
 mod memory;
 mod overlap;
@@ -20,10 +21,9 @@ mod unposted;
 
 use clap::{Parser, Subcommand};
 use memory::Resident;
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::unistd::Pid;
 use protocol::Protocol;
 use record::{Figures, Found};
+use scash_bench::cores;
 use scash_comm::mp::Thresholds;
 use scash_messages::{Joined, Messages, Over, join};
 use sockets::Sockets;
@@ -57,6 +57,7 @@ enum What {
     Transfer(transfer::Options),
     /// The same on a bare TCP connection between the two ranks
     Sockets(transfer::Options),
+    Get(get::Options),
     Barrier(together::Barrier),
     AllToAll(together::AllToAll),
     Random(unposted::Options),
@@ -77,6 +78,8 @@ enum Error {
     NotTwo(u32),
     #[error("a message has come with other bytes than were sent")]
     WrongData,
+    #[error("one-sided gets are measured over scash only")]
+    NotOneSided,
     #[error("there are no samples: ask for more rounds")]
     NoSamples,
     #[error("a bare connection: {0}")]
@@ -105,21 +108,9 @@ fn run(arguments: &Arguments) -> Result<()> {
     let before = Resident::now()?;
     let joined = join(&arguments.over, arguments.protocol.options()?)?;
     let session = Session { joined, registered: arguments.protocol.is_registered(), json: arguments.json };
-    pin(session.messages());
+    cores::take(session.messages().rank() as usize, session.messages().size() as usize);
     session.measure(&arguments.what, before)?;
     Ok(session.joined.finalize()?)
-}
-
-/// Gives this thread a processor of its own, if there are as many as ranks. What is measured is right elsewhere too, and only less steady.
-fn pin(messages: &dyn Messages) {
-    let Ok(allowed) = sched_getaffinity(Pid::from_raw(0)) else { return };
-    let processors: Vec<usize> =
-        (0..CpuSet::count()).filter(|&at| allowed.is_set(at).unwrap_or(false)).collect();
-    let own = processors.get(messages.rank() as usize);
-    if let Some(&own) = own.filter(|_| processors.len() >= messages.size() as usize) {
-        let mut set = CpuSet::new();
-        let _ = set.set(own).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
-    }
 }
 
 /// A rank that has joined, and how it measures.
@@ -140,6 +131,9 @@ impl Session {
         match what {
             What::Transfer(options) => self.transfer("transfer", &mut Ranks::of(messages)?, options),
             What::Sockets(options) => self.transfer("sockets", &mut Sockets::connect(messages)?, options),
+            What::Get(options) => options.lengths.iter().try_for_each(|&len| {
+                self.tell("get", &[("length", len)], || options.measure(&self.joined, len))
+            }),
             What::Barrier(options) => self.tell("barrier", &[], || options.measure(messages)),
             What::AllToAll(options) => options.lengths.iter().try_for_each(|&len| {
                 self.tell("all-to-all", &[("length", len)], || options.measure(messages, len))

@@ -14,7 +14,7 @@ const ADDRESS: usize = 64;
 /// One of two ranks that are connected.
 pub(crate) struct Sockets {
     rank: u32,
-    end: End,
+    pub(crate) end: End,
 }
 
 impl Sockets {

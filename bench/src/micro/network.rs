@@ -16,7 +16,7 @@ use scash_comm::{Caps, Endpoint, Event, GetRange, PutRange, SegmentId};
 use crate::area::PAGE;
 use crate::outcome::{Outcome, Place, Spent, microseconds, samples};
 use crate::{Error, Result};
-use scash_bench::bare;
+use scash_bench::{bare, cores};
 
 /// A provider alone: messages, puts and gets between two threads of one process, without `scash run`
 #[derive(clap::Args)]
@@ -38,8 +38,6 @@ pub(crate) struct Options {
 const MESSAGE: usize = 16;
 /// Bytes of a small get.
 const SMALL: usize = 64;
-/// Bytes of the header of a reply over TCP.
-const HEAD: usize = 16;
 /// Bytes of a large put.
 const LARGE: usize = 1 << 20;
 /// Longest sleep of a rank that waits.
@@ -81,10 +79,10 @@ pub(crate) fn measure(options: &Options) -> Result<(Place, Outcome)> {
     let (direct, mut times) = both?.swap_remove(0);
     if options.provider == "tcp" {
         // Only now: while the ranks wait for each other they spin, and there may be no more cores.
-        let bare = |reply| bare::round_trip(options.length, reply).map_err(Error::Bare);
+        let ask = |reply| bare::round_trip(options.length, reply).map_err(Error::Bare);
         for _ in 0..options.rounds {
-            times.bare.push(bare(HEAD + PAGE)?);
-            times.small_bare.push(bare(HEAD + SMALL)?);
+            times.bare.push(ask(bare::HEAD + PAGE)?);
+            times.small_bare.push(ask(bare::HEAD + SMALL)?);
         }
     }
     let outcome = Outcome::new(Spent::without_job(start.elapsed(), 0))
@@ -107,6 +105,8 @@ pub(crate) fn measure(options: &Options) -> Result<(Place, Outcome)> {
 /// One rank's part, and whether memory of peers can be accessed.
 fn play(mut exchange: MemExchange, options: &Options) -> Result<(bool, Times)> {
     let rank = Rank::new(&mut exchange, &options.provider)?;
+    // Only now: the endpoint's own thread may run on any.
+    cores::take(rank.endpoint.rank() as usize, 2);
     let (mut times, direct) = (Times::default(), rank.endpoint.caps().contains(Caps::DIRECT));
     for _ in 0..options.rounds {
         if rank.endpoint.rank() == 0 {

@@ -28,6 +28,7 @@ enum Shows {
 const MEGA: f64 = 1e6;
 const PAIR: Work = Work { ranks: 2, words: "transfer", lengths: &[8, 4 << 10, 1 << 20] };
 const SOCKETS: Work = Work { words: "sockets", ..PAIR };
+const GET: Work = Work { ranks: 2, words: "get", lengths: &[4 << 10] };
 const ALL_TO_ALL: Work = Work { ranks: 4, words: "all-to-all", lengths: &[8, 4 << 10, 64 << 10] };
 const PUSH: Work = Work::new(2, "random --protocol eager-push");
 const RENDEZVOUS: Work = Work::new(2, "random --protocol eager-rendezvous");
@@ -55,7 +56,7 @@ const fn behind(posted: u64, figure: &'static str) -> Pick {
     Pick { work: MATCHING, of: Some(("posted", posted)), figure }
 }
 
-const LINES: [Line; 24] = [
+const LINES: [Line; 26] = [
     line("8 bytes one way, µs", PAIR.at(8, "latency_us")).with_goal("≤ 0.2 shm"),
     line("4 KiB one way, µs", PAIR.at(4 << 10, "latency_us")).with_goal("≤ 1.0 shm"),
     line("1 MiB, MB/s", PAIR.at(1 << 20, "rate_mb_s")),
@@ -75,6 +76,9 @@ const LINES: [Line; 24] = [
     .with_goal("≤ 1.15"),
     ratio("1 MiB, MB/s, × bare connection", PAIR.at(1 << 20, "rate_mb_s"), SOCKETS.at(1 << 20, "rate_mb_s"))
         .with_goal("≥ 0.95"),
+    line("get of 4 KiB while its owner waits, µs", GET.at(4 << 10, "get_us"))
+        .with_goal("≤ 0.6 shm, 7.6 two hosts"),
+    ratio("  × bare connection", GET.at(4 << 10, "get_us"), GET.at(4 << 10, "bare_us")),
     line("barrier, 2 ranks, µs", barrier(2)).with_paper("9.7").with_goal("≤ 0.25 shm"),
     line("  4 ranks", barrier(4)).with_paper("10.7"),
     line("  8 ranks", barrier(8)).with_paper("13.8").with_goal("≤ 12 shm, 90 tcp"),
@@ -164,7 +168,7 @@ fn works(place: Place) -> Vec<Work> {
     works
 }
 
-/// What is not measured by `scash-comm-bench` between its ranks: the start of a job, and puts and gets, which `scash-micro network` measures.
+/// What is not measured by `scash-comm-bench` between its ranks: the start of a job, and puts, which `scash-micro network` measures.
 #[derive(Default)]
 struct Others {
     /// Milliseconds from `scash run` to the first line.
@@ -172,12 +176,6 @@ struct Others {
     network: BTreeMap<Place, Rounds>,
 }
 
-/// Lines of puts and gets: what they show of `scash-micro network`'s figures, and what is to hold.
-const NETWORK: [(&str, &str, &str); 3] = [
-    ("put of 4 KiB, until it is there, µs", "put_us", "≤ 0.6 shm"),
-    ("get of 4 KiB, µs", "get_us", "≤ 0.6 shm, 7.6 tcp"),
-    ("  the same on a bare connection, µs", "bare_us", ""),
-];
 const START: u32 = 8;
 
 impl Others {
@@ -205,13 +203,11 @@ impl Others {
             let cells = places.iter().map(|place| number(cell(place)));
             table.line([about.to_owned()].into_iter().chain(cells).chain([String::new(), goal.to_owned()]));
         };
-        for (about, figure, goal) in NETWORK {
-            line(about, goal, &|place| {
-                let rounds = self.network.get(place)?.iter();
-                let of = |records: &Option<Vec<_>>| Work::new(1, "").pick(figure).value(records.as_deref()?);
-                median(&rounds.map(of).collect::<Vec<_>>())
-            });
-        }
+        line("put of 4 KiB, until it is there, µs", "≤ 0.6 shm", &|place| {
+            let rounds = self.network.get(place)?.iter();
+            let of = |records: &Option<Vec<_>>| Work::new(1, "").pick("put_us").value(records.as_deref()?);
+            median(&rounds.map(of).collect::<Vec<_>>())
+        });
         line("8 ranks, from `scash run` to the first line, ms", "< 60", &|place| {
             median(self.start.get(place)?)
         });
