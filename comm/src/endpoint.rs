@@ -189,6 +189,11 @@ pub trait Endpoint: Send + Sync {
         self.caps()
     }
 
+    /// Whether this rank competes for cores with ranks that it can only send messages to: then few messages are worth more than few rounds of them.
+    fn shares_cores(&self) -> bool {
+        false
+    }
+
     /// Makes memory of this rank reachable for put, get and atomic operations. Collective: every rank registers the same segments in the same order,
     /// and the call returns when all have. The memory must stay mapped until the endpoint is dropped.
     ///

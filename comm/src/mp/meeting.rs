@@ -20,6 +20,8 @@ pub(super) struct Groups {
     heads: Vec<u32>,
     /// This rank's group.
     mine: Vec<u32>,
+    /// Whether any of these ranks [compete for cores](Endpoint::shares_cores) with others that they only send messages to.
+    share_cores: bool,
 }
 
 impl Groups {
@@ -27,7 +29,7 @@ impl Groups {
     ///
     /// # Errors
     /// A rank that says what cannot be.
-    fn new(me: u32, head_of: Vec<u32>) -> std::result::Result<Self, u32> {
+    fn new(me: u32, head_of: Vec<u32>, share_cores: bool) -> std::result::Result<Self, u32> {
         let is_head = |&(rank, head): &(u32, u32)| rank == head;
         let each = || (0..).zip(head_of.iter().copied());
         let is_sound = |&(rank, head): &(u32, u32)| {
@@ -38,14 +40,15 @@ impl Groups {
         }
         let heads = each().filter(is_head).map(|(rank, _)| rank).collect();
         let mine = each().filter(|&(_, head)| head == head_of[me as usize]).map(|(rank, _)| rank).collect();
-        Ok(Self { head_of, heads, mine })
+        Ok(Self { head_of, heads, mine, share_cores })
     }
 
-    /// Ranks that share memory with those of the same host.
+    /// Ranks that share memory with those of the same host, on which each has a core of its own, or not.
     #[cfg(test)]
-    pub(super) fn on(hosts: &[u32], me: u32) -> Self {
+    pub(super) fn on(hosts: &[u32], me: u32, share_cores: bool) -> Self {
         let first = |host: &u32| (0..).zip(hosts).find(|(_, theirs)| *theirs == host).map(|(rank, _)| rank);
-        Self::new(me, hosts.iter().filter_map(first).collect()).expect("the first of a host is its head")
+        Self::new(me, hosts.iter().filter_map(first).collect(), share_cores)
+            .expect("the first of a host is its head")
     }
 
     /// The groups of an endpoint's ranks. Collective.
@@ -58,10 +61,15 @@ impl Groups {
             why: "it tells another number than that of a rank it shares memory with".to_owned(),
         };
         let mut head_of = Vec::with_capacity(mine.len());
-        for (rank, (told, _)) in (0..).zip(exchange.all_gather(&head.to_le_bytes(), &[])?) {
-            head_of.push(u32::from_le_bytes(told.try_into().map_err(|_| broken(rank))?));
+        let mut share_cores = false;
+        let mut card = head.to_le_bytes().to_vec();
+        card.push(u8::from(endpoint.shares_cores()));
+        for (rank, (told, _)) in (0..).zip(exchange.all_gather(&card, &[])?) {
+            let (head, shares_cores) = told.split_first_chunk().ok_or_else(|| broken(rank))?;
+            head_of.push(u32::from_le_bytes(*head));
+            share_cores |= *shares_cores != [0];
         }
-        let groups = Self::new(me, head_of).map_err(broken)?;
+        let groups = Self::new(me, head_of, share_cores).map_err(broken)?;
         if groups.mine == mine { Ok(groups) } else { Err(broken(head)) }
     }
 
@@ -83,6 +91,11 @@ impl Groups {
     /// The first rank of a rank's group.
     pub(super) fn head_of(&self, rank: u32) -> u32 {
         self.head_of[rank as usize]
+    }
+
+    /// Whether ranks that only send messages to each other compete for cores.
+    pub(super) fn share_cores(&self) -> bool {
+        self.share_cores
     }
 
     /// Whether all look at all.
@@ -108,11 +121,11 @@ mod tests {
 
     #[test]
     fn a_group_is_known_by_its_first_rank() {
-        let groups = Groups::new(3, vec![0, 1, 0, 1, 1]).unwrap();
+        let groups = Groups::new(3, vec![0, 1, 0, 1, 1], false).unwrap();
         assert_eq!((groups.heads(), groups.mine()), (&[0, 1][..], &[1, 3, 4][..]));
         assert_eq!((groups.head_of(2), groups.is_flat()), (0, false));
-        assert!(Groups::new(1, vec![0, 0, 0]).unwrap().is_flat());
-        assert_eq!(Groups::on(&[7, 8, 7], 2), Groups::new(2, vec![0, 1, 0]).unwrap());
+        assert!(Groups::new(1, vec![0, 0, 0], false).unwrap().is_flat());
+        assert_eq!(Groups::on(&[7, 8, 7], 2, true), Groups::new(2, vec![0, 1, 0], true).unwrap());
     }
 
     #[test]
@@ -120,7 +133,7 @@ mod tests {
         for (head_of, liar) in
             [(vec![0, 2, 2], 1), (vec![0, 0, 1], 2), (vec![0, 7, 0], 1), (vec![1, 1, 1], 0)]
         {
-            assert_eq!(Groups::new(0, head_of), Err(liar));
+            assert_eq!(Groups::new(0, head_of, false), Err(liar));
         }
     }
 }

@@ -164,6 +164,8 @@ pub struct OfiEndpoint {
     askers: Box<[Mutex<()>]>,
     /// What the polling thread delivers.
     poller: Mutex<Inbox>,
+    /// Whether ranks of its host compete with it for cores.
+    shares_cores: bool,
     traffic: Counters,
     thread: Option<JoinHandle<()>>,
     /// Dropped last: it closes libfabric's objects.
@@ -192,6 +194,7 @@ impl OfiEndpoint {
         Ok(Self {
             rank,
             size,
+            shares_cores: shared.patience.is_scarce && options.ranks_here > 1,
             shared,
             segments,
             askers,
@@ -286,6 +289,10 @@ impl Endpoint for OfiEndpoint {
 
     fn caps(&self) -> Caps {
         Caps::empty()
+    }
+
+    fn shares_cores(&self) -> bool {
+        self.shares_cores
     }
 
     unsafe fn register(&self, exchange: &mut dyn Exchange, mem: LocalSegment) -> Result<SegmentId> {

@@ -12,6 +12,8 @@ const NAP: Duration = Duration::from_micros(50);
 /// How to wait, by the number of vain looks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
+    /// Whether busy threads outnumber cores.
+    pub(super) is_scarce: bool,
     /// Looks that are made without giving way,
     spins: u32,
     /// and those after which a thread that waits for applications sleeps.
@@ -23,9 +25,9 @@ impl Patience {
     pub(super) fn new(busy: u32) -> Patience {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         if busy as usize <= cores {
-            Patience { spins: 64, looks: 10_000 }
+            Patience { is_scarce: false, spins: 64, looks: 10_000 }
         } else {
-            Patience { spins: 1, looks: 40 }
+            Patience { is_scarce: true, spins: 1, looks: 40 }
         }
     }
 

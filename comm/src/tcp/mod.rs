@@ -157,6 +157,8 @@ pub struct TcpEndpoint {
     own: Mutex<Delivery>,
     poller: Mutex<Poller>,
     waits: Waits,
+    /// Whether ranks to which it has connections compete with it for cores.
+    shares_cores: bool,
     traffic: Counters,
     thread: Option<JoinHandle<()>>,
 }
@@ -189,12 +191,14 @@ impl TcpEndpoint {
         });
         let has_peers = shared.peers.iter().any(Option::is_some);
         let thread = has_peers.then(|| start_service(&shared)).transpose()?;
+        let waits = Waits::new(options.busy());
         Ok(Self {
             rank,
             shared,
             own: Mutex::new(Delivery::empty()),
             poller: Mutex::new(Poller::new()),
-            waits: Waits::new(options.busy()),
+            shares_cores: waits.is_scarce && options.ranks_here > 1 && reach == Reach::All,
+            waits,
             traffic: Counters::default(),
             thread,
         })
@@ -232,6 +236,10 @@ impl Endpoint for TcpEndpoint {
 
     fn caps(&self) -> Caps {
         Caps::UNCOPIED
+    }
+
+    fn shares_cores(&self) -> bool {
+        self.shares_cores
     }
 
     unsafe fn register(&self, exchange: &mut dyn Exchange, mem: LocalSegment) -> Result<SegmentId> {

@@ -74,6 +74,8 @@ pub(super) struct Waits {
     pub(super) idle: Pace,
     /// For a peer's service thread.
     pub(super) served: Pace,
+    /// Whether busy threads outnumber cores.
+    pub(super) is_scarce: bool,
 }
 
 impl Waits {
@@ -81,7 +83,7 @@ impl Waits {
     pub(super) fn new(busy: u32) -> Self {
         let cores = std::thread::available_parallelism();
         let cores = cores.map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX));
-        Self { idle: Pace::idle(busy, cores), served: Pace::served(busy, cores) }
+        Self { idle: Pace::idle(busy, cores), served: Pace::served(busy, cores), is_scarce: busy > cores }
     }
 }
 

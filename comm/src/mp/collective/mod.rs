@@ -5,7 +5,7 @@
 //!
 //! | operation | short | long |
 //! |---|---|---|
-//! | barrier | words within groups that share memory (`meeting`), dissemination between them: log₂ rounds | |
+//! | barrier | words within groups that share memory (`meeting`); between them dissemination, log₂ rounds, or a flat tree where ranks compete for cores | |
 //! | broadcast | binomial tree between groups, and within each | a chain of ranks through which pieces are passed on |
 //! | reduce | binomial tree | reduce-scatter on a ring, then to the root |
 //! | all-reduce | doubling distances | reduce-scatter, then all-gather, on a ring |

@@ -117,7 +117,7 @@ fn play_on(
         .map(|me| {
             let collective = collective(me);
             collective.check(n).unwrap();
-            let groups = Groups::on(hosts, me);
+            let groups = Groups::on(hosts, me, false);
             let schedule = collective.schedule(me, n, &groups);
             assert_eq!(inputs[me as usize].len(), collective.input_len(me));
             let mut output = first.get(me as usize).cloned().unwrap_or_default();
@@ -242,12 +242,12 @@ proptest! {
     }
 
     #[test]
-    fn nobody_leaves_a_barrier_before_all_have_come(hosts in hosts(), late in 0..31u32) {
+    fn nobody_leaves_a_barrier_before_all_have_come(hosts in hosts(), share_cores in any::<bool>(), late in 0..31u32) {
         let n = u32::try_from(hosts.len()).unwrap();
         let late = late % n;
         let mut net = Net::new(hosts.len());
         let mut players: Vec<Player> = (0..n).map(|me| {
-            let groups = Groups::on(&hosts, me);
+            let groups = Groups::on(&hosts, me, share_cores);
             let rounds = Collective::Barrier.schedule(me, n, &groups).rounds.into();
             Player { groups, rounds, reduction: None, input: vec![], output: vec![], temporary: vec![], pending: None }
         }).collect();
@@ -260,19 +260,26 @@ proptest! {
 
 #[test]
 fn a_rank_sends_no_more_messages_than_the_algorithm_says() {
+    let sends_in = |groups: &Groups, collective: Collective, me: u32, n: u32| {
+        let rounds = collective.schedule(me, n, groups).rounds;
+        let transfers = rounds.iter().flat_map(|round| &round.transfers);
+        transfers.filter(|t| matches!(t, Transfer::Send { .. })).count()
+    };
     let sends_with = |each: u32, collective: Collective, me: u32, n: u32| {
         let hosts: Vec<u32> = (0..n).map(|rank| rank / each).collect();
-        let rounds = collective.schedule(me, n, &Groups::on(&hosts, me)).rounds;
-        rounds
-            .iter()
-            .flat_map(|round| &round.transfers)
-            .filter(|t| matches!(t, Transfer::Send { .. }))
-            .count()
+        sends_in(&Groups::on(&hosts, me, false), collective, me, n)
     };
     let sends = |collective, me, n| sends_with(1, collective, me, n);
     assert_eq!(sends(Collective::Barrier, 3, 1000), 10);
     assert_eq!(sends_with(100, Collective::Barrier, 3, 1000), 0);
     assert_eq!(sends_with(100, Collective::Barrier, 200, 1000), 4, "one of each host speaks for it");
+    let crowd: Vec<u32> = (0..1000).collect();
+    let all = crowd.iter().map(|&me| sends_in(&Groups::on(&crowd, me, true), Collective::Barrier, me, 1000));
+    assert_eq!(
+        all.sum::<usize>(),
+        2 * 999,
+        "who competes for cores says once that it has come, and once hears that all have"
+    );
     let broadcast = Collective::Broadcast { root: 150, len: 8 };
     assert_eq!(sends_with(100, broadcast.clone(), 150, 1000), 4 + 7, "to other hosts, and on its own");
     assert_eq!(sends_with(100, broadcast, 100, 1000), 1);

@@ -7,6 +7,8 @@ use crate::mp::meeting::Groups;
 
 /// Bytes of the pieces that are passed along a chain.
 const LINK: usize = 64 << 10;
+/// Children of a rank in a barrier of ranks that compete for cores.
+const CHILDREN: usize = 15;
 
 /// Those who share memory meet on their board, and the heads of groups meet for them; see [`Groups`].
 pub(super) fn barrier(seat: Seat, groups: &Groups) -> Schedule {
@@ -19,7 +21,11 @@ pub(super) fn barrier(seat: Seat, groups: &Groups) -> Schedule {
         rounds.push(arrive(if groups.is_flat() { Mark::Arrived } else { Mark::Released }));
     } else {
         rounds.extend((!is_alone).then(|| arrive(Mark::Arrived)));
-        rounds.extend(disseminate(seat, groups.heads()));
+        if groups.share_cores() {
+            rounds.extend(come_and_go(seat, groups.heads()));
+        } else {
+            rounds.extend(disseminate(seat, groups.heads()));
+        }
         rounds.extend((!is_alone && !groups.is_flat()).then(|| post(Mark::Released)));
     }
     Schedule { rounds, ..Schedule::default() }
@@ -33,6 +39,19 @@ fn disseminate(seat: Seat, ranks: &[u32]) -> impl Iterator<Item = Round> {
         let nothing = temporary(0..0);
         transfers(vec![send(ranks[to as usize], nothing), receive(ranks[from as usize], nothing)])
     })
+}
+
+/// They tell up a tree that they have come, and down the tree that all have. That takes far fewer messages in all than dissemination, and the fewer ranks wait in between the fewer are given a
+/// core in vain: so the tree is as flat as can be, and up to 16 ranks have one parent.
+fn come_and_go(seat: Seat, ranks: &[u32]) -> [Round; 3] {
+    let nothing = temporary(0..0);
+    let place = among(ranks, seat.me).me as usize;
+    let parent = place.checked_sub(1).map(|before| ranks[before / CHILDREN]);
+    let children = ranks.iter().skip(place * CHILDREN + 1).take(CHILDREN);
+    let come = children.clone().map(|&child| receive(child, nothing)).collect();
+    let through = parent.map(|parent| vec![send(parent, nothing), receive(parent, nothing)]);
+    let go = children.map(|&child| send(child, nothing)).collect();
+    [come, through.unwrap_or_default(), go].map(transfers)
 }
 
 /// The seat of one of these ranks among them.

@@ -74,13 +74,13 @@ impl Network {
     /// Among `n` ranks, which can read each other's memory or not.
     fn new(n: usize, options: Options, reads: bool) -> Self {
         let apart: Vec<u32> = (0..n as u32).collect();
-        Self::on(&apart, options, reads)
+        Self::on(&apart, false, options, reads)
     }
 
-    /// Of ranks that share boards with those of the same host.
-    fn on(hosts: &[u32], options: Options, reads: bool) -> Self {
+    /// Of ranks that share boards with those of the same host, and compete for cores with others or not.
+    fn on(hosts: &[u32], share_cores: bool, options: Options, reads: bool) -> Self {
         let n = hosts.len();
-        let groups: Vec<Groups> = (0..n).map(|rank| Groups::on(hosts, rank as u32)).collect();
+        let groups: Vec<Groups> = (0..n).map(|rank| Groups::on(hosts, rank as u32, share_cores)).collect();
         let reach = vec![Reach { all: reads, registered: false }; n];
         let engine = |rank: usize| {
             let mut engine = Engine::new(rank as u32, options, &reach, &reach, 0..0, groups[rank].clone());

@@ -42,8 +42,8 @@ struct Game {
 }
 
 impl Game {
-    fn new(hosts: &[u32], dies: Option<(usize, usize)>, quit: bool) -> Self {
-        let net = Network::on(hosts, OPTIONS, false);
+    fn new(hosts: &[u32], share_cores: bool, dies: Option<(usize, usize)>, quit: bool) -> Self {
+        let net = Network::on(hosts, share_cores, OPTIONS, false);
         let (begun, over) = (vec![Vec::new(); RANKS], vec![Vec::new(); RANKS]);
         Self { net, begun, over, dies, quit, has_heard: [false; RANKS] }
     }
@@ -136,7 +136,8 @@ impl Game {
 }
 
 fn hosts() -> impl Strategy<Value = Vec<u32>> {
-    prop_oneof![Just(vec![0; RANKS]), prop::collection::vec(0..3u32, RANKS)]
+    let apart = (0..).take(RANKS).collect();
+    prop_oneof![Just(vec![0; RANKS]), Just(apart), prop::collection::vec(0..3u32, RANKS)]
 }
 
 proptest! {
@@ -145,9 +146,10 @@ proptest! {
     #[test]
     fn nobody_is_through_with_a_meeting_before_all_have_come_and_then_all_are(
         hosts in hosts(),
+        share_cores in any::<bool>(),
         steps in prop::collection::vec(step(), 0..200),
     ) {
-        let mut game = Game::new(&hosts, None, false);
+        let mut game = Game::new(&hosts, share_cores, None, false);
         for step in &steps {
             game.take(step);
             game.check()?;
@@ -160,11 +162,12 @@ proptest! {
     #[test]
     fn if_a_rank_dies_each_meeting_ends_with_its_name_or_well(
         hosts in hosts(),
+        share_cores in any::<bool>(),
         steps in prop::collection::vec(step(), 0..200),
         dies in (0..RANKS, 0..MEETINGS),
         quit in any::<bool>(),
     ) {
-        let mut game = Game::new(&hosts, Some(dies), quit);
+        let mut game = Game::new(&hosts, share_cores, Some(dies), quit);
         for step in &steps {
             game.take(step);
             game.check()?;
