@@ -235,7 +235,9 @@ impl Peer {
         let mut incoming = lock(&self.incoming);
         if incoming.was_denied() && incoming.may_pull() {
             let pulled = incoming.pull_all(self.stream(), &shared.segments);
-            self.post(shared);
+            if incoming.has_messages() || incoming.has_ended() {
+                self.post(shared);
+            }
             if incoming.fence_reached() {
                 shared.service.ring();
             }

@@ -1,4 +1,4 @@
-//! What idle connections cost: no system call.
+//! What connections cost that are idle: no system call, and no thread that is called for nothing.
 
 use super::super::sys::CALLS;
 use super::*;
@@ -42,4 +42,34 @@ fn idle_connections_cost_the_thread_that_polls_no_system_call() {
     let few = calls_of_rank_0(4);
     assert_eq!(few, [0, 1, 0]);
     assert_eq!(calls_of_rank_0(12), few);
+}
+
+/// A helper slept on the stream while its rank only got. Denied the stream once, it was called after every get to look what the get had left, found the stream held by the next one, and was denied again: a get took twice its time.
+#[test]
+fn who_was_denied_the_stream_by_a_get_is_called_only_if_the_next_one_finds_something_there() {
+    cluster(2, |mut rank| {
+        let is_called_after_a_get = |rank: &Rank| {
+            let mut incoming = lock(&rank.peer(1).incoming);
+            incoming.hold();
+            assert!(!incoming.may_pull());
+            assert!(!incoming.release());
+            drop(incoming);
+            rank.get(1, 64).unwrap();
+            rank.endpoint.shared.mail.take()
+        };
+        rank.meet();
+        if rank.endpoint.rank() == 0 {
+            assert!(!is_called_after_a_get(&rank), "there is nothing");
+        }
+        rank.meet();
+        if rank.endpoint.rank() == 1 {
+            rank.endpoint.send(0, 1, &[b"news"]).unwrap();
+            rank.endpoint.flush().unwrap();
+        } else {
+            sys::wait(&mut [sys::awaited(rank.peer(1).stream(), libc::POLLIN)], LIMIT);
+            assert!(is_called_after_a_get(&rank), "there is a message");
+            assert_eq!(rank.poll().0, [b"news"]);
+        }
+        rank.meet();
+    });
 }
