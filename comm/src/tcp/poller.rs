@@ -90,11 +90,12 @@ pub(super) fn looks(turn: u32) -> u32 {
 
 /// Looks until something may have arrived, or [`SERVING`] times in vain. Meanwhile serves peers in the service thread's
 /// place, and as long as they go on asking, but not longer than `limit`.
-pub(super) fn serve(shared: &Shared, companion: &dyn Companion, limit: Duration) {
+/// The service thread naps meanwhile if it may.
+pub(super) fn serve(shared: &Shared, companion: &dyn Companion, limit: Duration, may_nap: bool) {
     let (mut awaited, count) = streams(shared);
     let (before, start) = (MORE_LOOKS.get(), Instant::now());
     let (mut looks, mut most, mut is_last) = (0u32, SERVING, false);
-    shared.service.stand_in(shared, |requests| {
+    shared.service.stand_in(shared, may_nap, |requests| {
         if is_last || looks >= most || shared.mail.has_news() || companion.watch() {
             return Duty::Leave;
         }

@@ -13,6 +13,8 @@
 //! **Who waits, serves.** To wake a thread takes several times as long as to answer. So an application thread
 //! that spins because it has nothing to do serves, too: [`Service::stand_in`]. Requests wake the service thread all
 //! the same, mostly for nothing: who spins may just have lost its core, and then the service thread is the faster.
+//! But where threads have cores, one that has served several requests in a row sends the service thread to *nap*: it sleeps apart from
+//! the requests, looks once in a while whether they are served, and is called when that thread leaves.
 
 use super::incoming::{Incoming, Pulled};
 use super::peer::Peer;
@@ -22,13 +24,21 @@ use crate::remote::Fate;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, TryLockError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, TryLockError};
+use std::thread::{self, Thread};
+use std::time::Duration;
 
 /// Events taken per system call.
 const BURST: usize = 16;
-/// What the bell's events are marked with.
+/// What the bell's events are marked with,
 const BELL: u64 = u64::MAX;
+/// and those that call the service thread itself.
+const CALL: u64 = u64::MAX - 1;
+/// Requests after which who stands in sends the service thread to nap,
+const MANY: u32 = 4;
+/// and the longest time between two of its looks then.
+const NAP: Duration = Duration::from_millis(1);
 
 /// What others need to reach the service thread, and what they need to do its work.
 pub(super) struct Service {
@@ -41,6 +51,18 @@ pub(super) struct Service {
     server: Mutex<Server>,
     /// Whether the last who stood in for the thread found something to do.
     is_needed: AtomicBool,
+    nap: Nap,
+}
+
+/// When the service thread naps. Who counts `busy` down reads `is_taken` then, and who sets that reads `busy` then: with both in one order (SeqCst), the
+/// thread does not begin a nap, or is called.
+struct Nap {
+    /// Threads that stand in, and have served many requests in a row.
+    busy: AtomicU32,
+    /// Gets the thread out of its sleep: only itself reads it.
+    call: EventFd,
+    is_taken: AtomicBool,
+    thread: OnceLock<Thread>,
 }
 
 /// What one who stands in for the service thread is to do next.
@@ -74,15 +96,26 @@ impl Service {
         let streams =
             std::iter::repeat_with(|| Mutex::new(EpollFlags::empty())).take(clients.len()).collect();
         let (stop, server) = (AtomicBool::new(false), Mutex::new(Server { clients, fences: Vec::new() }));
-        Ok(Self { epoll, bell, stop, streams, server, is_needed: AtomicBool::new(false) })
+        let nap = Nap {
+            busy: AtomicU32::new(0),
+            call: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?,
+            is_taken: AtomicBool::new(false),
+            thread: OnceLock::new(),
+        };
+        epoll.add(&nap.call, EpollEvent::new(EpollFlags::EPOLLIN, CALL))?;
+        Ok(Self { epoll, bell, stop, streams, server, is_needed: AtomicBool::new(false), nap })
     }
 
     /// The service thread: serves until it is told to stop.
     pub(super) fn run(&self, shared: &Shared) {
         let mut events = [EpollEvent::empty(); BURST];
         while !self.stop.load(Ordering::Acquire) {
+            let limit = if self.nap.take() { EpollTimeout::ZERO } else { EpollTimeout::NONE };
             // An interrupted wait has no events.
-            let count = self.epoll.wait(&mut events, EpollTimeout::NONE).unwrap_or(0);
+            let count = self.epoll.wait(&mut events, limit).unwrap_or(0);
+            if events[..count].iter().any(|event| event.data() == CALL) {
+                let _ = self.nap.call.read();
+            }
             match self.server.try_lock() {
                 // Somebody else may have done all this meanwhile: then there is nothing to be found.
                 Ok(mut server) => server.take(shared, &events[..count]),
@@ -93,9 +126,14 @@ impl Service {
         }
     }
 
-    /// Serves in the service thread's place, as long as `look` says so.
-    pub(super) fn stand_in(&self, shared: &Shared, mut look: impl FnMut(BorrowedFd<'_>) -> Duty) {
-        let (mut events, mut has_served) = ([EpollEvent::empty(); BURST], false);
+    /// Serves in the service thread's place, as long as `look` says so. It naps meanwhile if it may.
+    pub(super) fn stand_in(
+        &self,
+        shared: &Shared,
+        may_nap: bool,
+        mut look: impl FnMut(BorrowedFd<'_>) -> Duty,
+    ) {
+        let (mut events, mut served, mut does_all) = ([EpollEvent::empty(); BURST], 0u32, false);
         loop {
             match look(self.epoll.0.as_fd()) {
                 Duty::Leave => break,
@@ -109,11 +147,18 @@ impl Service {
                     };
                     let count = self.epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
                     server.take(shared, &events[..count]);
-                    has_served |= count > 0;
+                    drop(server);
+                    served = served.saturating_add(u32::from(count > 0));
+                    if may_nap && served >= MANY && !std::mem::replace(&mut does_all, true) {
+                        self.nap.begin();
+                    }
                 }
             }
         }
-        self.is_needed.store(has_served, Ordering::Relaxed);
+        if does_all {
+            self.nap.end();
+        }
+        self.is_needed.store(served > 0, Ordering::Relaxed);
     }
 
     /// Whether there was something to do when somebody last stood in: then it pays to do so again rather than to sleep.
@@ -183,6 +228,39 @@ impl Service {
     }
 }
 
+impl Nap {
+    /// Somebody begins to serve all requests.
+    fn begin(&self) {
+        self.busy.fetch_add(1, Ordering::SeqCst);
+        // It can only fail when the count is at its maximum, and then the thread is called.
+        let _ = self.call.write(1);
+    }
+
+    /// Somebody ends it.
+    fn end(&self) {
+        self.busy.fetch_sub(1, Ordering::SeqCst);
+        if self.is_taken.load(Ordering::SeqCst)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
+        }
+    }
+
+    /// The service thread naps, if somebody serves all requests; whether that was so. Then it is to look for requests in any case.
+    fn take(&self) -> bool {
+        if self.busy.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        self.thread.get_or_init(thread::current);
+        self.is_taken.store(true, Ordering::SeqCst);
+        if self.busy.load(Ordering::SeqCst) > 0 {
+            thread::park_timeout(NAP);
+        }
+        self.is_taken.store(false, Ordering::Relaxed);
+        true
+    }
+}
+
 /// The state of serving.
 struct Server {
     /// By rank; none for those that are gone.
@@ -201,6 +279,9 @@ impl Server {
     }
 
     fn handle(&mut self, shared: &Shared, data: u64) {
+        if data == CALL {
+            return;
+        }
         if data == BELL {
             // The fences, for which it was rung, are looked at in any case. It fails if somebody else has heard it.
             let _ = shared.service.bell.read();

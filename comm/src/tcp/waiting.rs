@@ -8,9 +8,10 @@ impl TcpEndpoint {
     /// One vain turn of a thread that waits for the companion, too. Serving lasts `limit` at most, and a sleep `longest`.
     pub(super) fn wait(&self, companion: &dyn Companion, turn: u32, limit: Duration, longest: Duration) {
         let pace = self.waits.idle;
-        let looks = if pace.spins_at(poller::SERVE_AFTER) { poller::looks(turn) } else { turn };
+        let has_core = pace.spins_at(poller::SERVE_AFTER);
+        let looks = if has_core { poller::looks(turn) } else { turn };
         if turn > poller::SERVE_AFTER && (pace.spins_at(looks) || self.shared.service.is_needed()) {
-            poller::serve(&self.shared, companion, limit);
+            poller::serve(&self.shared, companion, limit, has_core);
         } else if !pace.spin(looks) {
             poller::sleep(&self.shared, companion, longest);
         }
