@@ -116,6 +116,11 @@ impl Peer {
         }
     }
 
+    /// Whether it is gone.
+    pub(super) fn is_gone(&self) -> bool {
+        self.fate.get().is_some()
+    }
+
     /// Marks the peer as gone. Its connections are shut down, which wakes whoever waits on them; what has
     /// arrived can still be read.
     pub(super) fn lose(&self, fate: Fate) {

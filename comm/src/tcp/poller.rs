@@ -34,6 +34,8 @@ const SERVING: u32 = 64;
 const AFTER_SERVICE: u32 = 400;
 /// and how often it offers its core meanwhile.
 const POLITE_EVERY: u32 = 32;
+/// With few peers most of those looks are glances at each connection; one in so many asks a poll, which tells of more.
+const POLL_EVERY: u32 = 8;
 /// Ready streams taken per look.
 const BURST: usize = 64;
 /// Times that a receiver is asked for a place in one look before other streams get their turn.
@@ -103,21 +105,39 @@ pub(super) fn serve(shared: &Shared, companion: &dyn Companion, limit: Duration,
         if before.wrapping_add(looks).is_multiple_of(POLITE_EVERY) {
             sys::give_way();
         }
-        awaited[count] = sys::awaited(requests, libc::POLLIN);
-        sys::wait(&mut awaited[..=count], Duration::ZERO);
         // What this thread waits for does not wait for those that ask without end.
-        is_last = awaited[..count].iter().any(|stream| stream.revents != 0);
-        match awaited[count].revents {
-            0 if is_last => Duty::Leave,
-            0 => Duty::Look,
-            _ => {
+        let found = if matches!(shared.watch, Watch::Each) && !looks.is_multiple_of(POLL_EVERY) {
+            glance(shared, &mut is_last).map(Duty::Answer)
+        } else {
+            awaited[count] = sys::awaited(requests, libc::POLLIN);
+            sys::wait(&mut awaited[..=count], Duration::ZERO);
+            is_last = awaited[..count].iter().any(|stream| stream.revents != 0);
+            (awaited[count].revents != 0).then_some(Duty::Serve)
+        };
+        match found {
+            None if is_last => Duty::Leave,
+            None => Duty::Look,
+            Some(duty) => {
                 is_last |= start.elapsed() >= limit;
                 most = looks + AFTER_SERVICE;
-                Duty::Serve
+                duty
             }
         }
     });
     MORE_LOOKS.set(before.saturating_add(looks.saturating_sub(1)));
+}
+
+/// Looks at each peer: one that asks for something, and whether any has something for this thread.
+fn glance(shared: &Shared, has_news: &mut bool) -> Option<u32> {
+    let mut asks = None;
+    for peer in shared.peers.iter().flatten() {
+        *has_news |= !peer.told.load(Ordering::Relaxed) && sys::has_something(peer.stream());
+        // Who is gone has nothing to ask, and its connections are at their ends for ever.
+        if !peer.is_gone() && sys::has_something(peer.serves()) {
+            asks = Some(peer.rank);
+        }
+    }
+    asks
 }
 
 /// What there is to be awaited of streams, how many descriptors that are, and places behind them.

@@ -70,6 +70,8 @@ struct Nap {
 pub(super) enum Duty {
     /// There is something to serve.
     Serve,
+    /// This rank asks for something.
+    Answer(u32),
     /// There is nothing to do.
     Look,
     /// What the thread itself waits for may have come.
@@ -135,24 +137,32 @@ impl Service {
     ) {
         let (mut events, mut served, mut does_all) = ([EpollEvent::empty(); BURST], 0u32, false);
         loop {
-            match look(self.epoll.0.as_fd()) {
+            let duty = match look(self.epoll.0.as_fd()) {
                 Duty::Leave => break,
-                Duty::Look => {}
-                // Only now: who holds the server and loses its core keeps everybody from serving.
-                Duty::Serve => {
-                    let mut server = match self.server.try_lock() {
-                        Ok(server) => server,
-                        Err(TryLockError::Poisoned(server)) => server.into_inner(),
-                        Err(TryLockError::WouldBlock) => continue,
-                    };
+                Duty::Look => continue,
+                duty => duty,
+            };
+            // Only now: who holds the server and loses its core keeps everybody from serving.
+            let mut server = match self.server.try_lock() {
+                Ok(server) => server,
+                Err(TryLockError::Poisoned(server)) => server.into_inner(),
+                Err(TryLockError::WouldBlock) => continue,
+            };
+            let count = match duty {
+                Duty::Answer(rank) => {
+                    server.answer(shared, rank);
+                    1
+                }
+                _ => {
                     let count = self.epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
                     server.take(shared, &events[..count]);
-                    drop(server);
-                    served = served.saturating_add(u32::from(count > 0));
-                    if may_nap && served >= MANY && !std::mem::replace(&mut does_all, true) {
-                        self.nap.begin();
-                    }
+                    count
                 }
+            };
+            drop(server);
+            served = served.saturating_add(u32::from(count > 0));
+            if may_nap && served >= MANY && !std::mem::replace(&mut does_all, true) {
+                self.nap.begin();
             }
         }
         if does_all {
@@ -290,7 +300,22 @@ impl Server {
         let Some(peer) = shared.peers.get((data / 2) as usize).and_then(Option::as_ref) else { return };
         if data == mark(peer.rank, Socket::Stream) {
             write_backlog(shared, peer);
-        } else if let Err(fate) = self.serve(shared, peer) {
+        } else {
+            self.attend(shared, peer);
+        }
+    }
+
+    /// Does what a rank asks for.
+    fn answer(&mut self, shared: &Shared, rank: u32) {
+        if let Some(Some(peer)) = shared.peers.get(rank as usize) {
+            self.attend(shared, peer);
+        }
+        self.try_fences(shared);
+    }
+
+    /// Serves a peer, or sees that it is gone.
+    fn attend(&mut self, shared: &Shared, peer: &Peer) {
+        if let Err(fate) = self.serve(shared, peer) {
             peer.lose(fate);
             shared.service.hang_up(peer.serves());
             self.clients[peer.rank as usize] = None;

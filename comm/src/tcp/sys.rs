@@ -81,6 +81,15 @@ pub(super) unsafe fn receive(socket: BorrowedFd<'_>, pieces: &[Piece]) -> io::Re
     })
 }
 
+/// Whether a call to receive would find something: bytes, the end, or an error. Takes a third of what asking a poll takes.
+pub(super) fn has_something(socket: BorrowedFd<'_>) -> bool {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_PEEK;
+    let mut byte = 0u8;
+    // SAFETY: the byte is ours, and lives during the call.
+    let peek = || unsafe { libc::recv(socket.as_raw_fd(), (&raw mut byte).cast(), 1, flags) };
+    !matches!(again(peek), Ok(None))
+}
+
 /// Throws away what a socket has received: closing it with unread data would break the connection, and with
 /// it what is still on its way to the peer.
 pub(super) fn discard(socket: BorrowedFd<'_>) {

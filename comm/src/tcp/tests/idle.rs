@@ -73,3 +73,23 @@ fn who_was_denied_the_stream_by_a_get_is_called_only_if_the_next_one_finds_somet
         rank.meet();
     });
 }
+
+/// The service thread naps while a thread that waits serves in its place; when that one leaves, requests are the service thread's again.
+#[test]
+fn gets_are_served_while_their_owner_waits_and_after_it_has_stopped_waiting() {
+    cluster(2, |mut rank| {
+        rank.meet();
+        for _ in 0..20 {
+            if rank.endpoint.rank() == 0 {
+                (0..50).for_each(|_| rank.get(1, 4096).unwrap());
+                rank.endpoint.send(1, 0, &[b"go"]).unwrap();
+                rank.endpoint.flush().unwrap();
+                (0..50).for_each(|_| rank.get(1, 4096).unwrap());
+            } else {
+                assert_eq!(rank.poll().0, [b"go"]);
+            }
+            // Rank 1 waits here without its endpoint.
+            rank.meet();
+        }
+    });
+}
