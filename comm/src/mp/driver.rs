@@ -50,6 +50,8 @@ pub(super) struct Shared {
     waiting: AtomicU32,
     /// How long a rank may say nothing that somebody waits for; zero: for ever.
     silence: Duration,
+    /// Looks of a thread that waits before it spins or sleeps: one where another rank wants the core, and each look is a system call.
+    looks: u32,
 }
 
 impl std::fmt::Debug for Shared {
@@ -83,7 +85,8 @@ impl Shared {
         ));
         let (drives, waiting, silence) = (AtomicU64::new(0), AtomicU32::new(0), options.silence);
         let (handlers, cores) = (Handlers::default(), Cores::new());
-        Ok(Self { endpoint, heap, handlers, engine, memories, cores, drives, waiting, silence })
+        let looks = if endpoint.shares_cores() { 1 } else { LOOKS };
+        Ok(Self { endpoint, heap, handlers, engine, memories, cores, drives, waiting, silence, looks })
     }
 
     /// The rank's door to others.
@@ -129,14 +132,16 @@ impl Shared {
         mut over: impl FnMut(&mut Engine) -> Option<T>,
     ) -> T {
         let mut turn = 0u32;
+        // Where it looks less often, it waits no longer.
+        let patience = LOOKS / self.looks;
         let mut has_roused = false;
         let mut waiting = None;
         loop {
-            for _ in 0..LOOKS {
+            for _ in 0..self.looks {
                 if let Some(result) = over(&mut engine) {
                     return result;
                 }
-                turn = if self.drive_on(&mut engine, true) > 0 { 0 } else { turn.saturating_add(1) };
+                turn = if self.drive_on(&mut engine, true) > 0 { 0 } else { turn.saturating_add(patience) };
                 engine = self.call(engine);
             }
             let is_busy = engine.busy().next().is_some();

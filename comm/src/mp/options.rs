@@ -88,7 +88,7 @@ impl Options {
     /// | `SCASH_MP_EAGER` | [`eager`](Self::eager): a size, such as `4096` or `8K` |
     /// | `SCASH_MP_PUSH` | [`push`](Self::push): a size |
     /// | `SCASH_MP_LARGE` | [`large`](Self::large): `auto`, `get`, `push` or `rendezvous` |
-    /// | `SCASH_MP_WINDOW` | [`window`](Self::window): a size; the same at all ranks |
+    /// | `SCASH_MP_WINDOW` | [`window`](Self::window): a size; the same at all ranks. Of a small one the other two are half at most, unless they are set |
     /// | `SCASH_MP_REGISTERED` | [`registered`](Self::registered): a size; the same at all ranks |
     /// | `SCASH_MP_HELD` | [`held`](Self::held): a size |
     /// | `SCASH_MP_TUNE` | [`tune`](Self::tune): `on` measures what neither `SCASH_MP_EAGER` nor `SCASH_MP_PUSH` says; the same at all ranks |
@@ -119,14 +119,16 @@ impl Options {
             }
         };
         let defaults = Self::default();
+        let window = size("SCASH_MP_WINDOW", defaults.window)?;
         let options = Self {
-            eager: size("SCASH_MP_EAGER", defaults.eager)?,
-            push: size("SCASH_MP_PUSH", defaults.push)?,
+            // Who sets a small window has not to set these, too.
+            eager: size("SCASH_MP_EAGER", defaults.eager.min(window / 2))?,
+            push: size("SCASH_MP_PUSH", defaults.push.min(window / 2))?,
             large: match setting("SCASH_MP_LARGE", var("SCASH_MP_LARGE"))? {
                 None => defaults.large,
                 Some(name) => Large::named(&name)?,
             },
-            window: size("SCASH_MP_WINDOW", defaults.window)?,
+            window,
             registered: size("SCASH_MP_REGISTERED", defaults.registered)?,
             held: size("SCASH_MP_HELD", defaults.held)?,
             tune,
@@ -213,6 +215,14 @@ mod tests {
     }
 
     #[test]
+    fn a_small_window_is_for_shorter_messages_unless_longer_ones_are_asked_for() {
+        let small = read(&[("SCASH_MP_WINDOW", "8K")]).unwrap();
+        assert_eq!((small.window, small.eager, small.push), (8 << 10, 4 << 10, 4 << 10));
+        let text = read(&[("SCASH_MP_WINDOW", "8K"), ("SCASH_MP_PUSH", "5K")]).unwrap_err().to_string();
+        assert!(text.contains("twice as large"), "{text}");
+    }
+
+    #[test]
     fn a_threshold_that_is_set_is_not_measured() {
         let tune = |pairs: &[(&str, &str)]| read(pairs).unwrap().tune;
         let (on, eager, push) = (("SCASH_MP_TUNE", "1"), ("SCASH_MP_EAGER", "4K"), ("SCASH_MP_PUSH", "64K"));
@@ -229,7 +239,6 @@ mod tests {
             ("SCASH_MP_EAGER", "short", "512M"),
             ("SCASH_MP_PUSH", "-1", "512M"),
             ("SCASH_MP_LARGE", "pigeon", "auto, get, push, rendezvous"),
-            ("SCASH_MP_WINDOW", "4K", "twice as large"),
             ("SCASH_MP_EAGER", "512M", "SCASH_MP_WINDOW"),
             ("SCASH_MP_EAGER", "1G", "536870912 is the most"),
             ("SCASH_MP_REGISTERED", "99999999T", "512M"),

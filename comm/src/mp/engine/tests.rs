@@ -431,7 +431,7 @@ fn what_travels_through_shared_memory_is_pushed_though_it_could_be_read_unless_i
     for (large, len, is_pushed) in
         [(Large::Auto, 400, true), (Large::Auto, 600, false), (Large::Get, 400, false)]
     {
-        let mut net = Network::on(&[0, 0, 1], Options { large, ..OPTIONS }, true);
+        let mut net = Network::on(&[0, 0, 1], false, Options { large, ..OPTIONS }, true);
         let bytes = message(0, 0, len);
         let mut pushed = |to: usize| {
             net.send(0, to, 0, &bytes);

@@ -125,7 +125,7 @@ type Verdict = std::result::Result<(), TestCaseError>;
 impl Game {
     fn new(large: Large, reads: bool, is_near: bool) -> Self {
         let hosts: Vec<u32> = (0..RANKS as u32).map(|rank| if is_near { 0 } else { rank }).collect();
-        let mut net = Network::on(&hosts, Options { large, ..OPTIONS }, reads);
+        let mut net = Network::on(&hosts, false, Options { large, ..OPTIONS }, reads);
         let windows: Vec<_> = (0..RANKS).map(|rank| message(rank, 0, LEN)).collect();
         for (engine, window) in net.engines.iter_mut().zip(&windows) {
             // SAFETY: the window lives as long as the game, and is only read.

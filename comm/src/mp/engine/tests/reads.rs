@@ -62,7 +62,7 @@ fn what_a_thread_waits_to_have_sent_is_brought_to_one_that_waits_through_shared_
         (true, true, false, false),
         (true, true, true, true),
     ] {
-        let mut net = Network::on(&[0, u32::from(!is_near)], OPTIONS, true);
+        let mut net = Network::on(&[0, u32::from(!is_near)], false, OPTIONS, true);
         let bytes = message(0, 1, LEN);
         let receive = net.receive(1, Some(0), None, own()).unwrap();
         // SAFETY: the bytes are kept to the end of the round.
