@@ -16,6 +16,8 @@ bitflags::bitflags! {
         const DIRECT = 1;
         /// What [`Endpoint::send_long`] sends goes from the caller's memory to the kernel, and at the peer from there to where it belongs: so the longer a piece, the better.
         const UNCOPIED = 2;
+        /// Naps can be ended: [`Endpoint::end_nap`] works.
+        const ROUSED = 4;
     }
 }
 
@@ -301,12 +303,12 @@ pub trait Endpoint: Send + Sync {
         false
     }
 
-    /// Ends a rank's [nap](Self::nap), or the sleep of those of its threads that are [idle](Self::idle), where it shares memory with this one; it may be this one. Elsewhere it does nothing.
+    /// Ends a rank's [nap](Self::nap), or the sleep of those of its threads that are [idle](Self::idle); it may be this one. Without [`Caps::ROUSED`] to that rank it does nothing.
     fn end_nap(&self, rank: u32) {
         let _ = rank;
     }
 
-    /// Whether a rank that shares memory with this one sleeps, as far as can be seen from here.
+    /// Whether a rank sleeps, as far as can be seen from here: one that shares memory with this one, or one that has ended a nap here and sent nothing since.
     fn is_asleep(&self, rank: u32) -> bool {
         let _ = rank;
         false

@@ -8,7 +8,6 @@ use scash_comm::shm::{ShmEndpoint, ShmOptions};
 use scash_comm::{Endpoint, Exchange, PutRange, Result};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 fn endpoint(exchange: &mut dyn Exchange) -> Result<Arc<dyn Endpoint>> {
     Ok(Arc::new(ShmEndpoint::new(exchange, &ShmOptions::default())?))
@@ -76,29 +75,4 @@ fn ranks_that_were_started_with_different_options_are_told_so() {
         let error = error.join().unwrap();
         assert!(error.contains("start all ranks with the same options"), "{error}");
     }
-}
-
-#[test]
-fn a_nap_is_ended_by_whom_it_concerns_also_before_it_has_begun() {
-    const HOUR: Duration = Duration::from_secs(3_600);
-    let ranks = MemExchange::ranks(2).into_iter().map(|mut exchange| {
-        thread::spawn(move || {
-            let endpoint = ShmEndpoint::new(&mut exchange, &ShmOptions::default()).unwrap();
-            if endpoint.rank() == 0 {
-                assert!(!endpoint.nap(Duration::from_millis(1)), "nobody ends it");
-                endpoint.end_nap(0);
-                assert!(endpoint.nap(HOUR));
-                endpoint.end_nap(1);
-                // What arrives does not end it: this one ends by what rank 1 says in so many words.
-                assert!(endpoint.nap(HOUR));
-            } else {
-                assert!(endpoint.nap(HOUR));
-                endpoint.send(0, 7, &[b"a message"]).unwrap();
-                endpoint.end_nap(0);
-            }
-            exchange.all_gather(&[], &[]).unwrap();
-        })
-    });
-    let ranks: Vec<_> = ranks.collect();
-    ranks.into_iter().for_each(|rank| rank.join().unwrap());
 }

@@ -61,6 +61,8 @@ impl<N: Network> CompositeEndpoint<N> {
         let host = ShmEndpoint::with_alarm(within, &host, alarm.into());
         let host = host.map_err(|error| numbering.translate(error))?;
         let network = network(exchange)?;
+        // Who naps does so where this host's ranks can end it.
+        network.on_end_of_nap(Box::new(host.rouser()));
         Ok(Self { numbering, host, network, polling: Mutex::new(0) })
     }
 
@@ -293,13 +295,19 @@ impl<N: Network> Endpoint for CompositeEndpoint<N> {
     }
 
     fn end_nap(&self, rank: u32) {
-        if let Ok(Way::Host(rank)) = self.way(rank) {
-            self.host.end_nap(rank);
+        match self.way(rank) {
+            Ok(Way::Host(rank)) => self.host.end_nap(rank),
+            Ok(Way::Network) => self.network.end_nap(rank),
+            Err(_) => {}
         }
     }
 
     fn is_asleep(&self, rank: u32) -> bool {
-        matches!(self.way(rank), Ok(Way::Host(rank)) if self.host.is_asleep(rank))
+        match self.way(rank) {
+            Ok(Way::Host(rank)) => self.host.is_asleep(rank),
+            Ok(Way::Network) => self.network.is_asleep(rank),
+            Err(_) => false,
+        }
     }
 
     fn waits_for(&self, rank: u32) -> Option<u64> {

@@ -15,6 +15,9 @@ pub trait Network: Endpoint {
     /// Ends the sleeps of this rank's threads in [`idle_with`](Self::idle_with), and those that are about to begin: another thread has
     /// delivered what came through the companion, and they may wait for that.
     fn rouse(&self);
+
+    /// From now on, who [ends a nap](Endpoint::end_nap) of this rank through the network has this done instead.
+    fn on_end_of_nap(&self, instead: Box<dyn Fn() + Send + Sync>);
 }
 
 /// What a thread waits for besides while it waits in an endpoint of a [`Network`].

@@ -2,7 +2,7 @@
 
 use super::Factory;
 use super::cluster::{cluster, get, put};
-use crate::{Atomic, Endpoint, Event, Rmw};
+use crate::{Atomic, Caps, Endpoint, Event, Rmw};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -80,6 +80,35 @@ pub fn idle_comes_back_when_nothing_happens(factory: impl Factory) {
             for limit in [0, 1, 700] {
                 rank.endpoint.idle(turn, Duration::from_micros(limit));
             }
+        }
+    });
+}
+
+/// With [`Caps::ROUSED`] a nap lasts until this rank or the other one ends it, and what arrives does not.
+pub fn a_nap_is_ended_by_whom_it_concerns_also_before_it_has_begun(factory: impl Factory) {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    cluster(2, factory, |rank| {
+        let (me, peer) = (rank.rank(), 1 - rank.rank());
+        assert!(!rank.endpoint.nap(Duration::from_millis(1)), "nobody ends it");
+        if ![me, peer].iter().all(|&other| rank.endpoint.caps_to(other).contains(Caps::ROUSED)) {
+            return;
+        }
+        rank.meet();
+        if me == 0 {
+            rank.endpoint.end_nap(0);
+            assert!(rank.endpoint.nap(HOUR));
+            rank.endpoint.end_nap(1);
+            // This one ends by what rank 1 says in so many words.
+            assert!(rank.endpoint.nap(HOUR));
+        } else {
+            assert!(rank.endpoint.nap(HOUR));
+            rank.send(0, 7, b"a message");
+            rank.flush();
+            rank.endpoint.end_nap(0);
+        }
+        rank.meet();
+        if me == 0 {
+            assert_eq!(rank.receive().kind, 7);
         }
     });
 }

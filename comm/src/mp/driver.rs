@@ -23,8 +23,10 @@ const LONG_PIECE: usize = 512 << 10;
 const LOOKS: u32 = 4;
 /// Looks at the board in each of these: it takes a few nanoseconds, and whoever waits for it wants to know at once.
 const LOOKS_AT_BOARD: u32 = 8;
-/// Vain looks by which a receiver that waits for a long message has said that it reads it: some microseconds.
+/// Vain looks by which a receiver that waits for a long message has said that it takes it: some microseconds,
 const UNHEARD: u32 = 128;
+/// and where a look is a system call, some tens of them.
+const UNHEARD_AFAR: u32 = 48;
 /// Vain looks up to which a wait is short: it shows in `drives`, and need not be told.
 const SHORT: u32 = 64;
 /// A turn of waiting at which every endpoint sleeps.
@@ -145,25 +147,35 @@ impl Shared {
                 engine = self.call(engine);
             }
             let is_busy = engine.busy().next().is_some();
-            let mut unheard = None;
-            if turn >= SHORT {
+            let unheard = send.and_then(|send| engine.unheard(send)).and_then(|to| self.roused(to));
+            let gives_core = unheard.filter(|&(_, looks)| turn >= looks);
+            let is_long = turn >= SHORT || gives_core.is_some();
+            if is_long {
                 self.expect(&engine);
-                unheard = send.filter(|_| turn >= UNHEARD).and_then(|send| engine.unheard(send));
             }
             // Other threads may have their turn.
             drop(engine);
-            if turn >= SHORT {
+            if is_long {
                 waiting.get_or_insert_with(|| Waiting::new(&self.waiting));
             }
             if turn > 0 {
                 let limit = if is_busy { BUSY_SLEEP } else { LONGEST_SLEEP };
-                match unheard.filter(|_| self.endpoint.board().is_some()) {
-                    None => self.endpoint.idle(turn, limit),
-                    Some(to) => self.give_core(to, &mut has_roused, limit),
+                match (gives_core, unheard) {
+                    (Some((to, _)), _) => self.give_core(to, &mut has_roused, limit),
+                    // Later turns may take longer.
+                    (None, Some((_, UNHEARD_AFAR))) => self.endpoint.idle(turn.min(LOOKS), limit),
+                    _ => self.endpoint.idle(turn, limit),
                 }
             }
             engine = self.engine();
         }
+    }
+
+    /// A receiver whose helper can be roused, and after how many vain looks a thread does that which waits for it to say that it takes a long message.
+    fn roused(&self, to: u32) -> Option<(u32, u32)> {
+        let caps = self.endpoint.caps_to(to);
+        let looks = if caps.contains(Caps::DIRECT) { UNHEARD } else { UNHEARD_AFAR };
+        caps.contains(Caps::ROUSED).then_some((to, looks))
     }
 
     /// Sleeps, so that who is to read a long message at its receiver has this core; that one is roused once.
@@ -286,7 +298,6 @@ impl Shared {
     /// Sends the next pieces of what is on its way, where the way is free, and hands everything over. Whether there were any.
     fn give_way(&self, engine: &mut Engine) -> Result<bool> {
         let mut any = false;
-        self.endpoint.flush()?;
         let mut next = engine.busy().next();
         while let Some(to) = next {
             let is_uncopied = self.endpoint.caps_to(to).contains(Caps::UNCOPIED);
@@ -307,6 +318,8 @@ impl Shared {
             }
             next = engine.busy().find(|&rank| rank > to);
         }
+        // Not before: what announces a message leaves with its first piece.
+        self.endpoint.flush()?;
         Ok(any)
     }
 

@@ -161,7 +161,7 @@ impl Endpoint for ShmEndpoint {
     }
 
     fn caps(&self) -> Caps {
-        Caps::DIRECT
+        Caps::DIRECT | Caps::ROUSED
     }
 
     unsafe fn register(&self, exchange: &mut dyn Exchange, mem: LocalSegment) -> Result<SegmentId> {

@@ -11,8 +11,8 @@ use super::futex;
 use super::inbox::Inbox;
 use super::patience::{BACKLOG_SLEEP, LONGEST_SLEEP, Step};
 use std::hint::spin_loop;
-use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, TryLockError};
 use std::thread::yield_now;
 use std::time::Duration;
 
@@ -66,6 +66,12 @@ impl ShmEndpoint {
             futex::wake_all(peer.roused());
         }
         Self::wake(peer);
+    }
+
+    /// What [ends a nap](crate::Endpoint::end_nap) of this rank, for whoever cannot call the endpoint.
+    pub(crate) fn rouser(&self) -> impl Fn() + Send + Sync + use<> {
+        let inbox = Arc::clone(&self.inbox);
+        move || Self::shake(&inbox)
     }
 
     /// Step 2 of the bell's protocol: whether a poll would deliver something, or is delivering now.

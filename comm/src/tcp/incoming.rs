@@ -174,6 +174,11 @@ impl Incoming {
         self.received - (self.end - self.start) as u64 >= position
     }
 
+    /// The position in the stream up to which it has been read.
+    pub(super) fn received(&self) -> u64 {
+        self.received
+    }
+
     /// The position that the peer's fence asks for.
     pub(super) fn fence(&self) -> Option<u64> {
         self.fence
@@ -389,6 +394,7 @@ impl Incoming {
                 Head::Message { kind, len } => self.message(kind, len),
                 Head::Long { kind, head, len } => self.long(kind, head.into(), len),
                 Head::Puts { count } => self.puts(count, segments)?,
+                Head::Padding { len } => self.padding(len.into()),
                 Head::Goodbye => return Err(Fate::Left),
             };
             if !whole {
@@ -414,6 +420,15 @@ impl Incoming {
         self.start = self.end;
         self.body = Body::Message { kind, rest: None, bytes, left: len - there };
         true
+    }
+
+    /// Passes over padding. `false` if the buffer must first receive more of it.
+    fn padding(&mut self, len: usize) -> bool {
+        let is_whole = self.end - self.start >= HEAD + len;
+        if is_whole {
+            self.start += HEAD + len;
+        }
+        is_whole
     }
 
     /// Takes a run of puts. `false` if the buffer must first receive more of its targets.

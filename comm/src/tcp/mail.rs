@@ -16,6 +16,10 @@
 //!
 //! Of several sleepers, one leads: it sleeps on the sockets and the bell, and for what the endpoint's [`Companion`] waits
 //! for. The others sleep on a condition variable. When the leader gets up it calls the others, one of which will lead.
+//!
+//! A sleeper that was woken may wait for a core for as long as those who are awake spin, and deliveries follow each other in microseconds. So the bell is rung once: until the leader has heard it, it is known to
+//! ring. The leader silences it before it says that it does; who thought in between that it rang has delivered before the leader's next look. Of the others, who waits on the condition variable
+//! is counted, as in step 3.
 
 use super::lock;
 use super::sys::{self, Awaited};
@@ -39,11 +43,15 @@ pub(super) struct Mail {
     delivered: AtomicU64,
     sleepers: AtomicU32,
     bell: EventFd,
+    /// Whether it rings.
+    rings: AtomicBool,
     /// Locked by the sleeper that leads.
     lead: Mutex<()>,
     /// What the others sleep on.
     others: Mutex<()>,
     call: Condvar,
+    /// How many do.
+    listeners: AtomicU32,
 }
 
 impl Mail {
@@ -54,9 +62,11 @@ impl Mail {
             delivered: AtomicU64::new(0),
             sleepers: AtomicU32::new(0),
             bell: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?,
+            rings: AtomicBool::new(false),
             lead: Mutex::new(()),
             others: Mutex::new(()),
             call: Condvar::new(),
+            listeners: AtomicU32::new(0),
         })
     }
 
@@ -102,9 +112,11 @@ impl Mail {
         } else {
             // Who calls them locks, so no call comes between the look and the sleep.
             let others = lock(&self.others);
+            self.listeners.fetch_add(1, Ordering::SeqCst);
             if !self.has_news() {
                 let _ = self.call.wait_timeout(others, limit);
             }
+            self.listeners.fetch_sub(1, Ordering::SeqCst);
         }
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
@@ -121,6 +133,7 @@ impl Mail {
             if sockets[count].revents != 0 {
                 // Only the leader reads, so it cannot fail.
                 let _ = self.bell.read();
+                self.rings.store(false, Ordering::SeqCst);
             }
             has_rung = sockets[count + 1].revents != 0;
         } else {
@@ -138,15 +151,19 @@ impl Mail {
 
     fn wake(&self) {
         if self.sleepers.load(Ordering::SeqCst) > 0 {
-            // It can only fail when the count is at its maximum, and then the bell is rung.
-            let _ = self.bell.write(1);
+            if !self.rings.swap(true, Ordering::SeqCst) {
+                // It can only fail when the count is at its maximum, and then the bell is rung.
+                let _ = self.bell.write(1);
+            }
             self.call_others();
         }
     }
 
     fn call_others(&self) {
-        let _others = lock(&self.others);
-        self.call.notify_all();
+        if self.listeners.load(Ordering::SeqCst) > 0 {
+            let _others = lock(&self.others);
+            self.call.notify_all();
+        }
     }
 }
 
@@ -166,5 +183,16 @@ mod tests {
         assert!(mail.has_news(), "it would sleep over what it did not find before");
         mail.look();
         assert!(!mail.has_news());
+    }
+
+    #[test]
+    fn a_sleeper_that_has_been_woken_is_not_woken_again_before_it_has_heard_that() {
+        let mail = Mail::new().unwrap();
+        mail.sleepers.fetch_add(1, Ordering::SeqCst);
+        (0..3).for_each(|_| mail.delivered());
+        assert_eq!(mail.bell.read(), Ok(1), "it was rung once");
+        mail.rings.store(false, Ordering::SeqCst);
+        mail.delivered();
+        assert_eq!(mail.bell.read(), Ok(1));
     }
 }

@@ -54,6 +54,7 @@ mod incoming;
 mod interface;
 mod join;
 mod mail;
+mod nap;
 mod noise;
 mod outgoing;
 mod pace;
@@ -80,6 +81,7 @@ use crate::{
 use delivery::Delivery;
 use join::Reach;
 use mail::Mail;
+use nap::Nap;
 use pace::Waits;
 use peer::Peer;
 use poller::{Poller, Watch};
@@ -146,6 +148,7 @@ struct Shared {
     peers: Vec<Option<Peer>>,
     service: Service,
     mail: Mail,
+    nap: Nap,
     watch: Watch,
 }
 
@@ -188,6 +191,7 @@ impl TcpEndpoint {
             peers,
             service: Service::new(clients).map_err(no_resources)?,
             mail: Mail::new().map_err(no_resources)?,
+            nap: Nap::default(),
         });
         let has_peers = shared.peers.iter().any(Option::is_some);
         let thread = has_peers.then(|| start_service(&shared)).transpose()?;
@@ -235,7 +239,7 @@ impl Endpoint for TcpEndpoint {
     }
 
     fn caps(&self) -> Caps {
-        Caps::UNCOPIED
+        Caps::UNCOPIED | Caps::ROUSED
     }
 
     fn shares_cores(&self) -> bool {
@@ -395,6 +399,25 @@ impl Endpoint for TcpEndpoint {
 
     fn idle(&self, turn: u32, limit: Duration) {
         self.wait(&Alone, turn, limit, limit.min(LONGEST_SLEEP));
+    }
+
+    fn nap(&self, limit: Duration) -> bool {
+        self.shared.nap.sleep(limit)
+    }
+
+    fn end_nap(&self, rank: u32) {
+        match self.peer(rank) {
+            Ok(Some(peer)) => peer.rouse(),
+            Ok(None) => {
+                self.shared.nap.end();
+                self.shared.mail.delivered();
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn is_asleep(&self, rank: u32) -> bool {
+        matches!(self.peer(rank), Ok(Some(peer)) if peer.is_asleep())
     }
 
     fn waits_for(&self, rank: u32) -> Option<u64> {

@@ -20,7 +20,7 @@ use nix::sys::socket::{Shutdown, setsockopt, shutdown, sockopt};
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::Instant;
 
 /// Seconds of silence after which an idle connection is probed, and between probes.
@@ -31,6 +31,9 @@ const PROBES: u32 = 5;
 /// Milliseconds for which bytes on a service connection may stay unacknowledged. (Not on a stream: a peer
 /// that computes for minutes and leaves its stream unread is alive.)
 const UNACKNOWLEDGED: u32 = 10_000;
+
+/// No position in a stream.
+const NEVER: u64 = u64::MAX;
 
 /// A peer.
 pub(super) struct Peer {
@@ -52,6 +55,8 @@ pub(super) struct Peer {
     asking: AtomicU32,
     /// and a count that grows whenever bytes of a reply come, or the socket takes some of the backlog.
     moved: Arc<AtomicU64>,
+    /// Where its stream ended when it last roused this rank, and slept; [`NEVER`]: it never did.
+    slept_at: AtomicU64,
     /// Why it is gone.
     fate: OnceLock<Fate>,
     /// Whether something of it was taken outside of `poll`, which is to look for it.
@@ -86,6 +91,7 @@ impl Peer {
             has_batch: AtomicBool::new(false),
             has_backlog: AtomicBool::new(false),
             puts_flushed: AtomicU64::new(0),
+            slept_at: AtomicU64::new(NEVER),
             fate: OnceLock::new(),
             has_mail: AtomicBool::new(false),
             told: AtomicBool::new(false),
@@ -221,6 +227,30 @@ impl Peer {
     /// Returns when the peer has taken this rank's stream up to `position`.
     pub(super) fn fence(&self, pace: Pace, position: u64) -> std::result::Result<(), Fate> {
         self.ask().fence(self.asks(), pace, position)
+    }
+
+    /// Has the peer look at this rank's stream, unless somebody asks it for something now: then that wakes it.
+    pub(super) fn rouse(&self) {
+        let position = lock(&self.outgoing).position();
+        let requester = match self.requester.try_lock() {
+            Ok(requester) => requester,
+            Err(TryLockError::Poisoned(requester)) => requester.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if let Err(fate) = { requester }.rouse(self.asks(), position) {
+            self.lose(fate);
+        }
+    }
+
+    /// The peer has roused this rank.
+    pub(super) fn has_roused(&self, position: u64) {
+        self.slept_at.store(position, Ordering::Relaxed);
+    }
+
+    /// Whether it has roused this rank and sent nothing since.
+    pub(super) fn is_asleep(&self) -> bool {
+        let position = self.slept_at.load(Ordering::Relaxed);
+        position != NEVER && lock(&self.incoming).received() <= position
     }
 
     /// The asking end, for one thread at a time.

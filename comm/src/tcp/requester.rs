@@ -136,6 +136,11 @@ impl Requester {
         send_all(&mut self.outlet, socket, &Request::Fence { position }.encode())
     }
 
+    /// Asks the peer to have somebody look at this rank's stream, which ends at `position`. There is no answer to wait for.
+    pub(super) fn rouse(&mut self, socket: BorrowedFd<'_>, position: u64) -> Result<(), Fate> {
+        send_all(&mut self.outlet, socket, &Request::Rouse { position }.encode())
+    }
+
     /// Tells the peer, if the socket takes it, that this was all.
     pub(super) fn say_goodbye(&mut self, socket: BorrowedFd<'_>) {
         let word = Request::Goodbye.encode();

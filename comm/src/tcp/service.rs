@@ -327,7 +327,12 @@ impl Server {
         let Some(client) = &mut self.clients[peer.rank as usize] else { return Ok(()) };
         let was_full = client.is_replying();
         let has_taken = |position| takes(shared, peer, position);
-        match client.advance(peer.serves(), &shared.segments, has_taken)? {
+        let step = client.advance(peer.serves(), &shared.segments, has_taken);
+        if let Some(position) = client.take_rouse() {
+            peer.has_roused(position);
+            shared.nap.end();
+        }
+        match step? {
             Step::Fence(position) => {
                 lock(&peer.incoming).ask_fence(position);
                 self.fences.push(peer.rank);

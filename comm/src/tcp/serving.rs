@@ -32,6 +32,8 @@ pub(super) struct Serving {
     /// A position that the requester's stream is known to have passed: most requests name it again, and need
     /// not ask.
     taken: u64,
+    /// The position in the requester's stream that the last rouse named, if nobody has heard of it.
+    rouse: Option<u64>,
 }
 
 // SAFETY: the pointers in `reply` are to segments, which stay mapped while the endpoint lives.
@@ -61,7 +63,13 @@ impl Serving {
             next: 0,
             fencing: false,
             taken: 0,
+            rouse: None,
         }
+    }
+
+    /// The requester's position in its stream as it asked to be looked after, if it has.
+    pub(super) fn take_rouse(&mut self) -> Option<u64> {
+        self.rouse.take()
     }
 
     /// Whether a reply is under way.
@@ -87,6 +95,7 @@ impl Serving {
             Some(0) => return Err(Fate::closed()),
             Some(count) => self.filled += count,
         }
+        self.hear_rouses()?;
         let Some(request) = self.whole_request()? else { return Ok(Step::Idle) };
         self.filled = 0;
         match request {
@@ -111,6 +120,7 @@ impl Serving {
                 self.fencing = true;
                 Ok(Step::Fence(position))
             }
+            Request::Rouse { .. } => Ok(Step::Idle),
             Request::Goodbye => Err(Fate::Left),
         }
     }
@@ -131,6 +141,18 @@ impl Serving {
         }
     }
 
+    /// Takes the rouses that are first in the buffer: they have no reply, so the next request may follow at once.
+    fn hear_rouses(&mut self) -> Result<(), Fate> {
+        while !self.fencing
+            && let Some(Request::Rouse { position }) = Request::decode(&self.request[..self.filled])?
+        {
+            self.rouse = Some(position);
+            self.request.copy_within(SERVICE_HEAD..self.filled, 0);
+            self.filled -= SERVICE_HEAD;
+        }
+        Ok(())
+    }
+
     /// The request in the buffer, if it is whole.
     fn whole_request(&self) -> Result<Option<Request>, Fate> {
         let said = &self.request[..self.filled];
@@ -138,7 +160,7 @@ impl Serving {
         let length = match request {
             Request::Get { count, .. } => SERVICE_HEAD + count as usize * RANGE,
             Request::Atomic { .. } => SERVICE_HEAD + OPERATION,
-            Request::Fence { .. } | Request::Goodbye => SERVICE_HEAD,
+            Request::Fence { .. } | Request::Rouse { .. } | Request::Goodbye => SERVICE_HEAD,
         };
         if self.filled > length || self.fencing && request != Request::Goodbye {
             return Err(Fate::Broke("it sent a request before the reply to its last one".into()));

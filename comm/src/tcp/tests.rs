@@ -3,10 +3,12 @@
 mod idle;
 
 use super::sending::MOST_BACKLOG;
+use super::sys::CALLS;
 use super::*;
 use crate::Rmw;
 use crate::conformance::SharedMemory;
 use crate::mem_exchange::MemExchange;
+use crate::mp::{Communicator, Large, Options};
 use nix::sys::socket::{Shutdown, shutdown};
 use std::os::fd::AsRawFd;
 use std::sync::mpsc;
@@ -426,4 +428,27 @@ fn one_rank_alone_needs_no_connection() {
 fn every_thread_of_every_rank_counts_as_busy() {
     let busy = |threads| TcpOptions { ranks_here: 2, threads, ..TcpOptions::default() }.busy();
     assert_eq!([0, 1, 3, u32::MAX].map(busy), [2, 2, 6, u32::MAX]);
+}
+
+#[test]
+fn a_message_that_is_pushed_leaves_in_one_call_with_what_announces_it() {
+    let ranks = MemExchange::ranks(2).into_iter().map(|mut exchange| {
+        std::thread::spawn(move || {
+            let endpoint = TcpEndpoint::new(&mut exchange, &TcpOptions::default()).unwrap();
+            let options = Options { large: Large::Push, ..Options::default() };
+            let messages = Communicator::new(Box::new(endpoint), &mut exchange, options).unwrap();
+            if messages.rank() == 0 {
+                let bytes = vec![1; options.eager + 1];
+                let before = CALLS.get();
+                // SAFETY: the bytes stay until the send is over.
+                let send = unsafe { messages.start_send(1, 0, bytes.as_ptr(), bytes.len()) }.unwrap();
+                assert_eq!(CALLS.get() - before, 1);
+                messages.wait(send).unwrap();
+            } else {
+                assert_eq!(messages.receive_owned(Some(0), Some(0)).unwrap().bytes.len(), options.eager + 1);
+            }
+            messages.barrier().unwrap();
+        })
+    });
+    ranks.collect::<Vec<_>>().into_iter().for_each(|rank| rank.join().unwrap());
 }

@@ -26,4 +26,8 @@ impl Network for TcpEndpoint {
     fn rouse(&self) {
         self.shared.mail.delivered();
     }
+
+    fn on_end_of_nap(&self, instead: Box<dyn Fn() + Send + Sync>) {
+        self.shared.nap.have_instead(instead);
+    }
 }

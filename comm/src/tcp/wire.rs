@@ -15,6 +15,12 @@
 //!           +--------+---+--------+------------+------------+----------------------------+
 //!                    a message whose receiver says, when it has seen the first h bytes, where the others go
 //!
+//! padding   0        1   2        4            8
+//!           +--------+---+--------+------------+-----------------+
+//!           | type 5 | 0 | 0      | length     | length bytes    |
+//!           +--------+---+--------+------------+-----------------+
+//!                    nothing; it moves what follows (`outgoing`)
+//!
 //! puts      0        1   2        4            8                     8 + 16 count
 //!           +--------+---+--------+------------+---------------------+----------------------------+
 //!           | type 2 | 0 | count  | 0          | count targets       | the bytes of each target   |
@@ -54,6 +60,7 @@
 //!                    code: 0 load, 1 add, 2 and, 3 or, 4 xor, 5 swap, 6 compare and swap; width: 4 or 8 bytes;
 //!                    operand: 0 for a load, the expected value for compare and swap; new: 0 but for compare and swap
 //! request 2 fence    number = the position in the requester's stream up to which the server shall take it
+//! request 6 rouse    number = the position in the requester's stream; it ends a nap, and has no reply
 //! reply   1 got      number = bytes that follow: the ranges of the request, one after the other
 //! reply   2 fenced   number = the position of the request
 //! either  3 goodbye  number 0
@@ -66,12 +73,14 @@ use crate::LONGEST_HEAD;
 use crate::remote::{Garbage, garbage, u16_at, u32_at, u64_at};
 
 /// Version of everything on the wire, the handshake included. Ranks that differ do not form a job.
-pub(super) const VERSION: u16 = 5;
+pub(super) const VERSION: u16 = 7;
 
 /// Longest message. What is longer goes by put.
 pub(super) const MAX_MESSAGE: usize = 1 << 30;
 /// Longest single target of a put; longer puts are split.
 pub(super) const MAX_TARGET: usize = 1 << 30;
+/// Longest padding: less than an OS page.
+pub(super) const MAX_PADDING: usize = 4095;
 /// Targets in one run of puts: half the pieces of a vectored read, which also takes what follows the run.
 pub(super) const MAX_RUN: usize = 512;
 /// Ranges in one request: those, and the header, are one vectored reply.
@@ -95,6 +104,8 @@ pub(super) enum Head {
     Long { kind: u16, head: u8, len: usize },
     /// A run of `count` puts.
     Puts { count: u16 },
+    /// Nothing: `len` bytes to be passed over.
+    Padding { len: u16 },
     /// The sender drops its endpoint.
     Goodbye,
 }
@@ -108,6 +119,7 @@ impl Head {
             Head::Puts { count } => (2, 0, count, 0),
             Head::Goodbye => (3, 0, 0, 0),
             Head::Long { kind, head, len } => (4, head, kind, length(len)),
+            Head::Padding { len } => (5, 0, 0, len.into()),
         };
         let mut bytes = [kind, head, 0, 0, 0, 0, 0, 0];
         bytes[2..4].copy_from_slice(&small.to_le_bytes());
@@ -132,6 +144,7 @@ impl Head {
                 Head::Puts { count: small }
             }
             (3, 0) if number == 0 && small == 0 => Head::Goodbye,
+            (5, 0) if len <= MAX_PADDING && small == 0 => Head::Padding { len: u16_at(bytes, 4) },
             _ => return garbage(format!("a frame that starts with {bytes:02x?}")),
         };
         Ok(Some(head))
@@ -174,6 +187,8 @@ pub(super) enum Request {
     Atomic { segment: u16, position: u64 },
     /// Tell me when you have taken my stream up to here.
     Fence { position: u64 },
+    /// Have somebody look at my stream, of which this is the end.
+    Rouse { position: u64 },
     /// I drop my endpoint.
     Goodbye,
 }
@@ -185,6 +200,7 @@ impl Request {
             Request::Get { segment, count, position } => service_head(1, segment, count, position),
             Request::Atomic { segment, position } => service_head(5, segment, 0, position),
             Request::Fence { position } => service_head(2, 0, 0, position),
+            Request::Rouse { position } => service_head(6, 0, 0, position),
             Request::Goodbye => service_head(3, 0, 0, 0),
         }
     }
@@ -199,6 +215,7 @@ impl Request {
             }
             (5, 0, segment, 0, position) => Request::Atomic { segment, position },
             (2, 0, 0, 0, position) => Request::Fence { position },
+            (6, 0, 0, 0, position) => Request::Rouse { position },
             (3, 0, 0, 0, 0) => Request::Goodbye,
             _ => return garbage(format!("a request that starts with {bytes:02x?}")),
         };

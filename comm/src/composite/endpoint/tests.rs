@@ -34,6 +34,8 @@ impl Network for Fake {
     fn rouse(&self) {
         self.roused.fetch_add(1, Ordering::Relaxed);
     }
+
+    fn on_end_of_nap(&self, _: Box<dyn Fn() + Send + Sync>) {}
 }
 
 impl Endpoint for Fake {

@@ -5,7 +5,7 @@ use crate::mp::engine::{Body, Engine, Order, REGISTERED, Reading};
 use crate::mp::requests::Number;
 use crate::mp::span::Source;
 use crate::mp::wire::Encoded;
-use crate::{Bytes, Error, Result};
+use crate::{Bytes, Caps, Error, Result};
 use std::mem::MaybeUninit;
 use std::sync::MutexGuard;
 
@@ -125,10 +125,10 @@ impl Shared {
     /// Reads of the long message that is first, for a thread that does not wait, while others have the engine; whether there was one that nobody reads.
     #[cold]
     pub(super) fn read_aside(&self, mut engine: MutexGuard<'_, Engine>) -> bool {
-        let Some(board) = self.endpoint.board() else {
+        if !self.endpoint.caps_to(self.endpoint.rank()).contains(Caps::ROUSED) {
             // Nothing would wake a thread that waits for this message asleep; so it waits for the engine.
             return self.read_on(&mut engine, false);
-        };
+        }
         let Some((receive, reading)) = engine.claim(READ_PIECE) else { return false };
         drop(engine);
         // SAFETY: the place is claimed: the engine leaves it alone, and the receive is not over, until it is told of the reading.
@@ -138,7 +138,7 @@ impl Shared {
         unsafe { engine.was_read(receive, is_done.then_some(reading.place.len())) };
         self.settle(&mut engine);
         drop(engine);
-        board.noticed();
+        self.endpoint.end_nap(self.endpoint.rank());
         true
     }
 

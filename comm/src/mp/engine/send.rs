@@ -104,7 +104,7 @@ impl Engine {
             self.leave(to, Cargo::Push(send, body));
             return Ok(send);
         }
-        let is_unheard = address != 0 && len >= LONG;
+        let is_unheard = len >= LONG;
         let send = self.requests.add(Request::Offered { to, body, status, is_unwanted: false, is_unheard });
         let waits = waits && large == Large::Auto;
         self.say(to, Head::Offer { context, tag, len: len as u64, send: send.0, address, waits });

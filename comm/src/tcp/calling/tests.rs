@@ -92,19 +92,19 @@ fn imposter(words: &'static [u8]) -> SocketAddr {
 fn a_rank_does_not_connect_to_an_imposter() {
     let call_an_imposter = |words| complaint(&job(2), imposter(words), in_a_minute());
     let error = call_an_imposter(
-        b"scashtcp\x05\0 and sixty-four bytes that know nothing of the secret, alas, alas !!!!",
+        b"scashtcp\x07\0 and sixty-four bytes that know nothing of the secret, alas, alas !!!!",
     );
     assert!(error.contains("does not know this job's secret"), "{error}");
     let error = call_an_imposter(b"SSH-2.0-OpenSSH_9.2\r\n");
     assert!(error.contains("does not speak this protocol"), "{error}");
-    let error = call_an_imposter(b"scashtcp\x06\0");
-    assert!(error.contains("speaks version 6 of the protocol, this rank version 5"), "{error}");
+    let error = call_an_imposter(b"scashtcp\x08\0");
+    assert!(error.contains("speaks version 8 of the protocol, this rank version 7"), "{error}");
 }
 
 #[test]
 fn a_rank_that_hangs_up_is_called_again_until_the_time_is_up() {
     let job = job(2);
-    for words in [&b""[..], b"scashtcp\x05\0", b"scashtcp\x05\0\0", b"scashtcp\x05\0\xff\xff"] {
+    for words in [&b""[..], b"scashtcp\x07\0", b"scashtcp\x07\0\0", b"scashtcp\x07\0\xff\xff"] {
         let (mut calls, limit) = (Calls::new(&job, 1, &[(0, imposter(words))]), in_a_minute());
         let is_second = |wanted: &Wanted| wanted.again.is_some_and(|(_, pause)| pause > 2 * SHORTEST_PAUSE);
         while !calls.waiting.iter().any(is_second) {

@@ -51,8 +51,8 @@ fn an_address_that_cannot_be_read_is_shown_with_its_rank() {
 fn a_card_of_another_version_or_provider_is_refused_with_its_rank() {
     let good = card_of("127.0.0.1:4000");
     let mut newer = good.clone();
-    newer[0] = 7;
-    assert!(refusal(&[&newer, &good]).contains("rank 0 broke the protocol: it speaks version 7"));
+    newer[0] = 8;
+    assert!(refusal(&[&newer, &good]).contains("rank 0 broke the protocol: it speaks version 8"));
     for (cut, why) in
         [(0, "provider tcp"), (1, "provider tcp"), (2, "shortened"), (5, "shortened"), (6, "shortened")]
     {

@@ -52,7 +52,7 @@ fn puts_in_a_row_are_one_run_with_all_targets_first() {
     .concat();
     assert_eq!(outgoing.position(), expected.len() as u64);
     assert_eq!(drained(&mut outgoing), expected);
-    assert_eq!(VERSION, 5, "another layout is another version");
+    assert_eq!(VERSION, 7, "another layout is another version");
 }
 
 #[test]
@@ -136,4 +136,35 @@ fn a_closed_socket_is_an_error_and_no_signal() {
     let mut outgoing = Outgoing::new(Outlet::default());
     outgoing.message(0, 3, &[b"two"]);
     assert_eq!(outgoing.flush(here.as_fd()).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+}
+
+#[test]
+fn a_body_is_not_copied_to_a_little_behind_where_it_lies_in_its_page() {
+    let ahead = |before: usize, body: usize| before.wrapping_sub(body) % OS_PAGE;
+    for body in (0..2 * OS_PAGE).step_by(8) {
+        for before in [24, 34, 300, 4_000] {
+            let moved = padding(before, body).map_or(before, |len| before + HEAD + usize::from(len));
+            // Whatever else is there before, up to so much.
+            assert!(
+                [0, 100, UNCOUNTED].iter().all(|more| ahead(moved + more, body) >= NEAR),
+                "{before} {body}"
+            );
+        }
+    }
+    assert_eq!(padding(24, 16), Some(112), "as allocators place long memory");
+    assert_eq!(padding(24, 2_000), None);
+}
+
+#[test]
+fn padding_moves_the_frame_of_a_long_message_and_is_counted() {
+    let mut outgoing = Outgoing::new(Outlet::default());
+    let memory = vec![7; 3 * OS_PAGE];
+    let body = &memory[memory.as_ptr().align_offset(OS_PAGE)..][..OS_PAGE];
+    // SAFETY: the body stays until it is flushed.
+    unsafe { outgoing.long(9, b"head", body) };
+    let len = padding(HEAD + 4, body.as_ptr().addr()).unwrap();
+    let frame = &Head::Long { kind: 9, head: 4, len: 4 + OS_PAGE }.encode()[..];
+    let expected = [&Head::Padding { len }.encode()[..], &vec![0; len.into()], frame, b"head", body].concat();
+    assert_eq!(outgoing.position(), expected.len() as u64);
+    assert!(drained(&mut outgoing) == expected);
 }

@@ -183,6 +183,20 @@ fn a_requester_that_does_not_wait_its_turn_is_refused() {
 }
 
 #[test]
+fn a_rouse_has_no_answer_and_the_next_request_need_not_wait_for_one() {
+    let mut server = Server::new();
+    let rouse = |position| Request::Rouse { position }.encode().to_vec();
+    assert_eq!(server.ask(&rouse(7)), Ok(Step::Idle));
+    assert_eq!([server.serving.take_rouse(), server.serving.take_rouse()], [Some(7), None]);
+    assert_eq!(server.ask(&[rouse(8), rouse(9), get(0, &[(0, 3)])].concat()), Ok(Step::Idle));
+    assert_eq!(server.serving.take_rouse(), Some(9));
+    assert_eq!(server.answer(), [&Reply::Got { bytes: 3 }.encode()[..], &server.bytes()[..3]].concat());
+    // Not even that comes before its answer to a fence.
+    assert_eq!(server.ask(&Request::Fence { position: 5 }.encode()), Ok(Step::Fence(5)));
+    assert!(matches!(server.ask(&rouse(10)), Err(Fate::Broke(_))));
+}
+
+#[test]
 fn a_fence_is_answered_when_it_is_told_to_be() {
     let mut server = Server::new();
     assert_eq!(server.ask(&Request::Fence { position: 5 }.encode()), Ok(Step::Fence(5)));

@@ -14,6 +14,7 @@ fn heads() -> impl Strategy<Value = Head> {
             len: usize::from(head) + len
         }),
         (1..=512u16).prop_map(|count| Head::Puts { count }),
+        (0..=4095u16).prop_map(|len| Head::Padding { len }),
         Just(Head::Goodbye),
     ]
 }
@@ -27,6 +28,7 @@ fn requests() -> impl Strategy<Value = Request> {
         }),
         (any::<u16>(), any::<u64>()).prop_map(|(segment, position)| Request::Atomic { segment, position }),
         any::<u64>().prop_map(|position| Request::Fence { position }),
+        any::<u64>().prop_map(|position| Request::Rouse { position }),
         Just(Request::Goodbye),
     ]
 }
