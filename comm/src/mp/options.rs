@@ -56,7 +56,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let (eager, push, large) = (16 << 10, 1 << 20, Large::Auto);
-        let (window, registered, held) = (4 << 20, 1 << 34, 64 << 20);
+        let (window, registered, held) = (8 << 20, 1 << 34, 64 << 20);
         let silence = Duration::from_secs(10);
         Self { eager, push, large, window, registered, held, silence, tune: Tune::default() }
     }
