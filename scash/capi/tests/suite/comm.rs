@@ -99,7 +99,7 @@ fn a_rank_that_exits_without_ending_message_passing_ends_the_job() {
 fn a_setting_of_messages_that_makes_no_sense_is_named() {
     let program = Program::compile("ring", Link::Shared);
     for (name, value, hint) in
-        [("SCASH_MP_LARGE", "pigeon", "rendezvous"), ("SCASH_MP_WINDOW", "1K", "twice as large")]
+        [("SCASH_MP_LARGE", "pigeon", "rendezvous"), ("SCASH_MP_PUSH", "1G", "twice as large")]
     {
         let ended = program.run(Job::of(2), &[(name, value)], &[]);
         assert_ne!(ended.status, Some(0), "{ended}");
