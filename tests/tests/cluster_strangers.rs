@@ -18,7 +18,7 @@ const RANKS: u16 = 6;
 /// How a rank begins that speaks a version which there is not.
 const OF_NO_VERSION: [u8; 10] = *b"scashtcp\xff\xff";
 /// How a hello begins; 90 bytes follow.
-const OPENING: [u8; 10] = *b"scashtcp\x05\x00";
+const OPENING: [u8; 10] = *b"scashtcp\x07\x00";
 /// Random bytes that a stranger has at hand.
 const NOISE: usize = 1 << 20;
 /// Connections that one of those who say nothing keeps.
