@@ -85,14 +85,16 @@ impl Engine {
         if peer.is_gone {
             return Err(gone(to));
         }
-        let Protocols { push, large, .. } = peer.protocols;
+        let Protocols { eager, push, large } = peer.protocols;
         let has_credit = peer.mail.affords(len);
         let address =
             if matches!(large, Large::Auto | Large::Get) { body.address(&self.registered) } else { 0 };
         let address = if peer.reads.includes(address) { address } else { 0 };
         let is_pushed = match large {
-            // Through shared memory two copies take less time than the kernel's one, which has to look up page after page; not less than one of registered memory.
-            Large::Auto => address == 0 || address & REGISTERED == 0 && self.groups.includes(to),
+            // A short one waits for room on its way, never for a receive. Of others two copies through shared memory take less time than the kernel's one, which has to look up page after page; not less than one of registered memory.
+            Large::Auto => {
+                len <= eager || address == 0 || address & REGISTERED == 0 && self.groups.includes(to)
+            }
             Large::Push => true,
             Large::Get | Large::Rendezvous => false,
         };
