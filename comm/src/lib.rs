@@ -37,6 +37,7 @@
 #![warn(missing_docs)]
 
 mod atomic;
+mod biased;
 mod board;
 pub mod boot;
 pub mod composite;

@@ -7,9 +7,10 @@ use super::communicator::Communicator;
 use super::driver::Shared;
 use super::engine::{Call, Engine};
 use super::span::Source;
+use crate::biased::Guard;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
-use std::sync::{Arc, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 type Handler = dyn Fn(&Caller<'_>, &[u8]) + Send + Sync;
 
@@ -108,12 +109,12 @@ impl Caller<'_> {
 impl Shared {
     /// Runs the handlers that are due, if no other thread does. The engine is unlocked meanwhile.
     #[inline]
-    pub(super) fn call<'a>(&'a self, engine: MutexGuard<'a, Engine>) -> MutexGuard<'a, Engine> {
+    pub(super) fn call<'a>(&'a self, engine: Guard<'a, Engine>) -> Guard<'a, Engine> {
         if engine.has_calls() { self.call_all(engine) } else { engine }
     }
 
     #[cold]
-    fn call_all<'a>(&'a self, mut engine: MutexGuard<'a, Engine>) -> MutexGuard<'a, Engine> {
+    fn call_all<'a>(&'a self, mut engine: Guard<'a, Engine>) -> Guard<'a, Engine> {
         while let Some(call) = engine.next_call() {
             drop(engine);
             self.run(&call);
@@ -137,13 +138,7 @@ impl Shared {
     }
 
     /// Sends an active message to a rank that exists.
-    fn send_active(
-        &self,
-        mut engine: MutexGuard<'_, Engine>,
-        to: u32,
-        handler: u16,
-        bytes: &[u8],
-    ) -> Result<()> {
+    fn send_active(&self, mut engine: Guard<'_, Engine>, to: u32, handler: u16, bytes: &[u8]) -> Result<()> {
         if !engine.has_handler(handler) {
             return Err(Error::Invalid(format!("there is no handler {handler}: register it, at all ranks")));
         }

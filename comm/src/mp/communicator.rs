@@ -9,8 +9,9 @@ use super::registered::{Buffer, Heap};
 use super::requests::{Destination, Number};
 use super::span::{Place, Source};
 use super::{Options, Status};
+use crate::biased::Guard;
 use crate::{Endpoint, Error, Exchange, Result};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 /// The context of the program's messages.
 const PROGRAM: u16 = 0;
@@ -109,8 +110,17 @@ impl Communicator {
     pub(super) fn receive_in(&self, pattern: Pattern, into: &mut [u8]) -> Result<Status> {
         // SAFETY: the memory is borrowed until the wait is over.
         let place = unsafe { Place::new(into.as_mut_ptr(), into.len()) };
-        let (engine, number) = self.posted(pattern, Destination::Place(place))?;
-        Ok(self.shared.until_from(engine, |engine| engine.outcome(number))?.status)
+        let (mut engine, number) = self.posted(pattern, Destination::Place(place))?;
+        let mut wait = self.shared.wait_for(None);
+        loop {
+            if let Some(status) = engine.received(number) {
+                return Ok(status);
+            }
+            if let Some(outcome) = engine.outcome(number) {
+                return outcome.map(|ended| ended.status);
+            }
+            engine = wait.go_on(engine);
+        }
     }
 
     /// Receives a message of any length: into the memory that was made for it when it came, if it has come.
@@ -271,7 +281,7 @@ impl Communicator {
         collective: &Collective,
         input: *const u8,
         output: *mut u8,
-    ) -> Result<(MutexGuard<'_, Engine>, Number)> {
+    ) -> Result<(Guard<'_, Engine>, Number)> {
         let (rank, size) = (self.rank(), self.size());
         collective.check(size).map_err(Error::Invalid)?;
         let most = collective.input_len(rank).max(collective.output_len(rank, size));
@@ -299,7 +309,8 @@ impl Communicator {
     }
 
     /// Posts a receive; its number, and the engine, which the caller may want to go on with.
-    fn posted(&self, pattern: Pattern, into: Destination) -> Result<(MutexGuard<'_, Engine>, Number)> {
+    #[inline]
+    fn posted(&self, pattern: Pattern, into: Destination) -> Result<(Guard<'_, Engine>, Number)> {
         let mut engine = self.shared.engine();
         let number = engine.receive(pattern, into)?;
         self.shared.settle(&mut engine);

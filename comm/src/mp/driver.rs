@@ -1,6 +1,7 @@
 //! What drives an engine on an endpoint, for all threads of a rank.
 
 mod orders;
+mod wait;
 
 use super::Options;
 use super::active::Handlers;
@@ -9,10 +10,10 @@ use super::engine::{COPIED_PIECE, Engine, PATIENCE};
 use super::meeting::Groups;
 use super::reading::{self, Memories};
 use super::registered::Heap;
-use super::requests::Number;
+use crate::biased::{Biased, Guard};
 use crate::{Caps, Endpoint, Error, Event, Exchange, Mark, Result, SharedMemory};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Bytes of copied pieces that are handed over before it is asked again whether the way is free,
@@ -23,12 +24,6 @@ const LONG_PIECE: usize = 512 << 10;
 const LOOKS: u32 = 4;
 /// Looks at the board in each of these: it takes a few nanoseconds, and whoever waits for it wants to know at once.
 const LOOKS_AT_BOARD: u32 = 8;
-/// Vain looks by which a receiver that waits for a long message has said that it takes it: some microseconds,
-const UNHEARD: u32 = 128;
-/// and where a look is a system call, some tens of them.
-const UNHEARD_AFAR: u32 = 48;
-/// Vain looks up to which a wait is short: it shows in `drives`, and need not be told.
-const SHORT: u32 = 64;
 /// A turn of waiting at which every endpoint sleeps.
 pub(super) const SLEEPY: u32 = u32::MAX;
 /// The longest sleep of a thread that waits,
@@ -43,7 +38,7 @@ pub(super) struct Shared {
     endpoint: Box<dyn Endpoint>,
     heap: Option<Arc<Heap>>,
     pub(super) handlers: Handlers,
-    engine: Mutex<Engine>,
+    engine: Biased<Engine>,
     memories: Memories,
     pub(super) cores: Cores,
     /// Times that application threads have made progress.
@@ -77,7 +72,7 @@ impl Shared {
         let memories = reading::meet(exchange, &options, is_mapped)?;
         let groups = Groups::meet(&*endpoint, exchange)?;
         let registered = heap.as_ref().map_or(0..0, |heap| heap.addresses());
-        let engine = Mutex::new(Engine::new(
+        let engine = Biased::new(Engine::new(
             endpoint.rank(),
             options,
             &memories.reads,
@@ -102,89 +97,14 @@ impl Shared {
     }
 
     /// The engine, for one thread at a time.
-    pub(super) fn engine(&self) -> MutexGuard<'_, Engine> {
+    pub(super) fn engine(&self) -> Guard<'_, Engine> {
         // An engine is consistent wherever its owner can panic.
-        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+        self.engine.lock()
     }
 
     /// Times that application threads have made progress.
     pub(super) fn drives(&self) -> u64 {
         self.drives.load(Ordering::Relaxed)
-    }
-
-    /// Makes progress until `over` gives something.
-    pub(super) fn until<T>(&self, over: impl FnMut(&mut Engine) -> Option<T>) -> T {
-        self.until_from(self.engine(), over)
-    }
-
-    /// The same, for a thread that has the engine.
-    pub(super) fn until_from<'a, T>(
-        &'a self,
-        engine: MutexGuard<'a, Engine>,
-        over: impl FnMut(&mut Engine) -> Option<T>,
-    ) -> T {
-        self.until_over(engine, None, over)
-    }
-
-    /// The same, for a thread that waits for an operation; it is known by its number if it may be a send.
-    pub(super) fn until_over<'a, T>(
-        &'a self,
-        mut engine: MutexGuard<'a, Engine>,
-        send: Option<Number>,
-        mut over: impl FnMut(&mut Engine) -> Option<T>,
-    ) -> T {
-        let mut turn = 0u32;
-        // Where it looks less often, it waits no longer.
-        let patience = LOOKS / self.looks;
-        let mut has_roused = false;
-        let mut waiting = None;
-        loop {
-            for _ in 0..self.looks {
-                if let Some(result) = over(&mut engine) {
-                    return result;
-                }
-                turn = if self.drive_on(&mut engine, true) > 0 { 0 } else { turn.saturating_add(patience) };
-                engine = self.call(engine);
-            }
-            let is_busy = engine.busy().next().is_some();
-            let unheard = send.and_then(|send| engine.unheard(send)).and_then(|to| self.roused(to));
-            let gives_core = unheard.filter(|&(_, looks)| turn >= looks);
-            let is_long = turn >= SHORT || gives_core.is_some();
-            if is_long {
-                self.expect(&engine);
-            }
-            // Other threads may have their turn.
-            drop(engine);
-            if is_long {
-                waiting.get_or_insert_with(|| Waiting::new(&self.waiting));
-            }
-            if turn > 0 {
-                let limit = if is_busy { BUSY_SLEEP } else { LONGEST_SLEEP };
-                match (gives_core, unheard) {
-                    (Some((to, _)), _) => self.give_core(to, &mut has_roused, limit),
-                    // Later turns may take longer.
-                    (None, Some((_, UNHEARD_AFAR))) => self.endpoint.idle(turn.min(LOOKS), limit),
-                    _ => self.endpoint.idle(turn, limit),
-                }
-            }
-            engine = self.engine();
-        }
-    }
-
-    /// A receiver whose helper can be roused, and after how many vain looks a thread does that which waits for it to say that it takes a long message.
-    fn roused(&self, to: u32) -> Option<(u32, u32)> {
-        let caps = self.endpoint.caps_to(to);
-        let looks = if caps.contains(Caps::DIRECT) { UNHEARD } else { UNHEARD_AFAR };
-        caps.contains(Caps::ROUSED).then_some((to, looks))
-    }
-
-    /// Sleeps, so that who is to read a long message at its receiver has this core; that one is roused once.
-    #[cold]
-    fn give_core(&self, to: u32, has_roused: &mut bool, limit: Duration) {
-        if !std::mem::replace(has_roused, true) {
-            self.endpoint.end_nap(to);
-        }
-        self.endpoint.idle(SLEEPY, limit);
     }
 
     /// Makes progress on behalf of an application thread, which goes on then.
@@ -363,14 +283,14 @@ impl Shared {
 
     /// An application thread has begun an operation, perhaps of a long message, and goes on: what is to be read is the helper's.
     #[inline]
-    pub(super) fn leave(&self, engine: MutexGuard<'_, Engine>, is_long: bool) {
+    pub(super) fn leave(&self, engine: Guard<'_, Engine>, is_long: bool) {
         if is_long || engine.has_reads() {
             self.leave_to_helper(engine);
         }
     }
 
     #[cold]
-    fn leave_to_helper(&self, mut engine: MutexGuard<'_, Engine>) {
+    fn leave_to_helper(&self, mut engine: Guard<'_, Engine>) {
         let sender = engine.next_sender();
         drop(engine);
         self.cores.avoid_this_one();
@@ -388,22 +308,6 @@ impl Shared {
     /// Waits a turn.
     pub(super) fn idle(&self, turn: u32, limit: Duration) {
         self.endpoint.idle(turn, limit);
-    }
-}
-
-/// Counts a thread that waits, for as long as it lives.
-struct Waiting<'a>(&'a AtomicU32);
-
-impl<'a> Waiting<'a> {
-    fn new(count: &'a AtomicU32) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

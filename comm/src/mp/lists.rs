@@ -36,6 +36,8 @@ pub(super) struct Entry(u32);
 struct Node {
     key: Key,
     value: u64,
+    /// The list that it is in.
+    bin: u32,
     before: u32,
     /// The next in its list, or the next free node.
     after: u32,
@@ -74,7 +76,7 @@ impl Lists {
         if self.len == 2 * self.bins.len() {
             self.grow();
         }
-        let node = Node { key, value, before: NONE, after: NONE };
+        let node = Node { key, value, bin: NONE, before: NONE, after: NONE };
         let at = match self.free {
             NONE => {
                 self.nodes.push(node);
@@ -93,7 +95,7 @@ impl Lists {
 
     /// The oldest entry of a key, and its value.
     pub(super) fn first(&self, key: Key) -> Option<(Entry, u64)> {
-        let mut at = self.bins[self.bin(key)].first;
+        let mut at = self.bins[self.bin(key) as usize].first;
         while at != NONE {
             let node = &self.nodes[at as usize];
             if node.key == key {
@@ -106,8 +108,8 @@ impl Lists {
 
     /// Removes an entry, which must not have been removed before.
     pub(super) fn remove(&mut self, entry: Entry) {
-        let Node { key, before, after, .. } = self.nodes[entry.0 as usize];
-        let bin = self.bin(key);
+        let Node { bin, before, after, .. } = self.nodes[entry.0 as usize];
+        let bin = bin as usize;
         match before {
             NONE => self.bins[bin].first = after,
             before => self.nodes[before as usize].after = after,
@@ -121,18 +123,19 @@ impl Lists {
         self.len -= 1;
     }
 
-    fn bin(&self, key: Key) -> usize {
-        // The remainder is less than the number of bins.
+    fn bin(&self, key: Key) -> u32 {
+        // The remainder is less than the number of bins, and there are fewer of them than entries can be numbered.
         #[allow(clippy::cast_possible_truncation)]
-        let bin = (key.hash() & (self.bins.len() as u64 - 1)) as usize;
+        let bin = (key.hash() & (self.bins.len() as u64 - 1)) as u32;
         bin
     }
 
     fn append(&mut self, at: u32) {
-        let bin = self.bin(self.nodes[at as usize].key);
+        let number = self.bin(self.nodes[at as usize].key);
+        let bin = number as usize;
         let last = self.bins[bin].last;
-        self.nodes[at as usize].before = last;
-        self.nodes[at as usize].after = NONE;
+        let node = &mut self.nodes[at as usize];
+        (node.bin, node.before, node.after) = (number, last, NONE);
         match last {
             NONE => self.bins[bin].first = at,
             last => self.nodes[last as usize].after = at,

@@ -52,6 +52,8 @@ pub(super) enum Request {
     Mark { to: u32, upto: u64 },
     /// A collective operation.
     Collective,
+    /// A receive that is over and went well; its message is in the application's room. What most are, in few words.
+    Received(Status),
     /// Over.
     Over(Outcome),
 }
@@ -76,7 +78,7 @@ impl Request {
                 Some(Awaited::Rank(*from))
             }
             Request::Expected { source, .. } => Some(source.map_or(Awaited::Any, Awaited::Rank)),
-            Request::Collective | Request::Withdrawn | Request::Over(_) => None,
+            Request::Collective | Request::Withdrawn | Request::Received(_) | Request::Over(_) => None,
         }
     }
 }
@@ -120,13 +122,41 @@ impl Requests {
 
     /// Takes the operation of that number out. The number names nothing then.
     pub(super) fn remove(&mut self, number: Number) -> Option<Request> {
+        self.remove_if(number, |_| true)
+    }
+
+    /// The same, if it is of some kind.
+    #[inline]
+    pub(super) fn remove_if(
+        &mut self,
+        number: Number,
+        is_it: impl FnOnce(&Request) -> bool,
+    ) -> Option<Request> {
         let seat = self.seat(number)?;
-        let request = seat.request.take()?;
+        let request = seat.request.take_if(|request| is_it(request))?;
+        self.vacate(number);
+        Some(request)
+    }
+
+    /// The status of a receive that is [over and went well](Request::Received). Its number names nothing then.
+    #[inline]
+    pub(super) fn received(&mut self, number: Number) -> Option<Status> {
+        let seat = self.seat(number)?;
+        let Some(Request::Received(status)) = seat.request else { return None };
+        seat.request = None;
+        self.vacate(number);
+        Some(status)
+    }
+
+    /// Makes the place of an operation that was taken out the next one's.
+    #[inline]
+    fn vacate(&mut self, number: Number) {
+        let [a, b, c, d, ..] = number.0.to_le_bytes();
+        let at = u32::from_le_bytes([a, b, c, d]);
+        let seat = &mut self.seats[at as usize];
         // A number that comes back after four thousand million operations at one place is nobody's any more. Never 0.
         seat.generation = seat.generation.wrapping_add(1).max(1);
-        let [a, b, c, d, ..] = number.0.to_le_bytes();
-        self.free.push(u32::from_le_bytes([a, b, c, d]));
-        Some(request)
+        self.free.push(at);
     }
 
     /// How many there are.
@@ -139,6 +169,7 @@ impl Requests {
         self.seats.iter_mut().filter_map(|seat| seat.request.as_mut())
     }
 
+    #[inline]
     fn seat(&mut self, number: Number) -> Option<&mut Seat> {
         let [a, b, c, d, e, f, g, h] = number.0.to_le_bytes();
         let seat = self.seats.get_mut(u32::from_le_bytes([a, b, c, d]) as usize)?;

@@ -35,8 +35,17 @@ impl Communicator {
     /// Why it failed, or that there is no such operation.
     pub fn wait(&self, request: Request) -> Result<Received> {
         let Request(Some(number)) = request else { return Ok(Received::default()) };
-        let engine = self.shared.engine();
-        received(self.shared.until_over(engine, Some(number), |engine| engine.outcome(number)))
+        let mut engine = self.shared.engine();
+        let mut wait = self.shared.wait_for(Some(number));
+        loop {
+            if let Some(status) = engine.received(number) {
+                return Ok(Received { status, bytes: Vec::new() });
+            }
+            if let Some(outcome) = engine.outcome(number) {
+                return received(outcome);
+            }
+            engine = wait.go_on(engine);
+        }
     }
 
     /// Makes progress; if the operation is over then, what came of it. It is not to be asked for again.

@@ -28,6 +28,8 @@ use super::matching::Envelope;
 
 /// Kinds of messages begin here, so that an endpoint's other users can have theirs.
 pub(super) const FIRST_KIND: u16 = 0x4D00;
+/// Bytes of the head of an eager message.
+const EAGER_HEAD: usize = 2 + 8;
 /// Bytes of the longest head.
 const LONGEST: usize = 42;
 
@@ -169,6 +171,23 @@ impl Head {
     }
 }
 
+/// The kind of an [eager message](Head::Eager), and its head: encoded without a detour through memory, whose parts a processor would have to put together again.
+#[inline]
+pub(super) fn eager_head(context: u16, tag: u64) -> (u16, [u8; EAGER_HEAD]) {
+    let mut bytes = [0; EAGER_HEAD];
+    bytes[..8].copy_from_slice(&(tag << 16 | u64::from(context)).to_le_bytes());
+    bytes[8..].copy_from_slice(&tag.to_le_bytes()[6..]);
+    (FIRST_KIND + 1, bytes)
+}
+
+/// The context, the tag and the body of an eager message; `None`: it is another one, or none.
+#[inline]
+pub(super) fn eager(kind: u16, message: &[u8]) -> Option<(u16, u64, &[u8])> {
+    let (head, body) = message.split_first_chunk::<EAGER_HEAD>().filter(|_| kind == FIRST_KIND + 1)?;
+    let [c, d, tag @ ..] = *head;
+    Some((u16::from_le_bytes([c, d]), u64::from_le_bytes(tag), body))
+}
+
 /// The envelope of a message of `source`.
 pub(super) fn envelope(source: u32, context: u16, tag: u64) -> Envelope {
     Envelope { context, source, tag }
@@ -233,6 +252,21 @@ mod tests {
             if let Some((head, body)) = Head::decode(FIRST_KIND + number, &bytes) {
                 prop_assert_eq!([head.encode().bytes(), body].concat(), bytes);
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_short_way_to_an_eager_head_and_back_is_the_long_one(
+            context in any::<u16>(), tag in any::<u64>(), body in prop::collection::vec(any::<u8>(), 0..20),
+        ) {
+            let encoded = Head::Eager { context, tag }.encode();
+            let (kind, head) = eager_head(context, tag);
+            prop_assert_eq!((encoded.kind, encoded.bytes()), (kind, &head[..]));
+            let message = [&head[..], &body].concat();
+            prop_assert_eq!(eager(kind, &message), Some((context, tag, &body[..])));
+            prop_assert_eq!(eager(kind, &head[1..]), None);
+            prop_assert_eq!(eager(kind + 1, &message), None);
         }
     }
 

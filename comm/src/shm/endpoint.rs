@@ -10,13 +10,14 @@ use super::patience::Patience;
 use super::peers::{self, Peers};
 use super::ring::Producer;
 use super::segments::Segments;
+use crate::biased::Biased;
 use crate::{
     Atomic, Board, Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, PutRange, Result,
     SegmentId, Traffic,
 };
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How long a rank that leaves tries to hand over what its peers had no room for.
@@ -27,8 +28,8 @@ pub struct ShmEndpoint {
     pub(super) rank: u32,
     pub(super) inbox: Arc<Inbox>,
     pub(super) peers: Peers,
-    pub(super) outboxes: Box<[Mutex<Outbox>]>,
-    pub(super) intake: Mutex<Intake>,
+    pub(super) outboxes: Box<[Biased<Outbox>]>,
+    pub(super) intake: Biased<Intake>,
     pub(super) segments: Segments,
     pub(super) patience: Patience,
     /// Outboxes with a backlog.
@@ -91,12 +92,12 @@ impl ShmEndpoint {
             return Err(Error::Invalid(format!("an exchange among {size} ranks has no rank {rank}")));
         };
         let outbox =
-            |(peer, _): &(Arc<Inbox>, _)| Mutex::new(Outbox::new(Producer::new(Arc::clone(peer), rank)));
+            |(peer, _): &(Arc<Inbox>, _)| Biased::new(Outbox::new(Producer::new(Arc::clone(peer), rank)));
         let cores = options.cores.unwrap_or_else(|| hello::cores(&hellos));
         Ok(Self {
             rank,
             outboxes: inboxes.iter().map(outbox).collect(),
-            intake: Mutex::new(Intake::new(&inbox, size)),
+            intake: Biased::new(Intake::new(&inbox, size)),
             inbox,
             peers: Peers::new(rank, inboxes, options.alive.clone()),
             segments: Segments::new(),

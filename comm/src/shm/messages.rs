@@ -4,9 +4,9 @@ use super::endpoint::ShmEndpoint;
 use super::inbox::Inbox;
 use super::outbox::{MAX_MESSAGE, Outbox};
 use super::ring::Checked;
+use crate::biased::Guard;
 use crate::{Board, Error, Event, Result};
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError, TryLockError};
 
 /// Vain polls between two looks at the peers' bells and at the caller's hook.
 const LOOK: u32 = 1 << 10;
@@ -57,11 +57,7 @@ impl ShmEndpoint {
         let mut verdict = Ok(());
         for (to, outbox) in (0..).zip(&self.outboxes) {
             // Who holds the lock is sending, and drains first.
-            let mut outbox = match outbox.try_lock() {
-                Ok(outbox) => outbox,
-                Err(TryLockError::Poisoned(outbox)) => outbox.into_inner(),
-                Err(TryLockError::WouldBlock) => continue,
-            };
+            let Some(mut outbox) = outbox.try_lock() else { continue };
             if !outbox.has_backlog() {
                 continue;
             }
@@ -108,11 +104,7 @@ impl ShmEndpoint {
     /// [`poll`](crate::Endpoint::poll).
     pub(super) fn deliver(&self, sink: &mut dyn FnMut(Event<'_>)) -> Result<usize> {
         self.drain()?;
-        let mut intake = match self.intake.try_lock() {
-            Ok(intake) => intake,
-            Err(TryLockError::Poisoned(intake)) => intake.into_inner(),
-            Err(TryLockError::WouldBlock) => return Ok(0),
-        };
+        let Some(mut intake) = self.intake.try_lock() else { return Ok(0) };
         let events = intake.poll(&self.peers, sink)?;
         drop(intake);
         if events > 0 {
@@ -143,9 +135,9 @@ impl ShmEndpoint {
         self.outbox(to).has_backlog()
     }
 
-    pub(super) fn outbox(&self, to: u32) -> MutexGuard<'_, Outbox> {
+    pub(super) fn outbox(&self, to: u32) -> Guard<'_, Outbox> {
         // An outbox is consistent wherever its owner can panic.
-        self.outboxes[to as usize].lock().unwrap_or_else(PoisonError::into_inner)
+        self.outboxes[to as usize].lock()
     }
 
     /// Steps 5 to 7 of the bell's protocol, for a rank for which something was published.

@@ -4,7 +4,7 @@
 //! everything sent later goes behind it; later calls move the backlog into the ring as room appears. Order is kept
 //! because nothing enters the ring while the backlog holds anything.
 
-use super::ring::{Checked, FRONT, HEAD, Part, Producer};
+use super::ring::{Checked, FEW, FRONT, HEAD, Part, Producer};
 use std::collections::VecDeque;
 
 /// The longest message, in bytes. A receiver believes no announcement of more.
@@ -76,14 +76,18 @@ impl Outbox {
     pub(super) fn send(&mut self, kind: u16, parts: &[&[u8]], total: usize) -> Checked<()> {
         self.taken.messages += 1;
         self.taken.bytes += total as u64;
-        if !self.backlog.is_empty() {
-            self.drain()?;
-        }
         if self.backlog.is_empty() && total <= self.producer.max() && self.producer.begin(total)? {
             parts.iter().for_each(|part| self.producer.append(part));
             self.producer.publish(kind, Part::Whole);
             return Ok(());
         }
+        self.send_later(kind, parts, total)
+    }
+
+    /// The same of a message that does not fit one frame, or for which there was no room at once.
+    #[cold]
+    fn send_later(&mut self, kind: u16, parts: &[&[u8]], total: usize) -> Checked<()> {
+        self.drain()?;
         let mut letter = Letter { kind, total, sent: 0 };
         let mut parts = Parts { parts, offset: 0 };
         if self.backlog.is_empty() && letter.push(&mut self.producer, &mut parts)? {
@@ -97,13 +101,19 @@ impl Outbox {
 
     /// Takes a long message. Where it is short after all, or has no room in one frame, it becomes a message like others.
     pub(super) fn send_long(&mut self, kind: u16, head: &[u8], body: &[u8]) -> Checked<()> {
+        let total = head.len() + body.len();
+        if total <= FEW && self.backlog.is_empty() && self.producer.put_few(kind, head, body)? {
+            self.taken.messages += 1;
+            self.taken.bytes += total as u64;
+            return Ok(());
+        }
         let fits =
             head.len() <= FRONT - HEAD && body.len() >= OFFERED && FRONT + body.len() <= self.producer.max();
         if !fits || !self.backlog.is_empty() || !self.producer.begin(FRONT + body.len())? {
-            return self.send(kind, &[head, body], head.len() + body.len());
+            return self.send(kind, &[head, body], total);
         }
         self.taken.messages += 1;
-        self.taken.bytes += (head.len() + body.len()) as u64;
+        self.taken.bytes += total as u64;
         let mut front = [0; FRONT];
         front[HEAD..HEAD + head.len()].copy_from_slice(head);
         // At most FRONT.

@@ -66,15 +66,22 @@ impl Peers {
     /// The inbox of a rank that is needed alive.
     #[inline]
     pub(super) fn alive(&self, rank: u32) -> Result<&Arc<Inbox>> {
-        let inbox = self.inbox(rank)?;
-        if self.peers[rank as usize].state.load(Ordering::Relaxed) != ALIVE || inbox.bell().has_left() {
-            return Err(self.down(rank));
+        match self.peers.get(rank as usize) {
+            Some(Peer { inbox, state, .. })
+                if state.load(Ordering::Relaxed) == ALIVE && !inbox.bell().has_left() =>
+            {
+                Ok(inbox)
+            }
+            _ => Err(self.absent(rank)),
         }
-        Ok(inbox)
     }
 
+    /// Why a rank is not there.
     #[cold]
-    fn down(&self, rank: u32) -> Error {
+    fn absent(&self, rank: u32) -> Error {
+        if let Err(error) = self.inbox(rank) {
+            return error;
+        }
         self.ask_bells();
         let why = match self.peers[rank as usize].state.load(Ordering::Relaxed) & !REPORTED {
             LEFT => "it left the job",

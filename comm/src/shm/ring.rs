@@ -43,7 +43,7 @@
 //! The receiver trusts nothing here: its position is its own, and a header is read once, then checked. The sender
 //! checks the head.
 
-use super::copy::{copy, own_soon};
+use super::copy::{copy, copy_few, own_soon};
 use super::inbox::{Inbox, MIN_RING};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,6 +55,8 @@ const HEADER: usize = 8;
 const MARK: u64 = 0x5C;
 /// Bytes of the longest frame after which the cache lines of the next one are asked for. More of them are in the way of those that the receiver fetches meanwhile.
 const MOST_OWNED: u64 = 20 * SLOT as u64;
+/// Bytes of payload that share a cache line with their header: as many as a frame of one slot has.
+pub(super) const FEW: usize = SLOT - HEADER;
 /// Bytes before a long message's body: the length of its head (1), zeros to 8, the head, zeros to the end. With the frame's header before them the body starts on a cache line.
 pub(super) const FRONT: usize = SLOT - HEADER;
 /// Where the head is in the front.
@@ -206,25 +208,27 @@ impl Producer {
     /// Step 1: begins a frame of `len` bytes of payload, which must be written with [`append`](Self::append) and
     /// ended with [`publish`](Self::publish). `false`, and nothing has begun, if there is no room now. The error says
     /// what is wrong with the receiver's head.
+    #[inline]
     pub(super) fn begin(&mut self, len: usize) -> Checked<bool> {
         assert!(len <= self.max());
         let need = Ring::span(len) + SLOT as u64;
-        let size = self.ring.size as u64;
-        if self.tail + need - self.head > size {
-            let head = self.ring.head().load(Ordering::Acquire); // step 1, pairs with step 7
-            if head < self.head || head > self.tail {
-                return Err(format!("it says that it has read {head} of {} bytes", self.tail));
-            }
-            self.head = head;
-            if self.tail + need - head > size {
-                return Ok(false);
-            }
-        }
         self.next = self.tail + HEADER as u64;
-        Ok(true)
+        if self.tail + need - self.head <= self.ring.size as u64 { Ok(true) } else { self.look_for(need) }
+    }
+
+    /// Step 1 where the room that is known of is too small.
+    #[cold]
+    fn look_for(&mut self, need: u64) -> Checked<bool> {
+        let head = self.ring.head().load(Ordering::Acquire); // step 1, pairs with step 7
+        if head < self.head || head > self.tail {
+            return Err(format!("it says that it has read {head} of {} bytes", self.tail));
+        }
+        self.head = head;
+        Ok(self.tail + need - head <= self.ring.size as u64)
     }
 
     /// Step 2, for some of the payload.
+    #[inline]
     pub(super) fn append(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let (dst, run) = self.ring.run(self.next, bytes.len());
@@ -236,7 +240,30 @@ impl Producer {
         }
     }
 
+    /// Steps 1 to 4 for a whole message of at most [`FEW`] bytes, in two parts: they share one cache line with their header, and so do not wrap. As [`begin`](Self::begin).
+    #[inline]
+    pub(super) fn put_few(&mut self, kind: u16, head: &[u8], body: &[u8]) -> Checked<bool> {
+        let total = head.len() + body.len();
+        assert!(total <= FEW);
+        if !self.begin(total)? {
+            return Ok(false);
+        }
+        let start: *mut u8 = self.ring.header(self.tail).as_ptr().cast();
+        // SAFETY: a slot has `FEW` bytes behind its header, and these are not more.
+        let payload = unsafe { start.add(HEADER) };
+        // SAFETY: as above; `begin` made sure that the receiver has read what was there.
+        unsafe { copy_few(head.as_ptr(), payload, head.len()) };
+        // SAFETY: as above.
+        let rest = unsafe { payload.add(head.len()) };
+        // SAFETY: as above.
+        unsafe { copy_few(body.as_ptr(), rest, body.len()) };
+        self.next += total as u64;
+        self.publish(kind, Part::Whole);
+        Ok(true)
+    }
+
     /// Steps 3 and 4: the frame that was begun and written is there for the receiver.
+    #[inline]
     pub(super) fn publish(&mut self, kind: u16, part: Part) {
         let end = self.next.next_multiple_of(SLOT as u64);
         // The payload is at most a quarter of the ring.
@@ -307,6 +334,7 @@ impl Consumer {
     ///
     /// # Safety
     /// They may be written at `to`.
+    #[inline]
     pub(super) unsafe fn read(&self, at: usize, to: *mut u8, len: usize) {
         let mut done = 0;
         while done < len {
@@ -319,7 +347,29 @@ impl Consumer {
         }
     }
 
+    /// Step 6 for the payload of the frame that [`peek`](Self::peek) gave, if that is a cache line's: at most [`FEW`] bytes. Whatever lies behind it there comes with it.
+    #[inline]
+    pub(super) fn read_few(&self, frame: Frame) -> [u8; FEW] {
+        const WORD: usize = 16;
+        assert!(frame.len <= FEW);
+        let start: *const u8 = self.ring.header(self.position).as_ptr().cast();
+        // SAFETY: a slot has `FEW` bytes behind its header.
+        let payload = unsafe { start.add(HEADER) };
+        let mut few = [0; FEW];
+        // SAFETY: as above.
+        unsafe { copy(payload, few.as_mut_ptr(), FEW) };
+        // The end once more, as one word: who loads a short body, which lies across two of those above, would wait for them to reach the cache.
+        if let Some(from) = frame.len.checked_sub(WORD) {
+            // SAFETY: as above, as `from + WORD` is at most `FEW`.
+            let end = unsafe { payload.add(from) };
+            // SAFETY: as above.
+            unsafe { copy(end, few[from..from + WORD].as_mut_ptr(), WORD) };
+        }
+        few
+    }
+
     /// Step 7: moves on behind the frame that [`peek`](Self::peek) gave.
+    #[inline]
     pub(super) fn pass(&mut self, frame: Frame) {
         self.position += Ring::span(frame.len);
         if self.position - self.told >= (self.ring.size / 4) as u64 {

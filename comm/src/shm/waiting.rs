@@ -11,8 +11,8 @@ use super::futex;
 use super::inbox::Inbox;
 use super::patience::{BACKLOG_SLEEP, LONGEST_SLEEP, Step};
 use std::hint::spin_loop;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, TryLockError};
 use std::thread::yield_now;
 use std::time::Duration;
 
@@ -76,11 +76,7 @@ impl ShmEndpoint {
 
     /// Step 2 of the bell's protocol: whether a poll would deliver something, or is delivering now.
     pub(super) fn has_any(&self) -> bool {
-        let intake = match self.intake.try_lock() {
-            Ok(intake) => intake,
-            Err(TryLockError::Poisoned(intake)) => intake.into_inner(),
-            Err(TryLockError::WouldBlock) => return true,
-        };
+        let Some(intake) = self.intake.try_lock() else { return true };
         intake.has_any() || self.peers.any_unreported() || self.is_met()
     }
 }

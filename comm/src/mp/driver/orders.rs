@@ -1,13 +1,13 @@
 //! What the engine wants done, done at the endpoint: messages sent, memory read, and pieces taken to where they go.
 
 use super::Shared;
+use crate::biased::Guard;
 use crate::mp::engine::{Body, Engine, Order, REGISTERED, Reading};
 use crate::mp::requests::Number;
 use crate::mp::span::Source;
-use crate::mp::wire::Encoded;
+use crate::mp::wire::{Encoded, eager_head};
 use crate::{Bytes, Caps, Error, Result};
 use std::mem::MaybeUninit;
-use std::sync::MutexGuard;
 
 /// Bytes that a helper reads of a long message before it looks whether a thread waits, which then reads the rest.
 const READ_PIECE: usize = 1 << 20;
@@ -65,11 +65,10 @@ impl Shared {
             return Ok(Some(number));
         }
         // What most messages are: nothing is to be done before them, and nothing follows.
-        if engine.is_quiet()
-            && let Some(head) = engine.send_at_once(to, context, tag, body.len())
-        {
+        if engine.is_quiet() && engine.sends_at_once(to, body.len()) {
+            let (kind, head) = eager_head(context, tag);
             // SAFETY: the bytes stay as they are until the send is over, and they are handed over before that.
-            let sent = unsafe { self.send(to, &head, &Body::Piece(body, 0, body.len())) };
+            let sent = unsafe { self.endpoint.send_long(to, kind, &head, body.piece(0, body.len())) };
             self.was_sent(&mut engine, sent);
             self.settle(&mut engine);
             return Ok(None);
@@ -124,7 +123,7 @@ impl Shared {
 
     /// Reads of the long message that is first, for a thread that does not wait, while others have the engine; whether there was one that nobody reads.
     #[cold]
-    pub(super) fn read_aside(&self, mut engine: MutexGuard<'_, Engine>) -> bool {
+    pub(super) fn read_aside(&self, mut engine: Guard<'_, Engine>) -> bool {
         if !self.endpoint.caps_to(self.endpoint.rank()).contains(Caps::ROUSED) {
             // Nothing would wake a thread that waits for this message asleep; so it waits for the engine.
             return self.read_on(&mut engine, false);

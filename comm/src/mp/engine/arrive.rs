@@ -6,7 +6,7 @@ use super::send::Cargo;
 use super::{Arrival, Content, Engine, Offer};
 use crate::mp::Status;
 use crate::mp::requests::{Destination, Ended, Number, Request};
-use crate::mp::wire::{Head, envelope};
+use crate::mp::wire::{self, Head, envelope};
 use crate::{Error, Result};
 
 /// What follows from a message, or what is wrong with it.
@@ -24,10 +24,13 @@ impl Engine {
             return Ok(());
         }
         peer.signs.has_spoken();
-        let checked = match Head::decode(kind, message) {
-            Some((Head::Eager { context, tag }, body)) => self.eager(from, context, tag, body),
-            Some((head, body)) => self.other(from, head, body),
-            None => Err("a message has no known form"),
+        let checked = if let Some((context, tag, body)) = wire::eager(kind, message) {
+            self.eager(from, context, tag, body)
+        } else {
+            match Head::decode(kind, message) {
+                Some((head, body)) => self.other(from, head, body),
+                None => Err("a message has no known form"),
+            }
         };
         checked.map_err(|why| Error::Protocol { rank: from, why: why.to_owned() })
     }
@@ -37,12 +40,7 @@ impl Engine {
         let status = Status { source: from, tag, len: body.len() };
         match self.expected.take(envelope(from, context, tag)) {
             Some(number) => {
-                if let Some(seat) = self.requests.get_mut(Number(number))
-                    && let Request::Expected { into, .. } = seat
-                {
-                    let into = std::mem::replace(into, Destination::Own(Vec::new()));
-                    *seat = Request::Over(whole(&mut self.spares, into, status, body));
-                }
+                self.complete(Number(number), status, body);
                 self.was_received(from, body.len());
             }
             None if self.is_stale(context, tag) => self.was_received(from, body.len()),
@@ -56,13 +54,31 @@ impl Engine {
         Ok(())
     }
 
+    /// A receive from the expected queue gets its message, which is here as a whole.
+    #[inline]
+    fn complete(&mut self, receive: Number, status: Status, body: &[u8]) {
+        let Some(seat) = self.requests.get_mut(receive) else { return };
+        let Request::Expected { into, .. } = seat else { return };
+        *seat = match into {
+            Destination::Place(place) if body.len() <= place.len() => {
+                place.store(0, body);
+                Request::Received(status)
+            }
+            into => {
+                let into = std::mem::replace(into, Destination::Own(Vec::new()));
+                Request::Over(whole(&mut self.spares, into, status, body))
+            }
+        };
+    }
+
     fn other(&mut self, from: u32, head: Head, body: &[u8]) -> Checked {
         // What else one says that is gone, and was on its way meanwhile, would only be waited for or answered in vain.
         if self.peers[from as usize].is_gone && !matches!(head, Head::Active { .. } | Head::Abort { .. }) {
             return Ok(());
         }
         match head {
-            Head::Eager { .. } | Head::Here => Ok(()),
+            Head::Eager { context, tag } => self.eager(from, context, tag, body),
+            Head::Here => Ok(()),
             Head::Ask => {
                 self.say(from, Head::Here);
                 Ok(())
@@ -127,14 +143,18 @@ impl Engine {
     /// Ends a receive that has all its bytes.
     pub(super) fn end_if_here(&mut self, receive: Number) {
         let Some(seat) = self.requests.get_mut(receive) else { return };
-        if !matches!(seat, Request::Coming { status, here, .. } if *here == status.len) {
+        let Request::Coming { status, into, here, .. } = seat else { return };
+        if *here < status.len {
             return;
         }
-        if let Request::Coming { status, into, .. } =
-            std::mem::replace(seat, Request::Over(Ok(Ended::default())))
-        {
-            *seat = Request::Over(Ok(Ended { status, bytes: into.bytes() }));
-        }
+        let status = *status;
+        *seat = match into {
+            Destination::Place(_) => Request::Received(status),
+            Destination::Own(bytes) => {
+                let bytes = std::mem::take(bytes);
+                Request::Over(Ok(Ended { status, bytes }))
+            }
+        };
     }
 
     fn done(&mut self, from: u32, send: Number) -> Checked {

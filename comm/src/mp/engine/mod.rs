@@ -272,19 +272,25 @@ impl Engine {
 
     /// What came of an operation that is over, whose number names nothing then; `None`: it is not over.
     pub(super) fn outcome(&mut self, number: Number) -> Option<Outcome> {
-        match self.requests.get_mut(number) {
+        match self.requests.remove_if(number, is_over) {
+            Some(Request::Over(outcome)) => Some(outcome),
+            Some(Request::Received(status)) => Some(Ok(Ended { status, bytes: Vec::new() })),
+            Some(_) => Some(Ok(Ended::default())),
+            None if self.has(number) => None,
             None => Some(Err(unknown())),
-            Some(Request::Over(_) | Request::Withdrawn) => match self.requests.remove(number)? {
-                Request::Over(outcome) => Some(outcome),
-                _ => Some(Ok(Ended::default())),
-            },
-            Some(_) => None,
         }
+    }
+
+    /// The same of a receive that is over and went well, if its message is in the application's room. `None` says nothing: ask for the [outcome](Self::outcome). Here no value goes from place to place that is larger than a
+    /// status, each time by loads of what smaller stores have left, for which processors wait.
+    #[inline]
+    pub(super) fn received(&mut self, number: Number) -> Option<Status> {
+        self.requests.received(number)
     }
 
     /// Whether there is something to be said of an operation: it is over, or does not exist.
     pub(super) fn is_over(&mut self, number: Number) -> bool {
-        matches!(self.requests.get_mut(number), None | Some(Request::Over(_) | Request::Withdrawn))
+        self.requests.get_mut(number).is_none_or(|request| is_over(request))
     }
 
     /// The ranks that are gone.
@@ -376,6 +382,10 @@ impl Engine {
             self.forget_if_over(number);
         }
     }
+}
+
+fn is_over(request: &Request) -> bool {
+    matches!(request, Request::Received(_) | Request::Over(_) | Request::Withdrawn)
 }
 
 fn unknown() -> Error {

@@ -6,7 +6,7 @@ use super::Engine;
 use super::landings::{EAGER, Target};
 use crate::mp::requests::{Number, Request};
 use crate::mp::span::Place;
-use crate::mp::wire::Head;
+use crate::mp::wire::{self, Head};
 use crate::{Error, Result};
 
 impl Engine {
@@ -25,8 +25,11 @@ impl Engine {
         if peer.is_refused {
             return Ok(None);
         }
+        if let Some((context, tag, [])) = wire::eager(kind, head) {
+            let room = self.eager_room(from, (context, tag), (at, left));
+            return room.map_err(|why| Error::Protocol { rank: from, why: why.to_owned() });
+        }
         let room = match Head::decode(kind, head) {
-            Some((Head::Eager { context, tag }, [])) => self.eager_room(from, (context, tag), (at, left)),
             // What else one says that was given up, and was on its way meanwhile, is passed over.
             _ if peer.is_gone => Ok(None),
             Some((Head::Data { receive, offset }, [])) => {
@@ -52,11 +55,13 @@ impl Engine {
             peer.signs.has_spoken();
         }
         let is_gone = peer.is_gone;
-        match Head::decode(kind, head) {
+        if wire::eager(kind, head).is_some() {
             // SAFETY: the caller's promise.
-            Some((Head::Eager { .. }, _)) => unsafe { self.has_landed(from, EAGER, count) },
+            return unsafe { self.has_landed(from, EAGER, count) };
+        }
+        match Head::decode(kind, head) {
             _ if is_gone => {}
-            // SAFETY: as above.
+            // SAFETY: the caller's promise.
             Some((Head::Data { receive, .. }, _)) => unsafe { self.has_come(Number(receive), count) },
             // SAFETY: as above.
             Some((Head::Pushed { push }, _)) => unsafe { self.has_landed(from, push, count) },

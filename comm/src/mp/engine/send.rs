@@ -6,7 +6,7 @@ use crate::Result;
 use crate::mp::blocks::Blocks;
 use crate::mp::requests::{Ended, Number, Request};
 use crate::mp::span::Source;
-use crate::mp::wire::{Encoded, Head};
+use crate::mp::wire::Head;
 use crate::mp::{Large, Status};
 
 /// Bytes of a piece that is copied on its way: few enough to stay in a processor's cache between its copies.
@@ -61,7 +61,8 @@ impl Engine {
         waits: bool,
     ) -> Result<Option<Number>> {
         let len = body.len();
-        if let Some(head) = self.send_at_once(to, context, tag, len) {
+        if self.sends_at_once(to, len) {
+            let head = Head::Eager { context, tag }.encode();
             self.orders.push_back(Order::Send { to, head, body: Body::Piece(body, 0, len) });
             return Ok(None);
         }
@@ -113,21 +114,15 @@ impl Engine {
         Ok(send)
     }
 
-    /// Sends a message of so many bytes, if it leaves as a whole and is over by that: its head, which is to be sent behind all orders, and its bytes behind it.
+    /// Sends a message of so many bytes, if it leaves as a whole and is over by that: whether [its head](Head::Eager) is to be sent behind all orders, and its bytes behind it.
     #[inline]
-    pub(in crate::mp) fn send_at_once(
-        &mut self,
-        to: u32,
-        context: u16,
-        tag: u64,
-        len: usize,
-    ) -> Option<Encoded> {
+    pub(in crate::mp) fn sends_at_once(&mut self, to: u32, len: usize) -> bool {
         let peer = &mut self.peers[to as usize];
         if peer.is_gone || len > peer.protocols.eager || !peer.mail.affords(len) {
-            return None;
+            return false;
         }
         peer.mail.spend(len);
-        Some(Head::Eager { context, tag }.encode())
+        true
     }
 
     /// The next piece, of at most `most` bytes, of what is on its way to `to`; asked for when the way there is free. How long it is; `None`: there is none.

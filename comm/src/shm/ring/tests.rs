@@ -136,3 +136,36 @@ fn a_head_that_no_correct_receiver_writes_is_refused() {
         assert!(producer.begin(1_000).unwrap_err().contains("has read"));
     }
 }
+
+#[test]
+fn messages_of_one_cache_line_come_out_as_they_went_in_in_whatever_two_parts() {
+    let (mut producer, mut consumer, _) = ends();
+    let all: Vec<u8> = (1..=56).collect();
+    assert_eq!(all.len(), FEW);
+    for len in 0..=FEW {
+        for head in 0..=len {
+            let (head, body) = all[..len].split_at(head);
+            assert!(producer.put_few(KIND, head, body).unwrap());
+            let frame = consumer.peek().unwrap().unwrap();
+            assert_eq!(frame, Frame { len, kind: KIND, part: Part::Whole });
+            assert_eq!(consumer.read_few(frame)[..len], all[..len]);
+            consumer.pass(frame);
+            assert!(consumer.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_full_ring_takes_no_message_of_a_cache_line_either() {
+    let (mut producer, mut consumer, _) = ends();
+    while producer.put_few(KIND, &[1; 10], &[2; 8]).unwrap() {}
+    assert!(!producer.put_few(KIND, &[], &[]).unwrap());
+    let mut count = 0;
+    while let Some(message) = pop(&mut consumer) {
+        assert_eq!(message, [vec![1; 10], vec![2; 8]].concat());
+        count += 1;
+    }
+    assert!(count > 200, "{count} fill a ring of {RING} bytes");
+    assert!(producer.put_few(KIND, &[], &[3]).unwrap());
+    assert_eq!(pop(&mut consumer), Some(vec![3]));
+}
