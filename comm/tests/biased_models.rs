@@ -69,19 +69,30 @@ fn value(lock: &Watched) -> u32 {
     lock.lock().with(|value| unsafe { *value })
 }
 
+/// A new lock, whose favourite this thread is, which has been in once.
+fn favoured() -> Arc<Watched> {
+    let lock = Arc::new(Watched::with_habit(UnsafeCell::new(0), 1));
+    add(&lock.lock());
+    lock
+}
+
+/// Another thread, which uses the lock.
+fn beside<T: 'static>(
+    lock: &Arc<Watched>,
+    body: impl FnOnce(&Watched) -> T + 'static,
+) -> thread::JoinHandle<T> {
+    let lock = Arc::clone(lock);
+    thread::spawn(move || {
+        sync::be(2);
+        body(&lock)
+    })
+}
+
 #[test]
 fn a_favourite_and_one_that_ousts_it_are_never_in_together() {
     model(3, || {
-        let lock = Arc::new(Watched::with_habit(UnsafeCell::new(0), 1));
-        // The first time it becomes the favourite.
-        add(&lock.lock());
-        let other = {
-            let lock = Arc::clone(&lock);
-            thread::spawn(move || {
-                sync::be(2);
-                add(&lock.lock());
-            })
-        };
+        let lock = favoured();
+        let other = beside(&lock, |lock| add(&lock.lock()));
         add(&lock.lock());
         add(&lock.lock());
         other.join().unwrap();
@@ -92,16 +103,9 @@ fn a_favourite_and_one_that_ousts_it_are_never_in_together() {
 #[test]
 fn one_favourite_after_another_keeps_to_its_own_seat() {
     model(2, || {
-        let lock = Arc::new(Watched::with_habit(UnsafeCell::new(0), 1));
-        add(&lock.lock());
-        let other = {
-            let lock = Arc::clone(&lock);
-            thread::spawn(move || {
-                sync::be(2);
-                // Ousts, waits until it is the favourite itself (after twice), and is in as such.
-                (0..3).for_each(|_| add(&lock.lock()));
-            })
-        };
+        let lock = favoured();
+        // Ousts, is the favourite itself after twice, and is in as such.
+        let other = beside(&lock, |lock| (0..3).for_each(|_| add(&lock.lock())));
         add(&lock.lock());
         other.join().unwrap();
         assert_eq!(value(&lock), 5);
@@ -111,15 +115,8 @@ fn one_favourite_after_another_keeps_to_its_own_seat() {
 #[test]
 fn who_only_tries_is_in_alone_or_not_at_all() {
     model(3, || {
-        let lock = Arc::new(Watched::with_habit(UnsafeCell::new(0), 1));
-        add(&lock.lock());
-        let other = {
-            let lock = Arc::clone(&lock);
-            thread::spawn(move || {
-                sync::be(2);
-                lock.try_lock().map(|inside| add(&inside)).is_some()
-            })
-        };
+        let lock = favoured();
+        let other = beside(&lock, |lock| lock.try_lock().map(|inside| add(&inside)).is_some());
         let mine = lock.try_lock().map(|inside| add(&inside)).is_some();
         add(&lock.lock());
         let theirs = other.join().unwrap();

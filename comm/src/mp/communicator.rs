@@ -110,17 +110,8 @@ impl Communicator {
     pub(super) fn receive_in(&self, pattern: Pattern, into: &mut [u8]) -> Result<Status> {
         // SAFETY: the memory is borrowed until the wait is over.
         let place = unsafe { Place::new(into.as_mut_ptr(), into.len()) };
-        let (mut engine, number) = self.posted(pattern, Destination::Place(place))?;
-        let mut wait = self.shared.wait_for(None);
-        loop {
-            if let Some(status) = engine.received(number) {
-                return Ok(status);
-            }
-            if let Some(outcome) = engine.outcome(number) {
-                return outcome.map(|ended| ended.status);
-            }
-            engine = wait.go_on(engine);
-        }
+        let (engine, number) = self.posted(pattern, Destination::Place(place))?;
+        Ok(self.end_of(engine, number)?.status)
     }
 
     /// Receives a message of any length: into the memory that was made for it when it came, if it has come.

@@ -4,6 +4,7 @@ use super::communicator::{Communicator, Received, Request};
 use super::engine::Engine;
 use super::requests::{Ended, Number, Outcome};
 use crate::Result;
+use crate::biased::Guard;
 
 /// An operation that is over: its index among those that were asked about, and what came of it.
 pub type Over = (usize, Result<Received>);
@@ -35,7 +36,12 @@ impl Communicator {
     /// Why it failed, or that there is no such operation.
     pub fn wait(&self, request: Request) -> Result<Received> {
         let Request(Some(number)) = request else { return Ok(Received::default()) };
-        let mut engine = self.shared.engine();
+        self.end_of(self.shared.engine(), number)
+    }
+
+    /// Waits for the end of an operation, for a thread that has the engine.
+    #[inline]
+    pub(super) fn end_of<'a>(&'a self, mut engine: Guard<'a, Engine>, number: Number) -> Result<Received> {
         let mut wait = self.shared.wait_for(Some(number));
         loop {
             if let Some(status) = engine.received(number) {

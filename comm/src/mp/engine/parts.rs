@@ -25,19 +25,19 @@ impl Engine {
         if peer.is_refused {
             return Ok(None);
         }
-        if let Some((context, tag, [])) = wire::eager(kind, head) {
-            let room = self.eager_room(from, (context, tag), (at, left));
-            return room.map_err(|why| Error::Protocol { rank: from, why: why.to_owned() });
-        }
-        let room = match Head::decode(kind, head) {
-            // What else one says that was given up, and was on its way meanwhile, is passed over.
-            _ if peer.is_gone => Ok(None),
-            Some((Head::Data { receive, offset }, [])) => {
-                let offset = offset.checked_add(at as u64).ok_or("data come for no place in any memory");
-                offset.and_then(|offset| self.asked_room(from, Number(receive), offset, left)).map(Some)
+        let room = if let Some((context, tag, [])) = wire::eager(kind, head) {
+            self.eager_room(from, (context, tag), (at, left))
+        } else {
+            match Head::decode(kind, head) {
+                // What else one says that was given up, and was on its way meanwhile, is passed over.
+                _ if peer.is_gone => Ok(None),
+                Some((Head::Data { receive, offset }, [])) => {
+                    let offset = offset.checked_add(at as u64).ok_or("data come for no place in any memory");
+                    offset.and_then(|offset| self.asked_room(from, Number(receive), offset, left)).map(Some)
+                }
+                Some((Head::Pushed { push }, [])) => self.landing_room(from, push, left),
+                _ => Err("a message comes in parts that has none"),
             }
-            Some((Head::Pushed { push }, [])) => self.landing_room(from, push, left),
-            _ => Err("a message comes in parts that has none"),
         };
         room.map_err(|why| Error::Protocol { rank: from, why: why.to_owned() })
     }
