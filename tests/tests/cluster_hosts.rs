@@ -208,6 +208,27 @@ fn a_killed_agent_takes_its_ranks_with_it_and_the_others_are_told() {
 }
 
 #[test]
+fn a_rank_that_exits_because_another_one_is_gone_is_not_blamed() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let agent_is_gone = (125, "host 10.77.0.2: its agent is gone, and its ranks with it");
+    let rank_is_gone = (137, "rank 1 (pid ");
+    for (victim, (status, words)) in
+        [("agent", agent_is_gone), ("agent_front", agent_is_gone), ("rank", rank_is_gone)]
+    {
+        let file = hosts.file(victim);
+        let file = file.display();
+        // Rank 0 is the first to know, as one that is connected to rank 1 may be.
+        let script = format!(
+            "{FAMILY} rank=$$; [ $SCASH_RANK = 1 ] && {{ echo ${victim} > {file}; mv {file} {file}.there; }}
+            [ $SCASH_RANK = 0 ] && {{ until [ -e {file}.there ]; do sleep 0.01; done; kill -9 $(cat {file}.there); exit 3; }}
+            {WAIT}"
+        );
+        let ended = hosts.job("10.77.0.1,10.77.0.2").run_script(&script);
+        in_one_line(&ended, status, &[words]);
+    }
+}
+
+#[test]
 fn an_agent_that_stops_answering_is_taken_for_gone() {
     let Some(hosts) = Hosts::new(2) else { return };
     // As after a host was switched off: nothing is closed, and nothing comes.

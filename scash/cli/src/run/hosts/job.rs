@@ -15,7 +15,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use scash_comm::Secret;
-use scash_comm::boot::{Report, Settings, Trunk};
+use scash_comm::boot::{Exit, Report, Settings, Trunk};
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -36,6 +36,9 @@ const AFTER_KILL: Duration = Duration::from_secs(5);
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How long printing may take after an interrupted job has ended.
 const LAST_LINES: Duration = Duration::from_secs(2);
+/// How long the end of a rank that exited by itself waits for the news of what it may have exited for, the death of another rank or of its
+/// host: ranks notice that at once, and the launcher by another way.
+const WORD_OF_OTHERS: Duration = Duration::from_millis(100);
 /// How long agents that are done may take to be gone.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -81,6 +84,8 @@ struct Job<'a> {
     next_beat: Instant,
     /// Until when killed ranks must have ended.
     dead_by: Option<Instant>,
+    /// Ranks that exited with these statuses on these hosts, and until when that waits for [`WORD_OF_OTHERS`]; oldest first.
+    held_back: Vec<(Instant, u32, Report)>,
     /// When the last rank ended.
     over_since: Option<Instant>,
 }
@@ -107,6 +112,7 @@ impl<'a> Job<'a> {
             start_by: Some(Instant::now() + START),
             next_beat: Instant::now() + BEAT,
             dead_by: None,
+            held_back: Vec::new(),
             over_since: None,
         };
         job.watch(&job.child_signals, EpollFlags::EPOLLIN, CHILD)?;
@@ -179,6 +185,7 @@ impl<'a> Job<'a> {
             self.settle();
         }
         self.look_after_links();
+        self.release();
         let actions = self.supervisor.tick(Instant::now());
         self.act(actions);
         self.settle();
@@ -189,7 +196,8 @@ impl<'a> Job<'a> {
     fn patience(&self) -> EpollTimeout {
         let last_lines = self.over_since.filter(|_| self.supervisor.is_hurried()).map(|at| at + LAST_LINES);
         let cut_off = self.links.iter().filter_map(|link| link.cut_off).min().map(|at| at + LAST_WORDS);
-        let due = [self.supervisor.deadline(), last_lines, cut_off, self.start_by, self.dead_by];
+        let held = self.held_back.first().map(|(until, ..)| *until).filter(|_| cut_off.is_none());
+        let due = [self.supervisor.deadline(), last_lines, cut_off, held, self.start_by, self.dead_by];
         let due = due.into_iter().flatten().min().map_or(self.next_beat, |due| due.min(self.next_beat));
         // The kernel counts milliseconds; a fraction more is not too early.
         let time = due.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
@@ -343,13 +351,34 @@ impl<'a> Job<'a> {
     }
 
     fn report(&mut self, host: u32, report: Report) -> Result<(), String> {
-        if let Report::Exited(rank, _) = report {
+        if let Report::Exited(rank, exit) = report {
             if !self.link(host).ranks.remove(&rank) {
                 return Err(format!("a second end of rank {rank}"));
+            }
+            let failed_by_itself = matches!(exit, Exit::Status(1..));
+            if failed_by_itself && self.links.len() > 1 && self.supervisor.verdict() == 0 {
+                self.held_back.push((Instant::now() + WORD_OF_OTHERS, host, report));
+                return Ok(());
             }
             self.supervisor.exited();
         }
         self.trunk.take(host, report)
+    }
+
+    /// Takes the ends that were held back, unless what may explain them is still to come.
+    fn release(&mut self) {
+        let Some((until, ..)) = self.held_back.first() else { return };
+        let is_explained = self.supervisor.verdict() != 0;
+        let is_due = Instant::now() >= *until && self.links.iter().all(|link| link.cut_off.is_none());
+        if is_explained || is_due {
+            for (_, host, report) in std::mem::take(&mut self.held_back) {
+                self.supervisor.exited();
+                if let Err(lie) = self.trunk.take(host, report) {
+                    self.lose(host, &lie);
+                }
+            }
+            self.settle();
+        }
     }
 
     /// A host is out of reach for good.
