@@ -12,7 +12,13 @@ pub(crate) enum Fate {
     Lost(String),
     /// It sent what no correct peer sends.
     Broke(String),
+    /// This rank's program passed memory that the kernel cannot read or write, so the connection ends in the middle of a message.
+    BadBuffer,
 }
+
+/// What became of [`Fate::BadBuffer`].
+pub(crate) const BAD_BUFFER: &str = "this rank's program passed a buffer that is not memory it may use, or shared memory that it has not touched \
+                                     (dsm_touch): the connection broke off in the middle of a message";
 
 impl Fate {
     /// The end of a connection, without a goodbye.
@@ -25,6 +31,7 @@ impl Fate {
         match self {
             Self::Left => Error::Down { rank, why: "it left the job in good order".into() },
             Self::Lost(why) => Error::Down { rank, why: why.clone() },
+            Self::BadBuffer => Error::Down { rank, why: BAD_BUFFER.into() },
             Self::Broke(why) => Error::Protocol { rank, why: why.clone() },
         }
     }
@@ -32,6 +39,9 @@ impl Fate {
 
 impl From<std::io::Error> for Fate {
     fn from(error: std::io::Error) -> Self {
+        if error.raw_os_error() == Some(libc::EFAULT) {
+            return Self::BadBuffer;
+        }
         Self::Lost(format!("its connection failed: {error}"))
     }
 }

@@ -14,7 +14,7 @@ use super::serving::Serving;
 use super::sys;
 use super::wire::MAX_RANGES;
 use super::{Shared, lock, log};
-use crate::remote::{Fate, Operation};
+use crate::remote::{BAD_BUFFER, Fate, Operation};
 use crate::{Error, GetRange, Result};
 use nix::sys::socket::{Shutdown, setsockopt, shutdown, sockopt};
 use std::ops::{Deref, DerefMut};
@@ -122,17 +122,15 @@ impl Peer {
         }
     }
 
-    /// Whether it is gone.
-    pub(super) fn is_gone(&self) -> bool {
-        self.fate.get().is_some()
-    }
-
     /// Marks the peer as gone. Its connections are shut down, which wakes whoever waits on them; what has
     /// arrived can still be read.
     pub(super) fn lose(&self, fate: Fate) {
-        if let Fate::Broke(why) = &fate
-            && self.fate.get().is_none()
-        {
+        let worth_telling = match &fate {
+            Fate::Broke(why) => Some(why.as_str()),
+            Fate::BadBuffer => Some(BAD_BUFFER),
+            Fate::Left | Fate::Lost(_) => None,
+        };
+        if let (Some(why), None) = (worth_telling, self.fate.get()) {
             log(format_args!("dropped the connections to rank {}: {why}", self.rank));
         }
         // A peer that has left closes its connections itself; until then the last of its messages are on the

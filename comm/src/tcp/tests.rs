@@ -122,6 +122,27 @@ fn await_bytes(socket: std::os::fd::BorrowedFd<'_>, bytes: &mut [u8]) {
 }
 
 #[test]
+fn a_buffer_that_cannot_be_read_is_given_as_the_reason() {
+    cluster(2, |mut rank| {
+        rank.meet();
+        if rank.endpoint.rank() == 0 {
+            let hidden = SharedMemory::new(SEGMENT).unwrap();
+            // SAFETY: the memory is used by the calls below only, which hand it to the kernel.
+            let protected = unsafe { libc::mprotect(hidden.at(0).cast(), SEGMENT, libc::PROT_NONE) };
+            assert_eq!(protected, 0);
+            let range = PutRange { offset: 0, len: 10_000, src: hidden.at(0) };
+            // SAFETY: nobody writes the source; that nobody can read it is what is tested.
+            unsafe { rank.endpoint.put(1, rank.segment, &[range]) }.unwrap();
+            rank.endpoint.flush().unwrap();
+            let error = rank.get(1, 10).unwrap_err().to_string();
+            assert!(error.contains("rank 1 is gone") && error.contains("passed a buffer"), "{error}");
+        } else {
+            assert_eq!(rank.poll().1, [0]);
+        }
+    });
+}
+
+#[test]
 fn a_peer_that_crashes_is_told_from_one_that_leaves() {
     cluster(3, |mut rank| {
         rank.meet();
