@@ -1,7 +1,8 @@
 //! A bare TCP connection, both ends spinning: what message passing and gets over `tcp` cannot beat.
 
 use crate::cores;
-use std::io::{ErrorKind, Read, Result, Write};
+use scash_comm::tcp::Congestion;
+use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Instant;
@@ -24,6 +25,8 @@ impl End {
     /// The system does not make it so.
     pub fn new(stream: TcpStream) -> Result<End> {
         stream.set_nodelay(true)?;
+        // As those of ranks are.
+        Congestion::read(std::env::var("SCASH_CONGESTION").ok()).set(&stream).map_err(Error::other)?;
         stream.set_nonblocking(true)?;
         Ok(End(stream))
     }

@@ -5,7 +5,7 @@ use crate::composite::CompositeEndpoint;
 #[cfg(feature = "ofi")]
 use crate::ofi::{OfiEndpoint, OfiOptions};
 use crate::shm::{AliveHook, ShmEndpoint, ShmOptions};
-use crate::tcp::{TcpEndpoint, TcpOptions};
+use crate::tcp::{Congestion, TcpEndpoint, TcpOptions};
 use crate::{Endpoint, Error, Exchange, Result};
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -25,6 +25,8 @@ pub struct Network {
     port: u16,
     /// Whether what ranks say to each other over TCP is encrypted (`SCASH_ENCRYPT`).
     encrypt: bool,
+    /// How fast TCP connections send (`SCASH_CONGESTION`).
+    congestion: Congestion,
     /// Whether this rank shares its processors with no other (`SCASH_BOUND`, which `scash run --bind core` sets).
     bound: bool,
     /// How long ranks may say nothing at least, if it is said; zero: for ever.
@@ -53,6 +55,7 @@ impl Network {
         Ok(Network {
             encrypt: switch("SCASH_ENCRYPT")?,
             bound: switch("SCASH_BOUND")?,
+            congestion: Congestion::read(var("SCASH_CONGESTION")?),
             interface: var("SCASH_INTERFACE")?,
             fabric: var("SCASH_OFI")?,
             port: u16::try_from(port)
@@ -139,6 +142,7 @@ pub fn endpoint(member: &mut Member, network: &Network, abi: u32) -> Result<Box<
         ranks_here: ranks_beside,
         threads,
         encrypt,
+        congestion: network.congestion.clone(),
         ..TcpOptions::default()
     };
     let provider = member.provider().to_owned();

@@ -221,6 +221,8 @@ fn settings_that_make_no_sense_are_named_with_what_would() {
         "shm",
         "tcp",
     ]);
+    let over_tcp = Job::plain(2).option("--provider", "tcp").env("SCASH_CONGESTION", "junk");
+    wrong(&over_tcp, "nothing").refused(&["SCASH_CONGESTION=junk", "the kernel refuses it"]);
     // Past the launcher, which looks at these itself.
     wrong(&Job::plain(2).option("--env", "SCASH_FAULT=junk"), "nothing")
         .refused(&["junk", "uffd", "mprotect"]);
@@ -256,6 +258,7 @@ fn settings_that_are_not_text_are_named() {
         "SCASH_PREFETCH",
         "SCASH_INTERFACE",
         "SCASH_PORT",
+        "SCASH_CONGESTION",
     ] {
         wrong(&Job::plain(2).env(name, bytes), "nothing").refused(&[name, "\\xFF\\xFE", "text (UTF-8)"]);
     }

@@ -48,6 +48,7 @@
 //!    word, and a get that is asked for after that, are served in the same memory.
 
 mod calling;
+mod congestion;
 mod delivery;
 mod handshake;
 mod incoming;
@@ -78,6 +79,7 @@ use crate::{
     Atomic, Caps, Endpoint, Error, Event, Exchange, GetRange, LONGEST_HEAD, LocalSegment, PutRange, Result,
     SegmentId, Traffic,
 };
+pub use congestion::Congestion;
 use delivery::Delivery;
 use join::Reach;
 use mail::Mail;
@@ -118,6 +120,8 @@ pub struct TcpOptions {
     /// Whether everything between ranks is encrypted, which all of them must want alike. Noise with keys of the job's secret: see
     /// ARCHITECTURE.md, "Joining a job is guarded".
     pub encrypt: bool,
+    /// How fast connections send.
+    pub congestion: Congestion,
 }
 
 impl Default for TcpOptions {
@@ -130,6 +134,7 @@ impl Default for TcpOptions {
             threads: 1,
             patience: Duration::from_secs(30),
             encrypt: false,
+            congestion: Congestion::default(),
         }
     }
 }
@@ -180,9 +185,11 @@ impl TcpEndpoint {
 
     fn connect(exchange: &mut dyn Exchange, options: &TcpOptions, reach: Reach) -> Result<Self> {
         let rank = exchange.rank();
+        options.congestion.check()?;
         let links = join::join(exchange, options, reach)?;
-        let peers =
-            (0..).zip(links).map(|(rank, links)| links.map(|links| Peer::new(rank, links)).transpose());
+        let peers = (0..)
+            .zip(links)
+            .map(|(rank, links)| links.map(|links| Peer::new(rank, links, &options.congestion)).transpose());
         let peers = peers.collect::<Result<Vec<_>>>()?;
         let (peers, clients): (Vec<_>, Vec<_>) = peers.into_iter().map(Option::unzip).unzip();
         let shared = Arc::new(Shared {
