@@ -27,14 +27,14 @@ const FEW: usize = 2;
 const PLACES: usize = 2;
 /// Vain turns after which a thread that waits serves peers in the service thread's place. From then on it learns of what it
 /// waits for by one system call more: little against a wait that has taken so many already.
-pub(super) const SERVE_AFTER: u32 = 8;
+pub(super) const SERVE_AFTER: u32 = 16;
 /// Looks in such a turn at most,
 const SERVING: u32 = 64;
 /// and after it has served someone, who may ask again;
 const AFTER_SERVICE: u32 = 400;
 /// and how often it offers its core meanwhile.
 const POLITE_EVERY: u32 = 32;
-/// With few peers most of those looks are glances at each connection; one in so many asks a poll, which tells of more.
+/// With few peers most of those looks are at each connection; one in so many asks a poll, which tells of more.
 const POLL_EVERY: u32 = 8;
 /// Ready streams taken per look.
 const BURST: usize = 64;
@@ -97,7 +97,12 @@ pub(super) fn serve(shared: &Shared, companion: &dyn Companion, limit: Duration,
     let (mut awaited, count) = streams(shared);
     let (before, start) = (MORE_LOOKS.get(), Instant::now());
     let (mut looks, mut most, mut is_last) = (0u32, SERVING, false);
-    shared.service.stand_in(shared, may_nap, |requests| {
+    shared.service.stand_in(shared, may_nap, |requests, has_served| {
+        if has_served {
+            // What this thread waits for does not wait for those that ask without end.
+            is_last |= start.elapsed() >= limit;
+            most = looks + AFTER_SERVICE;
+        }
         if is_last || looks >= most || shared.mail.has_news() || companion.watch() {
             return Duty::Leave;
         }
@@ -105,39 +110,25 @@ pub(super) fn serve(shared: &Shared, companion: &dyn Companion, limit: Duration,
         if before.wrapping_add(looks).is_multiple_of(POLITE_EVERY) {
             sys::give_way();
         }
-        // What this thread waits for does not wait for those that ask without end.
-        let found = if matches!(shared.watch, Watch::Each) && !looks.is_multiple_of(POLL_EVERY) {
-            glance(shared, &mut is_last).map(Duty::Answer)
-        } else {
-            awaited[count] = sys::awaited(requests, libc::POLLIN);
-            sys::wait(&mut awaited[..=count], Duration::ZERO);
-            is_last = awaited[..count].iter().any(|stream| stream.revents != 0);
-            (awaited[count].revents != 0).then_some(Duty::Serve)
-        };
-        match found {
-            None if is_last => Duty::Leave,
-            None => Duty::Look,
-            Some(duty) => {
-                is_last |= start.elapsed() >= limit;
-                most = looks + AFTER_SERVICE;
-                duty
-            }
+        if matches!(shared.watch, Watch::Each) && !looks.is_multiple_of(POLL_EVERY) {
+            return if has_mail(shared) { Duty::Leave } else { Duty::Try };
+        }
+        awaited[count] = sys::awaited(requests, libc::POLLIN);
+        sys::wait(&mut awaited[..=count], Duration::ZERO);
+        is_last |= awaited[..count].iter().any(|stream| stream.revents != 0);
+        match (awaited[count].revents != 0, is_last) {
+            (true, _) => Duty::Serve,
+            (false, true) => Duty::Leave,
+            (false, false) => Duty::Look,
         }
     });
     MORE_LOOKS.set(before.saturating_add(looks.saturating_sub(1)));
 }
 
-/// Looks at each peer: one that asks for something, and whether any has something for this thread.
-fn glance(shared: &Shared, has_news: &mut bool) -> Option<u32> {
-    let mut asks = None;
-    for peer in shared.peers.iter().flatten() {
-        *has_news |= !peer.told.load(Ordering::Relaxed) && sys::has_something(peer.stream());
-        // Who is gone has nothing to ask, and its connections are at their ends for ever.
-        if !peer.is_gone() && sys::has_something(peer.serves()) {
-            asks = Some(peer.rank);
-        }
-    }
-    asks
+/// Whether any peer has something for the thread that polls.
+fn has_mail(shared: &Shared) -> bool {
+    let mut living = shared.peers.iter().flatten().filter(|peer| !peer.told.load(Ordering::Relaxed));
+    living.any(|peer| sys::has_something(peer.stream()))
 }
 
 /// What there is to be awaited of streams, how many descriptors that are, and places behind them.

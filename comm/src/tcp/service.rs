@@ -70,8 +70,8 @@ struct Nap {
 pub(super) enum Duty {
     /// There is something to serve.
     Serve,
-    /// This rank asks for something.
-    Answer(u32),
+    /// Some rank may ask for something: a look at its connection takes its request, too, if there is one.
+    Try,
     /// There is nothing to do.
     Look,
     /// What the thread itself waits for may have come.
@@ -128,39 +128,37 @@ impl Service {
         }
     }
 
-    /// Serves in the service thread's place, as long as `look` says so. It naps meanwhile if it may.
+    /// Serves in the service thread's place, as long as `look` says so, which is told whether there was something to serve just now. That thread naps meanwhile if it may.
     pub(super) fn stand_in(
         &self,
         shared: &Shared,
         may_nap: bool,
-        mut look: impl FnMut(BorrowedFd<'_>) -> Duty,
+        mut look: impl FnMut(BorrowedFd<'_>, bool) -> Duty,
     ) {
         let (mut events, mut served, mut does_all) = ([EpollEvent::empty(); BURST], 0u32, false);
+        let mut has_served = false;
         loop {
-            let duty = match look(self.epoll.0.as_fd()) {
+            let duty = look(self.epoll.0.as_fd(), std::mem::take(&mut has_served));
+            match duty {
                 Duty::Leave => break,
                 Duty::Look => continue,
-                duty => duty,
-            };
+                Duty::Serve | Duty::Try => {}
+            }
             // Only now: who holds the server and loses its core keeps everybody from serving.
             let mut server = match self.server.try_lock() {
                 Ok(server) => server,
                 Err(TryLockError::Poisoned(server)) => server.into_inner(),
                 Err(TryLockError::WouldBlock) => continue,
             };
-            let count = match duty {
-                Duty::Answer(rank) => {
-                    server.answer(shared, rank);
-                    1
-                }
-                _ => {
-                    let count = self.epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
-                    server.take(shared, &events[..count]);
-                    count
-                }
+            has_served = if duty == Duty::Try {
+                server.try_each(shared)
+            } else {
+                let count = self.epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
+                server.take(shared, &events[..count]);
+                count > 0
             };
             drop(server);
-            served = served.saturating_add(u32::from(count > 0));
+            served = served.saturating_add(has_served.into());
             if may_nap && served >= MANY && !std::mem::replace(&mut does_all, true) {
                 self.nap.begin();
             }
@@ -305,26 +303,31 @@ impl Server {
         }
     }
 
-    /// Does what a rank asks for.
-    fn answer(&mut self, shared: &Shared, rank: u32) {
-        if let Some(Some(peer)) = shared.peers.get(rank as usize) {
-            self.attend(shared, peer);
+    /// Does what any rank asks for; whether one did.
+    fn try_each(&mut self, shared: &Shared) -> bool {
+        let mut any = false;
+        for peer in shared.peers.iter().flatten() {
+            any |= self.attend(shared, peer);
         }
-        self.try_fences(shared);
+        if any {
+            self.try_fences(shared);
+        }
+        any
     }
 
-    /// Serves a peer, or sees that it is gone.
-    fn attend(&mut self, shared: &Shared, peer: &Peer) {
-        if let Err(fate) = self.serve(shared, peer) {
+    /// Serves a peer, or sees that it is gone; whether there was something to do.
+    fn attend(&mut self, shared: &Shared, peer: &Peer) -> bool {
+        self.serve(shared, peer).unwrap_or_else(|fate| {
             peer.lose(fate);
             shared.service.hang_up(peer.serves());
             self.clients[peer.rank as usize] = None;
-        }
+            true
+        })
     }
 
-    /// Goes on with the peer's request, or with the reply to it.
-    fn serve(&mut self, shared: &Shared, peer: &Peer) -> Result<(), Fate> {
-        let Some(client) = &mut self.clients[peer.rank as usize] else { return Ok(()) };
+    /// Goes on with the peer's request, or with the reply to it; whether there was one.
+    fn serve(&mut self, shared: &Shared, peer: &Peer) -> Result<bool, Fate> {
+        let Some(client) = &mut self.clients[peer.rank as usize] else { return Ok(false) };
         let was_full = client.is_replying();
         let has_taken = |position| takes(shared, peer, position);
         let step = client.advance(peer.serves(), &shared.segments, has_taken);
@@ -333,6 +336,7 @@ impl Server {
             shared.nap.end();
         }
         match step? {
+            Step::Nothing => return Ok(false),
             Step::Fence(position) => {
                 lock(&peer.incoming).ask_fence(position);
                 self.fences.push(peer.rank);
@@ -341,7 +345,7 @@ impl Server {
             Step::Full if !was_full => shared.service.turn_to(peer, EpollFlags::EPOLLOUT).map_err(io)?,
             Step::Idle | Step::Full => {}
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Answers the fences that can be.

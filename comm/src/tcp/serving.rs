@@ -42,6 +42,8 @@ unsafe impl Send for Serving {}
 /// Where a request stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
+    /// The requester has not spoken.
+    Nothing,
     /// The requester is to speak next.
     Idle,
     /// The socket is full; go on when there is room.
@@ -91,7 +93,7 @@ impl Serving {
         let free = &mut self.request[self.filled..];
         // SAFETY: the piece is the free part of our own buffer, which nobody else uses.
         match unsafe { self.inlet.receive(socket, &[sys::piece(free.as_mut_ptr(), free.len())]) }? {
-            None => return Ok(Step::Idle),
+            None => return Ok(Step::Nothing),
             Some(0) => return Err(Fate::closed()),
             Some(count) => self.filled += count,
         }

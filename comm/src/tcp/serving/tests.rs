@@ -100,7 +100,7 @@ fn an_operation_is_executed_once_it_is_whole_and_once() {
     }
     assert_eq!(server.ask(&request[request.len() - 1..]), Ok(Step::Idle));
     assert_eq!((server.answer(), server.memory[3]), (Reply::Was { before: 40 }.encode().to_vec(), 42));
-    assert_eq!((server.advance(), server.memory[3]), (Ok(Step::Idle), 42));
+    assert_eq!((server.advance(), server.memory[3]), (Ok(Step::Nothing), 42));
 }
 
 #[test]
