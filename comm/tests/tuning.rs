@@ -89,7 +89,7 @@ fn a_small_window_bounds_what_is_measured(make: Make) {
 
 fn what_is_not_to_be_measured_is_what_the_options_say(make: Make) {
     let options = Options { eager: 77, push: 7_777, ..TUNED };
-    for tune in [Tune { eager: true, push: false }, Tune { eager: false, push: true }, Tune::default()] {
+    for tune in [Tune { eager: true, ..Tune::NONE }, Tune { push: true, ..Tune::NONE }, Tune::default()] {
         play(make, 4, Options { tune, ..options }, move |rank| {
             for to in 0..4 {
                 let Thresholds { eager, push } = rank.thresholds(to).unwrap();
@@ -101,6 +101,19 @@ fn what_is_not_to_be_measured_is_what_the_options_say(make: Make) {
             rank.meet();
         });
     }
+}
+
+fn long_messages_are_pushed_or_all_are_read_as_the_processor_likes_it(make: Make) {
+    let options = Options { tune: Tune::default(), ..TUNED };
+    play(make, 4, options, move |rank| {
+        let thresholds = agreed(&rank, options, |rank| make.host(rank));
+        for Thresholds { eager, push } in &thresholds {
+            assert_eq!(*eager, options.eager);
+            assert!(*push == options.eager || *push == options.push, "{push}");
+        }
+        exchange(&rank, &thresholds);
+        rank.meet();
+    });
 }
 
 fn a_rank_alone_measures_nothing(make: Make) {
@@ -116,6 +129,7 @@ on_each_provider! {
     all_ranks_agree_on_thresholds_that_make_sense_and_messages_go_by_them
     a_small_window_bounds_what_is_measured
     what_is_not_to_be_measured_is_what_the_options_say
+    long_messages_are_pushed_or_all_are_read_as_the_processor_likes_it
     a_rank_alone_measures_nothing
 }
 
@@ -124,7 +138,7 @@ fn ranks_that_want_other_things_measured_are_told_so() {
     let start = |mut exchange| {
         thread::spawn(move || {
             let endpoint = (SHM.endpoint)(&mut exchange).unwrap();
-            let tune = Tune { eager: scash_comm::Exchange::rank(&exchange) == 1, push: true };
+            let tune = Tune { eager: scash_comm::Exchange::rank(&exchange) == 1, ..Tune::ALL };
             Communicator::new(endpoint, &mut exchange, Options { tune, ..TUNED })
         })
     };

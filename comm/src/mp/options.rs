@@ -11,7 +11,8 @@ const MOST_EAGER: usize = 512 << 20;
 /// How long messages travel that are too long for eager.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Large {
-    /// Get of registered memory; else active zero copy up to [`Options::push`] bytes, and beyond get within a host and rendezvous elsewhere. Within a host over another provider than `shm`, get at all lengths.
+    /// Get of registered memory; else active zero copy up to [`Options::push`] bytes, and beyond get within a host and rendezvous elsewhere. Within a host get at all lengths over another provider than `shm`, and where
+    /// that turns out to be faster ([`Tune::reads`]).
     #[default]
     Auto,
     /// Get where the receiver can read the sender's memory, rendezvous elsewhere.
@@ -22,13 +23,21 @@ pub enum Large {
     Rendezvous,
 }
 
-/// Thresholds that ranks measure when they meet, instead of taking what the options say; see [`Communicator::thresholds`](super::Communicator::thresholds). Nothing, by default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Thresholds that ranks measure when they meet, instead of taking what the options say; see [`Communicator::thresholds`](super::Communicator::thresholds). Only `reads`, by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tune {
     /// [`Options::eager`].
     pub eager: bool,
     /// [`Options::push`].
     pub push: bool,
+    /// Whether ranks that share memory push at all: it depends on the processor whether its kernel copies faster between processes than two ranks through shared memory. This takes a fraction of a millisecond.
+    pub reads: bool,
+}
+
+impl Default for Tune {
+    fn default() -> Self {
+        Self { reads: true, ..Self::NONE }
+    }
 }
 
 /// Which protocol serves which messages. All ranks must choose the same `window` and `tune`.
@@ -64,7 +73,9 @@ impl Default for Options {
 
 impl Tune {
     /// All that can be measured.
-    pub const ALL: Self = Self { eager: true, push: true };
+    pub const ALL: Self = Self { eager: true, push: true, reads: true };
+    /// Nothing.
+    pub const NONE: Self = Self { eager: false, push: false, reads: false };
 }
 
 impl Large {
@@ -91,7 +102,7 @@ impl Options {
     /// | `SCASH_MP_WINDOW` | [`window`](Self::window): a size; the same at all ranks. Of a small one the other two are half at most, unless they are set |
     /// | `SCASH_MP_REGISTERED` | [`registered`](Self::registered): a size; the same at all ranks |
     /// | `SCASH_MP_HELD` | [`held`](Self::held): a size |
-    /// | `SCASH_MP_TUNE` | [`tune`](Self::tune): `on` measures what neither `SCASH_MP_EAGER` nor `SCASH_MP_PUSH` says; the same at all ranks |
+    /// | `SCASH_MP_TUNE` | [`tune`](Self::tune): `on` measures what neither `SCASH_MP_EAGER` nor `SCASH_MP_PUSH` says; the same at all ranks. Without it only `reads` is measured, unless `SCASH_MP_PUSH` is set |
     /// | `SCASH_MP_SILENCE` | [`silence`](Self::silence): seconds, such as `10` or `0.5`; `0`: for ever |
     ///
     /// # Errors
@@ -113,11 +124,13 @@ impl Options {
         let is_open = |name: &str| setting(name, var(name)).map(|value| value.is_none());
         let tune = match setting("SCASH_MP_TUNE", var("SCASH_MP_TUNE"))?.as_deref() {
             None | Some("0" | "off") => Tune::default(),
-            Some("1" | "on") => Tune { eager: is_open("SCASH_MP_EAGER")?, push: is_open("SCASH_MP_PUSH")? },
+            Some("1" | "on") => Tune { eager: is_open("SCASH_MP_EAGER")?, ..Tune::ALL },
             Some(other) => {
                 return Err(Error::Invalid(format!("SCASH_MP_TUNE={other}: on or off is expected")));
             }
         };
+        let is_push_open = is_open("SCASH_MP_PUSH")?;
+        let tune = Tune { push: tune.push && is_push_open, reads: is_push_open, ..tune };
         let defaults = Self::default();
         let window = size("SCASH_MP_WINDOW", defaults.window)?;
         let options = Self {
@@ -204,7 +217,7 @@ mod tests {
             window: 2 << 20,
             registered: 0,
             held: 1 << 20,
-            tune: Tune::default(),
+            tune: Tune::NONE,
             silence: Duration::from_millis(250),
         };
         assert_eq!(read(&all).unwrap(), want);
@@ -227,10 +240,11 @@ mod tests {
         let tune = |pairs: &[(&str, &str)]| read(pairs).unwrap().tune;
         let (on, eager, push) = (("SCASH_MP_TUNE", "1"), ("SCASH_MP_EAGER", "4K"), ("SCASH_MP_PUSH", "64K"));
         assert_eq!(tune(&[on]), Tune::ALL);
-        assert_eq!(tune(&[("SCASH_MP_TUNE", "on"), eager]), Tune { eager: false, push: true });
-        assert_eq!(tune(&[on, push]), Tune { eager: true, push: false });
-        assert_eq!(tune(&[on, eager, push]), Tune::default());
-        assert_eq!(tune(&[("SCASH_MP_TUNE", "off")]), Tune::default());
+        assert_eq!(tune(&[("SCASH_MP_TUNE", "on"), eager]), Tune { eager: false, ..Tune::ALL });
+        assert_eq!(tune(&[on, push]), Tune { eager: true, ..Tune::NONE });
+        assert_eq!(tune(&[on, eager, push]), Tune::NONE);
+        assert_eq!(tune(&[push]), Tune::NONE);
+        assert_eq!(tune(&[("SCASH_MP_TUNE", "off")]), Tune { reads: true, ..Tune::NONE });
     }
 
     #[test]

@@ -101,6 +101,11 @@
 #define SCOMM_TUNE_PUSH 2
 
 /**
+ * `scomm_init` finds out whether messages within a host are better read than pushed.
+ */
+#define SCOMM_TUNE_READS 4
+
+/**
  * All ranks, for `scomm_fence`.
  */
 #define SCOMM_ALL_RANKS -1
@@ -250,8 +255,9 @@ typedef struct scomm_options_t {
   enum scomm_large_t large;
   /**
    * What `scomm_init` measures between ranks, in some milliseconds, instead of taking it from here
-   * (SCASH_MP_TUNE): 0, or SCOMM_TUNE_EAGER, SCOMM_TUNE_PUSH or both, the same at all ranks. What the
-   * program sets to something else than `scomm_options` has said is not measured.
+   * (SCASH_MP_TUNE): 0, or SCOMM_TUNE_ constants, the same at all ranks. What the
+   * program sets to something else than `scomm_options` has said is not measured. Unless the environment
+   * says more, that is SCOMM_TUNE_READS, which takes a fraction of a millisecond.
    * `scomm_thresholds` tells what was chosen.
    */
   size_t tune;

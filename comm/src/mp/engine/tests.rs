@@ -32,7 +32,7 @@ const OPTIONS: Options = Options {
     window: 1536,
     registered: 0,
     held: 1024,
-    tune: Tune { eager: false, push: false },
+    tune: Tune::NONE,
     silence: Duration::ZERO,
 };
 const PIECE: usize = 100;

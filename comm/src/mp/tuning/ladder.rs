@@ -67,6 +67,11 @@ pub(super) fn split(steps: &[Step], said: usize) -> Option<usize> {
 }
 
 impl Step {
+    /// The same where a time of the first protocol counts for so many of the second.
+    pub(super) fn with_first_counted(self, weight: f64) -> Self {
+        Self { first: self.first.mul_f64(weight), ..self }
+    }
+
     /// How much longer the first protocol takes: the logarithm of the ratio.
     fn longer(&self) -> f64 {
         // A clock may be too coarse to see a message pass.
@@ -95,6 +100,13 @@ mod tests {
         assert_eq!(split(&crossing, 4096), Some(1024));
         assert_eq!(split(&steps(&[(9, 3), (9, 4)]), 4096), Some(1), "never");
         assert_eq!(split(&[], 4096), None);
+    }
+
+    #[test]
+    fn a_time_of_the_first_may_count_for_more() {
+        let near = steps(&[(10, 13)]);
+        let weighed = near.iter().map(|step| step.with_first_counted(1.4)).collect::<Vec<_>>();
+        assert_eq!((split(&near, 4096), split(&weighed, 4096)), (Some(4096), Some(1)));
     }
 
     #[test]

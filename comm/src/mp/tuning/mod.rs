@@ -1,4 +1,4 @@
-//! Thresholds that are measured when ranks meet: up to which length a message travels at once, and up to which one is pushed ([`Options::tune`]).
+//! Thresholds that are measured when ranks meet: up to which length a message travels at once, and up to which one is pushed ([`Options::tune`]). Whether pushes through shared memory pay at all is measured even if nobody asks.
 //!
 //! **Who measures.** What a protocol costs depends on what is between two ranks, so there are two classes of peers: those of the same host, and others. Within a host its two lowest ranks measure, at the same
 //! time on all hosts; after that, the lowest ranks of hosts two by two measure between hosts. So the time does not grow with the job, and no host has more than one pair that measures. All others wait
@@ -6,7 +6,8 @@
 //!
 //! **What is measured.** Round trips, of which the *leader* (the lower rank) takes the time; the *follower* sends each message back by the protocol that its tag names. For each length of a ladder two
 //! protocols take turns, so what disturbs a machine for a while disturbs both, and of each the median counts. Which split of the ladder into lengths for the one and lengths for the other agrees best with that is
-//! the business of [`ladder`]. Past [`BUDGET`] the leader begins no round trip; lengths that were not measured are left out.
+//! the business of [`ladder`]. A push keeps both ranks busy, and a get one: so it has to be [`BOTH_COPY`] times as fast. Measured one way: processors of one machine pushed 64 KiB in 2 µs, or 4 where they were far from each other, and read them in 6 to 7;
+//! those of another one did in 6.6 and 7.4, but moved 16 GB/s by pushes both ways at once, and 38 by reads. Past [`BUDGET`] the leader begins no round trip; lengths that were not measured are left out.
 //!
 //! **What is chosen.** Each leader tells what it found to all; for each class, the median of the leaders is every rank's threshold, so all have the same. It is at least [`LEAST`], and at most half of the window, as options
 //! are. Where nothing was measured (a job of one rank, no time), the options stand. Receivers take whatever comes, so no two ranks need the same thresholds for messages to arrive; but a
@@ -17,7 +18,7 @@ mod ladder;
 use super::communicator::Communicator;
 use super::engine::Protocols;
 use super::matching::Pattern;
-use super::{Large, Options};
+use super::{Large, Options, Tune};
 use crate::{Error, Exchange, Result};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -31,6 +32,11 @@ const LEAST: usize = 256;
 /// Lengths between which `eager` ends, and those between which `push` does; in powers of two.
 const EAGER: std::ops::RangeInclusive<u32> = 8..=16;
 const PUSH: std::ops::RangeInclusive<u32> = 13..=20;
+/// The one that tells whether pushes pay, and time for that.
+const READS: std::ops::RangeInclusive<u32> = 16..=16;
+const READS_BUDGET: Duration = Duration::from_millis(4);
+/// What the time of a push counts for beside that of a get.
+const BOTH_COPY: f64 = 1.4;
 /// Numbers that a rank tells: of each class, both thresholds. 0 is none.
 const TOLD: usize = 4;
 
@@ -110,12 +116,17 @@ impl Communicator {
 
     /// Measures what is to be, and has messages travel accordingly. Collective.
     pub(super) fn tune(&self, exchange: &mut dyn Exchange, options: &Options) -> Result<()> {
+        let hosts: Vec<u32> = (0..self.size()).map(|rank| exchange.host(rank)).collect();
+        let mut pairs = pairs(&hosts);
         if !(options.tune.eager || options.tune.push) {
+            // Those of other hosts are not read.
+            pairs[1].clear();
+        }
+        if !measures_anything(options) || pairs.iter().all(Vec::is_empty) {
             return Ok(());
         }
         let mut found = [Measured::default(); 2];
-        let hosts: Vec<u32> = (0..self.size()).map(|rank| exchange.host(rank)).collect();
-        for (found, pairs) in found.iter_mut().zip(pairs(&hosts)) {
+        for (found, pairs) in found.iter_mut().zip(pairs) {
             let mine =
                 pairs.into_iter().find(|&(leader, follower)| [leader, follower].contains(&self.rank()));
             match mine {
@@ -162,9 +173,14 @@ impl Communicator {
             let steps = measure(Protocol::Eager, beyond, EAGER, BUDGET / 2)?;
             found.eager = ladder::split(&steps, options.eager);
         }
-        if options.tune.push && beyond == Protocol::Push {
-            let instead = Protocol::beyond_push(options.large, is_readable);
-            let steps = measure(Protocol::Push, instead, PUSH, BUDGET)?;
+        let instead = Protocol::beyond_push(options.large, is_readable);
+        let (rungs, budget) = if options.tune.push { (PUSH, BUDGET) } else { (READS, READS_BUDGET) };
+        if beyond == Protocol::Push
+            && (options.tune.push || instead == Protocol::Get && measures_reads(options))
+        {
+            let steps = measure(Protocol::Push, instead, rungs, budget)?;
+            let weight = if instead == Protocol::Get { BOTH_COPY } else { 1.0 };
+            let steps: Vec<_> = steps.into_iter().map(|step| step.with_first_counted(weight)).collect();
             found.push = ladder::split(&steps, options.push);
         }
         self.shared.engine().set_protocols(follower, Protocol::Eager.alone());
@@ -220,7 +236,20 @@ fn lengths(powers: std::ops::RangeInclusive<u32>, options: &Options) -> impl Ite
 
 /// The longest message that is measured.
 fn longest(options: &Options) -> usize {
-    lengths(EAGER, options).chain(lengths(PUSH, options)).max().unwrap_or(0).max(LEAST)
+    let of = |measured, powers| lengths(powers, options).filter(move |_| measured);
+    let Tune { eager, push, reads } = options.tune;
+    of(eager, EAGER).chain(of(push, PUSH)).chain(of(reads, READS)).max().unwrap_or(0).max(LEAST)
+}
+
+/// Whether there are lengths for which it is to be found out whether they are better read than pushed.
+fn measures_reads(options: &Options) -> bool {
+    let is_pushed = |len| options.eager < len && len <= options.push;
+    options.tune.reads && options.large == Large::Auto && lengths(READS, options).any(is_pushed)
+}
+
+/// Whether these options have ranks measure something.
+fn measures_anything(options: &Options) -> bool {
+    options.tune.eager || options.tune.push || measures_reads(options)
 }
 
 /// What a rank tells of what it has found.
@@ -291,7 +320,7 @@ mod tests {
 
     #[test]
     fn thresholds_are_neither_shorter_nor_longer_than_makes_sense() {
-        let options = Options { window: 4096, eager: 300, push: 400, ..Options::default() };
+        let options = Options { window: 4096, eager: 300, push: 400, tune: Tune::ALL, ..Options::default() };
         let chosen = |eager, push| {
             let Protocols { eager, push, .. } = chosen(Measured { eager, push }, &options);
             (eager, push)
@@ -301,6 +330,21 @@ mod tests {
         assert_eq!(chosen(Some(1024), Some(512)), (1024, 1024), "what travels at once is not asked about");
         assert_eq!(chosen(Some(1024), None), (1024, 400));
         assert!(lengths(PUSH, &options).next().is_none() && longest(&options) == 2048);
+    }
+
+    #[test]
+    fn whether_reads_pay_is_measured_where_there_is_something_to_be_read_or_pushed() {
+        let (eager, push, large) = (16 << 10, 1 << 20, Large::Auto);
+        let all = Options { eager, push, large, ..Options::default() };
+        assert!(measures_reads(&all) && measures_anything(&all) && longest(&all) == 64 << 10);
+        for none in [
+            Options { eager: 64 << 10, ..all },
+            Options { push: 63 << 10, ..all },
+            Options { large: Large::Push, ..all },
+            Options { tune: Tune::NONE, ..all },
+        ] {
+            assert!(!measures_reads(&none) && !measures_anything(&none), "{none:?}");
+        }
     }
 
     #[test]

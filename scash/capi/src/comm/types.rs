@@ -90,6 +90,8 @@ pub enum scomm_large_t {
 pub const SCOMM_TUNE_EAGER: usize = 1;
 /// `push` is measured by `scomm_init`.
 pub const SCOMM_TUNE_PUSH: usize = 2;
+/// `scomm_init` finds out whether messages within a host are better read than pushed.
+pub const SCOMM_TUNE_READS: usize = 4;
 
 /// Which protocol serves which messages. `scomm_options` fills it with what the environment says:
 ///
@@ -115,8 +117,9 @@ pub struct scomm_options_t {
     /// How messages travel that are longer than `eager` (SCASH_MP_LARGE).
     pub large: MaybeUninit<scomm_large_t>,
     /// What `scomm_init` measures between ranks, in some milliseconds, instead of taking it from here
-    /// (SCASH_MP_TUNE): 0, or SCOMM_TUNE_EAGER, SCOMM_TUNE_PUSH or both, the same at all ranks. What the
-    /// program sets to something else than `scomm_options` has said is not measured.
+    /// (SCASH_MP_TUNE): 0, or SCOMM_TUNE_ constants, the same at all ranks. What the
+    /// program sets to something else than `scomm_options` has said is not measured. Unless the environment
+    /// says more, that is SCOMM_TUNE_READS, which takes a fraction of a millisecond.
     /// `scomm_thresholds` tells what was chosen.
     pub tune: usize,
     /// Bytes of active messages that handlers have sent to a rank, and that may wait here until it has
@@ -245,7 +248,9 @@ impl scomm_options_t {
             Large::Rendezvous => scomm_large_t::SCOMM_LARGE_RENDEZVOUS,
         };
         let flag = |is_set: bool, flag: usize| if is_set { flag } else { 0 };
-        let tune = flag(tune.eager, SCOMM_TUNE_EAGER) | flag(tune.push, SCOMM_TUNE_PUSH);
+        let tune = flag(tune.eager, SCOMM_TUNE_EAGER)
+            | flag(tune.push, SCOMM_TUNE_PUSH)
+            | flag(tune.reads, SCOMM_TUNE_READS);
         let large = MaybeUninit::new(large);
         Self { eager, push, window, registered, large, tune, held, reserved: [0; 5] }
     }
@@ -270,7 +275,7 @@ impl scomm_options_t {
             other => return invalid(&format!("{other} is no scomm_large_t: use a SCOMM_LARGE_ constant")),
         };
         let Self { eager, push, window, registered, tune, held, .. } = *self;
-        if tune & !(SCOMM_TUNE_EAGER | SCOMM_TUNE_PUSH) != 0 {
+        if tune & !(SCOMM_TUNE_EAGER | SCOMM_TUNE_PUSH | SCOMM_TUNE_READS) != 0 {
             return invalid(&format!("{tune} is no `tune` of a scomm_options_t: use SCOMM_TUNE_ constants"));
         }
         // What the program has set itself stands. If the environment makes no sense, it has said nothing.
@@ -278,6 +283,7 @@ impl scomm_options_t {
         let tune = Tune {
             eager: tune & SCOMM_TUNE_EAGER != 0 && eager == said.eager,
             push: tune & SCOMM_TUNE_PUSH != 0 && push == said.push,
+            reads: tune & SCOMM_TUNE_READS != 0 && push == said.push,
         };
         // What the program cannot say here, the environment does.
         Ok(Options { eager, push, large, window, registered, held, tune, ..said })

@@ -30,8 +30,8 @@ int main(int argc, char **argv)
     int size, to;
     const char *set = argc > 1 ? argv[1] : "nothing";
     OK(scomm_options(&options));
-    CHECK(options.tune == (SCOMM_TUNE_EAGER | SCOMM_TUNE_PUSH));
-    options.tune = 4;
+    CHECK(options.tune == (SCOMM_TUNE_EAGER | SCOMM_TUNE_PUSH | SCOMM_TUNE_READS));
+    options.tune = 8;
     INVALID(scomm_init(&options), "SCOMM_TUNE_");
     OK(scomm_options(&options));
     if (strcmp(set, "eager") == 0)
