@@ -1,9 +1,11 @@
 //! A bare TCP connection, both ends spinning: what message passing and gets over `tcp` cannot beat.
 
 use crate::cores;
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage};
 use scash_comm::tcp::Congestion;
 use std::io::{Error, ErrorKind, Read, Result, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Instant;
 
@@ -13,6 +15,32 @@ pub const REQUEST: usize = 32;
 pub const HEAD: usize = 16;
 /// Vain looks after which an end offers its core, now and then.
 const POLITE_EVERY: u32 = 32;
+
+/// Listens at an address, for connections that send as fast as those of ranks.
+///
+/// # Errors
+/// The system refuses.
+pub fn listen(address: SocketAddr) -> Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    congestion().set(&listener).map_err(Error::other)?;
+    Ok(listener)
+}
+
+/// Connects to such a listener.
+///
+/// # Errors
+/// The system refuses.
+pub fn connect(address: SocketAddr) -> Result<TcpStream> {
+    let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let socket = socket::socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    congestion().set(&socket).map_err(Error::other)?;
+    socket::connect(socket.as_raw_fd(), &SockaddrStorage::from(address))?;
+    Ok(socket.into())
+}
+
+fn congestion() -> Congestion {
+    Congestion::read(std::env::var("SCASH_CONGESTION").ok())
+}
 
 /// An end of a connection. Whoever waits there spins.
 #[derive(Debug)]
@@ -25,8 +53,6 @@ impl End {
     /// The system does not make it so.
     pub fn new(stream: TcpStream) -> Result<End> {
         stream.set_nodelay(true)?;
-        // As those of ranks are.
-        Congestion::read(std::env::var("SCASH_CONGESTION").ok()).set(&stream).map_err(Error::other)?;
         stream.set_nonblocking(true)?;
         Ok(End(stream))
     }
@@ -88,7 +114,7 @@ fn ready(done: Result<usize>) -> Result<usize> {
 /// # Errors
 /// The system gives no such connection.
 pub fn round_trip(length: u32, reply: usize) -> Result<f64> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let listener = listen((Ipv4Addr::LOCALHOST, 0).into())?;
     let address = listener.local_addr()?;
     thread::scope(|scope| {
         let server = scope.spawn(move || -> Result<()> {
@@ -104,7 +130,7 @@ pub fn round_trip(length: u32, reply: usize) -> Result<f64> {
         let client = scope.spawn(move || -> Result<f64> {
             cores::take(0, 2);
             let mut answer = vec![0; reply];
-            let mut peer = End::new(TcpStream::connect(address)?)?;
+            let mut peer = End::new(connect(address)?)?;
             let mut ask = || -> Result<()> {
                 peer.send(&[2; REQUEST])?;
                 peer.receive(&mut answer)

@@ -2,9 +2,9 @@
 
 use crate::transfer::{Pair, two};
 use crate::{Error, Result};
-use scash_bench::bare::End;
+use scash_bench::bare::{self, End};
 use scash_messages::Messages;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, ToSocketAddrs};
 
 /// The address that a rank is reached by, which the launcher chooses on several hosts.
 const INTERFACE: &str = "SCASH_INTERFACE";
@@ -24,7 +24,9 @@ impl Sockets {
         let rank = messages.rank();
         let stream = if rank == 0 {
             let own = std::env::var(INTERFACE).unwrap_or_else(|_| "127.0.0.1".to_owned());
-            let listener = TcpListener::bind((own.as_str(), 0)).map_err(Error::Bare)?;
+            let own =
+                (own.as_str(), 0).to_socket_addrs().map_err(Error::Bare)?.next().ok_or(Error::WrongData)?;
+            let listener = bare::listen(own).map_err(Error::Bare)?;
             let address = listener.local_addr().map_err(Error::Bare)?.to_string();
             let mut text = [b' '; ADDRESS];
             text[..address.len()].copy_from_slice(address.as_bytes());
@@ -34,7 +36,7 @@ impl Sockets {
             let mut text = [0; ADDRESS];
             messages.receive_bytes(0, 0, &mut text)?;
             let address = String::from_utf8_lossy(&text).trim().parse::<SocketAddr>();
-            TcpStream::connect(address.map_err(|_| Error::WrongData)?)
+            bare::connect(address.map_err(|_| Error::WrongData)?)
         };
         let end = stream.and_then(End::new).map_err(Error::Bare)?;
         Ok(Self { rank, end })

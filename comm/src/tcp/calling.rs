@@ -7,6 +7,7 @@
 //! A call can fail for good, which ends the joining: nobody listens there, or who does is no rank of this job, or refuses this
 //! one by a last word (`handshake`). Or it is cut off without a word, as ranks do in a crowd of strangers: then it is made again, after a pause.
 
+use super::congestion::Congestion;
 use super::handshake::{
     CHALLENGE, Class, Connector, Job, OPENING, Refusal, WELCOME, check_opening, refused_by,
 };
@@ -223,7 +224,7 @@ struct Call<'a> {
 impl<'a> Call<'a> {
     fn begin(job: &'a Job, me: u32, wanted: &Wanted) -> Result<Self, Miss> {
         let connector = Connector::new(job, wanted.class, me, wanted.rank)?;
-        let stream = dial(wanted.address)?;
+        let stream = dial(wanted.address, &job.congestion)?;
         let (stage, bytes) = (Stage::Dialling, [0; OPENED]);
         Ok(Self { stream, connector, stage, bytes, filled: 0, exchange: None, keys: None })
     }
@@ -319,10 +320,11 @@ impl<'a> Call<'a> {
 }
 
 /// Begins to connect to that address.
-fn dial(address: SocketAddr) -> std::io::Result<TcpStream> {
+fn dial(address: SocketAddr, congestion: &Congestion) -> std::io::Result<TcpStream> {
     let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = socket::socket(family, SockType::Stream, flags, None)?;
+    congestion.set(&socket).map_err(std::io::Error::other)?;
     match socket::connect(socket.as_raw_fd(), &SockaddrStorage::from(address)) {
         // An interrupted one goes on, too.
         Ok(()) | Err(nix::Error::EINPROGRESS | nix::Error::EINTR) => Ok(socket.into()),

@@ -29,6 +29,7 @@
 //! language could speak too; both crates are pure Rust, need no C compiler on the boards we build for, and
 //! `hmac` compares in constant time.
 
+use super::congestion::Congestion;
 use super::noise::Before;
 use super::wire::VERSION;
 use crate::Secret;
@@ -151,6 +152,8 @@ pub(super) struct Job {
     pub(super) secret: Secret,
     /// Whether what follows the handshakes is encrypted.
     pub(super) encrypted: bool,
+    /// How fast its connections send.
+    pub(super) congestion: Congestion,
 }
 
 impl Job {

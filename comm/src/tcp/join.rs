@@ -51,7 +51,13 @@ pub(super) fn join(
     let listener = listen(options)?;
     let address =
         listener.local_addr().map_err(|source| io_error("asking for the listener's address", source))?;
-    let job = Job { size, abi: options.abi, secret: exchange.secret().clone(), encrypted: options.encrypt };
+    let job = Job {
+        size,
+        abi: options.abi,
+        secret: exchange.secret().clone(),
+        encrypted: options.encrypt,
+        congestion: options.congestion.clone(),
+    };
     let addresses = read_cards(&job, &exchange.all_gather(&card(&job, address), &[])?)?;
     let here = exchange.host(me);
     let is_peer = |rank| rank != me && (reach == Reach::All || exchange.host(rank) != here);
@@ -82,6 +88,8 @@ fn listen(options: &TcpOptions) -> Result<TcpListener> {
         ErrorKind::AddrNotAvailable => unreadable("this host does not have that address".into()),
         _ => io_error(&format!("listening on {address}"), source),
     })?;
+    // Before anybody knows where it is: the connections that come inherit it.
+    options.congestion.set(&listener)?;
     // As many in its queue as the system permits: who finds it full calls again only after a second.
     let longer = socket::listen(&listener, socket::Backlog::MAXALLOWABLE);
     longer.map_err(|errno| io_error("preparing the listener", errno.into()))?;

@@ -185,11 +185,9 @@ impl TcpEndpoint {
 
     fn connect(exchange: &mut dyn Exchange, options: &TcpOptions, reach: Reach) -> Result<Self> {
         let rank = exchange.rank();
-        options.congestion.check()?;
         let links = join::join(exchange, options, reach)?;
-        let peers = (0..)
-            .zip(links)
-            .map(|(rank, links)| links.map(|links| Peer::new(rank, links, &options.congestion)).transpose());
+        let peers =
+            (0..).zip(links).map(|(rank, links)| links.map(|links| Peer::new(rank, links)).transpose());
         let peers = peers.collect::<Result<Vec<_>>>()?;
         let (peers, clients): (Vec<_>, Vec<_>) = peers.into_iter().map(Option::unzip).unzip();
         let shared = Arc::new(Shared {

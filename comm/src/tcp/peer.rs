@@ -5,7 +5,6 @@
 //! caller's function runs or while waiting for a peer, but `requester`, which is there to have one request
 //! under way at a time.
 
-use super::congestion::Congestion;
 use super::incoming::Incoming;
 use super::join::Links;
 use super::outgoing::Outgoing;
@@ -68,7 +67,7 @@ pub(super) struct Peer {
 
 impl Peer {
     /// A peer to which the connections have just been made, and what it is served by.
-    pub(super) fn new(rank: u32, links: Links, congestion: &Congestion) -> Result<(Self, Serving)> {
+    pub(super) fn new(rank: u32, links: Links) -> Result<(Self, Serving)> {
         let (stream, stream_out, stream_in) = links.stream.split();
         let (asks, asks_out, asks_in) = links.asks.split();
         let (serves, serves_out, serves_in) = links.serves.split();
@@ -77,7 +76,6 @@ impl Peer {
                 what: format!("setting up the connection to rank {rank}"),
                 source: source.into(),
             })?;
-            congestion.set(socket)?;
         }
         let requester = Requester::new(asks_out, asks_in);
         let peer = Self {

@@ -2,6 +2,7 @@
 //! are.
 
 use super::calling::connect_all;
+use super::congestion::Congestion;
 use super::handshake::Job;
 use super::reception::Reception;
 use crate::{Error, Result, Secret};
@@ -19,7 +20,7 @@ pub(crate) fn address_of(text: &str) -> std::result::Result<IpAddr, String> {
 
 fn job(size: u32, secret: &Secret) -> Job {
     // What ranks tell each other here are addresses, which their own connections do not need to be secret.
-    Job { size, abi: ABI, secret: secret.clone(), encrypted: false }
+    Job { size, abi: ABI, secret: secret.clone(), encrypted: false, congestion: Congestion::System }
 }
 
 /// At rank 0: receives these other ranks of `size`, in their order.

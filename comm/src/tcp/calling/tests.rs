@@ -8,7 +8,13 @@ use std::net::TcpListener;
 use std::thread::{self, JoinHandle};
 
 fn job(size: u32) -> Job {
-    Job { size, abi: 5, secret: Secret::from_bytes([3; 32]), encrypted: false }
+    Job {
+        size,
+        abi: 5,
+        secret: Secret::from_bytes([3; 32]),
+        encrypted: false,
+        congestion: Congestion::System,
+    }
 }
 
 fn in_a_minute() -> Instant {

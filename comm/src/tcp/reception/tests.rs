@@ -1,5 +1,6 @@
 //! Who is heard when the port is crowded, step by step.
 
+use super::super::congestion::Congestion;
 use super::super::handshake::{CHALLENGE, Class, Connector, OPENING, WELCOME};
 use super::*;
 use crate::Secret;
@@ -10,7 +11,13 @@ use std::os::fd::AsRawFd;
 const CROWD: usize = 100;
 
 fn job() -> Job {
-    Job { size: 2, abi: 0, secret: Secret::from_bytes([3; 32]), encrypted: false }
+    Job {
+        size: 2,
+        abi: 0,
+        secret: Secret::from_bytes([3; 32]),
+        encrypted: false,
+        congestion: Congestion::System,
+    }
 }
 
 /// Rank 0 of 2, of which each step is a call of the test, and where it listens.
