@@ -145,7 +145,12 @@ impl Communicator {
 
     #[inline]
     fn begin_send(&self, context: u16, to: u32, tag: u64, source: Source, waits: bool) -> Result<Request> {
-        self.shared.begin_send(to, context, tag, source, waits).map(Request)
+        let request = self.shared.begin_send(to, context, tag, source, waits)?;
+        if !waits && request.is_some() && source.len() >= LONG {
+            // The helper may have to send it beside what this thread computes.
+            self.shared.cores.avoid_this_one();
+        }
+        Ok(Request(request))
     }
 
     /// Begins to receive a message into the `len` bytes at `into`.

@@ -7,7 +7,7 @@ use crate::mp::engine::Engine;
 use crate::mp::requests::Number;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Vain looks by which a receiver that waits for a long message has said that it takes it: some microseconds,
+/// Vain looks by which a receiver that waits for a long message has said that it takes it, or a sender has begun to send one that was asked for: some microseconds,
 const UNHEARD: u32 = 128;
 /// and where a look is a system call, some tens of them.
 const UNHEARD_AFAR: u32 = 48;
@@ -17,8 +17,8 @@ const SHORT: u32 = 64;
 /// A thread's wait.
 pub(in crate::mp) struct Wait<'a> {
     shared: &'a Shared,
-    /// What it waits for, if that may be a send.
-    send: Option<Number>,
+    /// What it waits for, if that is one operation.
+    operation: Option<Number>,
     /// Vain looks, as they count.
     turn: u32,
     /// Looks until other threads have their turn.
@@ -48,12 +48,12 @@ impl Shared {
         }
     }
 
-    /// The wait of a thread for an operation, which is known by its number if it may be a send.
-    pub(in crate::mp) fn wait_for(&self, send: Option<Number>) -> Wait<'_> {
-        Wait { shared: self, send, turn: 0, left: self.looks, has_roused: false, waiting: None }
+    /// The wait of a thread for an operation, which is known by its number if it is one.
+    pub(in crate::mp) fn wait_for(&self, operation: Option<Number>) -> Wait<'_> {
+        Wait { shared: self, operation, turn: 0, left: self.looks, has_roused: false, waiting: None }
     }
 
-    /// A receiver whose helper can be roused, and after how many vain looks a thread does that which waits for it to say that it takes a long message.
+    /// A rank whose helper can be roused, and after how many vain looks a thread does that which waits for its part in a long message.
     fn roused(&self, to: u32) -> Option<(u32, u32)> {
         let caps = self.endpoint.caps_to(to);
         let looks = if caps.contains(Caps::DIRECT) { UNHEARD } else { UNHEARD_AFAR };
@@ -85,9 +85,9 @@ impl<'a> Wait<'a> {
     /// Lets other threads have their turn, and idles if nothing has happened.
     #[inline(never)]
     fn give_way(&mut self, mut engine: Guard<'a, Engine>) -> Guard<'a, Engine> {
-        let Self { shared, send, turn, .. } = *self;
+        let Self { shared, operation, turn, .. } = *self;
         let is_busy = engine.busy().next().is_some();
-        let unheard = send.and_then(|send| engine.unheard(send)).and_then(|to| shared.roused(to));
+        let unheard = operation.and_then(|number| engine.unheard(number)).and_then(|to| shared.roused(to));
         let gives_core = unheard.filter(|&(_, looks)| turn >= looks);
         let is_long = turn >= SHORT || gives_core.is_some();
         if is_long {
@@ -101,7 +101,7 @@ impl<'a> Wait<'a> {
             let limit = if is_busy { BUSY_SLEEP } else { LONGEST_SLEEP };
             match (gives_core, unheard) {
                 (Some((to, _)), _) => {
-                    // So that who is to read a long message at its receiver has this core.
+                    // So that who is to read a long message at its receiver, or to send it, has this core.
                     if !std::mem::replace(&mut self.has_roused, true) {
                         shared.endpoint.end_nap(to);
                     }

@@ -192,10 +192,11 @@ impl Engine {
         self.say(from, Head::Accept { send, receive: receive.0 });
     }
 
-    /// The receiver of a send, if it is to read a long message and has not said that it does.
-    pub(in crate::mp) fn unheard(&mut self, send: Number) -> Option<u32> {
-        match self.requests.get_mut(send) {
+    /// The other rank of a long message that waits for that one: to read it, and it has not said that it does; or to send it as it was asked to, and nothing has come.
+    pub(in crate::mp) fn unheard(&mut self, operation: Number) -> Option<u32> {
+        match self.requests.get_mut(operation) {
             Some(Request::Offered { to, is_unheard: true, .. }) => Some(*to),
+            Some(Request::Coming { from, status, here: 0, .. }) if status.len >= LONG => Some(*from),
             _ => None,
         }
     }

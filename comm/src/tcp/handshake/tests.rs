@@ -4,7 +4,13 @@ use super::*;
 use proptest::prelude::*;
 
 fn job() -> Job {
-    Job { size: 4, abi: 7, secret: Secret::from_bytes([7; 32]), encrypted: false }
+    Job {
+        size: 4,
+        abi: 7,
+        secret: Secret::from_bytes([7; 32]),
+        encrypted: false,
+        congestion: Congestion::System,
+    }
 }
 
 /// The part of a challenge that is answered.

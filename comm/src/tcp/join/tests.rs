@@ -1,5 +1,6 @@
 //! What ranks tell each other before they connect, and what becomes of those who do not belong.
 
+use super::super::congestion::Congestion;
 use super::super::handshake::{CHALLENGE, Class, Connector, HELLO, OPENING, opening, refused_by};
 use super::*;
 use crate::Secret;
@@ -11,7 +12,13 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 fn job(size: u32) -> Job {
-    Job { size, abi: 5, secret: Secret::from_bytes([3; 32]), encrypted: false }
+    Job {
+        size,
+        abi: 5,
+        secret: Secret::from_bytes([3; 32]),
+        encrypted: false,
+        congestion: Congestion::System,
+    }
 }
 
 fn deadline() -> Instant {

@@ -101,6 +101,22 @@ fn who_comes_to_wait_reads_the_rest_and_wakes_nobody_for_that() {
 }
 
 #[test]
+fn of_a_long_message_that_was_asked_for_something_should_come() {
+    for (len, expected) in [(LONG, Some(0)), (LONG - 1, None)] {
+        let mut net = Network::new(2, OPTIONS, false);
+        let bytes = message(0, 1, len);
+        let receive = net.receive(1, Some(0), None, own()).unwrap();
+        let send = net.send(0, 1, 0, &bytes).unwrap();
+        assert!(net.deliver(0, 1));
+        assert_eq!(net.engines[1].unheard(receive), expected, "{len} bytes");
+        net.settle();
+        assert_eq!(net.engines[1].unheard(receive), None);
+        assert!(net.outcome(0, Some(send)).unwrap().is_ok());
+        assert!(net.outcome(1, Some(receive)).unwrap().unwrap().bytes == bytes);
+    }
+}
+
+#[test]
 fn only_of_long_messages_something_should_be_heard() {
     for (len, reads, expected) in [(LONG, true, Some(1)), (LONG - 1, true, None), (LONG, false, Some(1))] {
         let mut net = Network::new(2, OPTIONS, reads);
