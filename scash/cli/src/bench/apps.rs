@@ -1,16 +1,17 @@
-//! `scash bench apps`: LAPLACE and LU on one thread, on two threads of one process, and on ranks.
+//! `scash bench apps`: LAPLACE and LU on one thread, on two threads of one process, and on ranks of one host, two and four.
 //!
 //! The kernel is the same everywhere. In each round every program runs in every way, one after the other; a way's time in
 //! a round is the median of its repetitions, and its speed is compared with its neighbours' in the same round.
 
 use super::Session;
+use super::hosts::Hosts;
 use super::runner::{Job, On};
 use super::table::{Table, number, spread};
 use scash_bench::figures::{Spread, median, speed};
 use scash_bench::record::Record;
 use serde::Serialize;
 
-/// LAPLACE and LU: sequential, two threads of one process, and 1, 2 and 4 ranks over shm and tcp
+/// LAPLACE and LU: sequential, two threads of one process, 1, 2 and 4 ranks over shm and tcp, and ranks on 2 and 4 hosts (network namespaces)
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct Options {
     /// The same programs in C too
@@ -58,7 +59,7 @@ const PROGRAMS: [Program; 4] = [
 /// The way that others are compared with, and the one that ranks are to come close to.
 const SEQUENTIAL: usize = 0;
 const THREADS: usize = 1;
-const WAYS: [On; 8] = [
+const WAYS: [On; 11] = [
     On::Sequential,
     On::Threads(2),
     On::Ranks(1, "shm"),
@@ -67,7 +68,12 @@ const WAYS: [On; 8] = [
     On::Ranks(1, "tcp"),
     On::Ranks(2, "tcp"),
     On::Ranks(4, "tcp"),
+    On::Hosts(2, 2),
+    On::Hosts(4, 2),
+    On::Hosts(4, 4),
 ];
+/// The most hosts of these.
+const MOST_HOSTS: u32 = 4;
 
 /// What one way of running a program took in each round: nothing where it failed.
 #[derive(Debug, Default)]
@@ -107,12 +113,23 @@ struct Line {
 /// Measures all programs in all ways; whether everything could be measured.
 pub(super) fn run(session: &Session, options: &Options) -> bool {
     let programs: Vec<Program> = PROGRAMS.into_iter().filter(|program| options.c || !program.in_c).collect();
+    let hosts = Hosts::new(MOST_HOSTS);
+    if let Err(why) = &hosts {
+        session.show(&format!("Not measured: ranks on several hosts: {why}\n"));
+    }
+    let is_possible = |on: &On| hosts.is_ok() || !matches!(on, On::Hosts(..));
+    let possible: Vec<On> = WAYS.into_iter().filter(is_possible).collect();
     let mut results: Vec<Vec<Series>> =
-        programs.iter().map(|_| WAYS.map(|_| Series::default()).into()).collect();
+        programs.iter().map(|_| possible.iter().map(|_| Series::default()).collect()).collect();
     for _ in 0..session.how.rounds(7) {
         for (program, ways) in programs.iter().zip(&mut results) {
-            for (on, series) in WAYS.into_iter().zip(ways) {
-                series.add(session.measure(&job(*program, on, session.how.quick, options.check)));
+            for (&on, series) in possible.iter().zip(ways) {
+                let job = job(*program, on, session.how.quick, options.check);
+                let job = match (&hosts, on) {
+                    (Ok(hosts), On::Hosts(..)) => hosts.reached_by(job),
+                    _ => job,
+                };
+                series.add(session.measure(&job));
             }
         }
     }

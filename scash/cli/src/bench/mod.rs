@@ -10,6 +10,7 @@ mod adaptive;
 mod apps;
 mod cache;
 mod comm;
+mod hosts;
 mod limited;
 mod micro;
 mod nas;

@@ -24,8 +24,8 @@ pub(super) enum On {
     Alone,
     /// Ranks of a job, and the provider that connects them.
     Ranks(u32, &'static str),
-    /// Ranks of a job on two [hosts](scash_bench::namespaces), half of them on each.
-    Hosts(u32, &'static str),
+    /// Ranks of a job, and so many [hosts](scash_bench::namespaces), on each of which there are as many of them.
+    Hosts(u32, u32),
 }
 
 impl fmt::Display for On {
@@ -36,7 +36,7 @@ impl fmt::Display for On {
             On::Alone => f.write_str("alone"),
             On::Ranks(1, provider) => write!(f, "1 rank, {provider}"),
             On::Ranks(count, provider) => write!(f, "{count} ranks, {provider}"),
-            On::Hosts(count, provider) => write!(f, "{count} ranks on two hosts, {provider}"),
+            On::Hosts(count, hosts) => write!(f, "{count} ranks on {hosts} hosts"),
         }
     }
 }
@@ -169,9 +169,10 @@ impl Runner {
                 let run = ["run", "-n", &count.to_string(), "--provider", provider, "--timeout", LIMIT];
                 run.iter().map(OsString::from).chain([program]).collect()
             }
-            On::Hosts(count, provider) => {
-                let hosts = [1, 2].map(|host| format!("{}:{}", address(host), count / 2)).join(",");
-                let run = ["run", "--host", &hosts, "--provider", provider, "--timeout", LIMIT];
+            On::Hosts(count, hosts) => {
+                let host = |host| format!("{}:{}", address(host), count / hosts);
+                let hosts = (1..=hosts).map(host).collect::<Vec<_>>().join(",");
+                let run = ["run", "--host", &hosts, "--provider", "auto", "--timeout", LIMIT];
                 run.iter().map(OsString::from).chain([program]).collect()
             }
         };
@@ -213,7 +214,7 @@ mod tests {
             "run -n 4 --provider tcp --timeout 900 /here/lu --repeat 2 --json"
         );
         assert_eq!(
-            words(On::Hosts(4, "auto")),
+            words(On::Hosts(4, 2)),
             "run --host 10.77.0.1:2,10.77.0.2:2 --provider auto --timeout 900 /here/lu --repeat 2 --json"
         );
         assert_eq!(words(On::Sequential), "--sequential --repeat 2 --json");

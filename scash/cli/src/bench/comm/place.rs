@@ -1,8 +1,7 @@
 //! What carries the messages that are measured.
 
+use crate::bench::hosts::Hosts;
 use crate::bench::runner::{Job, On};
-use scash_bench::namespaces::Namespaces;
-use tempfile::TempDir;
 
 /// A provider, or two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
@@ -34,7 +33,7 @@ impl Place {
         match self {
             Place::Shm => On::Ranks(ranks, "shm"),
             Place::Tcp => On::Ranks(ranks, "tcp"),
-            Place::Hosts => On::Hosts(ranks, "auto"),
+            Place::Hosts => On::Hosts(ranks, 2),
             Place::Ofi => On::Ranks(ranks, "ofi"),
         }
     }
@@ -45,12 +44,8 @@ impl Place {
 pub(super) struct Places {
     all: Vec<Place>,
     missing: Vec<String>,
-    /// The hosts, with their remote shell.
-    hosts: Option<(Namespaces, TempDir)>,
+    hosts: Option<Hosts>,
 }
-
-/// The remote shell's name in its directory.
-const RSH: &str = "rsh";
 
 impl Places {
     /// Those of `asked` that work here; all that do, if none is asked for.
@@ -75,10 +70,7 @@ impl Places {
             Place::Shm | Place::Tcp => Ok(()),
             Place::Ofi => ofi(),
             Place::Hosts => {
-                let namespaces = Namespaces::new(2).map_err(|why| why.to_string())?;
-                let directory = tempfile::tempdir().map_err(|why| why.to_string())?;
-                namespaces.rsh(&directory.path().join(RSH)).map_err(|why| why.to_string())?;
-                self.hosts = Some((namespaces, directory));
+                self.hosts = Some(Hosts::new(2)?);
                 Ok(())
             }
         }
@@ -98,9 +90,7 @@ impl Places {
     pub(super) fn job(&self, place: Place, ranks: u32, words: &str) -> Job {
         let job = Job::new("scash-comm-bench", place.on(ranks), words.split_whitespace());
         match (&self.hosts, place) {
-            (Some((_, directory)), Place::Hosts) => {
-                job.with("SCASH_RSH", directory.path().join(RSH).display().to_string())
-            }
+            (Some(hosts), Place::Hosts) => hosts.reached_by(job),
             // What works on every machine, if the user says nothing else.
             (_, Place::Ofi) => job.with("SCASH_OFI", std::env::var("SCASH_OFI").unwrap_or("tcp".to_owned())),
             _ => job,
