@@ -134,6 +134,30 @@ on_each_provider! {
 }
 
 #[test]
+fn a_rank_may_have_options_of_its_own_where_nobody_asks_for_measurements() {
+    let start = |mut exchange| {
+        thread::spawn(move || {
+            let rank = scash_comm::Exchange::rank(&exchange);
+            let large = if rank == 2 { Large::Get } else { Large::Auto };
+            let tune = Tune { reads: rank != 1, ..Tune::NONE };
+            let endpoint = (SHM.endpoint)(&mut exchange).unwrap();
+            let rank = Communicator::new(endpoint, &mut exchange, Options { large, tune, ..TUNED }).unwrap();
+            let Thresholds { eager, push } = rank.thresholds(0).unwrap();
+            assert_eq!(eager, TUNED.eager);
+            assert!(push == TUNED.push || push == TUNED.eager && rank.rank() != 1, "{push}");
+            let mut all = [0u64; 3];
+            rank.all_gather(&[u64::from(rank.rank())], &mut all).unwrap();
+            assert_eq!(all, [0, 1, 2]);
+            // They end when all have met.
+            (rank, exchange)
+        })
+    };
+    let ranks: Vec<_> = SHM.ranks(3).into_iter().map(start).collect();
+    let met: Vec<_> = ranks.into_iter().map(|rank| rank.join().unwrap()).collect();
+    assert_eq!(met.len(), 3);
+}
+
+#[test]
 fn ranks_that_want_other_things_measured_are_told_so() {
     let start = |mut exchange| {
         thread::spawn(move || {

@@ -40,7 +40,7 @@ impl Default for Tune {
     }
 }
 
-/// Which protocol serves which messages. All ranks must choose the same `window` and `tune`.
+/// Which protocol serves which messages. All ranks must choose the same `window` and `tune` (but for its `reads`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Bytes of the longest message that travels at once: 512 MiB at most.

@@ -40,8 +40,8 @@ pub(super) fn meet(
     let address = sample.as_ptr().addr() as u64;
     let pid = std::process::id();
     let window = (options.window as u64).to_le_bytes();
-    let Tune { eager, push, reads } = options.tune;
-    let tune = [u8::from(eager) | u8::from(push) << 1 | u8::from(reads) << 2];
+    let Tune { eager, push, .. } = options.tune;
+    let tune = [u8::from(eager) | u8::from(push) << 1];
     let card = [&pid.to_le_bytes()[..], &address.to_le_bytes(), &*sample, &window, &tune].concat();
     let cards = exchange.all_gather(&card, &[])?;
     let here = exchange.host(exchange.rank());

@@ -122,7 +122,8 @@ impl Communicator {
             // Those of other hosts are not read.
             pairs[1].clear();
         }
-        if !measures_anything(options) || pairs.iter().all(Vec::is_empty) {
+        // All ranks see this alike: of `tune`, these two are the same everywhere, and whether reads pay is the leader's affair.
+        if pairs.iter().all(Vec::is_empty) {
             return Ok(());
         }
         let mut found = [Measured::default(); 2];
@@ -237,19 +238,15 @@ fn lengths(powers: std::ops::RangeInclusive<u32>, options: &Options) -> impl Ite
 /// The longest message that is measured.
 fn longest(options: &Options) -> usize {
     let of = |measured, powers| lengths(powers, options).filter(move |_| measured);
-    let Tune { eager, push, reads } = options.tune;
-    of(eager, EAGER).chain(of(push, PUSH)).chain(of(reads, READS)).max().unwrap_or(0).max(LEAST)
+    let Tune { eager, push, .. } = options.tune;
+    // Whether reads are measured its leader may know alone.
+    of(eager, EAGER).chain(of(push, PUSH)).chain(of(true, READS)).max().unwrap_or(0).max(LEAST)
 }
 
 /// Whether there are lengths for which it is to be found out whether they are better read than pushed.
 fn measures_reads(options: &Options) -> bool {
     let is_pushed = |len| options.eager < len && len <= options.push;
     options.tune.reads && options.large == Large::Auto && lengths(READS, options).any(is_pushed)
-}
-
-/// Whether these options have ranks measure something.
-fn measures_anything(options: &Options) -> bool {
-    options.tune.eager || options.tune.push || measures_reads(options)
 }
 
 /// What a rank tells of what it has found.
@@ -286,7 +283,8 @@ fn middle(mut numbers: Vec<usize>) -> Option<usize> {
 fn chosen(measured: Measured, options: &Options) -> Protocols {
     let fit = |threshold: usize| threshold.clamp(LEAST, most(options));
     let eager = measured.eager.map_or(options.eager, fit);
-    let push = measured.push.map_or(options.push, |push| fit(push).max(eager));
+    let measured = measured.push.filter(|_| options.tune.push || options.tune.reads);
+    let push = measured.map_or(options.push, |push| fit(push).max(eager));
     Protocols { eager, push, large: options.large }
 }
 
@@ -336,14 +334,14 @@ mod tests {
     fn whether_reads_pay_is_measured_where_there_is_something_to_be_read_or_pushed() {
         let (eager, push, large) = (16 << 10, 1 << 20, Large::Auto);
         let all = Options { eager, push, large, ..Options::default() };
-        assert!(measures_reads(&all) && measures_anything(&all) && longest(&all) == 64 << 10);
+        assert!(measures_reads(&all) && longest(&all) == 64 << 10);
         for none in [
             Options { eager: 64 << 10, ..all },
             Options { push: 63 << 10, ..all },
             Options { large: Large::Push, ..all },
             Options { tune: Tune::NONE, ..all },
         ] {
-            assert!(!measures_reads(&none) && !measures_anything(&none), "{none:?}");
+            assert!(!measures_reads(&none), "{none:?}");
         }
     }
 
