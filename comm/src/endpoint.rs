@@ -330,6 +330,9 @@ pub trait Endpoint: Send + Sync {
     /// seldom while others keep them busy.
     fn look_after_peers(&self) {}
 
+    /// Takes leave of all peers, for who ends the process without dropping the endpoint: what was flushed reaches those that are there. Nothing is called meanwhile; afterwards polls find nothing, flushes do nothing, and other calls than [`traffic`](Self::traffic) need not return.
+    fn part(&self) {}
+
     /// Takes a peer for gone from now on: calls that wait for it end with [`Error::Down`], and so do later ones. `why` is for people.
     fn give_up(&self, rank: u32, why: &str) {
         let _ = (rank, why);

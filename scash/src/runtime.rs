@@ -331,6 +331,10 @@ impl Runtime {
         if self.tell_stats {
             say(&format!("scash: rank {}: {}\n", self.rank, self.stats()));
         }
+        // This value is never dropped, and with it the endpoint. Who polls that has the core.
+        let core = lock(&self.core);
+        self.house.endpoint.part();
+        drop(core);
         Ok(())
     }
 

@@ -323,6 +323,11 @@ impl<N: Network> Endpoint for CompositeEndpoint<N> {
         self.network.look_after_peers();
     }
 
+    fn part(&self) {
+        self.host.part();
+        self.network.part();
+    }
+
     fn give_up(&self, rank: u32, why: &str) {
         match self.way(rank) {
             Ok(Way::Host(rank)) => self.host.give_up(rank, why),

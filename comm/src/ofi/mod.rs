@@ -168,6 +168,8 @@ pub struct OfiEndpoint {
     shares_cores: bool,
     traffic: Counters,
     thread: Option<JoinHandle<()>>,
+    /// Whether it has taken leave, and nobody uses the engine any more.
+    has_parted: AtomicBool,
     /// Dropped last: it closes libfabric's objects.
     _living: graves::Living,
 }
@@ -201,6 +203,7 @@ impl OfiEndpoint {
             poller,
             traffic: Counters::default(),
             thread,
+            has_parted: AtomicBool::new(false),
             _living: living,
         })
     }
@@ -412,7 +415,9 @@ impl Endpoint for OfiEndpoint {
     }
 
     fn flush(&self) -> Result<()> {
-        self.shared.run(|engine| engine.flush());
+        if !self.has_parted.load(Ordering::Relaxed) {
+            self.shared.run(|engine| engine.flush());
+        }
         Ok(())
     }
 
@@ -425,6 +430,9 @@ impl Endpoint for OfiEndpoint {
     }
 
     fn poll(&self, sink: &mut dyn FnMut(Event<'_>)) -> Result<usize> {
+        if self.has_parted.load(Ordering::Relaxed) {
+            return Ok(0);
+        }
         self.shared.bell.look();
         let mut arrived = match self.poller.try_lock() {
             Ok(arrived) => arrived,
@@ -464,6 +472,17 @@ impl Endpoint for OfiEndpoint {
         }
     }
 
+    fn part(&self) {
+        if self.has_parted.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        self.take_leave();
+        self.shared.stop.store(true, Ordering::Release);
+        // Locked for ever: the process may end while a thread of it wants to make progress. libfabric's `shm` has locks in memory that peers share, and one that
+        // is taken then stays taken: its owner would never hear of what others sent it before.
+        std::mem::forget(lock(&self.shared.engine));
+    }
+
     fn traffic(&self) -> Traffic {
         self.traffic.read()
     }
@@ -473,6 +492,9 @@ impl Drop for OfiEndpoint {
     /// Says goodbye: what was flushed reaches the peers, if that takes no longer than a moment, and they can tell this from a
     /// crash.
     fn drop(&mut self) {
+        if self.has_parted.load(Ordering::Relaxed) {
+            return;
+        }
         self.take_leave();
         self.shared.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
