@@ -348,24 +348,23 @@ impl Core {
         Ok(())
     }
 
-    /// Lists the changed runs of a page as ranges of a put from its own frame.
-    fn list_changes(&mut self, house: &House, page: u32, changes: &Changes) {
-        let frame = frames::frame(&house.region, page);
+    /// Lists the changed runs of a page as ranges of a put of the bytes at `src`.
+    fn list_changes(&mut self, src: *const u8, page: u32, changes: &Changes) {
         self.ranges.clear();
         self.ranges.extend(changes.runs().map(|run| PutRange {
             offset: offset(page) + u64::from(run.offset),
             len: usize::from(run.len),
-            src: frame.wrapping_add(usize::from(run.offset)).cast_const(),
+            src: src.wrapping_add(usize::from(run.offset)),
         }));
     }
 
     /// Puts the changed bytes of a page into the frames of its sharers. `false` if they are in too many pieces for that: nothing was done then.
     fn put_changes(&mut self, house: &House, page: u32, changes: &Changes) -> Result<bool> {
         let few = changes.runs().nth(FEW).is_none();
-        if few {
-            self.list_changes(house, page, changes);
-        }
         let frame = frames::frame(&house.region, page).cast_const();
+        if few {
+            self.list_changes(frame, page, changes);
+        }
         for to in self.node.update_sharers(page) {
             if few {
                 // SAFETY: the ranges lie in the page's frame, which stays mapped; this rank is in the barrier, so nobody writes it before
@@ -422,9 +421,10 @@ impl Core {
                 search.note(&self.node, page, [twin, &self.page], &changes, Some(&met));
             }
             *twin = *self.page;
-            self.list_changes(house, page, &changes);
-            // SAFETY: the ranges lie in the page's frame, which stays mapped. Should the program write them before the flush, the
-            // home gets the newer bytes, which the next comparison finds as well.
+            // What was compared is what is put. The frame may have other bytes by now: were they put, and the program then wrote what the twin has, the
+            // next comparison would find nothing, and the home would keep what nobody wrote last.
+            self.list_changes(self.page.as_ptr(), page, &changes);
+            // SAFETY: the ranges lie in `self.page`, which nobody writes before the flush that follows.
             unsafe { house.endpoint.put(to.0, house.segment, &self.ranges) }?;
             self.ranges.clear();
             house.endpoint.flush()?;
@@ -452,7 +452,8 @@ impl Core {
         Some(self.answers.swap_remove(at).2)
     }
 
-    /// Gets the page from its home; where page and twin agree, takes the home's bytes into both.
+    /// Gets the page from its home; what the home has changed since the twin was made goes into the page and the twin, and no other byte is stored: threads of
+    /// this rank may be writing them.
     fn refresh(&mut self, house: &House, page: u32, from: Rank) -> Result<()> {
         let mut theirs = [0; PAGE];
         house.read_page(from, page, &mut theirs)?;
@@ -460,15 +461,9 @@ impl Core {
             frames::store(&house.region, page, 0, &theirs);
             return Ok(());
         };
-        frames::load(&house.region, page, &mut self.page);
-        let mut next = 0;
-        for run in Changes::between(twin, &self.page).runs() {
-            let own = run.range();
-            frames::store(&house.region, page, next, &theirs[next..own.start]);
-            theirs[own.clone()].copy_from_slice(&twin[own.clone()]);
-            next = own.end;
+        for run in Changes::between(twin, &theirs).runs() {
+            frames::store(&house.region, page, run.range().start, &theirs[run.range()]);
         }
-        frames::store(&house.region, page, next, &theirs[next..]);
         *twin = theirs;
         Ok(())
     }
