@@ -4,10 +4,11 @@
 //! it wrote in a page that was nobody's; and atomic operations on a word must all be executed in one place. So there a first touch is decided at once, by one atomic operation on a word of
 //! the rank that keeps the claim: the claimant's number plus one.
 
-use crate::core::{Claim, House};
 use crate::error::Result;
+use crate::house::House;
 use crate::page_words::PageWords;
 use scash_comm::Rmw;
+use scash_proto::interpreter::Claim;
 use scash_proto::{Pages, Rank};
 
 /// The claims of a job.

@@ -5,7 +5,7 @@
 //! only on bytes that a data-race-free program leaves alone meanwhile.
 
 use crate::fault::{PAGE, Region};
-use scash_proto::diff::{Diff, PageBytes};
+use scash_proto::diff::PageBytes;
 use std::ptr;
 
 /// Copies a page's frame out.
@@ -23,13 +23,6 @@ pub(crate) fn store(region: &Region, page: u32, offset: usize, bytes: &[u8]) {
     let at = frame(region, page).wrapping_add(offset);
     // SAFETY: within one page of the runtime view, which is always writable; `bytes` cannot lie in a frame (first invariant).
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
-}
-
-/// Stores a diff's bytes, and nothing around them, into a page's frame.
-pub(crate) fn merge(region: &Region, page: u32, diff: &Diff<'_>) {
-    for (run, bytes) in diff.pieces() {
-        store(region, page, usize::from(run.offset), bytes);
-    }
 }
 
 /// The page's frame in the runtime view.

@@ -5,10 +5,10 @@
 mod places;
 
 use crate::config::RaceSetting;
-use crate::core::House;
 use crate::error::Result;
 use crate::fault::{PAGE, Region};
 use crate::frames;
+use crate::house::House;
 use crate::say::say;
 use places::Places;
 use scash_proto::Rank;

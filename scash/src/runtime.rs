@@ -16,9 +16,10 @@ pub use scash_proto::node::ObjectKind;
 pub(crate) use stall::Inquiry;
 pub use start::init;
 
-use crate::core::{Core, House};
+use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::fault::{PAGE, Verdict};
+use crate::house::House;
 use crate::live::{Generation, Live};
 use crate::say::say;
 use crate::serve;

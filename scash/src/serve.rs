@@ -2,12 +2,12 @@
 //!
 //! fault → page table → protocol → (fetch) → access given → return. Nothing here allocates on its way to success.
 
-use crate::core::Step;
 use crate::error::Result;
 use crate::fault::{self, Verdict};
 use crate::runtime::{Runtime, current, lock};
 use crate::say::say;
 use scash_proto::Access;
+use scash_proto::interpreter::Step;
 use scash_proto::node::Input;
 use std::sync::atomic::Ordering;
 
@@ -84,7 +84,7 @@ pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access, pc: usize) -> Re
             match core.execute(house, order)? {
                 // No fault orders an operation.
                 Step::Next | Step::Done(_) | Step::Operate(_) => {}
-                Step::Denied => return Ok(Verdict::NotOurs),
+                Step::Denied(_) => return Ok(Verdict::NotOurs),
                 Step::Get(from, pages) => {
                     drop(core);
                     let got = house.fetch(from, pages);

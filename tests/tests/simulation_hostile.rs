@@ -10,7 +10,6 @@ const ENDS: [&str; 10] = [
     // The node or the codec noticed.
     "broke the protocol",
     "malformed",
-    "sent a diff",
     // All ranks are told.
     "Mismatch",
     // The lie stood for something that will not happen.
@@ -20,6 +19,7 @@ const ENDS: [&str; 10] = [
     "was written",
     "was told",
     "was denied",
+    "rights that are not in force",
     // Where somebody lies about whose a page is, even a rank that wrote alone is taken for two.
     "a data race where there is none",
 ];

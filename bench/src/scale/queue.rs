@@ -1,7 +1,7 @@
 //! What is to happen, in the order in which it does, and what travels.
 
 use super::time::Time;
-use scash_proto::wire::{Control, Kind, Token};
+use scash_proto::wire::Kind;
 use scash_proto::{Rank, Strided};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -9,15 +9,8 @@ use std::collections::BinaryHeap;
 /// What is on its way.
 #[derive(Debug)]
 pub(super) enum Freight {
-    Token(Token),
-    Control(u32, Control),
-    /// Diffs for a home, or changes for a sharer: kind, meeting, pages, and how many bytes of these are to be merged.
-    Batch {
-        kind: Kind,
-        meeting: u32,
-        pages: Vec<u32>,
-        changed: u64,
-    },
+    /// A message of the protocol.
+    Message { kind: Kind, bytes: Vec<u8> },
     /// Bytes for a frame.
     Put,
     /// Asks for pages.

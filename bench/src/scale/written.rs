@@ -1,7 +1,8 @@
-//! Which bytes of a page a rank has written, and how long their diff is.
+//! Which bytes of a page a rank has written.
 
+#[cfg(test)]
 use scash_proto::PAGE_SIZE;
-use scash_proto::diff::{PageBytes, encode};
+use scash_proto::diff::PageBytes;
 use std::ops::Range;
 
 /// Bytes of a page that were written in an interval: ascending runs, none of which touches the next. A byte that was written is taken to have
@@ -22,22 +23,9 @@ impl Written {
         self.runs.splice(first..end, std::iter::once(start..stop));
     }
 
-    /// How many bytes.
-    pub(super) fn bytes(&self) -> u64 {
-        self.runs.iter().map(|run| run.len() as u64).sum()
-    }
-
-    /// In how many runs.
-    pub(super) fn runs(&self) -> usize {
-        self.runs.len()
-    }
-
-    /// Bytes of the diff, as the protocol encodes it.
-    pub(super) fn diff(&self) -> u64 {
-        let (old, mut new): (PageBytes, PageBytes) = ([0; PAGE_SIZE], [0; PAGE_SIZE]);
-        self.runs.iter().for_each(|run| new[run.clone()].fill(1));
-        let mut diff = Vec::new();
-        encode(&old, &new, &mut diff) as u64
+    /// Writes ones there.
+    pub(super) fn show(&self, page: &mut PageBytes) {
+        self.runs.iter().for_each(|run| page[run.clone()].fill(1));
     }
 }
 
@@ -65,10 +53,10 @@ mod tests {
     }
 
     #[test]
-    fn a_diff_is_as_long_as_the_protocol_makes_it() {
-        assert_eq!(written(&[]).diff(), 0);
-        // A count, and three bytes a run.
-        assert_eq!(written(&[(8, 16), (32, 64)]).diff(), 1 + 3 * 2 + 8 + 32);
-        assert_eq!(written(&[(0, 4096)]).diff(), 1 + 3 + 4096);
+    fn what_was_written_is_seen_and_nothing_else() {
+        let mut page = [0; PAGE_SIZE];
+        written(&[(8, 16), (32, 64)]).show(&mut page);
+        let ones: Vec<usize> = (0..PAGE_SIZE).filter(|&at| page[at] == 1).collect();
+        assert_eq!(ones, (8..16).chain(32..64).collect::<Vec<_>>());
     }
 }

@@ -28,6 +28,7 @@ pub mod codec;
 pub mod copyset;
 pub mod diff;
 pub mod heap;
+pub mod interpreter;
 pub mod node;
 mod page;
 pub mod placement;

@@ -1,10 +1,10 @@
 //! Atomic operations on words of shared memory.
 
 use super::{Runtime, lock};
-use crate::core::{Place, Step};
 use crate::error::{Error, Result};
 use crate::fault::PAGE;
 use scash_comm::{Atomic, Rmw};
+use scash_proto::interpreter::{Place, Step};
 use scash_proto::node::Input;
 
 impl Runtime {
@@ -46,8 +46,8 @@ impl Runtime {
             core.node.handle(Input::Operate { page, changes })?;
             while let Some(order) = core.node.poll_output() {
                 match core.execute(house, order)? {
-                    Step::Operate(Place { at, mark: false }) => return Ok(at),
-                    Step::Operate(Place { at, mark: true }) => {
+                    Step::Operate(Place { at, mark: false, .. }) => return Ok(at),
+                    Step::Operate(Place { at, mark: true, .. }) => {
                         let epoch = core.node.epoch();
                         drop(core);
                         // Other threads that operate on the page before this is done do it, too.
@@ -62,7 +62,7 @@ impl Runtime {
                         core.node.handle(Input::Claimed { page: claim.page, home: home? })?;
                     }
                     Step::Wait(page) => core = self.wait_for(core, page),
-                    Step::Denied => {
+                    Step::Denied(page) => {
                         return Err(Error::Argument(format!("page {page} is not allocated any more")));
                     }
                     Step::Next | Step::Get(..) | Step::Done(_) => {}

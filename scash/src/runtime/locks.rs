@@ -3,9 +3,10 @@
 use super::objects::must_be;
 use super::stall::Patience;
 use super::{NAP, Runtime, current, lock};
-use crate::core::{Core, Step};
+use crate::core::Core;
 use crate::error::{Error, Result};
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
+use scash_proto::interpreter::Step;
 use scash_proto::node::{Input, ObjectKind};
 use std::cell::Cell;
 use std::sync::MutexGuard;

@@ -3,11 +3,12 @@
 use super::objects::may_come;
 use super::stall::Patience;
 use super::{NAP, Runtime, lock};
-use crate::core::{Core, Step};
+use crate::core::Core;
 use crate::error::{Error, Result, mismatch};
 use crate::stats::BarrierTime;
 use scash_comm::Event;
 use scash_comm::boot::RankState;
+use scash_proto::interpreter::Step;
 use scash_proto::node::{Collective, Input, Outcome, Output};
 use scash_proto::wire::reduce::Reduction;
 use std::sync::{MutexGuard, TryLockError};

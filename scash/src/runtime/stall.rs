@@ -1,8 +1,9 @@
 //! A rank that has waited for as long as `SCASH_STALL` says asks all others what they do, and prints who waits for what, and who has it.
 
 use super::{Runtime, objects};
-use crate::core::{Core, House};
+use crate::core::Core;
 use crate::error::{Result, call};
+use crate::house::House;
 use crate::say::say;
 use scash_proto::Rank;
 use scash_proto::stall::{Because, Link, circle};
@@ -79,11 +80,11 @@ impl Patience {
         let Some((normal, since)) = self.normal else { return Ok(()) };
         match self.state {
             State::Waiting if since.elapsed() >= normal => {
-                if core.inquiry.asked.is_some_and(|at| at >= since) {
+                if core.inquiry().asked.is_some_and(|at| at >= since) {
                     self.state = State::Told;
                     return Ok(());
                 }
-                core.inquiry.answers.clear();
+                core.inquiry().answers.clear();
                 for rank in (0..runtime.size).filter(|&rank| rank != runtime.rank) {
                     let query = StallMessage::Query.encode();
                     runtime.house.endpoint.send(rank, Kind::Stall.number(), &[&query])?;
@@ -92,10 +93,10 @@ impl Patience {
                 self.state = State::Asked(Instant::now());
             }
             State::Asked(at) => {
-                let all = core.inquiry.answers.len() + 1 >= runtime.size as usize;
+                let all = core.inquiry().answers.len() + 1 >= runtime.size as usize;
                 if all || at.elapsed() > ANSWERS {
                     self.state = State::Told;
-                    let mut doings = std::mem::take(&mut core.inquiry.answers);
+                    let mut doings = std::mem::take(&mut core.inquiry().answers);
                     doings.insert(Rank(runtime.rank), core.node.doings());
                     let name = |object| core.node.kind(object).map_or("object", objects::name);
                     say(&report(runtime.rank, runtime.size, normal, &doings, name));

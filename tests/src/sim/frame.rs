@@ -84,13 +84,12 @@ impl Frames {
         self.frames[page as usize].twin.as_deref()
     }
 
-    pub(super) fn has_twin(&self, page: u32) -> bool {
-        self.frames[page as usize].twin.is_some()
+    pub(super) fn twin_mut(&mut self, page: u32) -> Option<&mut PageBytes> {
+        self.frames[page as usize].twin.as_deref_mut()
     }
 
-    pub(super) fn make_twin(&mut self, page: u32) {
-        let copy = Box::new(*self.bytes(page));
-        self.frames[page as usize].twin = Some(copy);
+    pub(super) fn set_twin(&mut self, page: u32, twin: Box<PageBytes>) {
+        self.frames[page as usize].twin = Some(twin);
     }
 
     /// Returns whether there was one.
@@ -107,55 +106,8 @@ impl Frames {
         self.set_rights(pages, Access::None);
     }
 
-    /// What differs between a page and its twin, if it has one.
-    pub(super) fn diff(&self, page: u32) -> Option<Vec<u8>> {
-        let twin = self.frames[page as usize].twin.as_deref()?;
-        Some(difference(twin, self.bytes(page)))
-    }
-
-    /// What differs between a page and zeros.
-    pub(super) fn diff_to_zeros(&self, page: u32) -> Vec<u8> {
-        difference(&ZEROS, self.bytes(page))
-    }
-
-    /// A diff that holds every byte of a page.
-    pub(super) fn whole(&self, page: u32) -> Vec<u8> {
-        let bytes = self.bytes(page);
-        difference(&bytes.map(|b| !b), bytes)
-    }
-
     /// Merges bytes of other ranks into the frame.
     pub(super) fn merge(&mut self, page: u32, diff: &[u8]) -> Result<(), diff::DiffError> {
         diff::apply(diff, self.bytes_mut(page))
     }
-
-    /// Merges bytes of other ranks into the frame, and into the twin so that they are not taken for this rank's writes.
-    pub(super) fn merge_with_twin(&mut self, page: u32, diff: &[u8]) -> Result<(), diff::DiffError> {
-        if let Some(twin) = self.frames[page as usize].twin.as_deref_mut() {
-            diff::apply(diff, twin)?;
-        }
-        self.merge(page, diff)
-    }
-
-    /// Takes the bytes that the home has newer, but for those that this rank wrote itself.
-    pub(super) fn refresh(&mut self, page: u32, home: &PageBytes) {
-        let frame = &mut self.frames[page as usize];
-        let bytes = frame.bytes.get_or_insert_with(|| Box::new(ZEROS));
-        let Some(twin) = frame.twin.as_deref_mut() else {
-            **bytes = *home;
-            return;
-        };
-        for ((ours, was), theirs) in bytes.iter_mut().zip(twin).zip(home) {
-            if ours == was {
-                *ours = *theirs;
-                *was = *theirs;
-            }
-        }
-    }
-}
-
-fn difference(old: &PageBytes, new: &PageBytes) -> Vec<u8> {
-    let mut out = Vec::new();
-    diff::encode(old, new, &mut out);
-    out
 }

@@ -49,6 +49,7 @@ pub fn setup(seed: u64) -> Setup {
         renewals: rng.pick(&[0, 1, 3, 15]),
         watch_from: rng.below(4),
         exclusion: rng.chance(50),
+        tears: Rng::part(seed, 9).pick(&[0, 50, 80]),
         burst: rng.pick(&[0, 50, 90]),
         slow: rng.pick(&[0, 10, 40]),
         slowness: rng.pick(&[5, 25, 200]),
@@ -82,6 +83,8 @@ pub struct RandomProgram {
     /// How many, in a thousand, have reductions.
     reduces: u32,
     objects: Objects,
+    /// Orders are torn: then writers also change what they have written, and change it back.
+    torn: bool,
     /// A data race, if it is to have one.
     planted: Option<Planted>,
 }
@@ -103,6 +106,7 @@ impl RandomProgram {
             broadcasts: rng.pick(&[0, 0, 0, 20, 300]),
             reduces: rng.pick(&[0, 0, 50, 700]),
             objects: Objects::new(&mut rng, Ends::new(setup.seed)),
+            torn: setup.tears > 0,
             planted: None,
             rng,
         }

@@ -7,8 +7,9 @@
 //! What a message means is the protocol's affair: nodes get real messages and hand out real orders. No page has contents. Which bytes
 //! were written is remembered for each interval, so that diffs and puts have their sizes.
 //!
-//! Reading order: [`work`] (the program), [`orders`] (what nodes order), [`transport`] (what travels), [`tally`] (what is counted).
+//! Reading order: [`work`] (the program), [`orders`] (what nodes order), [`machine`] (what that takes), [`transport`] (what travels), [`tally`] (what is counted).
 
+mod machine;
 mod orders;
 mod tally;
 #[cfg(test)]
@@ -21,8 +22,9 @@ use super::queue::{Packet, Queue, Stage};
 use super::time::Time;
 use super::trace::{Op, Trace};
 use super::written::Written;
+use scash_proto::diff::PageBytes;
+use scash_proto::interpreter::Interpreter;
 use scash_proto::node::{Collective, Eviction, Input, MIGRATE_AFTER, Node};
-use scash_proto::wire::Kind;
 use scash_proto::{AllocOptions, Config, PAGE_SIZE, Rank, Transfer};
 use std::collections::{HashMap, VecDeque};
 use tally::Tally;
@@ -55,16 +57,6 @@ struct Port {
     into: Time,
 }
 
-/// Pages for one receiver that leave together.
-#[derive(Debug)]
-struct Batch {
-    to: Rank,
-    kind: Kind,
-    pages: Vec<u32>,
-    bytes: u64,
-    changed: u64,
-}
-
 /// One rank.
 #[derive(Debug)]
 struct RankState {
@@ -84,7 +76,8 @@ struct RankState {
     arrays: Vec<u32>,
     /// What it wrote in this interval, by page.
     written: HashMap<u32, Written>,
-    batches: Vec<Batch>,
+    /// Is there, but while it carries out an order.
+    interpreter: Option<Interpreter>,
     tally: Tally,
 }
 
@@ -96,6 +89,8 @@ pub struct World<'a> {
     arrays: Vec<u64>,
     ranks: Vec<RankState>,
     queue: Queue,
+    /// What the rank that carries out an order saw when it looked at a page last.
+    seen: Box<PageBytes>,
 }
 
 impl<'a> World<'a> {
@@ -132,10 +127,18 @@ impl<'a> World<'a> {
             inbox: VecDeque::new(),
             arrays: Vec::new(),
             written: HashMap::new(),
-            batches: Vec::new(),
+            // Nothing is put before a barrier.
+            interpreter: Some(Interpreter::new(0)),
             tally: Tally::default(),
         };
-        World { machine, trace, arrays, ranks: (0..ranks).map(rank).collect(), queue: Queue::default() }
+        World {
+            machine,
+            trace,
+            arrays,
+            ranks: (0..ranks).map(rank).collect(),
+            queue: Queue::default(),
+            seen: Box::new([0; PAGE_SIZE]),
+        }
     }
 
     /// Runs to the end.

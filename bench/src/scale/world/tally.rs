@@ -1,10 +1,10 @@
 //! What is counted.
 
 use super::RankState;
-use crate::scale::queue::Freight;
 use crate::scale::time::Time;
+use scash_proto::diff::Diff;
 use scash_proto::node::{Counters, Node};
-use scash_proto::wire::{Control, Token};
+use scash_proto::wire::{Control, Kind, PageBatch, Token};
 use scash_proto::{Pages, Rank};
 use serde::Serialize;
 
@@ -45,27 +45,16 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// What a message says is held until its meeting is over.
-    pub(super) fn take(&mut self, freight: &Freight) {
-        let (meeting, bytes) = match freight {
-            Freight::Token(token) => {
-                let lists = size_of_val(&token.counts[..]) + size_of_val(&token.notices[..]);
-                (token.meeting, size_of::<Token>() + lists)
-            }
-            Freight::Control(meeting, control) => {
-                (*meeting, size_of::<Control>() + size_of::<Pages>() * runs(control))
-            }
-            Freight::Batch { meeting, pages, .. } => {
-                (*meeting, (size_of::<u32>() + size_of::<Rank>()) * pages.len())
-            }
-            Freight::Put | Freight::Get(_) | Freight::Answer(_) => return,
-        };
+    /// What a message says is held until its meeting is over. Returns how many bytes it brings that are to be merged into pages.
+    pub(super) fn take(&mut self, kind: Kind, bytes: &[u8]) -> u64 {
+        let Some(Said { meeting, held, merged }) = said(kind, bytes) else { return 0 };
         let slot = &mut self.held[(meeting % 2) as usize];
         if slot.0 != meeting {
             *slot = (meeting, 0);
         }
-        slot.1 += bytes as u64;
+        slot.1 += held as u64;
         self.most_held = self.most_held.max(slot.1);
+        merged
     }
 
     pub(super) fn left_barrier(&mut self, node: &Node) {
@@ -83,6 +72,40 @@ impl Tally {
 
     pub(super) fn is_timed(&self) -> bool {
         self.start.is_some()
+    }
+}
+
+/// What a message says.
+struct Said {
+    meeting: u32,
+    /// Bytes that its receiver holds.
+    held: usize,
+    /// Bytes that it merges.
+    merged: u64,
+}
+
+fn said(kind: Kind, bytes: &[u8]) -> Option<Said> {
+    match kind {
+        Kind::Token => {
+            let token = Token::decode(bytes).ok()?;
+            let lists = size_of_val(&token.counts[..]) + size_of_val(&token.notices[..]);
+            Some(Said { meeting: token.meeting, held: size_of::<Token>() + lists, merged: 0 })
+        }
+        Kind::Control => {
+            let (meeting, control) = Control::decode(bytes).ok()?;
+            let held = size_of::<Control>() + size_of::<Pages>() * runs(&control);
+            Some(Said { meeting, held, merged: 0 })
+        }
+        Kind::Diff | Kind::Update => {
+            let (meeting, pages) = PageBatch::read(bytes).ok()?;
+            let mut said = Said { meeting, held: 0, merged: 0 };
+            for (_, diff) in pages.flatten() {
+                said.held += size_of::<u32>() + size_of::<Rank>();
+                said.merged += Diff::parse(diff).map_or(0, |diff| diff.changes().bytes() as u64);
+            }
+            Some(said)
+        }
+        _ => None,
     }
 }
 

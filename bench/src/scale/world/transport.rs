@@ -3,8 +3,6 @@
 use super::{State, World};
 use crate::scale::queue::{Freight, Packet, Stage};
 use crate::scale::time::Time;
-use scash_proto::node::Input;
-use scash_proto::wire::Kind;
 use scash_proto::{PAGE_SIZE, Rank};
 
 impl World<'_> {
@@ -69,7 +67,7 @@ impl World<'_> {
                 self.fetched(rank, pages);
                 self.go_on(rank);
             }
-            Freight::Token(_) | Freight::Control(..) | Freight::Batch { .. } => {
+            Freight::Message { .. } => {
                 let me = &mut self.ranks[rank];
                 if me.state == State::Meeting {
                     me.clock = me.clock.max(at);
@@ -90,29 +88,12 @@ impl World<'_> {
 
     /// Takes a message that has come.
     pub(super) fn take(&mut self, rank: usize, packet: Packet) {
-        let from = packet.from;
-        let me = &mut self.ranks[rank];
-        me.clock += self.machine.network.overhead;
-        me.tally.take(&packet.freight);
-        match packet.freight {
-            Freight::Token(token) => self.tell(rank, Input::Token(from, token)),
-            Freight::Control(meeting, control) => self.tell(rank, Input::Control(from, meeting, control)),
-            Freight::Batch { kind, meeting, pages, changed } => {
-                me.clock += self.machine.pages.applying(changed);
-                for page in pages {
-                    self.tell(
-                        rank,
-                        match kind {
-                            Kind::Update => Input::Update(from, meeting, page),
-                            _ => Input::Diff(from, meeting, page),
-                        },
-                    );
-                }
-                if let Err(violation) = self.ranks[rank].node.batch_taken() {
-                    panic!("rank {rank} refuses a batch: {violation}");
-                }
-            }
-            Freight::Put | Freight::Get(_) | Freight::Answer(_) => {}
+        self.ranks[rank].clock += self.machine.network.overhead;
+        if let Freight::Message { kind, bytes } = packet.freight {
+            let me = &mut self.ranks[rank];
+            let merged = me.tally.take(kind, &bytes);
+            me.clock += self.machine.pages.applying(merged);
+            self.take_message(rank, packet.from, kind, &bytes);
         }
         self.carry_out_all(rank);
     }

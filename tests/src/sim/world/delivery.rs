@@ -2,8 +2,8 @@
 
 use super::{Result, Step, World, number};
 use crate::sim::program::Program;
-use scash_proto::wire::{self, Control, Kind, PageBatch, Token};
-use scash_proto::{Input, Rank};
+use scash_proto::Rank;
+use scash_proto::wire::{Kind, PageBatch};
 
 impl<P: Program> World<P> {
     /// Whether the next put of a pair may land now.
@@ -11,12 +11,20 @@ impl<P: Program> World<P> {
         self.net.next_put(number(from), number(to)).is_some_and(|put| self.may_land(to, put.page))
     }
 
+    /// Lands the next put of a pair, if it may land now.
+    pub(super) fn land_next(&mut self, from: usize, to: usize) -> Result<bool> {
+        if !self.may_land_next(from, to) {
+            return Ok(false);
+        }
+        if let Some(put) = self.net.take_put(number(from), number(to)) {
+            self.land(from, to, put.page, &put.diff)?;
+        }
+        Ok(true)
+    }
+
     /// Whether the next message of a pair may arrive now. Updates wait for gets of their pages.
     pub(super) fn may_arrive(&self, from: usize, to: usize) -> bool {
         let Some(message) = self.net.next_message(number(from), number(to)) else { return false };
-        if self.is_locked(to) {
-            return false;
-        }
         if message.kind != Kind::Update {
             return true;
         }
@@ -36,9 +44,7 @@ impl<P: Program> World<P> {
             return Ok(Step::Blocked);
         }
         if put && (!message || self.rng.chance(50)) {
-            if let Some(put) = self.net.take_put(number(from), number(to)) {
-                self.land(from, to, put.page, &put.diff)?;
-            }
+            self.land_next(from, to)?;
         } else if let Some(message) = self.net.take_message(number(from), number(to)) {
             self.trace(|| format!("{:?} from rank {from} arrives at rank {to}", message.kind));
             self.receive(from, to, message.kind, &message.bytes)?;
@@ -47,52 +53,7 @@ impl<P: Program> World<P> {
     }
 
     fn receive(&mut self, from: usize, to: usize, kind: Kind, bytes: &[u8]) -> Result<()> {
-        let sender = Rank(number(from));
-        let broken = |e| format!("a message of rank {from} to rank {to}: {e}");
-        match kind {
-            Kind::Token => {
-                let token = Token::decode(bytes).map_err(|e| self.failure(&broken(e)))?;
-                self.tell(to, Input::Token(sender, token))?;
-            }
-            Kind::Control => {
-                let (meeting, control) = Control::decode(bytes).map_err(|e| self.failure(&broken(e)))?;
-                self.tell(to, Input::Control(sender, meeting, control))?;
-            }
-            Kind::Parcel => {
-                let parcel = wire::Parcel::decode(bytes).map_err(|e| self.failure(&broken(e)))?;
-                self.tell(to, Input::Parcel(sender, parcel.meeting, parcel.home))?;
-            }
-            Kind::Sync => {
-                let message = wire::SyncMessage::decode(bytes).map_err(|e| self.failure(&broken(e)))?;
-                self.tell(to, Input::Sync(sender, message))?;
-            }
-            Kind::Reduce => {
-                let message = wire::ReduceMessage::decode(bytes).map_err(|e| self.failure(&broken(e)))?;
-                self.tell(to, Input::Reducing(sender, message))?;
-            }
-            Kind::Stall => {
-                return Err(self.failure("a node asks what others do, which is the runtime's affair"));
-            }
-            Kind::Testimony => self.hear(sender, to, bytes)?,
-            Kind::Diff | Kind::Update => {
-                let (meeting, pages) = PageBatch::read(bytes).map_err(|e| self.failure(&broken(e)))?;
-                for entry in pages {
-                    let (page, diff) = entry.map_err(|e| self.failure(&broken(e)))?;
-                    let input = match kind {
-                        Kind::Diff => Input::Diff(sender, meeting, page),
-                        _ => Input::Update(sender, meeting, page),
-                    };
-                    self.tell(to, input)?;
-                    if kind == Kind::Diff {
-                        self.ranks[to].note_merge(sender, meeting, page);
-                    }
-                    let merged = self.ranks[to].frames.merge_with_twin(page, diff);
-                    merged.map_err(|e| self.failure(&format!("rank {from} sent a diff: {e}")))?;
-                }
-                let taken = self.ranks[to].node.batch_taken();
-                taken.map_err(|v| self.failure(&format!("rank {to}: {v}")))?;
-            }
-        }
+        self.take(to, Rank(number(from)), kind, bytes)?;
         self.schedule_driver(to);
         Ok(())
     }

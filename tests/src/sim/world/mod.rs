@@ -1,8 +1,8 @@
 //! The run: ranks, network and oracle, and the scheduler that decides whose step is next.
 
 mod delivery;
+mod machine;
 mod orders;
-mod races;
 mod thread;
 
 use super::frame::Frames;
@@ -11,6 +11,8 @@ use super::net::{Net, Put};
 use super::program::{Interval, Program};
 use super::report::{self, Report};
 use super::rng::{Rng, mix};
+use scash_proto::diff::PageBytes;
+use scash_proto::interpreter::Interpreter;
 use scash_proto::node::Eviction;
 use scash_proto::races::Races;
 use scash_proto::wire::Kind;
@@ -63,6 +65,8 @@ pub struct Setup {
     pub racy: bool,
     /// Whether a put waits for a get of the same page by the rank it goes to, as it does with the providers of `scash-comm`. The protocol can do without.
     pub exclusion: bool,
+    /// How often, in a hundred, threads and puts go on in the middle of an order, and then once more.
+    pub tears: u32,
     /// How often, in a hundred, what took a step takes the next one too.
     pub burst: u32,
     /// How many, in a hundred, of the threads, drivers and connections are slow.
@@ -97,6 +101,7 @@ impl Setup {
             races: false,
             racy: false,
             exclusion: true,
+            tears: 0,
             burst: 0,
             slow: 0,
             slowness: 25,
@@ -145,7 +150,11 @@ enum Step {
 /// One rank.
 struct RankState {
     node: Node,
+    /// Is there, but while it carries out an order.
+    interpreter: Option<Box<Interpreter>>,
     frames: Frames,
+    /// What its interpreter saw when it looked at a frame last.
+    seen: Box<PageBytes>,
     /// The search for data races, if there is one.
     races: Option<Races>,
     threads: Vec<Thread>,
@@ -153,15 +162,13 @@ struct RankState {
     running: usize,
     /// Puts that are to be carried out before further orders (memory that is shared): receiver, page, diff.
     puts: VecDeque<(u32, u32, Vec<u8>)>,
-    /// Messages being filled, by kind and receiver.
-    batches: BTreeMap<(u16, Rank), Vec<u8>>,
     /// Pages of this rank with words that others operate on, with the interval in which one did so last.
     marks: BTreeMap<u32, u32>,
     /// Intervals that are to be closed when all puts have landed.
     closing: u32,
     /// Threads that got what they waited for, or did not.
     answers: BTreeMap<u64, bool>,
-    /// Gets and refreshes, by page, that have read and not yet stored.
+    /// Gets, by page, that have read and not yet stored.
     copying: Vec<u8>,
     /// Whether the driver is among the tasks.
     scheduled: bool,
@@ -183,6 +190,8 @@ pub struct World<P> {
     oracle: Vec<u8>,
     tasks: Vec<Task>,
     rng: Rng,
+    /// Decides what goes on in the middle of orders.
+    tears: Rng,
     /// Intervals that some rank has not begun yet, and the number of the first.
     intervals: VecDeque<(Interval, u32)>,
     first_interval: u32,
@@ -210,12 +219,13 @@ impl<P: Program> World<P> {
                 watch_from: setup.watch_from,
                 races: setup.races,
             }),
+            interpreter: Some(Box::new(Interpreter::new(setup.size))),
             frames: Frames::new(setup.pages),
+            seen: Box::new([0; PAGE_SIZE]),
             races: setup.races.then(|| Races::new(LOG)),
             threads: Vec::new(),
             running: 0,
             puts: VecDeque::new(),
-            batches: BTreeMap::new(),
             marks: BTreeMap::new(),
             closing: 0,
             answers: BTreeMap::new(),
@@ -233,6 +243,7 @@ impl<P: Program> World<P> {
             oracle: vec![0; setup.pages as usize * PAGE_SIZE],
             tasks: Vec::new(),
             rng: Rng::part(setup.seed, 1),
+            tears: Rng::part(setup.seed, 8),
             intervals: VecDeque::new(),
             first_interval: 0,
             report: Report { sent: vec![0; setup.size as usize], ..Report::default() },
@@ -299,7 +310,7 @@ impl<P: Program> World<P> {
             Task::Thread(rank, thread) => self.thread_is_able(rank, thread),
             Task::Driver(rank) => match self.ranks[rank].puts.front() {
                 Some(&(to, page, _)) => self.may_land(to as usize, page),
-                None => !self.is_locked(rank) && (self.ranks[rank].closing == 0 || self.have_landed(rank)),
+                None => self.ranks[rank].closing == 0 || self.have_landed(rank),
             },
             Task::Channel(from, to) => {
                 self.net.is_empty(number(from), number(to))

@@ -2,13 +2,14 @@
 
 mod accesses;
 
-use super::{Result, Step, World, number};
+use super::{Result, Step as Took, Task, World, number};
 use crate::sim::program::{Change, Op, Program, Word};
 use crate::sim::report::output_number;
 use scash_proto::diff::PageBytes;
+use scash_proto::interpreter::{Claim, Place, Step};
 use scash_proto::node::Outcome;
 use scash_proto::wire::reduce::{Combine, Number, Reduction};
-use scash_proto::{Access, Input, Output, PAGE_SIZE, Pages, Rank, Strided};
+use scash_proto::{Access, Input, Output, PAGE_SIZE, Rank, Strided};
 use std::collections::VecDeque;
 
 /// An application thread in one interval.
@@ -61,12 +62,11 @@ enum State {
     Arrived,
 }
 
-/// A get or a refresh that is under way.
+/// A get that is under way.
 #[derive(Debug)]
 struct Copy {
     from: Rank,
     pages: Strided,
-    refresh: bool,
     /// Pages stored.
     stored: u32,
     /// Bytes read of the next page.
@@ -93,21 +93,40 @@ impl Thread {
         };
         format!("{state} at {} of {}", self.at, self.ops.len())
     }
-
-    /// Whether it refreshes pages from their homes. The runtime does so under its rank's lock.
-    fn refreshes(&self) -> bool {
-        match &self.state {
-            State::Copying(copy) => copy.refresh,
-            State::Ready => matches!(self.orders.front(), Some(Output::Refresh { .. })),
-            _ => false,
-        }
-    }
 }
 
 impl<P: Program> World<P> {
-    /// Whether a rank is in a call during which nothing else is done there but plain accesses, and gets that are under way.
-    pub(super) fn is_locked(&self, rank: usize) -> bool {
-        self.ranks[rank].threads.iter().any(Thread::refreshes)
+    /// What goes on while a rank is in the middle of an order: plain accesses of all threads, gets that are under way, and puts that land. Nothing that needs the
+    /// rank's node, and nothing at all in jobs that are not torn.
+    pub(super) fn meanwhile(&mut self, rank: usize) -> Result<()> {
+        while self.setup.tears > 0 && self.tears.chance(self.setup.tears) {
+            self.report.steps += 1;
+            let task = if self.tears.chance(50) {
+                let threads = number(self.ranks[rank].threads.len()).max(1);
+                Task::Thread(rank, self.tears.below(threads) as usize)
+            } else {
+                let n = number(self.tasks.len()).max(1);
+                let Some(&task) = self.tasks.get(self.tears.below(n) as usize) else { return Ok(()) };
+                task
+            };
+            self.step_aside(task)?;
+        }
+        Ok(())
+    }
+
+    /// Lets a task take a step that needs no node, if its next one is such a step.
+    fn step_aside(&mut self, task: Task) -> Result<()> {
+        match task {
+            Task::Thread(rank, t) => {
+                let is_there = t < self.ranks[rank].threads.len();
+                if is_there && self.thread_is_able(rank, t) && !self.needs_lock(rank, t) {
+                    self.step_thread(rank, t)?;
+                }
+            }
+            Task::Driver(rank) => drop(self.land_own(rank)?),
+            Task::Channel(from, to) => drop(self.land_next(from, to)?),
+        }
+        Ok(())
     }
 
     /// Whether what a thread does next needs its rank's lock.
@@ -128,9 +147,6 @@ impl<P: Program> World<P> {
 
     pub(super) fn thread_is_able(&self, rank: usize, thread: usize) -> bool {
         let me = &self.ranks[rank].threads[thread];
-        if !me.refreshes() && self.needs_lock(rank, thread) && self.is_locked(rank) {
-            return false;
-        }
         match &me.state {
             State::Ready if me.orders.is_empty() => match me.then {
                 Some(Then::Fence) => self.have_landed(rank),
@@ -145,40 +161,40 @@ impl<P: Program> World<P> {
         }
     }
 
-    pub(super) fn step_thread(&mut self, rank: usize, t: usize) -> Result<Step> {
+    pub(super) fn step_thread(&mut self, rank: usize, t: usize) -> Result<Took> {
         if !self.thread_is_able(rank, t) {
-            return Ok(Step::Blocked);
+            return Ok(Took::Blocked);
         }
         let thread = &mut self.ranks[rank].threads[t];
         match std::mem::replace(&mut thread.state, State::Ready) {
             State::Copying(copy) => {
                 self.step_copy(rank, t, copy)?;
-                return Ok(Step::Moved);
+                return Ok(Took::Moved);
             }
             State::Claiming { page, key, take } => {
                 self.claim(rank, page, key, take)?;
                 self.take_orders(rank, t)?;
-                return Ok(Step::Moved);
+                return Ok(Took::Moved);
             }
             State::Operating { page, at, mark } => {
                 self.step_operation(rank, t, page, at, mark)?;
-                return Ok(Step::Moved);
+                return Ok(Took::Moved);
             }
             State::Reducing(sum) => self.check_sum(rank, sum)?,
             State::Ready | State::Waiting(_) | State::Arrived => {}
         }
         if let Some(order) = self.ranks[rank].threads[t].orders.pop_front() {
             self.thread_order(rank, t, order)?;
-            return Ok(Step::Moved);
+            return Ok(Took::Moved);
         }
         self.conclude_call(rank, t);
         let thread = &self.ranks[rank].threads[t];
         if let Some(&op) = thread.ops.get(thread.at) {
             self.operate(rank, t, op)?;
-            return Ok(Step::Moved);
+            return Ok(Took::Moved);
         }
         self.come_to_barrier(rank, t)?;
-        Ok(Step::Idle)
+        Ok(Took::Idle)
     }
 
     /// What a call waited for has come.
@@ -215,12 +231,6 @@ impl<P: Program> World<P> {
             self.schedule_driver(rank);
         }
         Ok(())
-    }
-
-    fn reads_home(&self, rank: usize, t: usize) -> bool {
-        let thread = &self.ranks[rank].threads[t];
-        let last = thread.at.checked_sub(1).and_then(|at| thread.ops.get(at));
-        matches!(last, Some(Op::ReadHome(_)))
     }
 
     /// Gives something to a node that cannot be anybody's fault.
@@ -329,33 +339,20 @@ impl<P: Program> World<P> {
     }
 
     fn thread_order(&mut self, rank: usize, t: usize, order: Output) -> Result<()> {
-        let (from, pages, refresh) = match order {
-            Output::Get { from, pages } => (from, pages, false),
-            Output::Refresh { page, from } if self.reads_home(rank, t) => {
-                (from, Pages::one(page).into(), true)
+        let state = match self.carry_out(rank, order)? {
+            Step::Next => return Ok(()),
+            Step::Done(outcome) => return self.done(rank, &outcome),
+            Step::Denied(page) => return Err(self.failure_about("an access was denied", rank, page)),
+            Step::Wait(page) => State::Waiting(page),
+            Step::Claim(Claim { page, key, take, .. }) => State::Claiming { page, key, take },
+            Step::Operate(Place { page, at, mark }) => State::Operating { page, at, mark },
+            Step::Get(from, pages) => {
+                let interval = self.ranks[rank].interval;
+                self.report.period(interval).traffic.gets += u64::from(pages.count());
+                State::Copying(Box::new(Copy { from, pages, stored: 0, have: 0, bytes: [0; PAGE_SIZE] }))
             }
-            Output::Claim { page, key, take, .. } => {
-                self.note(rank, &order);
-                self.ranks[rank].threads[t].state = State::Claiming { page, key, take };
-                return Ok(());
-            }
-            Output::Operate { page, at, mark } => {
-                self.note(rank, &order);
-                self.ranks[rank].threads[t].state = State::Operating { page, at, mark };
-                return Ok(());
-            }
-            Output::Wait(page) => {
-                self.note(rank, &Output::Wait(page));
-                self.ranks[rank].threads[t].state = State::Waiting(page);
-                return Ok(());
-            }
-            other => return self.carry_out(rank, other),
         };
-        self.note(rank, &order);
-        let interval = self.ranks[rank].interval;
-        self.report.period(interval).traffic.gets += u64::from(pages.count());
-        let copy = Copy { from, pages, refresh, stored: 0, have: 0, bytes: [0; PAGE_SIZE] };
-        self.ranks[rank].threads[t].state = State::Copying(Box::new(copy));
+        self.ranks[rank].threads[t].state = state;
         Ok(())
     }
 
@@ -380,11 +377,7 @@ impl<P: Program> World<P> {
             self.trace(|| format!("rank {rank} has read bytes {piece:?} of page {page} of {}", copy.from));
         } else {
             let me = &mut self.ranks[rank];
-            if copy.refresh {
-                me.frames.refresh(page, &copy.bytes);
-            } else {
-                *me.frames.bytes_mut(page) = copy.bytes;
-            }
+            *me.frames.bytes_mut(page) = copy.bytes;
             me.copying[page as usize] -= 1;
             copy.stored += 1;
             copy.have = 0;
@@ -394,12 +387,9 @@ impl<P: Program> World<P> {
             self.ranks[rank].threads[t].state = State::Copying(copy);
             return Ok(());
         }
-        if !copy.refresh {
-            copy.pages.runs().for_each(|run| self.ranks[rank].frames.set_rights(run, Access::Read));
-            self.tell(rank, Input::Fetched(copy.pages))?;
-            self.take_orders(rank, t)?;
-        }
-        Ok(())
+        copy.pages.runs().for_each(|run| self.ranks[rank].frames.set_rights(run, Access::Read));
+        self.tell(rank, Input::Fetched(copy.pages))?;
+        self.take_orders(rank, t)
     }
 
     fn check_sum(&mut self, rank: usize, sum: u64) -> Result<()> {

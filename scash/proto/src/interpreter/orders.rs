@@ -1,0 +1,213 @@
+//! One order after the other.
+
+use super::{Claim, Interpreter, Machine, Place, Step};
+use crate::diff::{Changes, PageBytes};
+use crate::node::{Input, Outcome, Output};
+use crate::wire::{Kind, Parcel};
+use crate::{PAGE_SIZE, Pages, Rank, Transfer};
+
+const ZEROS: PageBytes = [0; PAGE_SIZE];
+
+impl Interpreter {
+    /// Carries out one order.
+    pub fn carry_out<M: Machine>(&mut self, m: &mut M, order: Output) -> Result<Step, M::Error> {
+        match order {
+            Output::MapZero(pages, access) => m.map_zero(pages, access)?,
+            Output::Map(pages, access) => m.map(pages, access)?,
+            Output::Protect(pages, access) => m.protect(pages, access)?,
+            Output::Unmap(pages) => m.unmap(pages)?,
+            Output::Discard(pages) => m.discard(pages)?,
+            Output::Watch(pages) => watch(m, pages)?,
+            Output::Unwatch(pages) => m.unwatch(pages)?,
+            Output::Scan(pages) => self.scan(m, pages)?,
+            Output::Twin(page) => m.make_twin(page)?,
+            Output::DropTwin(page) => m.drop_twin(page)?,
+            Output::Get { from, pages } => return Ok(Step::Get(from, pages)),
+            Output::Wait(page) => return Ok(Step::Wait(page)),
+            Output::Claim { page, key, at, take } => return Ok(Step::Claim(Claim { page, key, at, take })),
+            Output::Operate { page, at, mark } => return Ok(Step::Operate(Place { page, at, mark })),
+            Output::Denied(page) => return Ok(Step::Denied(page)),
+            Output::Done(outcome) => return done(m, outcome),
+            Output::Diff { page, to, force } => self.diff(m, page, to, force)?,
+            Output::DiffZero { page, to } => self.diff_to_zeros(m, page, to)?,
+            Output::Push(page) => self.push(m, page)?,
+            Output::PushWhole { page, except } => self.push_whole(m, page, except)?,
+            Output::Hand { page, to } => m.put_pages(to, Pages::one(page))?,
+            Output::PutPages { pages, to } => m.put_pages(to, pages)?,
+            Output::PutDiff { page, to } => self.put_diff(m, page, to)?,
+            Output::Refresh { page, from } => self.refresh(m, page, from)?,
+            Output::Report { page, to } => {
+                self.encoded.clear();
+                self.append(m, to, Kind::Diff, page)?;
+            }
+            Output::Closed => self.close(m)?,
+            Output::Flushed => {
+                self.close_batches(m)?;
+                m.node().handle(Input::Flushed)?;
+            }
+            Output::Parcel { to, meeting, home } => {
+                m.send(to, Kind::Parcel, &Parcel { meeting, home }.encode())?;
+            }
+            Output::Control(to, meeting, control) => m.send(to, Kind::Control, &control.encode(meeting))?,
+            Output::Token(to, token) => m.send(to, Kind::Token, &token.encode())?,
+            Output::Sync(to, message) => m.send(to, Kind::Sync, &message.encode())?,
+            Output::Reduce(to, message) => m.send(to, Kind::Reduce, &message.encode())?,
+            Output::Acquired { object, who } => m.answer(object, who, true)?,
+            Output::Refused { object, who } => m.answer(object, who, false)?,
+            Output::ForgetClaims(pages) => m.forget_claims(pages)?,
+            Output::Testify => m.testify()?,
+            Output::Judge => m.judge()?,
+        }
+        Ok(Step::Next)
+    }
+
+    /// Tells the node which watched pages were written.
+    fn scan<M: Machine>(&mut self, m: &mut M, pages: Pages) -> Result<(), M::Error> {
+        self.found.clear();
+        m.written(pages, &mut self.found)?;
+        Ok(self.found.iter().try_for_each(|&run| m.node().handle(Input::Written(run)))?)
+    }
+
+    /// Compares a page with its twin and sends the home what differs.
+    fn diff<M: Machine>(&mut self, m: &mut M, page: u32, to: Rank, force: bool) -> Result<(), M::Error> {
+        m.look(page)?;
+        let changes = m.differences(page)?;
+        self.send_diff(m, page, to, &changes, force)
+    }
+
+    /// The same for a page that was all zeros, and has no twin.
+    fn diff_to_zeros<M: Machine>(&mut self, m: &mut M, page: u32, to: Rank) -> Result<(), M::Error> {
+        m.look(page)?;
+        let changes = Changes::between(&ZEROS, m.seen());
+        self.send_diff(m, page, to, &changes, false)
+    }
+
+    fn send_diff<M: Machine>(
+        &mut self,
+        m: &mut M,
+        page: u32,
+        to: Rank,
+        changes: &Changes,
+        force: bool,
+    ) -> Result<(), M::Error> {
+        let changed = !changes.is_empty();
+        if changed && m.looks_for_races() {
+            m.note(page, changes, None)?;
+        }
+        if changed || force {
+            self.write_down(m, changes);
+            self.append(m, to, Kind::Diff, page)?;
+        }
+        Ok(m.node().handle(Input::Compared { page, changed })?)
+    }
+
+    /// Compares a home page with its twin and brings what differs to its sharers and to the twin.
+    fn push<M: Machine>(&mut self, m: &mut M, page: u32) -> Result<(), M::Error> {
+        m.look(page)?;
+        let changes = m.differences(page)?;
+        if changes.is_empty() {
+            return Ok(m.node().handle(Input::Compared { page, changed: false })?);
+        }
+        if m.node().pushes_early() && m.is_marked(page) {
+            return Ok(m.node().handle(Input::IsMarked { page })?);
+        }
+        m.twin_what_was_seen(page)?;
+        self.find_sharers(m, page, None);
+        let may_put = m.transfer() == Transfer::ZeroCopy && !m.node().must_message(page);
+        if may_put && self.put_to_sharers(m, page, &changes)? {
+            return Ok(m.node().handle(Input::Compared { page, changed: true })?);
+        }
+        self.write_down(m, &changes);
+        self.append_for_sharers(m, page)?;
+        Ok(m.node().handle(Input::Messaged { page })?)
+    }
+
+    /// Puts the changes of a page into the frames of its sharers. `false` if they are better sent.
+    fn put_to_sharers<M: Machine>(
+        &mut self,
+        m: &mut M,
+        page: u32,
+        changes: &Changes,
+    ) -> Result<bool, M::Error> {
+        for &to in &self.sharers {
+            if !m.put_seen_if_cheap(to, page, changes)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn push_whole<M: Machine>(&mut self, m: &mut M, page: u32, except: Option<Rank>) -> Result<(), M::Error> {
+        self.find_sharers(m, page, except);
+        if m.transfer() == Transfer::ZeroCopy {
+            return self.sharers.iter().try_for_each(|&to| m.put_pages(to, Pages::one(page)));
+        }
+        m.look(page)?;
+        self.write_down(m, &Changes::ALL);
+        self.append_for_sharers(m, page)
+    }
+
+    fn find_sharers<M: Machine>(&mut self, m: &mut M, page: u32, except: Option<Rank>) {
+        self.sharers.clear();
+        self.sharers.extend(m.node().update_sharers(page).filter(|&to| Some(to) != except));
+    }
+
+    /// Puts what differs from the twin into the home's frame and into the twin. It is there after [`close`](Self::close).
+    fn put_diff<M: Machine>(&mut self, m: &mut M, page: u32, to: Rank) -> Result<(), M::Error> {
+        m.look(page)?;
+        let changes = m.differences(page)?;
+        let changed = !changes.is_empty();
+        if changed {
+            if m.looks_for_races() {
+                m.get_page(to, page, &mut self.theirs)?;
+                m.note(page, &changes, Some(&self.theirs))?;
+            }
+            m.twin_what_was_seen(page)?;
+            m.put_seen(to, page, &changes)?;
+            m.flush()?;
+            if !self.put_to.contains(&to) {
+                self.put_to.push(to);
+            }
+        }
+        Ok(m.node().handle(Input::PutBack { page, changed })?)
+    }
+
+    /// Gets the page from its home. What the home has changed since the twin was made goes into page and twin: threads of this rank may be writing all else.
+    fn refresh<M: Machine>(&mut self, m: &mut M, page: u32, from: Rank) -> Result<(), M::Error> {
+        m.get_page(from, page, &mut self.theirs)?;
+        let Some(twin) = m.twin(page) else {
+            // Without a twin nobody here may write it.
+            return m.store(page, 0, &*self.theirs);
+        };
+        let changes = Changes::between(twin, &self.theirs);
+        *twin = *self.theirs;
+        for run in changes.runs() {
+            m.store(page, run.range().start, &self.theirs[run.range()])?;
+        }
+        Ok(())
+    }
+
+    /// Ends an interval, if all that was put is in place.
+    fn close<M: Machine>(&mut self, m: &mut M) -> Result<(), M::Error> {
+        m.make_room();
+        if m.close(&mut self.put_to)? {
+            m.node().handle(Input::Closed)?;
+        }
+        Ok(())
+    }
+}
+
+fn watch<M: Machine>(m: &mut M, pages: Pages) -> Result<(), M::Error> {
+    if !m.watch(pages)? {
+        m.node().handle(Input::Unwatchable(pages))?;
+    }
+    Ok(())
+}
+
+fn done<M: Machine>(m: &mut M, outcome: Outcome) -> Result<Step, M::Error> {
+    if let Outcome::Allocated(pages) = &outcome {
+        // Someone may have touched the pages when they were nobody's, and survived it.
+        m.admit(*pages)?;
+    }
+    Ok(Step::Done(outcome))
+}
