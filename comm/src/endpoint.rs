@@ -97,7 +97,18 @@ pub enum Event<'a> {
 }
 
 /// The bytes of an [`Event::Part`].
-pub trait Bytes {
+///
+/// # Safety
+/// [`take`](Self::take) writes as many bytes at `to` as it returns, which are `most` at most, and no others: receivers take them for initialised memory. So code without `unsafe` cannot implement it:
+/// ```compile_fail,E0200
+/// struct Liar;
+/// impl scash_comm::Bytes for Liar {
+///     unsafe fn take(&mut self, _: *mut u8, most: usize) -> usize {
+///         most
+///     }
+/// }
+/// ```
+pub unsafe trait Bytes {
     /// Stores the next bytes at `to`: those that are here, and `most` at most. Never waits. Returns how many there were.
     ///
     /// # Safety
@@ -175,7 +186,15 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// All methods take `&self` and may be called by several threads, also from a signal handler that serves a *synchronous* fault of
 /// application code. So the common paths of `put`, `get`, `atomic`, `read_peer`, `send` do not allocate, and **no call may be given memory whose access
 /// can raise such a fault**: it is accessed under the endpoint's locks, which the serving of the fault would need again.
-pub trait Endpoint: Send + Sync {
+///
+/// # Safety
+/// Callers of these safe and unsafe methods rely on the following in code that is unsafe itself. An implementation
+/// - accesses memory that it is given only as far, and only as long, as the method's documentation says: sources of puts and the bodies of long messages until the next [`flush`](Self::flush) has
+///   returned, destinations of gets during the call, registered memory until the endpoint is dropped;
+/// - has written all ranges of a [`get`](Self::get) that returns `Ok`, and has done nothing outside of the segment with a range that is not inside;
+/// - gives the functions of [`read_peer`](Self::read_peer) and [`read_peer_once`](Self::read_peer_once) an address at which `len` bytes are readable while they run;
+/// - always gives the same [`rank`](Self::rank) and [`size`](Self::size).
+pub unsafe trait Endpoint: Send + Sync {
     /// This rank.
     fn rank(&self) -> u32;
     /// Number of ranks of the job.

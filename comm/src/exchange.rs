@@ -4,7 +4,11 @@ use crate::{Result, Secret};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Start-up exchange among all ranks of a job: the launcher's line in real jobs, a table in memory in tests.
-pub trait Exchange {
+///
+/// # Safety
+/// Ranks map the files whose descriptors they get here, and then access them as what the sender has said they are. So an implementation gives what the ranks have given, whole and unchanged, as the work of
+/// the rank that gave it; it always gives the same [`rank`](Self::rank) and [`size`](Self::size), the first below the second; and it shows the [`secret`](Self::secret) to nobody else.
+pub unsafe trait Exchange {
     /// This rank.
     fn rank(&self) -> u32;
     /// Number of ranks.

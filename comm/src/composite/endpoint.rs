@@ -111,7 +111,8 @@ impl<N: Network> CompositeEndpoint<N> {
     }
 }
 
-impl<N: Network> Endpoint for CompositeEndpoint<N> {
+// SAFETY: each call goes to one member, as it is, and a flush to both.
+unsafe impl<N: Network> Endpoint for CompositeEndpoint<N> {
     fn rank(&self) -> u32 {
         self.numbering.rank()
     }

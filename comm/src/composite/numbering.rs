@@ -81,7 +81,8 @@ pub(super) struct HostExchange<'a> {
     numbering: &'a Numbering,
 }
 
-impl Exchange for HostExchange<'_> {
+// SAFETY: what the whole exchange gives, of this host's ranks in their order.
+unsafe impl Exchange for HostExchange<'_> {
     fn rank(&self) -> u32 {
         self.numbering.within[self.numbering.rank as usize].expect("a rank is on its own host")
     }

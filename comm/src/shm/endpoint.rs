@@ -148,7 +148,9 @@ impl Moved {
     }
 }
 
-impl Endpoint for ShmEndpoint {
+// SAFETY: puts and gets are copies during the call, of ranges that are checked to be inside a mapping which lives as long as the endpoint; messages are copied into rings before the call returns;
+// the rings are those of the exchange's ranks.
+unsafe impl Endpoint for ShmEndpoint {
     fn rank(&self) -> u32 {
         self.rank
     }

@@ -216,7 +216,8 @@ struct Body<'a> {
     is_wanted: bool,
 }
 
-impl Bytes for Body<'_> {
+// SAFETY: the consumer's `read` writes exactly `count` bytes, which are `most` at most.
+unsafe impl Bytes for Body<'_> {
     unsafe fn take(&mut self, to: *mut u8, most: usize) -> usize {
         let count = most.min(self.len - self.at);
         // SAFETY: the caller's promise; the frame has as many bytes behind its front.

@@ -118,7 +118,8 @@ struct Kept<'a> {
     taken: usize,
 }
 
-impl Bytes for Kept<'_> {
+// SAFETY: it copies `count` bytes, which are `most` at most.
+unsafe impl Bytes for Kept<'_> {
     unsafe fn take(&mut self, to: *mut u8, most: usize) -> usize {
         let rest = &self.bytes[self.taken..];
         let count = rest.len().min(most);

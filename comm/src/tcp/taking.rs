@@ -37,7 +37,8 @@ impl<'a> Taking<'a> {
     }
 }
 
-impl Bytes for Taking<'_> {
+// SAFETY: `take_part` stores as many bytes as it says, which are `most` at most.
+unsafe impl Bytes for Taking<'_> {
     unsafe fn take(&mut self, to: *mut u8, most: usize) -> usize {
         let most = most.min(self.part.left - self.taken);
         if most == 0 || matches!(self.pulled, Some(Err(_))) {

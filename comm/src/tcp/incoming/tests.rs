@@ -55,7 +55,8 @@ struct FromSocket<'a> {
     pulled: Result<Pulled, Fate>,
 }
 
-impl Bytes for FromSocket<'_> {
+// SAFETY: `take_part` stores as many bytes as it says, which are `most` at most.
+unsafe impl Bytes for FromSocket<'_> {
     unsafe fn take(&mut self, to: *mut u8, most: usize) -> usize {
         let Receiver { incoming, here, segments, .. } = &mut *self.receiver;
         // SAFETY: passed on to the caller.
