@@ -1,7 +1,7 @@
 //! The endpoint: which member a call goes to, and how a thread looks at both and waits for both.
 
 use super::network::{Companion, Network};
-use super::numbering::Numbering;
+use super::numbering::{HostExchange, Numbering};
 use crate::shm::{ShmEndpoint, ShmOptions};
 use crate::{
     Atomic, Board, Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, Mark, PutRange, Result,
@@ -57,9 +57,8 @@ impl<N: Network> CompositeEndpoint<N> {
             what: "making the eventfd that wakes this rank (see `ulimit -n`)".to_owned(),
             source: error.into(),
         })?;
-        let within = &mut numbering.within_host(exchange);
-        let host = ShmEndpoint::with_alarm(within, &host, alarm.into());
-        let host = host.map_err(|error| numbering.translate(error))?;
+        let join = |within: &mut HostExchange<'_>| ShmEndpoint::with_alarm(within, &host, alarm.into());
+        let host = numbering.within_host(exchange, join)?;
         let network = network(exchange)?;
         // Who naps does so where this host's ranks can end it.
         network.on_end_of_nap(Box::new(host.rouser()));
@@ -141,8 +140,8 @@ unsafe impl<N: Network> Endpoint for CompositeEndpoint<N> {
         // SAFETY: the caller's promise is the same.
         let between = unsafe { self.network.register(exchange, mem) }?;
         // SAFETY: as above.
-        let within = unsafe { self.host.register(&mut self.numbering.within_host(exchange), mem) };
-        let within = self.translated(within)?;
+        let register = |within: &mut HostExchange<'_>| unsafe { self.host.register(within, mem) };
+        let within = self.numbering.within_host(exchange, register)?;
         if within != between {
             return Err(Error::Invalid(format!(
                 "this is segment {} on this host and segment {} between hosts: a registration before it has failed",

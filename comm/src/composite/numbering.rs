@@ -69,9 +69,17 @@ impl Numbering {
         }
     }
 
-    /// The exchange as this host's ranks see it.
-    pub(super) fn within_host<'a>(&'a self, whole: &'a mut dyn Exchange) -> HostExchange<'a> {
-        HostExchange { whole, numbering: self }
+    /// What `join` makes of the exchange as this host's ranks see it; errors as the job numbers ranks.
+    pub(super) fn within_host<T>(
+        &self,
+        whole: &mut dyn Exchange,
+        join: impl FnOnce(&mut HostExchange<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let mut exchange = HostExchange { whole, numbering: self, failure: None };
+        let joined = join(&mut exchange);
+        // The whole exchange has the job's numbers, and may name a rank of another host.
+        let failure = exchange.failure;
+        joined.map_err(|error| failure.unwrap_or_else(|| self.translate(error)))
     }
 }
 
@@ -79,6 +87,8 @@ impl Numbering {
 pub(super) struct HostExchange<'a> {
     whole: &'a mut dyn Exchange,
     numbering: &'a Numbering,
+    /// Why the whole exchange failed.
+    failure: Option<Error>,
 }
 
 // SAFETY: what the whole exchange gives, of this host's ranks in their order.
@@ -100,7 +110,10 @@ unsafe impl Exchange for HostExchange<'_> {
     }
 
     fn all_gather(&mut self, blob: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Vec<(Vec<u8>, Vec<OwnedFd>)>> {
-        let all = self.whole.all_gather(blob, fds)?;
+        let all = self.whole.all_gather(blob, fds).map_err(|error| {
+            self.failure = Some(error);
+            Error::Invalid("the exchange of the whole job has failed".to_owned())
+        })?;
         let here = all.into_iter().zip(&self.numbering.within).filter(|(_, within)| within.is_some());
         Ok(here.map(|(contribution, _)| contribution).collect())
     }
@@ -131,13 +144,38 @@ mod tests {
             thread::spawn(move || {
                 let numbering = Numbering::new(&exchange);
                 let me = u8::try_from(exchange.rank()).unwrap();
-                let mut within = numbering.within_host(&mut exchange);
-                let all = within.all_gather(&[me], &[]).unwrap();
-                let blobs: Vec<_> = all.into_iter().flat_map(|(blob, _)| blob).collect();
-                (within.rank(), within.size(), blobs)
+                let look = |within: &mut HostExchange<'_>| {
+                    let all = within.all_gather(&[me], &[])?;
+                    let blobs: Vec<_> = all.into_iter().flat_map(|(blob, _)| blob).collect();
+                    Ok((within.rank(), within.size(), blobs))
+                };
+                numbering.within_host(&mut exchange, look).unwrap()
             })
         });
         let seen: Vec<_> = ranks.collect::<Vec<_>>().into_iter().map(|rank| rank.join().unwrap()).collect();
         assert_eq!(seen, [(0, 2, vec![0, 2]), (0, 1, vec![1]), (1, 2, vec![0, 2])]);
+    }
+    #[test]
+    fn a_rank_that_leaves_the_whole_exchange_keeps_its_number_on_every_host() {
+        let mut ends = MemExchange::ranks_on(&[0, 0, 1, 1]);
+        for gone in [3, 0] {
+            drop(ends.remove(gone as usize));
+            for exchange in &mut ends {
+                let numbering = Numbering::new(exchange);
+                let error =
+                    numbering.within_host(exchange, |within| within.all_gather(&[], &[])).unwrap_err();
+                assert!(matches!(error, Error::Down { rank, .. } if rank == gone), "{error}");
+            }
+            ends = MemExchange::ranks_on(&[0, 0, 1, 1]);
+        }
+    }
+
+    #[test]
+    fn what_a_rank_of_the_host_does_wrong_is_told_by_its_number_in_the_job() {
+        let exchange = &mut MemExchange::ranks_on(&[0, 1, 1]).remove(1);
+        let numbering = Numbering::new(exchange);
+        let wrong = |_: &mut HostExchange<'_>| Err::<(), _>(Error::Down { rank: 1, why: String::new() });
+        let error = numbering.within_host(exchange, wrong).unwrap_err();
+        assert!(matches!(error, Error::Down { rank: 2, .. }), "{error}");
     }
 }
