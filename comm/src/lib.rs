@@ -50,6 +50,7 @@ pub mod mem_exchange;
 pub mod mp;
 #[cfg(feature = "ofi")]
 pub mod ofi;
+mod racing;
 mod remote;
 mod secret;
 mod shared_memory;

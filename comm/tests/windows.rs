@@ -202,6 +202,32 @@ fn windows_of_other_lengths_are_closed_and_their_memory_is_used_again(make: Make
 }
 
 /// Repeats what may still go well with what was on its way when rank 2 left, until it is told that it has.
+fn what_threads_read_of_a_window_while_others_write_it_is_old_or_new(make: Make) {
+    const LEN: usize = 100_000;
+    play(make, 2, Options::default(), |rank| {
+        let (me, peer) = (rank.rank(), 1 - rank.rank());
+        let window = rank.window(LEN).unwrap();
+        window.write(0, &[1; LEN]).unwrap();
+        rank.barrier().unwrap();
+        std::thread::scope(|threads| {
+            let put = |to| (0..20).for_each(|_| rank.put(&window, to, 0, &[2; LEN]).unwrap());
+            threads.spawn(|| (0..100).for_each(|_| window.write(3, &[3; LEN - 3]).unwrap()));
+            threads.spawn(move || put(me));
+            threads.spawn(move || put(peer));
+            for from in [me, peer] {
+                let mut bytes = vec![0; LEN];
+                for _ in 0..20 {
+                    rank.get(&window, from, 0, &mut bytes).unwrap();
+                    assert!(bytes.iter().all(|byte| (1..=3).contains(byte)));
+                    window.read(1, &mut bytes[1..]).unwrap();
+                    assert!(bytes.iter().all(|byte| (1..=3).contains(byte)));
+                }
+            }
+        });
+        rank.close_window(window).unwrap();
+    });
+}
+
 fn until_told(mut work: impl FnMut() -> Result<()>) {
     loop {
         match work() {
@@ -277,6 +303,7 @@ on_each_provider! {
     after_a_fence_what_was_put_and_forgotten_is_in_place
     all_get_from_all_at_once
     operations_on_a_word_of_all_ranks_each_take_effect_once
+    what_threads_read_of_a_window_while_others_write_it_is_old_or_new
     windows_of_other_lengths_are_closed_and_their_memory_is_used_again
     who_works_with_a_rank_that_leaves_is_told_which
     what_is_outside_of_a_window_is_refused

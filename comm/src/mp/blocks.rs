@@ -1,5 +1,6 @@
 //! Blocks of memory of one length, at one distance from each other: a column of a matrix, a face of a box.
 
+use crate::racing;
 use std::fmt;
 
 /// How blocks lie: they do not overlap, and no offset in them exceeds what an address can be.
@@ -87,7 +88,7 @@ impl Blocks {
             let (end, source) = (bytes.len(), self.at.wrapping_add(offset));
             let room = bytes.spare_capacity_mut().as_mut_ptr().cast::<u8>();
             // SAFETY: the maker vouches for the source; the runs are no longer than the capacity in all.
-            unsafe { source.copy_to_nonoverlapping(room, len) };
+            unsafe { racing::copy(source, room, len) };
             // SAFETY: those bytes were just written.
             unsafe { bytes.set_len(end + len) };
         }

@@ -3,12 +3,12 @@
 use super::communicator::Communicator;
 use super::registered::Heap;
 use super::span::Place;
-use crate::{Error, Result};
+use crate::{Error, Result, racing};
 use std::sync::Arc;
 
 /// Memory of all ranks that all ranks can put to and get from; see [`Communicator::window`].
 ///
-/// Others may write it at any time, so there are no slices of it. If it is dropped and not closed, its memory stays taken until the communicator is gone: others could not know.
+/// Others may write it at any time, ranks and threads, so there are no slices of it. What is read, put or got while it is written is any mixture of old and new bytes; that is all that can go wrong. If it is dropped and not closed, its memory stays taken until the communicator is gone: others could not know.
 #[derive(Debug)]
 pub struct Window {
     heap: Arc<Heap>,
@@ -95,7 +95,7 @@ impl Window {
         self.parts.get(rank as usize).map_or(0, |part| part.len)
     }
 
-    /// Where this rank's part begins, aligned to pages. Valid until the window is closed and the communicator is gone.
+    /// Where this rank's part begins, aligned to pages. Valid until the window is closed and the communicator is gone. Who reads or writes there by plain accesses sees to it that nobody else does meanwhile.
     pub fn as_ptr(&self) -> *mut u8 {
         self.heap.at(self.mine().offset)
     }
@@ -106,8 +106,8 @@ impl Window {
     /// They reach beyond its end.
     pub fn write(&self, offset: usize, bytes: &[u8]) -> Result<()> {
         let offset = self.place(self.rank, offset, bytes.len())?;
-        // SAFETY: inside this rank's part; nobody has references to it.
-        unsafe { bytes.as_ptr().copy_to(self.heap.at(offset), bytes.len()) };
+        // SAFETY: inside this rank's part, of which there are only copies of this kind.
+        unsafe { racing::copy(bytes.as_ptr(), self.heap.at(offset), bytes.len()) };
         Ok(())
     }
 
@@ -117,8 +117,8 @@ impl Window {
     /// They reach beyond its end.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> Result<()> {
         let offset = self.place(self.rank, offset, into.len())?;
-        // SAFETY: inside this rank's part, to which there are no references, so `into` is not in it.
-        unsafe { self.heap.at(offset).copy_to(into.as_mut_ptr(), into.len()) };
+        // SAFETY: as above; there are no references to it, so `into` is not in it.
+        unsafe { racing::copy(self.heap.at(offset), into.as_mut_ptr(), into.len()) };
         Ok(())
     }
 

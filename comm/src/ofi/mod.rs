@@ -68,6 +68,7 @@ mod sys;
 mod waiting;
 mod wire;
 
+use crate::racing;
 use crate::remote::{Counters, Fate, Segments, u64_at};
 use crate::shm::AliveHook;
 use crate::{
@@ -332,7 +333,7 @@ unsafe impl Endpoint for OfiEndpoint {
                 let place = self.segments.check(segment, range.offset, range.len)?;
                 // SAFETY: the source is readable (caller); the place is inside a segment, to which there are
                 // no Rust references.
-                unsafe { place.copy_from(range.src, range.len) };
+                unsafe { racing::copy(range.src, place, range.len) };
                 continue;
             }
             for done in (0..range.len).step_by(SLOT) {
@@ -363,7 +364,7 @@ unsafe impl Endpoint for OfiEndpoint {
         for range in ranges {
             let place = self.segments.check(segment, range.offset, range.len)?;
             // SAFETY: the destination is writable (caller); the source is inside a segment, which is mapped.
-            unsafe { range.dst.copy_from(place, range.len) };
+            unsafe { racing::copy(place, range.dst, range.len) };
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Copies to and from memory that another process may be writing.
+//! Copies to and from rings, which another process writes. (Puts and gets, whose memory threads of this process may write too, are [`racing::copy`](crate::racing::copy)s.)
 //!
 //! **Invariant:** shared bytes are touched by these copies and by atomics, nowhere else; no Rust reference to them
 //! exists.

@@ -1,10 +1,10 @@
 //! Put, get and direct reads: copies to and from memory that is mapped here, under the windows' protocol (see
 //! [`window`](super::window)). Atomic operations: the processor's own, in the same mappings.
 
-use super::copy::copy;
 use super::endpoint::{ShmEndpoint, What};
 use super::inbox::Inbox;
 use super::window::{Get, Wait};
+use crate::racing::copy;
 use crate::{Atomic, GetRange, PutRange, Result, SegmentId};
 use std::hint::spin_loop;
 use std::mem::MaybeUninit;

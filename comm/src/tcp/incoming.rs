@@ -29,6 +29,7 @@ use super::sealed::Inlet;
 use super::sys::{self, Piece};
 use super::wire::{HEAD, Head, MAX_RUN, TARGET, Target};
 use crate::LONGEST_HEAD;
+use crate::racing;
 use crate::remote::{Fate, Segments};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -464,7 +465,7 @@ impl Incoming {
             // SAFETY: the place is `iov_len` bytes inside a segment (`Segments::piece`), which no Rust
             // reference covers (promise of `register`); the source is `len` bytes of our own buffer, so they
             // do not overlap.
-            unsafe { place.iov_base.cast::<u8>().copy_from_nonoverlapping(from, len) };
+            unsafe { racing::copy(from, place.iov_base.cast(), len) };
             self.start += len;
             left -= len;
             if left == 0 {

@@ -74,6 +74,7 @@ mod waiting;
 mod wire;
 
 use crate::composite::Alone;
+use crate::racing;
 use crate::remote::{Counters, Fate, Operation, Segments};
 use crate::{
     Atomic, Caps, Endpoint, Error, Event, Exchange, GetRange, LONGEST_HEAD, LocalSegment, PutRange, Result,
@@ -279,7 +280,7 @@ unsafe impl Endpoint for TcpEndpoint {
                 let place = self.shared.segments.check(segment, range.offset, range.len)?;
                 // SAFETY: the source is readable (caller); the place is inside a segment, to which there are
                 // no Rust references.
-                unsafe { place.copy_from(range.src, range.len) };
+                unsafe { racing::copy(range.src, place, range.len) };
             }
             return Ok(());
         };
@@ -309,7 +310,7 @@ unsafe impl Endpoint for TcpEndpoint {
         for range in ranges {
             let place = self.shared.segments.check(segment, range.offset, range.len)?;
             // SAFETY: the destination is writable (caller); the source is inside a segment, which is mapped.
-            unsafe { range.dst.copy_from(place, range.len) };
+            unsafe { racing::copy(place, range.dst, range.len) };
         }
         Ok(())
     }
