@@ -3,9 +3,9 @@
 /// A word of a rank on a [`Board`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// How many meetings the rank has come to.
+    /// Up to which meeting the rank has come. Their numbers rise.
     Arrived,
-    /// How many meetings the rank says are over. Only the first rank's counts.
+    /// Up to which the rank says they are over. Only the first rank's counts.
     Released,
 }
 

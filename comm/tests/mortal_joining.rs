@@ -12,14 +12,14 @@ use processes::{LIMIT, Rank, command, start};
 use scash_comm::boot::{Identity, Member, Settings, vars};
 use scash_comm::composite::CompositeEndpoint;
 use scash_comm::mp::{Communicator, Options};
-use scash_comm::shm::ShmOptions;
+use scash_comm::shm::{AliveHook, ShmOptions};
 use scash_comm::tcp::{TcpEndpoint, TcpOptions};
 use scash_comm::{Error, Exchange, Result, Secret};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -125,28 +125,25 @@ fn rank() {
     let mut member = Member::from_env().unwrap();
     member.hello(&Identity::of_this_program("test", 0).unwrap()).unwrap();
     let left = std::env::var(DEATH).ok().map(|death| death.parse().unwrap());
-    let joined = join(Mortal { member, left });
+    let mut exchange = Mortal { member, left };
+    let joined = join(&mut exchange);
     let verdict = match &joined {
         Ok(_) => "joined".to_owned(),
-        Err((Error::Down { rank, .. }, _)) => format!("down {rank}"),
-        Err((other, _)) => other.to_string(),
+        Err(Error::Down { rank, .. }) => format!("down {rank}"),
+        Err(other) => other.to_string(),
     };
-    println!("\nverdict: {verdict}");
+    std::io::stdout().write_all(format!("\nverdict: {verdict}\n").as_bytes()).unwrap();
     // Until all have said theirs: who goes before is one more that is gone.
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// Joins, in the same way as `scash_comm::job` does. What fails keeps its line.
-fn join(mut exchange: Mortal) -> std::result::Result<(Communicator, Mortal), (Error, Mortal)> {
+/// Joins, in the same way as `scash_comm::job` does.
+fn join(exchange: &mut Mortal) -> Result<Communicator> {
     let options = TcpOptions { ranks_here: HOSTS[0], ..TcpOptions::default() };
     let network = |exchange: &mut dyn Exchange| TcpEndpoint::between_hosts(exchange, &options);
     let page = exchange.member.page().clone();
-    let alive: scash_comm::shm::AliveHook = std::sync::Arc::new(move |rank: u32| !page.died(rank));
+    let alive: AliveHook = Arc::new(move |rank: u32| !page.died(rank));
     let shm = ShmOptions { alive: Some(alive), ..ShmOptions::default() };
-    let communicator = CompositeEndpoint::new(&mut exchange, &shm, network)
-        .and_then(|endpoint| Communicator::new(Box::new(endpoint), &mut exchange, Options::default()));
-    match communicator {
-        Ok(communicator) => Ok((communicator, exchange)),
-        Err(error) => Err((error, exchange)),
-    }
+    let endpoint = CompositeEndpoint::new(exchange, &shm, network)?;
+    Communicator::new(Box::new(endpoint), exchange, Options::default())
 }

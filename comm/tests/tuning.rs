@@ -22,6 +22,7 @@ const TUNED: Options = Options {
     registered: 1 << 30,
     held: 1 << 20,
     silence: Duration::from_secs(10),
+    stall: Duration::ZERO,
     tune: Tune::ALL,
 };
 

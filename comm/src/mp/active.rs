@@ -4,6 +4,7 @@
 //! credit, as far as [`Options::held`](super::Options::held) bounds it; it never waits. One handler of a rank runs at a time, so active messages of a rank are handled in the order they were sent.
 
 use super::communicator::Communicator;
+use super::driver::Goal;
 use super::driver::Shared;
 use super::engine::{Call, Engine};
 use super::span::Source;
@@ -70,7 +71,7 @@ impl Communicator {
         let mut engine = self.shared.engine();
         while engine.is_holding(to) {
             drop(engine);
-            self.shared.until(|engine| (!engine.is_holding(to)).then_some(()));
+            self.shared.until(Goal::Calls(to), |engine| (!engine.is_holding(to)).then_some(()));
             // Others may have been faster.
             engine = self.shared.engine();
         }

@@ -2,6 +2,7 @@
 
 use super::collective::{Collective, Op, Reducible, Reduction};
 use super::communicator::Communicator;
+use super::driver::Goal;
 use crate::{Error, Result};
 
 impl Communicator {
@@ -141,7 +142,7 @@ impl Communicator {
         // elements are plain numbers, of any bits.
         let begun = unsafe { self.begun(collective, input.as_ptr().cast(), output.as_mut_ptr().cast()) };
         let (engine, number) = begun?;
-        self.shared.until_from(engine, |engine| engine.outcome(number)).map(drop)
+        self.shared.until_from(engine, Goal::Operation(number), |engine| engine.outcome(number)).map(drop)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A communicator: what applications call.
 
 use super::collective::Collective;
-use super::driver::Shared;
+use super::driver::{Goal, Shared};
 use super::engine::{Engine, LONG};
 use super::matching::Pattern;
 use super::progress::Helper;
@@ -221,7 +221,7 @@ impl Communicator {
         let mut engine = self.shared.engine();
         let known: Vec<u32> = engine.gone().collect();
         engine.is_probing(source, true);
-        self.shared.until_from(engine, |engine| {
+        self.shared.until_from(engine, Goal::Message(source, tag), |engine| {
             let found = engine.probe(pattern).map(Ok);
             let over = found.or_else(|| engine.absent(source, &known).map(Err));
             over.inspect(|_| engine.is_probing(source, false))
@@ -244,7 +244,7 @@ impl Communicator {
         }
         self.shared.settle(&mut engine);
         drop(engine);
-        let was_withdrawn = self.shared.until(|engine| engine.was_withdrawn(number));
+        let was_withdrawn = self.shared.until(Goal::Withdrawal, |engine| engine.was_withdrawn(number));
         if was_withdrawn { Ok(()) } else { Err(request) }
     }
 

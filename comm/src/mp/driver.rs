@@ -1,7 +1,10 @@
 //! What drives an engine on an endpoint, for all threads of a rank.
 
 mod orders;
+mod stall;
 mod wait;
+
+pub(super) use stall::Goal;
 
 use super::Options;
 use super::active::Handlers;
@@ -32,6 +35,8 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 const BUSY_SLEEP: Duration = Duration::from_micros(100);
 /// The shortest time between two ticks: less than a thread sleeps says nothing of a rank.
 const SHORTEST_TICK: Duration = Duration::from_millis(20);
+/// The time between them where silence says nothing.
+const LONE_TICK: Duration = Duration::from_secs(1);
 
 /// The endpoint is dropped before the memory that is registered there.
 pub(super) struct Shared {
@@ -47,6 +52,8 @@ pub(super) struct Shared {
     waiting: AtomicU32,
     /// How long a rank may say nothing that somebody waits for; zero: for ever.
     silence: Duration,
+    /// How long a thread waits until it says what for; zero: for ever.
+    stall: Duration,
     /// Looks of a thread that waits before it spins or sleeps: one where another rank wants the core, and each look is a system call.
     looks: u32,
 }
@@ -80,10 +87,11 @@ impl Shared {
             registered,
             groups,
         ));
-        let (drives, waiting, silence) = (AtomicU64::new(0), AtomicU32::new(0), options.silence);
+        let (drives, waiting) = (AtomicU64::new(0), AtomicU32::new(0));
+        let Options { silence, stall, .. } = options;
         let (handlers, cores) = (Handlers::default(), Cores::new());
         let looks = if endpoint.shares_cores() { 1 } else { LOOKS };
-        Ok(Self { endpoint, heap, handlers, engine, memories, cores, drives, waiting, silence, looks })
+        Ok(Self { endpoint, heap, handlers, engine, memories, cores, drives, waiting, silence, stall, looks })
     }
 
     /// The rank's door to others.
@@ -254,19 +262,22 @@ impl Shared {
         (news == 0 && !has_read).then_some(limit)
     }
 
-    /// A tick of the engine's: ranks that are silent while somebody waits for them are asked for a sign of life, or given up.
+    /// A tick of the engine's: ranks that are silent while somebody waits for them are asked for a sign of life, or given up; and what they play, if a collective operation waits for them.
     pub(super) fn tick(&self) {
         let mut engine = self.engine();
-        for rank in engine.tick(|rank| self.endpoint.waits_for(rank)) {
-            engine.down(rank);
-            self.endpoint.give_up(rank, &format!("it gave no sign of life for {:?}", self.silence));
+        if !self.silence.is_zero() {
+            for rank in engine.tick(|rank| self.endpoint.waits_for(rank)) {
+                engine.down(rank);
+                self.endpoint.give_up(rank, &format!("it gave no sign of life for {:?}", self.silence));
+            }
         }
+        engine.ask_alike();
         self.settle(&mut engine);
     }
 
-    /// Time between two ticks; `None`: there are none.
-    pub(super) fn tick_length(&self) -> Option<Duration> {
-        (!self.silence.is_zero()).then(|| (self.silence / PATIENCE).max(SHORTEST_TICK))
+    /// Time between two ticks.
+    pub(super) fn tick_length(&self) -> Duration {
+        if self.silence.is_zero() { LONE_TICK } else { (self.silence / PATIENCE).max(SHORTEST_TICK) }
     }
 
     /// Makes progress until nothing that was put or sent to a rank waits for room.

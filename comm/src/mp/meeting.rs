@@ -1,6 +1,6 @@
 //! Who meets whom at a barrier: ranks that share memory on their board, and one of each such group with those of the others by messages.
 //!
-//! After MMP (Aoki and others 2006), whose barrier is off the host's path. A board's words count meetings, so that several may be under way.
+//! After MMP (Aoki and others 2006), whose barrier is off the host's path. A board's words are numbers of meetings, so that several may be under way.
 //! - **A small group that is the whole job**: each rank posts that it has come, and looks until all have. Nobody waits for who would tell: where each rank has a core, a barrier
 //!   takes as long as a cache line from one to the other.
 //! - **Otherwise** the first rank of a group, its *head*, looks until all have come, meets the other heads, and then posts that the meeting is over, which the group looks for.

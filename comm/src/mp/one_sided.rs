@@ -9,6 +9,7 @@
 
 use super::blocks::{Blocks, Shape};
 use super::communicator::{Communicator, Request};
+use super::driver::Goal;
 use super::window::Window;
 use crate::{Atomic, Caps, Error, GetRange, PutRange, Result};
 use std::sync::atomic::{Ordering, fence};
@@ -243,7 +244,7 @@ impl Communicator {
         let mut sends: Vec<_> = ranks.clone().flat_map(|rank| engine.forgotten(rank)).collect();
         if !sends.is_empty() {
             drop(engine);
-            self.shared.until(|engine| {
+            self.shared.until(Goal::Forgotten, |engine| {
                 sends.retain(|&send| engine.is_forgotten(send));
                 sends.is_empty().then_some(())
             });

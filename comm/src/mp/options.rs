@@ -60,14 +60,16 @@ pub struct Options {
     /// How long a rank may give no sign of life while others wait for it, until they take it for gone: it is stopped, or its link is cut, and nothing else may tell. Zero: for ever, which suits who
     /// stops ranks in a debugger. (A rank that *ends* is missed at once.)
     pub silence: Duration,
+    /// How long a thread waits in a call until it says on stderr, in a line, what for. Zero: for ever.
+    pub stall: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let (eager, push, large) = (16 << 10, 1 << 20, Large::Auto);
         let (window, registered, held) = (8 << 20, 1 << 34, 64 << 20);
-        let silence = Duration::from_secs(10);
-        Self { eager, push, large, window, registered, held, silence, tune: Tune::default() }
+        let (silence, stall) = (Duration::from_secs(10), Duration::from_secs(60));
+        Self { eager, push, large, window, registered, held, silence, stall, tune: Tune::default() }
     }
 }
 
@@ -104,6 +106,7 @@ impl Options {
     /// | `SCASH_MP_HELD` | [`held`](Self::held): a size |
     /// | `SCASH_MP_TUNE` | [`tune`](Self::tune): `on` measures what neither `SCASH_MP_EAGER` nor `SCASH_MP_PUSH` says; the same at all ranks. Without it only `reads` is measured, unless `SCASH_MP_PUSH` is set |
     /// | `SCASH_MP_SILENCE` | [`silence`](Self::silence): seconds, such as `10` or `0.5`; `0`: for ever |
+    /// | `SCASH_STALL` | [`stall`](Self::stall): seconds; `0`: never |
     ///
     /// # Errors
     /// [`Error::Invalid`]: a value that makes no sense.
@@ -120,6 +123,10 @@ impl Options {
             None => Ok(default),
             Some(text) => usize::try_from(job::size(name, &text)?)
                 .map_err(|_| Error::Invalid(format!("{name}={text}: more than memory has addresses for"))),
+        };
+        let time = |name: &str, default: Duration| match setting(name, var(name))? {
+            None => Ok(default),
+            Some(text) => seconds(name, &text),
         };
         let is_open = |name: &str| setting(name, var(name)).map(|value| value.is_none());
         let tune = match setting("SCASH_MP_TUNE", var("SCASH_MP_TUNE"))?.as_deref() {
@@ -145,10 +152,8 @@ impl Options {
             registered: size("SCASH_MP_REGISTERED", defaults.registered)?,
             held: size("SCASH_MP_HELD", defaults.held)?,
             tune,
-            silence: match setting("SCASH_MP_SILENCE", var("SCASH_MP_SILENCE"))? {
-                None => defaults.silence,
-                Some(text) => seconds("SCASH_MP_SILENCE", &text)?,
-            },
+            silence: time("SCASH_MP_SILENCE", defaults.silence)?,
+            stall: time("SCASH_STALL", defaults.stall)?,
         };
         options.check()?;
         Ok(options)
@@ -182,7 +187,7 @@ fn seconds(name: &str, text: &str) -> Result<Duration> {
     let time = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     time.ok_or_else(|| {
         Error::Invalid(format!(
-            "{name}={text}: seconds are expected, such as 10 or 0.5; 0 stands for no limit"
+            "{name}={text}: a number of seconds is expected, such as 10 or 0.5; 0 stands for no limit"
         ))
     })
 }
@@ -209,6 +214,7 @@ mod tests {
             ("SCASH_MP_REGISTERED", "0"),
             ("SCASH_MP_HELD", "1M"),
             ("SCASH_MP_SILENCE", "0.25"),
+            ("SCASH_STALL", "0"),
         ];
         let want = Options {
             eager: 512,
@@ -219,6 +225,7 @@ mod tests {
             held: 1 << 20,
             tune: Tune::NONE,
             silence: Duration::from_millis(250),
+            stall: Duration::ZERO,
         };
         assert_eq!(read(&all).unwrap(), want);
         assert_eq!(
@@ -261,6 +268,7 @@ mod tests {
             ("SCASH_MP_SILENCE", "-1", "0.5"),
             ("SCASH_MP_SILENCE", "1e99", "0.5"),
             ("SCASH_MP_SILENCE", "soon", "0.5"),
+            ("SCASH_STALL", "late", "a number of seconds"),
         ] {
             let text = read(&[(name, value)]).unwrap_err().to_string();
             assert!(text.contains(name) && text.contains(hint), "{text}");

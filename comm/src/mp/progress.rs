@@ -59,7 +59,7 @@ fn help(shared: &Shared, stop: &AtomicBool) {
     let (mut ticked, mut watched) = (Instant::now(), Instant::now());
     while !stop.load(Ordering::Acquire) {
         // However late this is: time in which this process did not run is not held against others.
-        if shared.tick_length().is_some_and(|length| ticked.elapsed() >= length) {
+        if ticked.elapsed() >= shared.tick_length() {
             shared.tick();
             ticked = Instant::now();
         }

@@ -40,8 +40,8 @@ pub(super) enum Request {
     Withdrawn,
     /// A send whose bytes leave piece by piece.
     Leaving { to: u32, status: Status },
-    /// A receive in the expected queue. `source` is `None` if any rank's message will do.
-    Expected { source: Option<u32>, slot: Slot, into: Destination },
+    /// A receive in the expected queue. `source` is `None` if any rank's message will do, `tag` if one of any tag will.
+    Expected { source: Option<u32>, tag: Option<u64>, slot: Slot, into: Destination },
     /// A receive whose message is being brought, of which so many bytes are here.
     Coming { from: u32, status: Status, into: Destination, here: usize },
     /// A receive whose message is being read from its sender's memory; the send's number and address there, and whether a thread waits there for its end.

@@ -1,6 +1,7 @@
 //! The end of operations: of one, of any, of some, or of all.
 
 use super::communicator::{Communicator, Received, Request};
+use super::driver::Goal;
 use super::engine::Engine;
 use super::requests::{Ended, Number, Outcome};
 use crate::Result;
@@ -42,7 +43,7 @@ impl Communicator {
     /// Waits for the end of an operation, for a thread that has the engine.
     #[inline]
     pub(super) fn end_of<'a>(&'a self, mut engine: Guard<'a, Engine>, number: Number) -> Result<Received> {
-        let mut wait = self.shared.wait_for(Some(number));
+        let mut wait = self.shared.wait_for(Goal::Operation(number));
         loop {
             if let Some(status) = engine.received(number) {
                 return Ok(Received { status, bytes: Vec::new() });
@@ -71,7 +72,7 @@ impl Communicator {
         if requests.is_empty() {
             return None;
         }
-        let over = self.shared.until(|engine| first(requests, engine));
+        let over = self.shared.until(Goal::OneOf(requests.len()), |engine| first(requests, engine));
         Some(take(requests, over))
     }
 
@@ -86,7 +87,7 @@ impl Communicator {
         if requests.is_empty() {
             return Vec::new();
         }
-        self.shared.until(|engine| some(requests, engine))
+        self.shared.until(Goal::OneOf(requests.len()), |engine| some(requests, engine))
     }
 
     /// Makes progress, takes out all operations that are over then, and returns them with their indices in the order before.

@@ -1,6 +1,7 @@
 //! Windows: parts of registered memory that all ranks can put to and get from.
 
 use super::communicator::Communicator;
+use super::driver::Goal;
 use super::registered::Heap;
 use super::span::Place;
 use crate::{Error, Result, racing};
@@ -70,7 +71,7 @@ impl Communicator {
     pub fn close_window(&self, window: Window) -> Result<()> {
         window.check(self)?;
         self.fence(None)?;
-        self.shared.until(|engine| (!engine.has_gets()).then_some(()));
+        self.shared.until(Goal::Gets, |engine| (!engine.has_gets()).then_some(()));
         self.barrier()?;
         let Part { offset, len } = window.mine();
         self.shared.engine().close_window(offset, len);

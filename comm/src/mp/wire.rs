@@ -21,6 +21,7 @@
 //! | 17 | Ask | nothing: whoever waits for a rank that says nothing wants a sign of life | none |
 //! | 18 | Here | nothing: the sign | none |
 //! | 19 | Reading | the send's number `u64`: a thread that waits for it reads it | none |
+//! | 20 | Playing | context `u16`, tag `u64` of a collective operation that waits for the other rank | none |
 //!
 //! A get is answered with Data, like an accepted offer. All numbers are the business of the rank that gave them; the other one only repeats them.
 
@@ -55,6 +56,7 @@ pub(super) enum Head {
     Ask,
     Here,
     Reading { send: u64 },
+    Playing { context: u16, tag: u64 },
 }
 
 /// An encoded head.
@@ -118,6 +120,7 @@ impl Head {
             Head::Ask => Writer::new(17).words(&[]),
             Head::Here => Writer::new(18).words(&[]),
             Head::Reading { send } => Writer::new(19).words(&[send]),
+            Head::Playing { context, tag } => Writer::new(20).put(&context.to_le_bytes()).words(&[tag]),
         }
     }
 
@@ -131,7 +134,7 @@ impl Head {
             Some(u16::from_le_bytes(*bytes))
         };
         let number = kind.checked_sub(FIRST_KIND)?;
-        let context = if matches!(number, 1 | 2 | 6 | 14) { context()? } else { 0 };
+        let context = if matches!(number, 1 | 2 | 6 | 14 | 20) { context()? } else { 0 };
         let mut word = || {
             let (bytes, after) = rest.split_first_chunk()?;
             rest = after;
@@ -161,6 +164,7 @@ impl Head {
             17 => Head::Ask,
             18 => Head::Here,
             19 => Head::Reading { send: word()? },
+            20 => Head::Playing { context, tag: word()? },
             _ => return None,
         };
         (head.has_body() || rest.is_empty()).then_some((head, rest))
@@ -230,6 +234,7 @@ mod tests {
             Just(Head::Ask),
             Just(Head::Here),
             word().prop_map(|send| Head::Reading { send }),
+            (any::<u16>(), word()).prop_map(|(context, tag)| Head::Playing { context, tag }),
         ]
     }
 
@@ -247,7 +252,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_a_head_or_nothing(
-            number in 0..21u16, bytes in prop::collection::vec(any::<u8>(), 0..60),
+            number in 0..22u16, bytes in prop::collection::vec(any::<u8>(), 0..60),
         ) {
             if let Some((head, body)) = Head::decode(FIRST_KIND + number, &bytes) {
                 prop_assert_eq!([head.encode().bytes(), body].concat(), bytes);

@@ -7,7 +7,7 @@ use crate::{Error, Result};
 use std::ops::Deref;
 
 /// Number of the agreement between ranks of message passing: what is sent, and what lies in shared memory. Raised whenever either changes.
-const ABI: u32 = 4;
+const ABI: u32 = 5;
 
 /// The ranks that `scash run` has started, and a [`Communicator`] of all of them.
 ///

@@ -296,7 +296,7 @@ typedef struct scomm_status_t {
    */
   int64_t tag;
   /**
-   * Its length in bytes.
+   * Its length in bytes; also with SCOMM_ERROR_TOO_LONG.
    */
   size_t len;
   /**

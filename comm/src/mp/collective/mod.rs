@@ -18,11 +18,13 @@
 
 mod algorithms;
 mod reduction;
+mod stamp;
 #[cfg(test)]
 mod tests;
 mod trees;
 
 pub use reduction::{Element, Op, Reducible, Reduction};
+pub(super) use stamp::Stamp;
 
 use super::meeting::Groups;
 use crate::Mark;
@@ -159,6 +161,16 @@ impl Collective {
                 wrong("counts", counts.len())
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Its root, if it has one.
+    pub(super) fn root(&self) -> Option<u32> {
+        match self {
+            Self::Broadcast { root, .. } | Self::Reduce { root, .. } | Self::Gather { root, .. } => {
+                Some(*root)
+            }
+            _ => None,
         }
     }
 

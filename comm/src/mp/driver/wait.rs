@@ -1,10 +1,10 @@
 //! Waits of application threads: they make progress until something is over.
 
+use super::stall::{Goal, Patience};
 use super::{BUSY_SLEEP, LONGEST_SLEEP, LOOKS, SLEEPY, Shared};
 use crate::Caps;
 use crate::biased::Guard;
 use crate::mp::engine::Engine;
-use crate::mp::requests::Number;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Vain looks by which a receiver that waits for a long message has said that it takes it, or a sender has begun to send one that was asked for: some microseconds,
@@ -17,8 +17,9 @@ const SHORT: u32 = 64;
 /// A thread's wait.
 pub(in crate::mp) struct Wait<'a> {
     shared: &'a Shared,
-    /// What it waits for, if that is one operation.
-    operation: Option<Number>,
+    /// What it waits for.
+    goal: Goal,
+    patience: Patience,
     /// Vain looks, as they count.
     turn: u32,
     /// Looks until other threads have their turn.
@@ -28,18 +29,19 @@ pub(in crate::mp) struct Wait<'a> {
 }
 
 impl Shared {
-    /// Makes progress until `over` gives something.
-    pub(in crate::mp) fn until<T>(&self, over: impl FnMut(&mut Engine) -> Option<T>) -> T {
-        self.until_from(self.engine(), over)
+    /// Makes progress until `over` gives something: what the goal says.
+    pub(in crate::mp) fn until<T>(&self, goal: Goal, over: impl FnMut(&mut Engine) -> Option<T>) -> T {
+        self.until_from(self.engine(), goal, over)
     }
 
     /// The same, for a thread that has the engine.
     pub(in crate::mp) fn until_from<'a, T>(
         &'a self,
         mut engine: Guard<'a, Engine>,
+        goal: Goal,
         mut over: impl FnMut(&mut Engine) -> Option<T>,
     ) -> T {
-        let mut wait = self.wait_for(None);
+        let mut wait = self.wait_for(goal);
         loop {
             if let Some(result) = over(&mut engine) {
                 return result;
@@ -48,9 +50,10 @@ impl Shared {
         }
     }
 
-    /// The wait of a thread for an operation, which is known by its number if it is one.
-    pub(in crate::mp) fn wait_for(&self, operation: Option<Number>) -> Wait<'_> {
-        Wait { shared: self, operation, turn: 0, left: self.looks, has_roused: false, waiting: None }
+    /// The wait of a thread.
+    pub(in crate::mp) fn wait_for(&self, goal: Goal) -> Wait<'_> {
+        let patience = Patience::default();
+        Wait { shared: self, goal, patience, turn: 0, left: self.looks, has_roused: false, waiting: None }
     }
 
     /// A rank whose helper can be roused, and after how many vain looks a thread does that which waits for its part in a long message.
@@ -85,13 +88,15 @@ impl<'a> Wait<'a> {
     /// Lets other threads have their turn, and idles if nothing has happened.
     #[inline(never)]
     fn give_way(&mut self, mut engine: Guard<'a, Engine>) -> Guard<'a, Engine> {
-        let Self { shared, operation, turn, .. } = *self;
+        let Self { shared, goal, turn, .. } = *self;
+        let operation = if let Goal::Operation(number) = goal { Some(number) } else { None };
         let is_busy = engine.busy().next().is_some();
         let unheard = operation.and_then(|number| engine.unheard(number)).and_then(|to| shared.roused(to));
         let gives_core = unheard.filter(|&(_, looks)| turn >= looks);
         let is_long = turn >= SHORT || gives_core.is_some();
         if is_long {
             shared.expect(&engine);
+            self.patience.look(shared.stall, shared.endpoint.rank(), goal, &mut engine);
         }
         drop(engine);
         if is_long {

@@ -5,6 +5,7 @@ use super::receive::{too_long, whole};
 use super::send::Cargo;
 use super::{Arrival, Content, Engine, Offer};
 use crate::mp::Status;
+use crate::mp::collective::Stamp;
 use crate::mp::requests::{Destination, Ended, Number, Request};
 use crate::mp::wire::{self, Head, envelope};
 use crate::{Error, Result};
@@ -43,7 +44,7 @@ impl Engine {
                 self.complete(Number(number), status, body);
                 self.was_received(from, body.len());
             }
-            None if self.is_stale(context, tag) => self.was_received(from, body.len()),
+            None if self.is_in_vain(from, context, tag) => self.was_received(from, body.len()),
             None => {
                 let mut bytes = self.spares.take(body.len());
                 bytes.extend_from_slice(body);
@@ -90,6 +91,12 @@ impl Engine {
             Head::Data { receive, offset } => self.data(from, Number(receive), offset, body),
             Head::Done { send } => self.done(from, Number(send)),
             Head::Reading { send } => self.is_being_read(from, Number(send)),
+            Head::Playing { context, tag } => {
+                let stamp = Stamp::of(context, tag).ok_or("a collective operation has no known form")?;
+                // Who is through with it has sent what is waited for.
+                self.compare(from, stamp);
+                Ok(())
+            }
             Head::Abort { operation, culprit } => {
                 let culprit = u32::try_from(culprit).ok().filter(|&rank| (rank as usize) < self.peers.len());
                 let culprit = culprit.ok_or("an operation fails because of a rank that does not exist")?;
@@ -195,7 +202,7 @@ impl Engine {
         let status = Status { source: from, tag, len };
         let target = match self.expected.take(envelope(from, context, tag)) {
             Some(number) => self.land_at(from, Number(number), status),
-            None if self.is_stale(context, tag) => Target::Nobody,
+            None if self.is_in_vain(from, context, tag) => Target::Nobody,
             None => {
                 let arrival = Arrival { context, status, content: Content::Landing { push } };
                 let at = self.unexpected.push(envelope(from, context, tag), arrival);

@@ -5,7 +5,9 @@
 
 mod account;
 mod active;
+mod alike;
 mod arrive;
+mod describe;
 mod forget;
 mod landings;
 mod offers;
@@ -31,6 +33,8 @@ use crate::{Error, Mark};
 use account::Account;
 pub(super) use active::Call;
 use active::{Dues, Holding};
+use alike::Alike;
+pub(super) use describe::message;
 use landings::Landings;
 use offers::Offer;
 pub(super) use protocols::Protocols;
@@ -168,9 +172,10 @@ pub(super) struct Engine {
     /// Collective operations under way, and how many there have been.
     running: Vec<Running>,
     collectives: u64,
-    /// Who meets whom at barriers, how many of those there have been, and what was seen on the board.
+    /// What is known of those that others play.
+    alike: Alike,
+    /// Who meets whom at barriers, and what was seen on the board.
     groups: Groups,
-    meetings: u64,
     seen: [u64; 2],
     /// Those that others have given up before this rank has begun them, who said so, and because of which rank.
     aborted: Vec<(u64, u32, u32)>,
@@ -243,8 +248,8 @@ impl Engine {
             rank,
             running: Vec::new(),
             collectives: 0,
+            alike: Alike::default(),
             groups,
-            meetings: 0,
             seen: [0; 2],
             aborted: Vec::new(),
             has_stale: false,

@@ -34,7 +34,7 @@ impl Engine {
                     self.fetch(number, status, into, offer);
                 }
             }
-            None if self.is_stale(context, tag) => self.say(from, Head::Done { send: offer.send }),
+            None if self.is_in_vain(from, context, tag) => self.say(from, Head::Done { send: offer.send }),
             None => {
                 if self.offers.contains_key(&(from, offer.send)) {
                     return Err("two messages are offered under one number");

@@ -25,7 +25,7 @@ impl Engine {
         let Self { requests, expected, .. } = self;
         Ok(requests.add_with(|number| {
             let slot = expected.post(pattern, number.0);
-            Request::Expected { source: pattern.source, slot, into }
+            Request::Expected { source: pattern.source, tag: pattern.tag, slot, into }
         }))
     }
 

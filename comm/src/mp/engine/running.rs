@@ -1,9 +1,10 @@
 //! Collective operations under way: schedules that are played round by round, whoever makes progress.
 
+use super::alike::too_short;
 use super::landings::Target;
 use super::receive::no_memory;
-use super::{Arrival, Content, Engine, Offer, Order, Peer, gone};
-use crate::mp::collective::{Area, Collective, Piece, Reduction, Round, Schedule, Transfer, Work};
+use super::{Arrival, Content, Engine, Offer, Order, alike, gone};
+use crate::mp::collective::{Area, Collective, Piece, Reduction, Round, Schedule, Stamp, Transfer, Work};
 use crate::mp::matching::Pattern;
 use crate::mp::meeting::Groups;
 use crate::mp::requests::{Destination, Ended, Number, Request};
@@ -12,8 +13,6 @@ use crate::mp::wire::Head;
 use crate::{Error, Mark, Result};
 use std::collections::VecDeque;
 
-/// The context of messages of collective operations.
-const CONTEXT: u16 = 1;
 /// Memory of an operation for which the system is not asked first: so much it has.
 const SURELY_THERE: usize = 64 << 20;
 /// Operations given up by others, of which this rank remembers to fail when it comes to them.
@@ -22,19 +21,20 @@ const MOST_ABORTED: usize = 1 << 10;
 /// A collective operation under way.
 #[derive(Debug)]
 pub(super) struct Running {
-    number: Number,
-    /// Its messages' tag: how many operations there were before it, the same at all ranks.
-    tag: u64,
-    /// If it is a barrier: how many there have been, with it.
-    meeting: u64,
+    pub(super) request: Number,
+    /// What its messages bear: how many operations there were before it, and what it is; the same at all ranks.
+    pub(super) stamp: Stamp,
+    pub(super) root: Option<u32>,
     rounds: VecDeque<Round>,
     memory: Memory,
     reduction: Option<Reduction>,
-    /// Transfers of the first round that are not over; `None`: it has not begun.
-    pending: Option<Vec<Number>>,
+    /// Transfers of the first round that are not over, and their lengths; `None`: it has not begun.
+    pub(super) pending: Option<Vec<(Number, usize)>>,
     failure: Option<Error>,
     /// It has failed, and what could be taken back was.
     is_given_up: bool,
+    /// Ticks that it has taken.
+    pub(super) ticks: u32,
 }
 
 /// What an operation works on.
@@ -46,8 +46,25 @@ struct Memory {
 }
 
 impl Running {
+    /// How many operations there were before it.
+    pub(super) fn number(&self) -> u64 {
+        self.stamp.number()
+    }
+
+    /// If it is a barrier: what ranks that have come to it, or are through with it, have on the board.
+    fn meeting(&self) -> u64 {
+        self.number() + 1
+    }
+
+    /// A rank plays the operation of this number, and takes it for this.
+    pub(super) fn compare(&mut self, from: u32, stamp: Stamp) {
+        if stamp != self.stamp {
+            self.failure.get_or_insert_with(|| alike::unlike(from, stamp, self.stamp));
+        }
+    }
+
     /// What it waits for on the board, if it has not been seen yet.
-    fn awaits(&self) -> Option<Mark> {
+    pub(super) fn awaits(&self) -> Option<Mark> {
         self.pending.as_ref()?;
         self.rounds.front()?.awaits
     }
@@ -107,28 +124,30 @@ impl Engine {
         if temporary > SURELY_THERE && Vec::<u8>::new().try_reserve_exact(temporary).is_err() {
             return Err(no_memory(temporary, "a collective operation"));
         }
-        let number = self.requests.add(Request::Collective);
+        let request = self.requests.add(Request::Collective);
         let memory = Memory { input, output, temporary: vec![0; temporary] };
-        let (rounds, tag) = (rounds.into(), self.collectives);
+        let number = self.collectives;
+        let stamp = Stamp::new(number, collective);
         self.collectives += 1;
-        self.meetings += u64::from(*collective == Collective::Barrier);
-        let absent = (0..).zip(&self.peers).find(|(_, peer)| peer.is_absent(tag)).map(|(rank, _)| gone(rank));
-        let aborted = self.aborted.iter().find(|(operation, ..)| *operation == tag);
+        let absent = (0..).zip(&self.peers).find(|(_, peer)| peer.is_absent(number));
+        let absent = absent.map(|(rank, _)| gone(rank)).or_else(|| self.unlike_early(stamp));
+        let aborted = self.aborted.iter().find(|(operation, ..)| *operation == number);
         let failure = absent.or_else(|| aborted.map(|&(_, from, culprit)| given_up(from, culprit)));
         self.running.push(Running {
-            number,
-            tag,
-            meeting: self.meetings,
-            rounds,
+            request,
+            stamp,
+            root: collective.root(),
+            rounds: rounds.into(),
             memory,
             reduction,
             pending: None,
             failure,
             is_given_up: false,
+            ticks: 0,
         });
-        self.aborted.retain(|(operation, ..)| *operation > tag);
+        self.aborted.retain(|(operation, ..)| *operation > number);
         self.advance();
-        Ok(number)
+        Ok(request)
     }
 
     /// Whether collective operations are under way.
@@ -144,7 +163,7 @@ impl Engine {
     /// What collective operations under way wait for on the board, if they do.
     pub(in crate::mp) fn awaits(&self, mark: Mark) -> Option<u64> {
         // Each has come to the board after those before it, but may be through with it earlier.
-        self.running.iter().filter(|one| one.awaits() == Some(mark)).map(|one| one.meeting).min()
+        self.running.iter().filter(|one| one.awaits() == Some(mark)).map(Running::meeting).min()
     }
 
     /// Takes note of what is on the board; whether that was waited for.
@@ -179,7 +198,7 @@ impl Engine {
             self.fail_collectives(operation, culprit);
             self.discard_stale();
         }
-        if let Some(one) = self.running.iter_mut().find(|one| one.tag == operation) {
+        if let Some(one) = self.running.iter_mut().find(|one| one.number() == operation) {
             one.failure.get_or_insert_with(|| given_up(from, culprit));
         } else if operation >= self.collectives
             && self.aborted.len() < MOST_ABORTED
@@ -191,13 +210,13 @@ impl Engine {
 
     /// Operations under way fail, from one on, because of a rank. (That it is gone is not enough: who has done its part may leave before others are through.)
     fn fail_collectives(&mut self, first: u64, culprit: u32) {
-        for one in self.running.iter_mut().filter(|one| one.tag >= first) {
+        for one in self.running.iter_mut().filter(|one| one.number() >= first) {
             one.failure.get_or_insert_with(|| gone(culprit));
         }
     }
 
     /// Tells all others that an operation fails, who may wait for ranks that wait for this one.
-    fn abort(&mut self, operation: u64, error: &Error) {
+    pub(super) fn abort(&mut self, operation: u64, error: &Error) {
         let culprit = if let Error::Down { rank, .. } = error { *rank } else { self.rank };
         let all = 0..u32::try_from(self.peers.len()).unwrap_or(u32::MAX);
         for to in all {
@@ -219,29 +238,37 @@ impl Engine {
     fn go_on(&mut self, one: &mut Running) -> bool {
         loop {
             let Some(round) = one.rounds.front() else {
-                self.has_stale |= one.failure.is_some();
+                if one.failure.is_some() {
+                    self.has_stale = true;
+                    self.has_failed(one.number());
+                }
                 let outcome = one.failure.take().map_or_else(|| Ok(Ended::default()), Err);
-                self.end(one.number, outcome);
+                self.end(one.request, outcome);
                 return true;
             };
             if one.pending.is_none() && one.failure.is_none() {
                 if let Some(mark) = round.post {
-                    self.orders.push_back(Order::Post(mark, one.meeting));
+                    self.orders.push_back(Order::Post(mark, one.stamp.number() + 1));
                 }
-                let (begun, verdict) = self.begin(round, &mut one.memory, one.tag);
+                let (begun, verdict) = self.begin(round, &mut one.memory, one.stamp);
                 one.pending = Some(begun);
                 one.failure = verdict.err();
             }
-            let is_awaited = round.awaits.filter(|&mark| self.seen[mark as usize] < one.meeting);
+            let is_awaited = round.awaits.filter(|&mark| self.seen[mark as usize] < one.stamp.number() + 1);
             if let Some(mark) = is_awaited
                 && one.failure.is_none()
             {
                 one.failure = self.absent_at(mark).map(gone);
             }
             let (pending, failure) = (one.pending.get_or_insert_default(), &mut one.failure);
-            pending.retain(|&number| match self.outcome(number) {
+            pending.retain(|&(number, len)| match self.outcome(number) {
                 None => true,
-                Some(Ok(_)) => false,
+                Some(Ok(Ended { status, .. })) => {
+                    if status.len != len {
+                        failure.get_or_insert(too_short(status.source, status.len, len));
+                    }
+                    false
+                }
                 Some(Err(error)) => {
                     failure.get_or_insert(error);
                     false
@@ -250,10 +277,10 @@ impl Engine {
             if let Some(error) = failure
                 && !one.is_given_up
             {
-                self.abort(one.tag, error);
+                self.abort(one.stamp.number(), error);
                 // Others will not do their part either. What they have taken on goes on; the rest is taken back.
                 one.is_given_up = true;
-                pending.retain(|&number| !self.take_back(number));
+                pending.retain(|&(number, _)| !self.take_back(number));
                 one.rounds.truncate(1);
             }
             if !self.orders.is_empty() {
@@ -272,39 +299,38 @@ impl Engine {
         }
     }
 
-    /// Those without whom what is waited for on the board never comes.
-    fn needed_at(&self, mark: Mark) -> &[u32] {
-        match mark {
-            Mark::Arrived => self.groups.mine(),
-            // Others may be through with the meeting, and gone. If not, the head says so.
-            Mark::Released => &self.groups.mine()[..1],
-        }
-    }
-
     /// One of them that is gone.
     fn absent_at(&self, mark: Mark) -> Option<u32> {
-        self.needed_at(mark).iter().copied().find(|&rank| self.peers[rank as usize].is_gone)
+        needed(&self.groups, mark).iter().copied().find(|&rank| self.peers[rank as usize].is_gone)
     }
 
     /// The ranks that are waited for on the board. Some may have come.
     pub(super) fn awaited_at_board(&self) -> impl Iterator<Item = u32> {
         let marks = Mark::ALL.into_iter().filter(|&mark| self.awaits(mark).is_some());
-        marks.flat_map(|mark| self.needed_at(mark)).copied()
+        marks.flat_map(|mark| needed(&self.groups, mark)).copied()
     }
 
     /// Begins the transfers of a round: those that are not over at once, and why not all could be begun.
-    fn begin(&mut self, round: &Round, memory: &mut Memory, tag: u64) -> (Vec<Number>, Result<()>) {
+    fn begin(
+        &mut self,
+        round: &Round,
+        memory: &mut Memory,
+        stamp: Stamp,
+    ) -> (Vec<(Number, usize)>, Result<()>) {
+        let (context, tag) = (stamp.context(), stamp.tag());
         let mut pending = Vec::with_capacity(round.transfers.len());
         for transfer in &round.transfers {
-            let begun = match *transfer {
-                Transfer::Send { to, piece } => self.send(to, CONTEXT, tag, memory.source(piece), false),
+            let (begun, len) = match *transfer {
+                Transfer::Send { to, piece } => {
+                    (self.send(to, context, tag, memory.source(piece), false), piece.len)
+                }
                 Transfer::Receive { from, piece } => {
-                    let pattern = Pattern { context: CONTEXT, source: Some(from), tag: Some(tag) };
-                    self.receive(pattern, Destination::Place(memory.place(piece))).map(Some)
+                    let pattern = Pattern { context, source: Some(from), tag: Some(tag) };
+                    (self.receive(pattern, Destination::Place(memory.place(piece))).map(Some), piece.len)
                 }
             };
             match begun {
-                Ok(number) => pending.extend(number),
+                Ok(number) => pending.extend(number.map(|number| (number, len))),
                 Err(error) => return (pending, Err(error)),
             }
         }
@@ -312,15 +338,17 @@ impl Engine {
     }
 
     /// Whether a message is of a collective operation that has failed here, or will as soon as it begins, and its sender did not know.
-    pub(super) fn is_stale(&self, context: u16, tag: u64) -> bool {
-        let is_over = || tag < self.collectives || self.peers.iter().any(|peer| peer.is_absent(tag));
-        context == CONTEXT && !self.running.iter().any(|one| one.tag == tag) && is_over()
+    pub(super) fn is_stale(&self, stamp: Stamp) -> bool {
+        let number = stamp.number();
+        let is_over = || number < self.collectives || self.peers.iter().any(|peer| peer.is_absent(number));
+        !self.running.iter().any(|one| one.number() == number) && is_over()
     }
 
     /// Forgets messages of operations that have failed: nobody will receive them.
     pub(super) fn discard_stale(&mut self) {
         self.has_stale = false;
-        let is_stale = |arrival: &Arrival| self.is_stale(arrival.context, arrival.status.tag);
+        let stamp = |arrival: &Arrival| Stamp::of(arrival.context, arrival.status.tag);
+        let is_stale = |arrival: &Arrival| stamp(arrival).is_some_and(|stamp| self.is_stale(stamp));
         let stale: Vec<u32> =
             self.unexpected.iter().filter(|(_, arrival)| is_stale(arrival)).map(|(at, _)| at).collect();
         for arrival in stale.into_iter().filter_map(|at| self.unexpected.remove(at)).collect::<Vec<_>>() {
@@ -350,10 +378,12 @@ impl Engine {
     }
 }
 
-impl Peer {
-    /// Whether a collective operation that has not begun cannot succeed, for want of this rank.
-    fn is_absent(&self, operation: u64) -> bool {
-        self.is_gone || self.missed_from.is_some_and(|first| first <= operation)
+/// Those without whom what is waited for on the board never comes.
+pub(super) fn needed(groups: &Groups, mark: Mark) -> &[u32] {
+    match mark {
+        Mark::Arrived => groups.mine(),
+        // Others may be through with the meeting, and gone. If not, the head says so.
+        Mark::Released => &groups.mine()[..1],
     }
 }
 

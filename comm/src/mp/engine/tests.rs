@@ -4,6 +4,7 @@
 #![allow(clippy::cast_possible_truncation)]
 
 mod active;
+mod alike;
 mod collectives;
 mod game;
 mod meetings;
@@ -20,7 +21,7 @@ use crate::mp::requests::{Destination, Ended, Number, Outcome, Request};
 use crate::mp::span::{Place, Source};
 use crate::mp::wire::{FIRST_KIND, Head};
 use crate::mp::{Large, Options, Tune};
-use crate::{Error, Result};
+use crate::{Error, Mark, Result};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -34,6 +35,7 @@ const OPTIONS: Options = Options {
     held: 1024,
     tune: Tune::NONE,
     silence: Duration::ZERO,
+    stall: Duration::ZERO,
 };
 const PIECE: usize = 100;
 /// Bytes of a long message that are read at a time.
@@ -196,6 +198,23 @@ impl Network {
     fn carry_out(&mut self, at: usize) {
         loop {
             self.carry_out_orders(at);
+            self.engines[at].advance();
+            if !self.engines[at].has_orders() {
+                return;
+            }
+        }
+    }
+
+    /// A rank looks at what those have posted that it shares memory with, and goes on.
+    fn look_at_board(&mut self, at: usize) {
+        loop {
+            self.carry_out(at);
+            for mark in Mark::ALL {
+                let mine = self.groups[at].mine().iter();
+                let mut posted = mine.map(|&rank| self.posted[rank as usize][mark as usize]);
+                let reached = if mark == Mark::Arrived { posted.min() } else { posted.next() };
+                self.engines[at].saw(mark, reached.unwrap());
+            }
             self.engines[at].advance();
             if !self.engines[at].has_orders() {
                 return;

@@ -62,7 +62,7 @@ pub struct scomm_status_t {
     pub error: c_int,
     /// Its tag.
     pub tag: i64,
-    /// Its length in bytes.
+    /// Its length in bytes; also with SCOMM_ERROR_TOO_LONG.
     pub len: usize,
     /// The message, if it was received by `scomm_recv_alloc` or `scomm_irecv_alloc` and has bytes: to
     /// be given to `scomm_free`. Else NULL.
@@ -225,7 +225,9 @@ impl scomm_status_t {
 
     /// That of an operation that failed.
     pub(super) fn of_error(error: &Error) -> Self {
-        Self { error: code(error), ..Self::NONE }
+        // Of a message without room, how much it takes.
+        let len = if let Error::TooLong { len, .. } = error { *len } else { 0 };
+        Self { error: code(error), len, ..Self::NONE }
     }
 
     /// That of a message.

@@ -145,7 +145,7 @@ static void sends_and_failures(void)
     CHECK(both[0] != SCOMM_REQUEST_NULL);
     OK(scomm_irecv(previous(), 5, small, sizeof *small, &both[1]));
     FAILS(scomm_wait_all(2, both, statuses), SCOMM_ERROR_TOO_LONG, "a message of 8 bytes");
-    CHECK(statuses[0].error == SCOMM_OK && statuses[1].error == SCOMM_ERROR_TOO_LONG);
+    CHECK(statuses[0].error == SCOMM_OK && statuses[1].error == SCOMM_ERROR_TOO_LONG && statuses[1].len == 8);
     CHECK(both[0] == SCOMM_REQUEST_NULL && both[1] == SCOMM_REQUEST_NULL);
     OK(scomm_isend(next(), 6, mine, sizeof mine, &both[0]));
     OK(scomm_wait_any(1, both, &index, NULL));

@@ -109,7 +109,7 @@ static void lengths(void)
     scomm_status_t status;
     OK(scomm_send(rank, 2, "longer", 7));
     FAILS(scomm_recv(rank, 2, bytes, 3, &status), SCOMM_ERROR_TOO_LONG, "a message of 7 bytes");
-    CHECK(status.error == SCOMM_ERROR_TOO_LONG);
+    CHECK(status.error == SCOMM_ERROR_TOO_LONG && status.len == 7);
 }
 
 /* Lengths that memory can be asked for, and is not there: none of these addresses is read or written. */

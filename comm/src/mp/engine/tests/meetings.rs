@@ -1,10 +1,10 @@
 //! Barriers of ranks of which some share memory: random steps, and what must hold whatever they are.
 
 use super::{Network, OPTIONS};
+use crate::Error;
 use crate::mp::collective::Collective;
 use crate::mp::requests::Number;
 use crate::mp::span::Place;
-use crate::{Error, Mark};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -83,22 +83,7 @@ impl Game {
 
     /// As the driver does.
     fn settle(&mut self, at: usize) {
-        loop {
-            self.net.carry_out(at);
-            for mark in Mark::ALL {
-                let posted = self.net.groups[at]
-                    .mine()
-                    .iter()
-                    .map(|&rank| self.net.posted[rank as usize][mark as usize]);
-                let mut posted = posted.collect::<Vec<_>>().into_iter();
-                let reached = if mark == Mark::Arrived { posted.min() } else { posted.next() };
-                self.net.engines[at].saw(mark, reached.unwrap());
-            }
-            self.net.engines[at].advance();
-            if !self.net.engines[at].has_orders() {
-                break;
-            }
-        }
+        self.net.look_at_board(at);
         for (number, over) in self.begun[at].iter().zip(&mut self.over[at]).filter(|(_, over)| over.is_none())
         {
             *over = self.net.engines[at].outcome(*number).map(|outcome| match outcome {
