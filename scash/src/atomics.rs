@@ -8,14 +8,20 @@ use scash_comm::{Atomic, Rmw};
 mod sealed {
     use scash_comm::{Atomic, Rmw};
 
+    /// What only this crate can make: without it the methods below could be called by whoever has a bound on `AtomicWord`.
+    #[derive(Clone, Copy)]
+    pub struct Seal(pub(super) ());
+
     /// What the runtime has to know of a type of words.
     pub trait Word: Sized {
         /// The operation of the runtime.
-        fn op(op: Rmw<Self>) -> Atomic;
+        fn op(op: Rmw<Self>, seal: Seal) -> Atomic;
         /// The word that the runtime returned.
-        fn of(bits: u64) -> Self;
+        fn of(bits: u64, seal: Seal) -> Self;
     }
 }
+
+use sealed::Seal;
 
 /// Numbers that atomic operations work on: `u32`, `u64`, `usize`, `i32`, `i64`, `isize`.
 ///
@@ -46,7 +52,7 @@ pub trait AtomicWord: Plain + PartialEq + sealed::Word {}
 macro_rules! words {
     ($($t:ty as $bits:ty, $variant:ident);* $(;)?) => { $(
         impl sealed::Word for $t {
-            fn op(op: Rmw<$t>) -> Atomic {
+            fn op(op: Rmw<$t>, _: Seal) -> Atomic {
                 let bits = |number: $t| <$bits>::from_ne_bytes(number.to_ne_bytes());
                 Atomic::$variant(match op {
                     Rmw::Load => Rmw::Load,
@@ -61,7 +67,7 @@ macro_rules! words {
                 })
             }
 
-            fn of(bits: u64) -> $t {
+            fn of(bits: u64, _: Seal) -> $t {
                 // A word of 4 bytes comes with zeros in front.
                 let word = <$bits>::try_from(bits).unwrap_or(<$bits>::MAX);
                 <$t>::from_ne_bytes(word.to_ne_bytes())
@@ -89,7 +95,7 @@ words! {
 impl<T: AtomicWord> SharedSlice<T> {
     fn operate(self, dsm: &Dsm, index: usize, op: Rmw<T>) -> Result<T> {
         let (address, _) = self.address(index..index.saturating_add(1))?;
-        dsm.untyped().atomic(address, T::op(op)).map(T::of)
+        dsm.untyped().atomic(address, T::op(op, Seal(()))).map(|bits| T::of(bits, Seal(())))
     }
 
     /// What the value is.
@@ -140,10 +146,11 @@ mod tests {
 
     #[test]
     fn signed_numbers_come_back_as_they_went() {
-        assert_eq!(i32::op(Rmw::Add(-1)), Atomic::U32(Rmw::Add(u32::MAX)));
-        assert_eq!(i32::of(u64::from(u32::MAX)), -1);
-        assert_eq!(i64::op(Rmw::Swap(i64::MIN)), Atomic::U64(Rmw::Swap(1 << 63)));
-        assert_eq!(i64::of(u64::MAX - 1), -2);
-        assert_eq!(u32::of(7), 7);
+        const SEAL: Seal = Seal(());
+        assert_eq!(i32::op(Rmw::Add(-1), SEAL), Atomic::U32(Rmw::Add(u32::MAX)));
+        assert_eq!(i32::of(u64::from(u32::MAX), SEAL), -1);
+        assert_eq!(i64::op(Rmw::Swap(i64::MIN), SEAL), Atomic::U64(Rmw::Swap(1 << 63)));
+        assert_eq!(i64::of(u64::MAX - 1, SEAL), -2);
+        assert_eq!(u32::of(7, SEAL), 7);
     }
 }

@@ -8,13 +8,19 @@ use scash_proto::wire::reduce::{Combine, Number};
 mod sealed {
     use super::Number;
 
+    /// What only this crate can make: without it the methods below could be called by whoever has a bound on `Reducible`.
+    #[derive(Clone, Copy)]
+    pub struct Seal(pub(super) ());
+
     /// What the runtime has to know of a type of numbers.
     pub trait Bits: Sized {
         const NUMBER: Number;
-        fn to_word(self) -> u64;
-        fn of_word(word: u64) -> Self;
+        fn to_word(self, seal: Seal) -> u64;
+        fn of_word(word: u64, seal: Seal) -> Self;
     }
 }
+
+use sealed::Seal;
 
 /// Numbers that [`Dsm::all_reduce`] takes: `u64`, `i64`, `f64`.
 pub trait Reducible: Copy + sealed::Bits {}
@@ -24,11 +30,11 @@ macro_rules! reducible {
         impl sealed::Bits for $t {
             const NUMBER: Number = Number::$number;
 
-            fn to_word(self) -> u64 {
+            fn to_word(self, _: Seal) -> u64 {
                 u64::from_ne_bytes(self.to_ne_bytes())
             }
 
-            fn of_word(word: u64) -> Self {
+            fn of_word(word: u64, _: Seal) -> Self {
                 <$t>::from_ne_bytes(word.to_ne_bytes())
             }
         }
@@ -54,10 +60,10 @@ impl Dsm {
     /// # Errors
     /// More than 4096 values; bits of floating-point numbers; ranks made different collective calls; a rank is gone.
     pub fn all_reduce<T: Reducible>(&self, combine: Combine, values: &mut [T]) -> Result<()> {
-        let words = values.iter().map(|&value| value.to_word()).collect();
+        let words = values.iter().map(|&value| value.to_word(Seal(()))).collect();
         let words = self.untyped().all_reduce(combine, T::NUMBER, words)?;
         for (value, &word) in values.iter_mut().zip(&words) {
-            *value = T::of_word(word);
+            *value = T::of_word(word, Seal(()));
         }
         Ok(())
     }

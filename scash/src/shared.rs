@@ -85,6 +85,12 @@ impl<T: Plain> SharedSlice<T> {
         self.ptr
     }
 
+    /// The same allocation as bytes.
+    pub(crate) fn bytes(self) -> SharedSlice<u8> {
+        let Self { ptr, len, generation, _type } = self;
+        SharedSlice { ptr: ptr.cast(), len: len * size_of::<T>(), generation, _type: PhantomData }
+    }
+
     /// The address of the allocation, if it is still there.
     pub(crate) fn allocation(self) -> Result<*const u8> {
         if self.generation.is_live() {
