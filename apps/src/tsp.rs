@@ -53,15 +53,12 @@ const PREFIX: usize = 4;
 
 /// Partial tours that wait to be taken. The last one is taken first: as its branches take its place, no more than one
 /// city's branches of each length wait.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 struct Queue {
     count: usize,
     tours: [Tour; PREFIX * MOST_CITIES],
 }
-
-// SAFETY: whole numbers in the order of C, without padding: a `Tour` is a multiple of 8 bytes.
-unsafe impl scash::Plain for Queue {}
 
 impl Element for Queue {
     fn same_bits(&self, other: &Self) -> bool {

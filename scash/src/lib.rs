@@ -49,6 +49,7 @@ mod stats;
 mod twins;
 
 pub use atomics::AtomicWord;
+pub use bytemuck;
 pub use destroy::SyncObject;
 pub use dsm::Dsm;
 pub use error::{Error, Result};

@@ -84,8 +84,7 @@ impl Dsm {
     /// More than 32 KiB; there is no such rank; ranks made different collective calls; a rank is gone.
     pub fn broadcast_value<T: Plain>(&self, value: T, from: usize) -> Result<T> {
         let mut value = value;
-        // SAFETY: the bytes of a local value, which has no padding that matters and whose every bit pattern is a value (`Plain`).
-        let bytes = unsafe { std::slice::from_raw_parts_mut((&raw mut value).cast::<u8>(), size_of::<T>()) };
+        let bytes = bytemuck::bytes_of_mut(&mut value);
         self.untyped().broadcast_value(bytes, u32::try_from(from).unwrap_or(u32::MAX))?;
         Ok(value)
     }

@@ -4,39 +4,51 @@ use crate::dsm::Dsm;
 use crate::error::{Error, Result};
 use crate::fault::PAGE;
 use crate::live::Generation;
+use bytemuck::Pod;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Types whose every bit pattern is a value and that hold no pointers: they may lie in memory that other ranks write.
+/// Types of values that may lie in memory that other ranks write, and that travel between ranks byte by byte: every bit pattern is a value, every byte is part of it (there is no padding,
+/// whose bytes have no values), and no part is a reference or a pointer.
+///
+/// These are the types that [`bytemuck`] calls [`Pod`]: numbers, arrays of such types, and structures in C's layout that its derive has checked:
+///
+/// ```
+/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(C)]
+/// struct Body {
+///     place: [f64; 3],
+///     mass: f64,
+/// }
+/// fn shared<T: scash::Plain>() {}
+/// shared::<[Body; 100]>();
+/// ```
+///
+/// Padding is refused; an explicit member in its place makes it part of the value:
+///
+/// ```compile_fail,E0512
+/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(C)]
+/// struct Padded {
+///     small: u8, // error: three bytes follow that are no part of the value
+///     large: u32,
+/// }
+/// ```
 ///
 /// Allocations begin at pages, so no value can be asked to lie better than a page does:
 ///
-/// ```compile_fail
-/// #[derive(Clone, Copy)]
-/// #[repr(align(8192))]
+/// ```compile_fail,E0080
+/// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+/// #[repr(C, align(8192))]
 /// struct Wide([u8; 8192]);
-/// // SAFETY: bytes.
-/// unsafe impl scash::Plain for Wide {}
 /// # fn main() -> scash::Result<()> {
 /// # let mut dsm = scash::Dsm::init()?;
 /// let wide = dsm.alloc::<Wide>(1)?; // error: aligned to more than a page
 /// # Ok(()) }
 /// ```
-///
-/// # Safety
-/// The type is `Copy`, has no padding that matters, no references, and all bit patterns are valid.
-pub unsafe trait Plain: Copy + 'static {}
+pub trait Plain: Pod {}
 
-macro_rules! plain {
-    ($($t:ty),*) => { $(
-        // SAFETY: a number: all bit patterns are values, no padding.
-        unsafe impl Plain for $t {}
-    )* };
-}
-plain!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64);
-
-// SAFETY: an array of plain values has no padding of its own.
-unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+impl<T: Pod> Plain for T {}
 
 /// An allocation of `len` values at the same address on every rank. A handle: copying it copies no data.
 ///

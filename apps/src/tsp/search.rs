@@ -4,7 +4,7 @@ use super::MOST_CITIES;
 use crate::memory::Element;
 
 /// A way from the first city on; one through all cities is a tour, and leads back to the first.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub(super) struct Tour {
     length: u32,
@@ -12,9 +12,6 @@ pub(super) struct Tour {
     count: u32,
     cities: [u8; MOST_CITIES],
 }
-
-// SAFETY: whole numbers in the order of C, without padding.
-unsafe impl scash::Plain for Tour {}
 
 impl Element for Tour {
     fn same_bits(&self, other: &Self) -> bool {

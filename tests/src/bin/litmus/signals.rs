@@ -1,6 +1,6 @@
 //! Programs that are ordered by semaphores, condition variables and flags.
 
-use scash::{Condvar, Dsm, DsmMutex, Plain, Result, SharedSlice};
+use scash::{Condvar, Dsm, DsmMutex, Result, SharedSlice};
 
 /// Values of a page.
 const PAGE: usize = 512;
@@ -8,14 +8,12 @@ const PAGE: usize = 512;
 const PLACES: usize = 5;
 
 /// How many values have been put and taken.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+#[repr(C)]
 struct Buffer {
     put: usize,
     taken: usize,
 }
-
-// SAFETY: two numbers, no padding.
-unsafe impl Plain for Buffer {}
 
 /// The value number `n` of a rank: a word on each of two pages for every place, so that it is seen whether all was written before it was announced.
 fn fill(dsm: &Dsm, data: SharedSlice<usize>, place: usize, value: usize) {
