@@ -10,13 +10,21 @@ use crate::shared::{Plain, SharedSlice};
 use std::ops::Range;
 
 /// An array of `T` of which each rank owns one contiguous part.
+///
+/// A publication that fails may have succeeded at other ranks, which write from then on what is read here. So a partition whose publication
+/// has failed leads to its memory no more: calls that return a [`Result`] say so, the others panic. (One that was refused before it began,
+/// with [`Error::Argument`], has changed nothing, and can be made again.)
 #[derive(Debug)]
 pub struct Partition<T: Plain> {
     states: [SharedSlice<T>; 2],
-    /// Which of the two is the present state.
-    present: usize,
+    /// Which of the two is the present state; `None` after a publication that has failed, when ranks may not agree on it.
+    present: Option<usize>,
     mine: Range<usize>,
 }
+
+/// What is said of a partition whose publication has failed.
+const FAILED: &str = "a publication of this partition has failed, and ranks may not agree on its present state: \
+     end the job as the error of Partition::publish says";
 
 /// One interval's view of a [`Partition`].
 #[derive(Debug)]
@@ -48,7 +56,7 @@ impl<T: Plain> Partition<T> {
         };
         let states = [first, second];
         let bound = |rank: usize| rank * len / dsm.size();
-        Ok(Partition { states, present: 0, mine: bound(dsm.rank())..bound(dsm.rank() + 1) })
+        Ok(Partition { states, present: Some(0), mine: bound(dsm.rank())..bound(dsm.rank() + 1) })
     }
 
     /// Number of values in the whole.
@@ -67,8 +75,11 @@ impl<T: Plain> Partition<T> {
     }
 
     /// The two states for this interval: write `mine`, read everything else.
+    ///
+    /// # Panics
+    /// If a publication has failed.
     pub fn parts<'a>(&'a mut self, dsm: &'a Dsm) -> Parts<'a, T> {
-        let (present, next) = (self.states[self.present], self.states[1 - self.present]);
+        let [present, next] = self.now();
         let (start, end) = (self.mine.start, self.mine.end);
         // SAFETY: the present state is written by nobody before `publish`: only `mine` is handed out for writing, and it is of the other state.
         let read = |range: Range<usize>| unsafe { present.slice(dsm, range) };
@@ -78,21 +89,45 @@ impl<T: Plain> Partition<T> {
     }
 
     /// The whole present state.
+    ///
+    /// # Panics
+    /// If a publication has failed.
     pub fn all<'a>(&'a self, dsm: &'a Dsm) -> &'a [T] {
-        let present = self.states[self.present];
+        let [present, _] = self.now();
         // SAFETY: the present state is written by nobody before the next `publish`.
         unsafe { present.slice(dsm, 0..present.len()) }
     }
 
+    /// The present state and the next one.
+    fn now(&self) -> [SharedSlice<T>; 2] {
+        let [first, second] = self.states;
+        match self.present {
+            Some(0) => [first, second],
+            Some(_) => [second, first],
+            None => panic!("{FAILED}"),
+        }
+    }
+
     /// Makes what every rank wrote the present state. Collective: this is a memory barrier.
+    ///
+    /// # Errors
+    /// As those of [`Dsm::barrier`]; a publication has failed before.
     pub fn publish(&mut self, dsm: &mut Dsm) -> Result<()> {
         // Not just any barrier: were it one for other ranks, they would write what is the present state here.
-        dsm.publish(self.states[0])?;
-        self.present = 1 - self.present;
-        Ok(())
+        let present = self.present.take().ok_or_else(|| Error::Broken(FAILED.to_owned()))?;
+        let published = dsm.publish(self.states[0]);
+        self.present = match &published {
+            Ok(()) => Some(1 - present),
+            Err(Error::Argument(_)) => Some(present),
+            Err(_) => None,
+        };
+        published
     }
 
     /// Frees the array. Collective.
+    ///
+    /// # Errors
+    /// As those of [`Dsm::free`].
     pub fn free(self, dsm: &mut Dsm) -> Result<()> {
         let [a, b] = self.states;
         dsm.free(a)?;

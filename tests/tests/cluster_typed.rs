@@ -1,10 +1,13 @@
 //! The typed interface of Rust does what it says in every kind of job, and so does the program that the README shows.
 
+#![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
+
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::kinds;
 use std::path::Path;
 
 const TYPED: &str = env!("CARGO_BIN_EXE_typed");
+const WRONG: &str = env!("CARGO_BIN_EXE_wrong");
 const README: &str = include_str!("../../README.md");
 const TEN_LINES: &str = include_str!("../../scash/examples/ten_lines.rs");
 
@@ -17,6 +20,21 @@ fn everything_that_the_typed_interface_has_gives_right_data() {
             let lines = ended.lines(ranks);
             assert!(lines.iter().all(|line| line.ends_with("passed 12 checks")), "{ended}");
         }
+    }
+}
+
+#[test]
+fn a_partition_whose_publication_has_failed_leads_to_its_memory_no_more() {
+    for kind in kinds() {
+        let notes = tempfile::tempdir().unwrap();
+        let arguments = ["publish in vain, and go on", notes.path().to_str().unwrap()];
+        let ended = kind.job(3).run(Path::new(WRONG), &arguments);
+        let line =
+            |rank: u32| ended.out.lines().find(|line| line.starts_with(&format!("rank {rank}: "))).unwrap();
+        let last = line(2);
+        assert_eq!(last.matches("a publication of this partition has failed").count(), 3, "{ended}");
+        // Who came for a barrier has published nothing, and neither has anybody else.
+        [0, 1].into_iter().for_each(|rank| assert!(line(rank).contains("1000; written; Err("), "{ended}"));
     }
 }
 
