@@ -39,6 +39,8 @@ impl World {
     /// # Errors
     /// Not started by a launcher, settings that make no sense, a rank that runs another program, or ranks that do not reach each other.
     pub fn from_env(options: Options) -> Result<World> {
+        // First: a process joins once, and may call again with other options.
+        options.check()?;
         let mut member = Member::from_env()?;
         let identity = Identity::of_this_program(env!("CARGO_PKG_VERSION"), ABI)
             .map_err(|source| Error::Io { what: "reading this program's own file".to_owned(), source })?;
@@ -68,6 +70,7 @@ impl Communicator {
     /// # Errors
     /// Settings that make no sense, or ranks that do not reach each other.
     pub fn of_job(member: &mut Member, options: Options) -> Result<Communicator> {
+        options.check()?;
         let network = Network::read(|name| std::env::var_os(name))?.patient(options.silence);
         let endpoint = job::endpoint(member, &network, ABI)?;
         Communicator::new(endpoint, member, options)

@@ -468,7 +468,8 @@ int dsm_stats(struct dsm_stats_t *stats);
 
 /**
  * The text of the calling thread's last error: one line that says what to do about it. Never NULL;
- * "" if there was none. Good until another call of the same thread fails.
+ * "" if there was none. A later call of the same thread that fails replaces the text; the pointer stays
+ * the same, and good for as long as the thread lives.
  */
 const char *dsm_error(void);
 
@@ -811,8 +812,8 @@ int dsm_store_u32(uint32_t *word, uint32_t value);
  * dsm_all_reduce_f64(sums, 2, DSM_REDUCTION_SUM);
  * ```
  *
- * Returns 0, or -1 if there are too many values, there is no such reduction, or as `dsm_barrier`
- * does.
+ * Returns 0, or -1 if there are too many values, `values` is NULL, there is no such reduction, or as
+ * `dsm_barrier` does.
  */
 int dsm_all_reduce_i64(int64_t *values, size_t count, enum dsm_reduction_t reduction);
 
@@ -834,7 +835,8 @@ int dsm_all_reduce_f64(double *values, size_t count, enum dsm_reduction_t reduct
  * ranks come with as many bytes, and name the same rank; but no memory barrier. For small values that
  * one rank knows; `dsm_broadcast` brings shared memory to all.
  *
- * Returns 0, or -1 if there are too many bytes, there is no such rank, or as `dsm_barrier` does.
+ * Returns 0, or -1 if there are too many bytes, `value` is NULL, there is no such rank, or as
+ * `dsm_barrier` does.
  */
 int dsm_broadcast_value(void *value, size_t bytes, int from);
 

@@ -417,7 +417,8 @@ int scomm_thresholds(int to, size_t *eager, size_t *push);
 
 /**
  * The text of the calling thread's last error: one line that says what to do about it. Never NULL;
- * "" if there was none. Good until another call of the same thread fails. `dsm_error` gives the same.
+ * "" if there was none. A later call of the same thread that fails replaces the text; the pointer stays
+ * the same, and good for as long as the thread lives. `dsm_error` gives the same.
  */
 const char *scomm_error(void);
 

@@ -3,6 +3,7 @@
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 
 use crate::call::{call, status};
+use crate::pointers::aligned;
 use scash::{Atomic, Rmw};
 use std::ffi::c_int;
 
@@ -11,7 +12,10 @@ use std::ffi::c_int;
 /// # Safety
 /// `before` is NULL or writable.
 unsafe fn operate<T: TryFrom<u64>>(name: &str, word: *mut T, op: Atomic, before: *mut T) -> c_int {
-    let was = call(name, |runtime| runtime.atomic(word.cast_const().cast(), op));
+    let was = call(name, |runtime| {
+        aligned(name, before)?;
+        runtime.atomic(word.cast_const().cast(), op)
+    });
     if let Some(Ok(was)) = was.map(T::try_from)
         && !before.is_null()
     {

@@ -3,6 +3,7 @@
 //! Each function asks [`call`] for the rank's runtime, so each fails in the same way before `dsm_init` and after `dsm_finalize`.
 
 use crate::error;
+use crate::pointers::aligned;
 use scash::runtime::{ObjectKind, Runtime};
 use scash::{Error, Result};
 use std::ffi::{CString, c_int};
@@ -81,6 +82,7 @@ pub(crate) unsafe fn make(name: &str, kind: ObjectKind, count: c_int, first: *mu
             let text = format!("{name}(..., NULL): give it a number to set");
             return Err(Error::Argument(text));
         }
+        aligned(name, first)?;
         let count = u32::try_from(count)
             .map_err(|_| Error::Argument(format!("{name} of {count}: ask for at least one")))?;
         let number = runtime.make_objects(kind, count)?;

@@ -5,6 +5,7 @@
 use crate::call::{self, call, int, note, status};
 use crate::comm;
 use crate::error;
+use crate::pointers::aligned;
 use crate::types::{self, DSM_HOME_NONE, dsm_alloc_options_t, dsm_protocol_t, dsm_stats_t};
 use scash::runtime::{self, Runtime};
 use scash::{AllocOptions, Error};
@@ -81,9 +82,10 @@ pub extern "C" fn dsm_alloc(bytes: usize) -> *mut c_void {
 /// Returns NULL on error, as `dsm_alloc` does, or if an option has a value that does not exist.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dsm_alloc_with(bytes: usize, options: *const dsm_alloc_options_t) -> *mut c_void {
-    // SAFETY: null or a structure, by the caller's word.
-    let options = unsafe { options.as_ref() };
     let done = call("dsm_alloc_with", |runtime| {
+        aligned("dsm_alloc_with", options)?;
+        // SAFETY: null or a structure, by the caller's word.
+        let options = unsafe { options.as_ref() };
         // SAFETY: a structure that is given is set, by the caller's word.
         let checked = options.map(|options| unsafe { options.checked() });
         runtime.alloc(bytes, checked.unwrap_or(Ok(AllocOptions::default()))?)
@@ -220,6 +222,7 @@ pub unsafe extern "C" fn dsm_stats(stats: *mut dsm_stats_t) -> c_int {
         if stats.is_null() {
             return Err(Error::Argument("dsm_stats(NULL): give it a dsm_stats_t to fill".to_owned()));
         }
+        aligned("dsm_stats", stats)?;
         // SAFETY: not null, so writable by the caller's word; what was in it need not have been set.
         unsafe { stats.write(runtime.stats().into()) };
         Ok(())
@@ -227,7 +230,8 @@ pub unsafe extern "C" fn dsm_stats(stats: *mut dsm_stats_t) -> c_int {
 }
 
 /// The text of the calling thread's last error: one line that says what to do about it. Never NULL;
-/// "" if there was none. Good until another call of the same thread fails.
+/// "" if there was none. A later call of the same thread that fails replaces the text; the pointer stays
+/// the same, and good for as long as the thread lives.
 #[unsafe(no_mangle)]
 pub extern "C" fn dsm_error() -> *const c_char {
     error::last()

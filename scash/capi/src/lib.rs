@@ -18,6 +18,7 @@ mod comm;
 mod error;
 mod functions;
 mod locks;
+mod pointers;
 mod reduce;
 mod signals;
 mod types;

@@ -4,6 +4,7 @@
 #![allow(non_camel_case_types, reason = "C's way to name types")]
 
 use crate::call::{call, status};
+use crate::pointers::aligned;
 use crate::types;
 use scash::{Combine, Error, Number, Result};
 use std::ffi::{c_int, c_void};
@@ -43,10 +44,10 @@ unsafe fn combine(given: MaybeUninit<dsm_reduction_t>) -> Result<Combine> {
     }
 }
 
-/// Copies `len` values out, which may lie in shared memory.
+/// Copies `len` values out, which may lie in shared memory. There are no more than the runtime takes.
 ///
 /// # Safety
-/// There are so many at `from`.
+/// There are so many at `from`, which is aligned.
 unsafe fn copy_out<T: Copy + Default>(name: &str, from: *const T, len: usize) -> Result<Vec<T>> {
     if from.is_null() && len > 0 {
         return Err(Error::Argument(format!("{name}(NULL, {len}, ...): give it values")));
@@ -57,6 +58,17 @@ unsafe fn copy_out<T: Copy + Default>(name: &str, from: *const T, len: usize) ->
         unsafe { std::ptr::copy_nonoverlapping(from, values.as_mut_ptr(), len) };
     }
     Ok(values)
+}
+
+/// Copies values to where there are as many.
+///
+/// # Safety
+/// There are so many at `to`, which may be null if there are none.
+unsafe fn copy_in<T: Copy>(values: &[T], to: *mut T) {
+    if !values.is_empty() {
+        // SAFETY: as many are there, by the caller's word; the slice is private memory.
+        unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), to, values.len()) };
+    }
 }
 
 /// Reduces `count` values of 64 bits.
@@ -73,11 +85,13 @@ unsafe fn all_reduce(
     status(call(name, |runtime| {
         // SAFETY: by the caller's word.
         let combine = unsafe { combine(reduction) }?;
+        runtime.check_reduction(combine, number, count)?;
+        aligned(name, values)?;
         // SAFETY: by the caller's word.
         let given = unsafe { copy_out(name, values, count) }?;
         let all = runtime.all_reduce(combine, number, given)?;
-        // SAFETY: there are as many as were given, and `count` values lie there; the vector is ours.
-        unsafe { std::ptr::copy_nonoverlapping(all.as_ptr(), values, all.len()) };
+        // SAFETY: there are as many as were given, and `count` values lie there.
+        unsafe { copy_in(&all, values) };
         Ok(())
     }))
 }
@@ -92,8 +106,8 @@ unsafe fn all_reduce(
 /// dsm_all_reduce_f64(sums, 2, DSM_REDUCTION_SUM);
 /// ```
 ///
-/// Returns 0, or -1 if there are too many values, there is no such reduction, or as `dsm_barrier`
-/// does.
+/// Returns 0, or -1 if there are too many values, `values` is NULL, there is no such reduction, or as
+/// `dsm_barrier` does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dsm_all_reduce_i64(
     values: *mut i64,
@@ -133,16 +147,19 @@ pub unsafe extern "C" fn dsm_all_reduce_f64(
 /// ranks come with as many bytes, and name the same rank; but no memory barrier. For small values that
 /// one rank knows; `dsm_broadcast` brings shared memory to all.
 ///
-/// Returns 0, or -1 if there are too many bytes, there is no such rank, or as `dsm_barrier` does.
+/// Returns 0, or -1 if there are too many bytes, `value` is NULL, there is no such rank, or as
+/// `dsm_barrier` does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dsm_broadcast_value(value: *mut c_void, bytes: usize, from: c_int) -> c_int {
     let name = "dsm_broadcast_value";
     status(call(name, |runtime| {
+        let from = types::rank(from)?;
+        runtime.check_value(bytes, from)?;
         // SAFETY: by the caller's word.
         let mut all = unsafe { copy_out(name, value.cast::<u8>(), bytes) }?;
-        runtime.broadcast_value(&mut all, types::rank(from)?)?;
-        // SAFETY: there are as many as were given; the vector is ours.
-        unsafe { std::ptr::copy_nonoverlapping(all.as_ptr(), value.cast(), all.len()) };
+        runtime.broadcast_value(&mut all, from)?;
+        // SAFETY: there are as many as were given.
+        unsafe { copy_in(&all, value.cast()) };
         Ok(())
     }))
 }

@@ -19,17 +19,43 @@ impl Runtime {
     /// # Errors
     /// More than 4096 values; bits of floating-point numbers; ranks made different collective calls; a rank is gone.
     pub fn all_reduce(&self, combine: Combine, number: Number, values: Vec<u64>) -> Result<Vec<u64>> {
-        if values.len() > MOST {
+        self.check_reduction(combine, number, values.len())?;
+        self.reduce_together(Reduction::All(combine, number), values)
+    }
+
+    /// Whether so many numbers can be reduced so: what [`all_reduce`](Self::all_reduce) looks at before it does anything.
+    ///
+    /// # Errors
+    /// More than 4096 values; bits of floating-point numbers.
+    pub fn check_reduction(&self, combine: Combine, number: Number, count: usize) -> Result<()> {
+        if count > MOST {
             return Err(Error::Argument(format!(
-                "a reduction of {} values: at most {MOST} go at once; make several calls, or use shared memory and a barrier",
-                values.len()
+                "a reduction of {count} values: at most {MOST} go at once; make several calls, or use shared memory and a barrier"
             )));
         }
         if number == Number::F64 && matches!(combine, Combine::And | Combine::Or) {
             let text = "floating-point numbers have no and, no or: reduce whole numbers";
             return Err(Error::Argument(text.to_owned()));
         }
-        self.reduce_together(Reduction::All(combine, number), values)
+        Ok(())
+    }
+
+    /// Whether a value of so many bytes can come from that rank: what [`broadcast_value`](Self::broadcast_value) looks at before it does anything.
+    ///
+    /// # Errors
+    /// More than 32 KiB; there is no such rank.
+    pub fn check_value(&self, bytes: usize, from: u32) -> Result<()> {
+        if bytes > MOST * WORD {
+            return Err(Error::Argument(format!(
+                "a broadcast of a value of {bytes} bytes: at most {} go at once; put it into shared memory and broadcast that",
+                MOST * WORD
+            )));
+        }
+        if from >= self.size {
+            let last = self.size - 1;
+            return Err(Error::Argument(format!("a value of rank {from}: there are ranks 0 to {last}")));
+        }
+        Ok(())
     }
 
     /// Replaces the bytes at every rank by those of one. Collective: all ranks come with as many bytes, and name the same rank. No memory barrier. For small values:
@@ -38,17 +64,7 @@ impl Runtime {
     /// # Errors
     /// More than 32 KiB; there is no such rank; ranks made different collective calls; a rank is gone.
     pub fn broadcast_value(&self, bytes: &mut [u8], from: u32) -> Result<()> {
-        if bytes.len() > MOST * WORD {
-            return Err(Error::Argument(format!(
-                "a broadcast of a value of {} bytes: at most {} go at once; put it into shared memory and broadcast that",
-                bytes.len(),
-                MOST * WORD
-            )));
-        }
-        if from >= self.size {
-            let last = self.size - 1;
-            return Err(Error::Argument(format!("a value of rank {from}: there are ranks 0 to {last}")));
-        }
+        self.check_value(bytes.len(), from)?;
         let word = |piece: &[u8]| {
             let mut word = [0; WORD];
             word[..piece.len()].copy_from_slice(piece);

@@ -2,6 +2,7 @@
 
 use super::job::{call, invalid};
 use super::types::{given_out, scomm_request_t, scomm_status_t};
+use crate::pointers::misplaced;
 use scash_comm::Result;
 use scash_comm::mp::{Communicator, Received, Request};
 use std::ffi::c_int;
@@ -9,7 +10,7 @@ use std::ffi::c_int;
 /// Sets what lies there, unless it is null.
 ///
 /// # Safety
-/// It is null, or may be written; what is in it need not have been set.
+/// It is null, or may be written, and aligned ([`may`]); what is in it need not have been set.
 pub(super) unsafe fn set<T>(at: *mut T, value: T) {
     if !at.is_null() {
         // SAFETY: not null, so writable by the caller's word.
@@ -18,8 +19,13 @@ pub(super) unsafe fn set<T>(at: *mut T, value: T) {
 }
 
 /// The place that the function `name` must be given to set something there.
-pub(super) fn must<T>(name: &str, at: *mut T) -> Result<()> {
-    if at.is_null() { invalid(&format!("{name}: NULL where it is to set something")) } else { Ok(()) }
+pub(super) fn must<T>(name: &str, at: *const T) -> Result<()> {
+    if at.is_null() { invalid(&format!("{name}: NULL where it is to set something")) } else { may(name, at) }
+}
+
+/// The place that the function `name` may be given: null, or that of a value as far as its address tells. To be looked at before anything is done.
+pub(super) fn may<T>(name: &str, at: *const T) -> Result<()> {
+    misplaced(name, at).map_or(Ok(()), |why| invalid(&why))
 }
 
 /// Begins an operation for the function `name`.
@@ -43,7 +49,7 @@ pub(super) unsafe fn begin(
 /// Tells of an operation that is over: its status, unless that is null, and its error.
 ///
 /// # Safety
-/// `status` is null, or may be written.
+/// `status` is null, or may be written, and aligned ([`may`]).
 pub(super) unsafe fn tell(outcome: Result<Received>, status: *mut scomm_status_t) -> Result<()> {
     match outcome {
         Ok(received) => {

@@ -1,6 +1,6 @@
 //! Arrays of requests, as C gives them, and what is told of several operations.
 
-use super::answers::{must, set, tell};
+use super::answers::{may, must, set, tell};
 use super::job::invalid;
 use super::types::{SCOMM_NO_INDEX, SCOMM_REQUEST_NULL, given_back, scomm_request_t, scomm_status_t};
 use scash_comm::Result;
@@ -38,7 +38,13 @@ impl Array<'_> {
     }
 
     /// The indices and statuses that the function `name` is to set are there, if it may have to.
-    pub(super) fn check_room(&self, name: &str, indices: *mut c_int) -> Result<()> {
+    pub(super) fn check_room(
+        &self,
+        name: &str,
+        indices: *mut c_int,
+        statuses: *mut scomm_status_t,
+    ) -> Result<()> {
+        may(name, statuses)?;
         if self.all.is_empty() { Ok(()) } else { must(name, indices) }
     }
 

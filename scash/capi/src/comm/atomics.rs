@@ -2,7 +2,7 @@
 
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 
-use super::answers::set;
+use super::answers::{may, set};
 use super::job::done;
 use super::one_sided::{scomm_window_t, window};
 use super::types::rank;
@@ -20,6 +20,7 @@ unsafe fn operate<T: TryFrom<u64>>(
     before: *mut T,
 ) -> c_int {
     done(name, |job| {
+        may(name, before)?;
         let window = window(part)?;
         let was = job.atomic(&window, rank(to)?, offset, op)?;
         // A word of this width, so it fits.

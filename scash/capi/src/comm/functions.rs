@@ -2,7 +2,7 @@
 
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 
-use super::answers::set;
+use super::answers::{may, must, set};
 use super::job::{self, call, done, invalid, told};
 use super::types::{rank, scomm_options_t};
 use crate::error;
@@ -18,7 +18,7 @@ pub unsafe extern "C" fn scomm_options(options: *mut scomm_options_t) -> c_int {
     told(if options.is_null() {
         invalid("scomm_options(NULL): give it a scomm_options_t to fill")
     } else {
-        Options::from_env().map(|said| {
+        must("scomm_options", options).and_then(|()| Options::from_env()).map(|said| {
             // SAFETY: not null, so writable by the caller's word; what was in it need not have been set.
             unsafe { options.write(scomm_options_t::of(said)) };
             0
@@ -35,11 +35,13 @@ pub unsafe extern "C" fn scomm_options(options: *mut scomm_options_t) -> c_int {
 /// other.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn scomm_init(options: *const scomm_options_t) -> c_int {
-    // SAFETY: null or a structure, by the caller's word.
-    let options = unsafe { options.as_ref() };
-    // SAFETY: a structure that is given is set, by the caller's word.
-    let options = options.map_or_else(Options::from_env, |options| unsafe { options.checked() });
-    told(options.and_then(job::join).map(|()| 0))
+    told(may("scomm_init", options).and_then(|()| {
+        // SAFETY: null or a structure, by the caller's word.
+        let options = unsafe { options.as_ref() };
+        // SAFETY: a structure that is given is set, by the caller's word.
+        let options = options.map_or_else(Options::from_env, |options| unsafe { options.checked() });
+        options.and_then(job::join).map(|()| 0)
+    }))
 }
 
 /// Ends message passing, together with all other ranks. Collective; all operations were waited for
@@ -83,6 +85,8 @@ pub extern "C" fn scomm_threads() -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn scomm_thresholds(to: c_int, eager: *mut usize, push: *mut usize) -> c_int {
     done("scomm_thresholds", |job| {
+        may("scomm_thresholds", eager)?;
+        may("scomm_thresholds", push)?;
         let thresholds = job.thresholds(rank(to)?)?;
         // SAFETY: null, or writable by the caller's word.
         unsafe { set(eager, thresholds.eager) };
@@ -93,7 +97,8 @@ pub unsafe extern "C" fn scomm_thresholds(to: c_int, eager: *mut usize, push: *m
 }
 
 /// The text of the calling thread's last error: one line that says what to do about it. Never NULL;
-/// "" if there was none. Good until another call of the same thread fails. `dsm_error` gives the same.
+/// "" if there was none. A later call of the same thread that fails replaces the text; the pointer stays
+/// the same, and good for as long as the thread lives. `dsm_error` gives the same.
 #[unsafe(no_mangle)]
 pub extern "C" fn scomm_error() -> *const c_char {
     error::last()

@@ -36,7 +36,7 @@ pub(super) fn check(name: &str, address: *const u8, len: usize) -> Result<()> {
     if address.is_null() && len > 0 {
         return invalid(&format!("{name}: NULL for memory of {len} bytes"));
     }
-    if isize::try_from(len).is_err() {
+    if isize::try_from(len).is_err() || (address as usize).checked_add(len).is_none() {
         return invalid(&format!("{name}: {len} bytes are more than any memory has"));
     }
     if runtime().is_some_and(|runtime| runtime.is_shared(address, len)) {

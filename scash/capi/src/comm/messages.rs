@@ -2,7 +2,7 @@
 
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 
-use super::answers::{begin, must, set, tell};
+use super::answers::{begin, may, must, set, tell};
 use super::job::done;
 use super::memory::check;
 use super::types::{any_tag, rank, scomm_request_t, scomm_status_t, source, tag};
@@ -84,6 +84,7 @@ pub unsafe extern "C" fn scomm_recv(
     status: *mut scomm_status_t,
 ) -> c_int {
     done("scomm_recv", |job| {
+        may("scomm_recv", status)?;
         // SAFETY: the memory is there, by the caller's word, who gets it back when it was waited for.
         let request = unsafe { receive("scomm_recv", job, source, tag, into, len) }?;
         // SAFETY: by the caller's word.
@@ -146,6 +147,7 @@ pub unsafe extern "C" fn scomm_irecv_alloc(source: c_int, tag: i64, request: *mu
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn scomm_probe(source: c_int, tag: i64, status: *mut scomm_status_t) -> c_int {
     done("scomm_probe", |job| {
+        may("scomm_probe", status)?;
         let found = job.wait_for_message(self::source(source)?, any_tag(tag)?)?;
         // SAFETY: by the caller's word.
         unsafe { set(status, scomm_status_t::of_message(found)) };
@@ -166,6 +168,7 @@ pub unsafe extern "C" fn scomm_iprobe(
 ) -> c_int {
     done("scomm_iprobe", |job| {
         must("scomm_iprobe", found)?;
+        may("scomm_iprobe", status)?;
         let message = job.probe(self::source(source)?, any_tag(tag)?)?;
         // SAFETY: not null, so writable by the caller's word.
         unsafe { found.write(c_int::from(message.is_some())) };

@@ -1,6 +1,6 @@
 //! Collective operations as C names them, and what they mean to [`scash_comm::mp`].
 
-use super::answers::begin;
+use super::answers::{begin, may};
 use super::job::{done, invalid};
 use super::memory::check;
 use super::types::{rank, reduction, scomm_op_t, scomm_request_t, scomm_type_t};
@@ -74,6 +74,7 @@ impl Named {
         let (given, got) = (collective.input_len(job.rank()), collective.output_len(job.rank(), job.size()));
         check(name, mine, given)?;
         check(name, result, got)?;
+        // Neither goes past the end of the address space: `check`.
         if (mine as usize) < result as usize + got && (result as usize) < mine as usize + given {
             return invalid(&format!(
                 "{name}: what is given and what is got overlap: let them be two buffers"
@@ -121,6 +122,7 @@ unsafe fn copy(name: &str, numbers: *const usize, size: usize) -> Result<Vec<usi
     if numbers.is_null() {
         return invalid(&format!("{name}: NULL for numbers of {size} ranks: give it one for each"));
     }
+    may(name, numbers)?;
     // SAFETY: not null, so as long as there are ranks by the caller's word.
     Ok(unsafe { std::slice::from_raw_parts(numbers, size) }.to_vec())
 }

@@ -3,7 +3,7 @@
 #![allow(non_camel_case_types, reason = "C's way to name types")]
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 
-use super::answers::{begin, must};
+use super::answers::{begin, may, must};
 use super::job::{done, invalid};
 use super::memory::check;
 use super::types::{rank, scomm_request_t};
@@ -329,6 +329,7 @@ fn whole(len: usize) -> Strided {
 /// # Safety
 /// `blocks` is null, or a structure.
 unsafe fn given(name: &str, blocks: *const scomm_strided_t) -> Result<Strided> {
+    may(name, blocks)?;
     // SAFETY: by the caller's word.
     match unsafe { blocks.as_ref() } {
         Some(&scomm_strided_t { count, len, here, there }) => Ok(Strided { count, len, here, there }),

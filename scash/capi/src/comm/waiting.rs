@@ -2,7 +2,7 @@
 
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 
-use super::answers::{must, tell};
+use super::answers::{may, must, tell};
 use super::array::Array;
 use super::job::{done, invalid};
 use super::types::{SCOMM_REQUEST_NULL, given_back, scomm_request_t, scomm_status_t};
@@ -16,6 +16,7 @@ use std::ffi::c_int;
 pub unsafe extern "C" fn scomm_wait(request: *mut scomm_request_t, status: *mut scomm_status_t) -> c_int {
     done("scomm_wait", |job| {
         must("scomm_wait", request)?;
+        may("scomm_wait", status)?;
         // SAFETY: not null, so a request by the caller's word.
         let given = unsafe { request.replace(SCOMM_REQUEST_NULL) };
         let outcome = given_back(given).map_or(Ok(Received::default()), |operation| job.wait(operation));
@@ -37,6 +38,7 @@ pub unsafe extern "C" fn scomm_test(
     done("scomm_test", |job| {
         must("scomm_test", request)?;
         must("scomm_test", over)?;
+        may("scomm_test", status)?;
         // SAFETY: not null, so a request by the caller's word.
         let given = unsafe { request.read() };
         let found =
@@ -65,6 +67,7 @@ pub unsafe extern "C" fn scomm_wait_any(
 ) -> c_int {
     done("scomm_wait_any", |job| {
         must("scomm_wait_any", index)?;
+        may("scomm_wait_any", status)?;
         // SAFETY: by the caller's word.
         let mut array = unsafe { Array::new("scomm_wait_any", count, requests) }?;
         let first = job.wait_any(&mut array.live);
@@ -89,6 +92,7 @@ pub unsafe extern "C" fn scomm_test_any(
     done("scomm_test_any", |job| {
         must("scomm_test_any", over)?;
         must("scomm_test_any", index)?;
+        may("scomm_test_any", status)?;
         // SAFETY: by the caller's word.
         let mut array = unsafe { Array::new("scomm_test_any", count, requests) }?;
         let is_empty = array.live.is_empty();
@@ -118,7 +122,7 @@ pub unsafe extern "C" fn scomm_wait_some(
         must("scomm_wait_some", over)?;
         // SAFETY: by the caller's word.
         let mut array = unsafe { Array::new("scomm_wait_some", count, requests) }?;
-        array.check_room("scomm_wait_some", indices)?;
+        array.check_room("scomm_wait_some", indices, statuses)?;
         let some = job.wait_some(&mut array.live);
         // SAFETY: by the caller's word.
         unsafe { array.tell_some(some, over, indices, statuses) }
@@ -141,7 +145,7 @@ pub unsafe extern "C" fn scomm_test_some(
         must("scomm_test_some", over)?;
         // SAFETY: by the caller's word.
         let mut array = unsafe { Array::new("scomm_test_some", count, requests) }?;
-        array.check_room("scomm_test_some", indices)?;
+        array.check_room("scomm_test_some", indices, statuses)?;
         let some = job.test_some(&mut array.live);
         // SAFETY: by the caller's word.
         unsafe { array.tell_some(some, over, indices, statuses) }
@@ -159,6 +163,7 @@ pub unsafe extern "C" fn scomm_wait_all(
     statuses: *mut scomm_status_t,
 ) -> c_int {
     done("scomm_wait_all", |job| {
+        may("scomm_wait_all", statuses)?;
         // SAFETY: by the caller's word.
         let mut array = unsafe { Array::new("scomm_wait_all", count, requests) }?;
         let live = std::mem::take(&mut array.live);
@@ -181,6 +186,7 @@ pub unsafe extern "C" fn scomm_test_all(
 ) -> c_int {
     done("scomm_test_all", |job| {
         must("scomm_test_all", over)?;
+        may("scomm_test_all", statuses)?;
         // SAFETY: by the caller's word.
         let mut array = unsafe { Array::new("scomm_test_all", count, requests) }?;
         let outcomes = job.test_all(&mut array.live);

@@ -46,6 +46,19 @@ fn thresholds_are_measured_at_the_start_unless_they_are_set() {
 }
 
 #[test]
+fn arguments_that_no_program_means_end_no_rank() {
+    succeeds("comm_absurd");
+    // Whether there is memory for it is the machine's business.
+    let program = Program::compile("comm_absurd", Link::Shared);
+    for member in ["window", "registered", "held"] {
+        for job in jobs().filter(|job| job.ranks == 2) {
+            let ended = program.run(job, &[], &[member]);
+            assert!(ended.status == Some(0) || ended.err.contains("refused: "), "{ended}");
+        }
+    }
+}
+
+#[test]
 fn operations_are_waited_for_one_by_one_some_at_a_time_or_all() {
     succeeds("comm_waiting");
 }

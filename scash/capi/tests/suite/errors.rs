@@ -11,6 +11,11 @@ fn bad_arguments_are_refused_and_the_job_goes_on() {
 }
 
 #[test]
+fn arguments_that_no_program_means_end_no_rank() {
+    Program::compile("absurd", Link::Shared).succeeds_everywhere(&[]);
+}
+
+#[test]
 fn locks_that_are_used_as_they_must_not_be_say_so_and_the_job_goes_on() {
     Program::compile("locks_wrong", Link::Shared).succeeds_everywhere(&[]);
 }
