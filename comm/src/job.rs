@@ -122,6 +122,7 @@ pub fn size(name: &str, text: &str) -> Result<u64> {
 /// # Errors
 /// There is no such provider, it cannot serve these ranks, or joining failed.
 pub fn endpoint(member: &mut Member, network: &Network, abi: u32) -> Result<Box<dyn Endpoint>> {
+    crate::forked::watch();
     let (rank, size, threads) = (member.rank(), member.size(), member.threads());
     let here = (0..size).filter(|&other| member.host(other) == member.host(rank)).count();
     // No more than `size`.

@@ -45,6 +45,7 @@ pub mod conformance;
 mod dynamic;
 mod endpoint;
 mod exchange;
+pub mod forked;
 pub mod job;
 pub mod mem_exchange;
 pub mod mp;

@@ -18,6 +18,10 @@
 //! [`fault`] (an access needs work) → `serve` → the protocol, [`scash_proto::Node`] → `core` (its orders are carried out) → `scash_comm` (put, get,
 //! messages) → home, diff merge, directory (the protocol again, at the home) → `runtime` (the memory barrier).
 //!
+//! # Children
+//! A child that a rank forks is no rank: functions that return a [`Result`] fail there, and touching shared memory ends it by SIGSEGV, with a line on stderr that says why. It may compute on copies
+//! that were made before, exit, or exec another program; the rank and the job do not notice.
+//!
 //! # Layers
 //! [`Dsm`], [`SharedSlice`] and [`Partition`] are the typed interface; [`runtime`] is the untyped one that it and the C API stand on.
 
@@ -46,6 +50,7 @@ mod serve;
 mod shared;
 mod signals;
 mod stats;
+mod tell;
 mod twins;
 
 pub use atomics::AtomicWord;

@@ -26,6 +26,7 @@ use crate::serve;
 use crate::stats::{BarrierTime, Stats};
 use crew::Crew;
 use scash_comm::boot::{JobPage, Member};
+use scash_comm::forked;
 use scash_proto::node::{Collective, Input, Outcome};
 use scash_proto::{Access, AllocOptions, Pages, Protocol, Rank};
 use start::join;
@@ -189,6 +190,7 @@ impl Runtime {
                 "{address:p} {why}: give an address that dsm_alloc returned and dsm_free did not take"
             ))
         };
+        self.refuse_children()?;
         let page = self.house.region.page_of(address as usize).ok_or_else(|| wild("is not shared memory"))?;
         let core = lock(&self.core);
         let a = core.node.allocation(page).ok_or_else(|| wild("is not allocated"))?;
@@ -215,8 +217,15 @@ impl Runtime {
         Ok(Pages { first, count: last - first + 1 })
     }
 
+    /// As [`pages_of`](Self::pages_of), for who has not locked the core.
+    fn pages(&self, address: *const u8, len: usize) -> Result<Pages> {
+        self.refuse_children()?;
+        self.pages_of(&lock(&self.core), address, len)
+    }
+
     /// The home of the page that holds `address`; `None` while nobody has touched it.
     pub fn home(&self, address: *const u8) -> Result<Option<u32>> {
+        self.refuse_children()?;
         let core = lock(&self.core);
         let pages = self.pages_of(&core, address, 1)?;
         Ok(core.node.home(pages.first).map(|r| r.0))
@@ -230,6 +239,7 @@ impl Runtime {
                 self.size - 1
             )));
         }
+        self.refuse_children()?;
         let mut core = lock(&self.core);
         let pages = self.pages_of(&core, address, len)?;
         Ok(core.node.handle(Input::SetHome(pages, Rank(rank)))?)
@@ -237,6 +247,7 @@ impl Runtime {
 
     /// From now on the copies that this rank has of the allocation at `address` are kept coherent by `protocol`. To be called by all ranks.
     pub fn set_protocol(&self, address: *const u8, protocol: Protocol) -> Result<()> {
+        self.refuse_children()?;
         let mut core = lock(&self.core);
         let pages = self.pages_of(&core, address, 1)?;
         Ok(core.node.handle(Input::SetProtocol(pages.first, self.meant(protocol)))?)
@@ -244,6 +255,7 @@ impl Runtime {
 
     /// Gives the allocation at `address` a name, by which this rank calls it where it tells a data race. To be called by all ranks.
     pub fn name(&self, address: *const u8, name: &str) -> Result<()> {
+        self.refuse_children()?;
         let mut core = lock(&self.core);
         let page = self.pages_of(&core, address, 1)?.first;
         if let Some((search, node)) = core.search() {
@@ -254,7 +266,7 @@ impl Runtime {
 
     /// Brings this rank's changes of the range to the homes of its pages now, before the next memory barrier.
     pub fn write_back(&self, address: *const u8, len: usize) -> Result<()> {
-        let pages = self.pages_of(&lock(&self.core), address, len)?;
+        let pages = self.pages(address, len)?;
         self.guarded(|| {
             let mut core = lock(&self.core);
             core.node.handle(Input::WriteBack(pages))?;
@@ -269,7 +281,7 @@ impl Runtime {
 
     /// Brings the cached pages of the range up to what their homes hold now; what this rank wrote in them stays.
     pub fn read_home(&self, address: *const u8, len: usize) -> Result<()> {
-        let pages = self.pages_of(&lock(&self.core), address, len)?;
+        let pages = self.pages(address, len)?;
         self.guarded(|| {
             let mut core = lock(&self.core);
             core.node.handle(Input::ReadHome(pages))?;
@@ -283,7 +295,7 @@ impl Runtime {
     /// Brings all pages that the range touches to all ranks, so that reading them takes no fault until the next memory barrier. Collective, and includes a
     /// memory barrier. The data go down a tree from each page's home.
     pub fn broadcast(&self, address: *const u8, len: usize) -> Result<()> {
-        let pages = self.pages_of(&lock(&self.core), address, len)?;
+        let pages = self.pages(address, len)?;
         self.collective(Collective::Broadcast(pages)).map(drop)
     }
 
@@ -301,7 +313,7 @@ impl Runtime {
 
     /// Fetches or maps all pages of the range for reading (or writing), as if each had been touched.
     pub fn touch(&self, address: *const u8, len: usize, write: bool) -> Result<()> {
-        let pages = self.pages_of(&lock(&self.core), address, len)?;
+        let pages = self.pages(address, len)?;
         let want = if write { Access::Write } else { Access::Read };
         self.guarded(|| {
             for page in pages.iter() {
@@ -356,8 +368,15 @@ impl Runtime {
         }
     }
 
+    /// An error in a child that this rank has forked: it has the rank's descriptors, and could act in its name. Before any lock: another thread of the rank may have had
+    /// it when the child was made.
+    fn refuse_children(&self) -> Result<()> {
+        if forked::is_child() { Err(Error::Argument(forked::refusal("a function of scash"))) } else { Ok(()) }
+    }
+
     /// Runs something that no call can succeed after if it fails.
     fn guarded<T>(&self, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.refuse_children()?;
         if self.is_finalized() {
             return Err(Error::Argument("shared memory is gone: dsm_finalize was called".to_owned()));
         }

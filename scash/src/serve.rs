@@ -131,7 +131,7 @@ fn tell_wild(rank: u32, addr: usize, why: &str) {
 }
 
 /// The digits of `n`, at the end of `buffer`.
-fn digits(mut n: usize, base: usize, buffer: &mut [u8]) -> &[u8] {
+pub(crate) fn digits(mut n: usize, base: usize, buffer: &mut [u8]) -> &[u8] {
     let mut at = buffer.len();
     loop {
         at -= 1;

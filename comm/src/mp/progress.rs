@@ -41,6 +41,10 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
+        // A child that the rank has forked has not its threads.
+        if crate::forked::is_child() {
+            return std::mem::forget(self.thread.take());
+        }
         self.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();

@@ -498,6 +498,10 @@ impl Drop for OfiEndpoint {
         if self.has_parted.load(Ordering::Relaxed) {
             return;
         }
+        // It is not for a child to leave in the rank's name; and it has not the rank's threads.
+        if crate::forked::is_child() {
+            return std::mem::forget(self.thread.take());
+        }
         self.take_leave();
         self.shared.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {

@@ -303,6 +303,10 @@ impl Drop for ShmEndpoint {
     /// Leaves: hands over what is still in the backlogs as far as the peers make room, says so, and wakes those who
     /// may wait for this rank.
     fn drop(&mut self) {
+        // It is not for a child to leave in the rank's name.
+        if crate::forked::is_child() {
+            return;
+        }
         let deadline = Instant::now() + LINGER;
         while self.backlogs.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
             self.peers.look_closely();

@@ -447,6 +447,10 @@ impl Drop for TcpEndpoint {
     /// Says goodbye: what was flushed reaches the peers' hosts, if that takes no longer than a moment, and
     /// the peers can tell this from a crash.
     fn drop(&mut self) {
+        // It is not for a child to leave in the rank's name; and it has not the rank's threads.
+        if crate::forked::is_child() {
+            return std::mem::forget(self.thread.take());
+        }
         let deadline = Instant::now() + FAREWELL;
         for peer in self.shared.peers.iter().flatten() {
             peer.say_goodbye();

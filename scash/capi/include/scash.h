@@ -41,6 +41,10 @@
  * Locks, reader-writer locks, semaphores, conditions and flags have numbers from one series: a function that is given the
  * number of an object of another kind fails.
  *
+ * fork: a child of a rank is no rank. All functions fail there but dsm_error and dsm_version, and touching shared memory ends
+ * it by SIGSEGV, with a line on stderr that says why. It may compute on copies that were made before, exit, or exec another
+ * program: the rank and the job do not notice.
+ *
  * Sizes are in bytes, times in seconds.
  */
 

@@ -64,6 +64,9 @@
  * A rank that ends before scomm_finalize hangs nobody: operations that need it, collective ones among them, fail with an error that names it,
  * and others go on. Of one that is stopped, or whose link is cut, that is so after SCASH_MP_SILENCE seconds (10; 0: never).
  *
+ * fork: a child of a rank is no rank. All functions fail there but scomm_error and scomm_options. It may compute, exit, or exec
+ * another program: the rank and the job do not notice.
+ *
  * Sizes are in bytes.
  */
 

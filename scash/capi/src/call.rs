@@ -6,6 +6,7 @@ use crate::error;
 use crate::pointers::aligned;
 use scash::runtime::{ObjectKind, Runtime};
 use scash::{Error, Result};
+use scash_comm::forked;
 use std::ffi::{CString, c_int};
 use std::sync::OnceLock;
 
@@ -29,6 +30,9 @@ pub(crate) fn joined(runtime: &'static Runtime) {
 
 /// The job, if the process is in one now; `name` is the function that wants to know.
 pub(crate) fn job(name: &str) -> Result<&'static Job> {
+    if forked::is_child() {
+        return Err(Error::Argument(forked::refusal(name)));
+    }
     match JOB.get() {
         Some(job) if job.runtime.is_finalized() => {
             Err(Error::Argument(format!("{name} was called after dsm_finalize")))

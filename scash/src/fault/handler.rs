@@ -168,11 +168,11 @@ fn exchange_action(signal: i32, new: Option<&libc::sigaction>) -> Result<libc::s
     Err(EngineError::last(format!("set the action of signal {signal}")))
 }
 
-fn default_action() -> libc::sigaction {
+pub(super) fn default_action() -> libc::sigaction {
     libc::sigaction { sa_sigaction: libc::SIG_DFL, sa_mask: empty_mask(), sa_flags: 0, sa_restorer: None }
 }
 
-fn empty_mask() -> libc::sigset_t {
+pub(super) fn empty_mask() -> libc::sigset_t {
     // SAFETY: a signal set is plain words, for which zero is a value.
     let mut mask = unsafe { std::mem::zeroed() };
     // SAFETY: `mask` is a place for a signal set.
@@ -243,14 +243,18 @@ fn die(signal: i32, info: *mut libc::siginfo_t, by_instruction: bool) {
     // SAFETY: sets the default; we are only called where that is what the program had asked for.
     unsafe { libc::sigaction(signal, &raw const default, ptr::null_mut()) };
     if !by_instruction {
-        // No instruction will raise it again: the same signal, with its sender, to this thread.
-        // SAFETY: asks for a number.
-        let process = unsafe { libc::getpid() };
-        // SAFETY: asks for a number.
-        let thread = unsafe { libc::gettid() };
-        // SAFETY: sends a signal to the calling thread; `info` is what the kernel gave to `on_fault`.
-        unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info) };
+        send_again(signal, info);
     }
+}
+
+/// For a signal that no instruction will raise again: the same one, with its sender, to this thread.
+pub(super) fn send_again(signal: i32, info: *mut libc::siginfo_t) {
+    // SAFETY: asks for a number.
+    let process = unsafe { libc::getpid() };
+    // SAFETY: asks for a number.
+    let thread = unsafe { libc::gettid() };
+    // SAFETY: sends a signal to the calling thread; `info` is what the kernel gave to a handler.
+    unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info) };
 }
 
 /// Calls the previous handler as the kernel would have: with its arguments, and under its mask.

@@ -18,6 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 mod arch;
+pub(crate) mod forked;
 mod handler;
 mod mprotect;
 mod page_set;

@@ -24,7 +24,7 @@ impl Runtime {
                 "an atomic operation on {width} bytes at {address:p}: its address has to be a multiple of {width}"
             )));
         }
-        let page = self.pages_of(&lock(&self.core), address, width)?.first;
+        let page = self.pages(address, width)?.first;
         self.guarded(|| {
             let place = self.place(page, changes(op))?;
             let offset = page as usize * PAGE + address as usize % PAGE;

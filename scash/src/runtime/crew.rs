@@ -47,6 +47,7 @@ impl Runtime {
     /// # Errors
     /// As those of [`barrier`](Self::barrier), for all threads of the rank alike; more threads come than the rank has.
     pub fn barrier_threads(&self) -> Result<()> {
+        self.refuse_children()?;
         let crew = &self.crew;
         let mut state = lock(&crew.state);
         if state.come == self.threads {
@@ -103,6 +104,7 @@ impl Runtime {
 
     /// Checks that no threads of this rank wait for others: these may be about to make another call, and never come.
     pub(super) fn crew_is_free(&self) -> Result<()> {
+        self.refuse_children()?;
         // One thread waits for nobody.
         if self.threads == 1 {
             return Ok(());

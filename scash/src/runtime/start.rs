@@ -15,6 +15,7 @@ use crate::serve;
 use crate::stats::BarrierTime;
 use crate::twins::Twins;
 use scash_comm::boot::{Identity, Member};
+use scash_comm::forked;
 use scash_comm::job;
 use scash_comm::{Caps, Exchange, LocalSegment};
 use scash_proto::Rank;
@@ -36,6 +37,9 @@ const ALL_TO_ALL: u32 = 8;
 pub fn init() -> Result<&'static Runtime> {
     static STARTED: AtomicBool = AtomicBool::new(false);
     let config = Config::read(|name| std::env::var_os(name))?;
+    if forked::is_child() {
+        return Err(Error::Join(forked::refusal("dsm_init")));
+    }
     let mut member = Member::from_env().map_err(join)?;
     if STARTED.swap(true, Ordering::Relaxed) {
         return Err(Error::Join("this process has joined a job before; that can be done once".to_owned()));
@@ -88,6 +92,7 @@ pub fn init() -> Result<&'static Runtime> {
     RUNTIME.store(runtime, Ordering::Release);
     // SAFETY: `serve::fault` takes the runtime's locks only, under which nothing touches the view; the runtime, and its region with it, is never freed.
     let handler = unsafe { fault::install(&runtime.house.region, kind, serve::fault) }?;
+    fault::forked::watch(runtime.house.region.app_range(), rank);
     // For as long as the process lives: the runtime does so, too.
     std::mem::forget(handler);
     Ok(runtime)

@@ -3,7 +3,7 @@
 use super::types::code;
 use crate::{call, error};
 use scash_comm::mp::{Communicator, Options, World};
-use scash_comm::{Error, Result};
+use scash_comm::{Error, Result, forked};
 use std::ffi::c_int;
 use std::ops::Deref;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, TryLockError};
@@ -71,8 +71,14 @@ pub(crate) fn is_open() -> bool {
     matches!(*job(), Job::Open(_))
 }
 
+/// An error in a child that the rank has forked. Before any lock: another thread of the rank may have had it when the child was made.
+pub(super) fn refuse_children(name: &str) -> Result<()> {
+    if forked::is_child() { invalid(&forked::refusal(name)) } else { Ok(()) }
+}
+
 /// Joins the job.
 pub(super) fn join(options: Options) -> Result<()> {
+    refuse_children("scomm_init")?;
     let mut job = JOB.write().unwrap_or_else(PoisonError::into_inner);
     match *job {
         Job::Before => *job = Job::Open(Open::join(options)?),
@@ -84,6 +90,7 @@ pub(super) fn join(options: Options) -> Result<()> {
 
 /// Leaves it.
 pub(super) fn leave() -> Result<()> {
+    refuse_children("scomm_finalize")?;
     let mut job = match JOB.try_write() {
         Ok(job) => job,
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -132,6 +139,9 @@ pub(super) fn recycle(message: Vec<u8>) {
 
 /// What `run` says for the function `name`: 0 or more, or an error's number and a text for `scomm_error`.
 pub(super) fn call(name: &str, run: impl FnOnce(&Open) -> Result<c_int>) -> c_int {
+    if let Err(refused) = refuse_children(name) {
+        return told(Err(refused));
+    }
     let job = job();
     told(match &*job {
         Job::Open(open) => run(open),

@@ -1,6 +1,6 @@
 //! Memory that is the program's until it gives it back: registered buffers, and messages that came with memory of their own.
 
-use super::job::{call, invalid, recycle, told};
+use super::job::{call, invalid, recycle, refuse_children, told};
 use crate::call::runtime;
 use scash_comm::Result;
 use scash_comm::mp::Buffer;
@@ -76,6 +76,9 @@ pub extern "C" fn scomm_alloc(bytes: usize) -> *mut c_void {
 pub extern "C" fn scomm_free(p: *mut c_void) -> c_int {
     if p.is_null() {
         return 0;
+    }
+    if let Err(refused) = refuse_children("scomm_free") {
+        return told(Err(refused));
     }
     // Given back when nobody holds the table.
     let memory = out().remove(&(p as usize));

@@ -59,6 +59,11 @@ fn arguments_that_no_program_means_end_no_rank() {
 }
 
 #[test]
+fn children_that_ranks_fork_are_told_that_they_are_no_ranks_and_disturb_nobody() {
+    succeeds("comm_fork");
+}
+
+#[test]
 fn operations_are_waited_for_one_by_one_some_at_a_time_or_all() {
     succeeds("comm_waiting");
 }

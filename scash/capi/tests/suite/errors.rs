@@ -55,6 +55,17 @@ fn a_program_that_survives_wild_accesses_uses_new_memory_in_their_place() {
 }
 
 #[test]
+fn children_that_ranks_fork_are_told_that_they_are_no_ranks_and_disturb_nobody() {
+    let fork = Program::compile("fork", Link::Shared);
+    for job in Job::all() {
+        let ended = fork.run(job, &[], &[]);
+        ended.succeeded();
+        let touched = ended.err.matches(", shared memory, which children do not have").count();
+        assert_eq!(touched, 2 * job.ranks as usize, "{ended}");
+    }
+}
+
+#[test]
 fn a_segmentation_fault_elsewhere_is_the_programs_own() {
     let wild = Program::compile("wild", Link::Shared);
     for job in Job::all() {
