@@ -7,6 +7,7 @@
 use crate::error::Result;
 use crate::house::House;
 use crate::page_words::PageWords;
+use crate::within;
 use scash_comm::Rmw;
 use scash_proto::interpreter::Claim;
 use scash_proto::{Pages, Rank};
@@ -19,6 +20,7 @@ impl Claims {
     pub(crate) fn ask(&self, house: &House, claim: Claim) -> Result<Option<Rank>> {
         let mine = house.endpoint.rank() + 1;
         let op = if claim.take { Rmw::CompareSwap { expected: 0, new: mine } } else { Rmw::Load };
+        let _inside = within::enter_for(&*house.endpoint, claim.at.0);
         let was = self.0.operate(&*house.endpoint, claim.at, claim.key, op)?;
         let now = if was == 0 && claim.take { mine } else { was };
         Ok(now.checked_sub(1).map(Rank))

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::fault::{self, FaultEngine, PAGE, Region};
 use crate::frames;
 use crate::marks::Marks;
+use crate::within;
 use scash_comm::{Caps, Endpoint, GetRange, SegmentId};
 use scash_proto::diff::PageBytes;
 use scash_proto::node::MOST_RUNS;
@@ -65,6 +66,7 @@ impl House {
             (range.offset, range.dst) = (offset(run.first), frames::frame(&self.region, run.first));
             count += 1;
         }
+        let _inside = within::enter_for(&*self.endpoint, from.0);
         // SAFETY: the frames of pages that are being fetched belong to the fetching thread: nobody here has them mapped.
         unsafe { self.endpoint.get(from.0, self.segment, &ranges[..count]) }?;
         for run in pages.runs() {

@@ -22,6 +22,10 @@
 //! A child that a rank forks is no rank: functions that return a [`Result`] fail there, and touching shared memory ends it by SIGSEGV, with a line on stderr that says why. It may compute on copies
 //! that were made before, exit, or exec another program; the rank and the job do not notice.
 //!
+//! # Signal handlers
+//! They call nothing of this crate. They may touch shared memory, but not while their thread is in a function of this crate: where the two would wait for each other, the rank says so on stderr and exits
+//! with status 70. (One that cannot complete an access to shared memory for another reason, say because the home of the page is gone, exits with status 74.)
+//!
 //! # Layers
 //! [`Dsm`], [`SharedSlice`] and [`Partition`] are the typed interface; [`runtime`] is the untyped one that it and the C API stand on.
 
@@ -39,6 +43,7 @@ mod live;
 mod machine;
 mod marks;
 mod mutex;
+mod owned;
 mod page_words;
 mod partition;
 mod races;
@@ -52,6 +57,7 @@ mod signals;
 mod stats;
 mod tell;
 mod twins;
+mod within;
 
 pub use atomics::AtomicWord;
 pub use bytemuck;

@@ -21,9 +21,11 @@ use crate::error::{Error, Result};
 use crate::fault::{PAGE, Verdict};
 use crate::house::House;
 use crate::live::{Generation, Live};
+use crate::owned::{Guard, Owned};
 use crate::say::say;
 use crate::serve;
 use crate::stats::{BarrierTime, Stats};
+use crate::within;
 use crew::Crew;
 use scash_comm::boot::{JobPage, Member};
 use scash_comm::forked;
@@ -42,7 +44,7 @@ const NOTICE: Duration = Duration::from_secs(1);
 /// A rank of a running job.
 pub struct Runtime {
     pub(crate) house: House,
-    pub(crate) core: Mutex<Core>,
+    pub(crate) core: Owned<Core>,
     /// Signals taken for faults in shared memory.
     pub(crate) faults: AtomicU64,
     /// Threads that wait for peers.
@@ -84,9 +86,41 @@ pub(crate) fn current() -> Option<&'static Runtime> {
     unsafe { RUNTIME.load(Ordering::Acquire).as_ref() }
 }
 
-/// A lock that a panic elsewhere does not take away from us.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// What [`lock`] locks.
+pub(crate) trait Lock {
+    type Guard<'a>
+    where
+        Self: 'a;
+
+    fn locked(&self) -> Self::Guard<'_>;
+}
+
+impl<T> Lock for Mutex<T> {
+    type Guard<'a>
+        = MutexGuard<'a, T>
+    where
+        T: 'a;
+
+    /// A panic elsewhere does not take it away from us.
+    fn locked(&self) -> MutexGuard<'_, T> {
+        self.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Lock for Owned<T> {
+    type Guard<'a>
+        = Guard<'a, T>
+    where
+        T: 'a;
+
+    fn locked(&self) -> Guard<'_, T> {
+        self.lock()
+    }
+}
+
+/// Waits until no other thread has this.
+pub(crate) fn lock<L: Lock>(it: &L) -> L::Guard<'_> {
+    it.locked()
 }
 
 impl Runtime {
@@ -275,6 +309,7 @@ impl Runtime {
             }
             let homes = core.take_unfenced();
             drop(core);
+            let _inside = within::enter(&*self.house.endpoint);
             homes.into_iter().try_for_each(|to| Ok(self.house.endpoint.fence(to.0)?))
         })
     }
@@ -299,8 +334,14 @@ impl Runtime {
         self.collective(Collective::Broadcast(pages)).map(drop)
     }
 
+    /// Has nothing to do until something arrives: see [`Endpoint::idle`](scash_comm::Endpoint::idle).
+    pub(crate) fn idle(&self, turn: u32) {
+        let _inside = within::enter(&*self.house.endpoint);
+        self.house.endpoint.idle(turn, NAP);
+    }
+
     /// Lets other threads go on: until a page that one of them fetches is here, and once in any case, for it may be another page's fetch that is waited for.
-    pub(crate) fn wait_for<'a>(&'a self, mut core: MutexGuard<'a, Core>, page: u32) -> MutexGuard<'a, Core> {
+    pub(crate) fn wait_for<'a>(&'a self, mut core: Guard<'a, Core>, page: u32) -> Guard<'a, Core> {
         loop {
             drop(core);
             std::thread::yield_now();

@@ -3,6 +3,7 @@
 use super::{Runtime, lock};
 use crate::error::{Error, Result};
 use crate::fault::PAGE;
+use crate::within;
 use scash_comm::{Atomic, Rmw};
 use scash_proto::interpreter::{Place, Step};
 use scash_proto::node::Input;
@@ -28,6 +29,7 @@ impl Runtime {
         self.guarded(|| {
             let place = self.place(page, changes(op))?;
             let offset = page as usize * PAGE + address as usize % PAGE;
+            let _inside = within::enter_for(&*self.house.endpoint, place.0);
             Ok(self.house.endpoint.atomic(place.0, self.house.segment, offset as u64, op)?)
         })
     }
@@ -51,7 +53,9 @@ impl Runtime {
                         let epoch = core.node.epoch();
                         drop(core);
                         // Other threads that operate on the page before this is done do it, too.
+                        let inside = within::enter_for(&*house.endpoint, at.0);
                         house.marks.set(&*house.endpoint, at, page, epoch)?;
+                        drop(inside);
                         lock(&self.core).node.handle(Input::Marked(page))?;
                         return Ok(at);
                     }

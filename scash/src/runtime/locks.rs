@@ -2,14 +2,14 @@
 
 use super::objects::must_be;
 use super::stall::Patience;
-use super::{NAP, Runtime, current, lock};
+use super::{Runtime, current, lock};
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::owned::Guard;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use scash_proto::interpreter::Step;
 use scash_proto::node::{Input, ObjectKind};
 use std::cell::Cell;
-use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ impl Runtime {
     }
 
     /// Waits for the answer to what the calling thread has asked for.
-    pub(super) fn answer_to<'a>(&'a self, mut core: MutexGuard<'a, Core>, number: u32) -> Result<bool> {
+    pub(super) fn answer_to<'a>(&'a self, mut core: Guard<'a, Core>, number: u32) -> Result<bool> {
         let mut waiting = None;
         let mut patience = Patience::new(self);
         let mut turn = 0;
@@ -91,7 +91,7 @@ impl Runtime {
                 continue;
             }
             drop(core);
-            self.house.endpoint.idle(turn, NAP);
+            self.idle(turn);
             turn = turn.saturating_add(1);
             core = lock(&self.core);
             patience.look(self, &mut core)?;
@@ -216,7 +216,7 @@ impl Runtime {
             let news = self.answer_once(&mut core);
             drop(core);
             match news {
-                Ok(0) => self.house.endpoint.idle(u32::MAX, NAP),
+                Ok(0) => self.idle(u32::MAX),
                 Ok(_) => away = LEAST_AWAY,
                 Err(e) => {
                     lock(&self.broken).get_or_insert(e);

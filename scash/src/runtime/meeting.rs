@@ -2,7 +2,7 @@
 
 use super::objects::may_come;
 use super::stall::Patience;
-use super::{NAP, Runtime, lock};
+use super::{Runtime, lock};
 use crate::core::Core;
 use crate::error::{Error, Result, mismatch};
 use crate::stats::BarrierTime;
@@ -168,7 +168,7 @@ impl<'a> Meeting<'a> {
             }
             // Another thread that faults is let in while this one waits.
             drop(core);
-            self.runtime.house.endpoint.idle(turn, NAP);
+            self.runtime.idle(turn);
             turn = turn.saturating_add(1);
             core = lock(&self.runtime.core);
             let looked = patience.look(self.runtime, &mut core);

@@ -6,10 +6,10 @@ use super::locks::this_thread;
 use super::{Runtime, lock};
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::owned::Guard;
 use scash_proto::node::{Collective, Input, ObjectKind, Outcome};
 use scash_proto::wire::sync::{Deed, Wish};
 use std::ops::Range;
-use std::sync::MutexGuard;
 
 /// What users call an object of that kind.
 pub(super) fn name(kind: ObjectKind) -> &'static str {
@@ -174,7 +174,7 @@ impl Runtime {
         })
     }
 
-    fn wish<'a>(&'a self, mut core: MutexGuard<'a, Core>, object: u32, wish: Wish) -> Result<()> {
+    fn wish<'a>(&'a self, mut core: Guard<'a, Core>, object: u32, wish: Wish) -> Result<()> {
         core.node.handle(Input::Wish { object, who: this_thread(), wish })?;
         self.answer_to(core, object).map(drop)
     }
@@ -187,7 +187,7 @@ impl Runtime {
         })
     }
 
-    fn deed(&self, mut core: MutexGuard<'_, Core>, object: u32, deed: Deed) -> Result<()> {
+    fn deed(&self, mut core: Guard<'_, Core>, object: u32, deed: Deed) -> Result<()> {
         core.node.handle(Input::Deed { object, who: this_thread(), deed })?;
         self.look_around(&mut core)?;
         self.settle(&mut core)

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::fault::{self, PAGE, Region};
 use crate::house::House;
 use crate::marks::Marks;
+use crate::owned::Owned;
 use crate::page_words::PageWords;
 use crate::races::Search;
 use crate::serve;
@@ -69,7 +70,7 @@ pub fn init() -> Result<&'static Runtime> {
     let (threads, page) = (member.threads(), member.page().clone());
     let runtime = Box::leak(Box::new(Runtime {
         house,
-        core: Mutex::new(Core::new(node, twins, size, Search::new(config.races, config.pages))),
+        core: Owned::new(Core::new(node, twins, size, Search::new(config.races, config.pages))),
         faults: AtomicU64::new(0),
         waiters: AtomicU32::new(0),
         meeting: Mutex::new(()),

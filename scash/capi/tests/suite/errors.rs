@@ -2,6 +2,8 @@
 
 use crate::support::{Job, Link, Program};
 
+/// How a rank ends of which a thread would wait for itself.
+const DEADLOCK: i32 = 70;
 /// As a shell tells of a process that SIGSEGV ended.
 const SEGMENTATION_FAULT: i32 = 128 + 11;
 
@@ -62,6 +64,20 @@ fn children_that_ranks_fork_are_told_that_they_are_no_ranks_and_disturb_nobody()
         ended.succeeded();
         let touched = ended.err.matches(", shared memory, which children do not have").count();
         assert_eq!(touched, 2 * job.ranks as usize, "{ended}");
+    }
+}
+
+#[test]
+fn a_signal_handler_on_which_its_own_thread_would_wait_is_told_of_and_ends_the_rank() {
+    let handler = Program::compile("handler", Link::Shared);
+    for job in Job::all() {
+        // Where memory is shared, a thread that waits has no lock that the handler's access needs.
+        let deeds: &[_] = if job.provider == "tcp" && job.ranks > 1 { &["call", "wait"] } else { &["call"] };
+        for deed in deeds {
+            let ended = handler.run(job, &[], &[deed]);
+            ended.ended_with(DEADLOCK);
+            ended.said(&["scash: rank 0: a signal handler of the program touched shared memory"]);
+        }
     }
 }
 
