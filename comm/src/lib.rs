@@ -42,6 +42,7 @@ mod board;
 pub mod boot;
 pub mod composite;
 pub mod conformance;
+pub mod descriptors;
 mod dynamic;
 mod endpoint;
 mod exchange;

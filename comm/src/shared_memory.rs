@@ -1,5 +1,6 @@
 //! Memory that a rank can register.
 
+use crate::descriptors::out_of_the_way;
 use crate::{Error, LocalSegment, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
@@ -33,7 +34,7 @@ impl SharedMemory {
             return Err(io("memfd_create"));
         }
         // SAFETY: the descriptor was just made and belongs to nobody else.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let fd = out_of_the_way(unsafe { OwnedFd::from_raw_fd(fd) });
         let size =
             libc::off_t::try_from(len).map_err(|_| Error::Invalid(format!("{len} bytes are too many")))?;
         // SAFETY: plain system call on our own descriptor.

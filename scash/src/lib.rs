@@ -22,6 +22,10 @@
 //! A child that a rank forks is no rank: functions that return a [`Result`] fail there, and touching shared memory ends it by SIGSEGV, with a line on stderr that says why. It may compute on copies
 //! that were made before, exit, or exec another program; the rank and the job do not notice.
 //!
+//! # Descriptors
+//! A program closes only descriptors that it has opened, or others before [`Dsm::init`]. Those of the library have high numbers (from 4096 on, or from half of what `ulimit -n` permits); where they
+//! are gone, calls fail, and no job ends well.
+//!
 //! # Signal handlers
 //! They call nothing of this crate. They may touch shared memory, but not while their thread is in a function of this crate: where the two would wait for each other, the rank says so on stderr and exits
 //! with status 70. (One that cannot complete an access to shared memory for another reason, say because the home of the page is gone, exits with status 74.)

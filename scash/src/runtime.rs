@@ -41,6 +41,10 @@ const NAP: Duration = Duration::from_millis(10);
 /// How long the launcher may take to notice that a rank has died: its connections end before its process does.
 const NOTICE: Duration = Duration::from_secs(1);
 
+/// Every so many collective calls, and after so many looks in vain, a rank sees to it that its fault engine is there still.
+const CHECK_EVERY: u32 = 64;
+const CHECK_TURN: u32 = 64;
+
 /// A rank of a running job.
 pub struct Runtime {
     pub(crate) house: House,
@@ -49,6 +53,8 @@ pub struct Runtime {
     pub(crate) faults: AtomicU64,
     /// Threads that wait for peers.
     waiters: AtomicU32,
+    /// Collective calls of this rank.
+    calls: AtomicU32,
     /// Held by the thread that is in a collective call.
     meeting: Mutex<()>,
     /// Threads on their way to a memory barrier of all.
@@ -334,8 +340,24 @@ impl Runtime {
         self.collective(Collective::Broadcast(pages)).map(drop)
     }
 
+    /// Now and then, and at the end, looks whether accesses to shared memory are still noticed. If not, what was written since may be lost, and what was read may be
+    /// wrong: so no job ends well without this. To look at each memory barrier would cost a fifth of an empty one; waits that are long anyway do so, too.
+    fn check_engine(&self, call: Collective) -> Result<()> {
+        let calls = self.calls.fetch_add(1, Ordering::Relaxed);
+        if call == Collective::Finalize || calls.is_multiple_of(CHECK_EVERY) {
+            self.house.engine.check()?;
+        }
+        Ok(())
+    }
+
     /// Has nothing to do until something arrives: see [`Endpoint::idle`](scash_comm::Endpoint::idle).
     pub(crate) fn idle(&self, turn: u32) {
+        if turn == CHECK_TURN
+            && let Err(gone) = self.house.engine.check()
+        {
+            // The next call says so.
+            lock(&self.broken).get_or_insert(gone.into());
+        }
         let _inside = within::enter(&*self.house.endpoint);
         self.house.endpoint.idle(turn, NAP);
     }

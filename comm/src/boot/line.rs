@@ -1,6 +1,7 @@
 //! The two system calls of the boot line: one packet out, one packet in.
 
 use super::frame::{HEADER, MAX_FDS, MAX_PAYLOAD, Packet};
+use crate::descriptors::out_of_the_way;
 use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg, sendmsg,
@@ -89,7 +90,7 @@ pub(super) fn receive(line: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Re
 
 fn adopt(fd: RawFd) -> OwnedFd {
     // SAFETY: the kernel made this descriptor for us in `recvmsg`, whose result is read once: nobody else owns it.
-    unsafe { OwnedFd::from_raw_fd(fd) }
+    out_of_the_way(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Calls again while the error is one of those that pass.

@@ -9,6 +9,7 @@ use super::line::{self, Received, Wait};
 use super::page::JobPage;
 use super::roster::Reason;
 use super::{Settings, vars};
+use crate::descriptors::out_of_the_way;
 use crate::{Error, Exchange, Result, Secret};
 use nix::errno::Errno;
 use std::ffi::OsString;
@@ -303,7 +304,7 @@ impl Lookup<'_> {
         let line = unsafe { OwnedFd::from_raw_fd(i32::from(fd)) };
         let flags = nix::fcntl::FdFlag::FD_CLOEXEC;
         nix::fcntl::fcntl(&line, nix::fcntl::FcntlArg::F_SETFD(flags)).map_err(io("setting FD_CLOEXEC"))?;
-        Ok(line)
+        Ok(out_of_the_way(line))
     }
 }
 

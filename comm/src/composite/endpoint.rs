@@ -2,6 +2,7 @@
 
 use super::network::{Companion, Network};
 use super::numbering::{HostExchange, Numbering};
+use crate::descriptors::out_of_the_way;
 use crate::shm::{ShmEndpoint, ShmOptions};
 use crate::{
     Atomic, Board, Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, Mark, PutRange, Result,
@@ -57,7 +58,8 @@ impl<N: Network> CompositeEndpoint<N> {
             what: "making the eventfd that wakes this rank (see `ulimit -n`)".to_owned(),
             source: error.into(),
         })?;
-        let join = |within: &mut HostExchange<'_>| ShmEndpoint::with_alarm(within, &host, alarm.into());
+        let alarm = out_of_the_way(alarm.into());
+        let join = |within: &mut HostExchange<'_>| ShmEndpoint::with_alarm(within, &host, alarm);
         let host = numbering.within_host(exchange, join)?;
         let network = network(exchange)?;
         // Who naps does so where this host's ranks can end it.

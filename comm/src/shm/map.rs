@@ -1,5 +1,6 @@
 //! Memfds and shared mappings of them.
 
+use crate::descriptors::out_of_the_way;
 use crate::{Error, Result};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl, posix_fallocate};
@@ -64,7 +65,7 @@ impl Drop for Mapping {
 /// whose size can never change again.
 pub(super) fn reserved_memfd(name: &CStr, len: usize) -> Result<OwnedFd> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
-    let fd = memfd_create(name, flags).map_err(|errno| {
+    let fd = memfd_create(name, flags).map(out_of_the_way).map_err(|errno| {
         failed("cannot make a memfd: is the limit on open files (`ulimit -n`) too low?".to_owned(), errno)
     })?;
     let size =

@@ -24,7 +24,7 @@
 use super::lock;
 use super::sys::{self, Awaited};
 use crate::composite::Companion;
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::eventfd::EventFd;
 use std::cell::Cell;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -61,7 +61,7 @@ impl Mail {
             flag: AtomicBool::new(false),
             delivered: AtomicU64::new(0),
             sleepers: AtomicU32::new(0),
-            bell: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?,
+            bell: sys::bell()?,
             rings: AtomicBool::new(false),
             lead: Mutex::new(()),
             others: Mutex::new(()),

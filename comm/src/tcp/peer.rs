@@ -14,6 +14,7 @@ use super::serving::Serving;
 use super::sys;
 use super::wire::MAX_RANGES;
 use super::{Shared, lock, log};
+use crate::descriptors::out_of_the_way;
 use crate::remote::{BAD_BUFFER, Fate, Operation};
 use crate::{Error, GetRange, Result};
 use nix::sys::socket::{Shutdown, setsockopt, shutdown, sockopt};
@@ -77,6 +78,7 @@ impl Peer {
                 source: source.into(),
             })?;
         }
+        let [stream, asks, serves] = [stream, asks, serves].map(out_of_the_way);
         let requester = Requester::new(asks_out, asks_in);
         let peer = Self {
             rank,

@@ -14,7 +14,7 @@ use super::{Shared, lock};
 use crate::Event;
 use crate::composite::Companion;
 use crate::remote::Fate;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags, EpollTimeout};
 use std::cell::Cell;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -55,7 +55,7 @@ impl Watch {
         if peers.iter().flatten().count() <= FEW {
             return Ok(Self::Each);
         }
-        let set = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let set = sys::epoll()?;
         for peer in peers.iter().flatten() {
             set.add(peer.stream(), EpollEvent::new(EpollFlags::EPOLLIN, peer.rank.into()))?;
         }

@@ -21,8 +21,8 @@ use super::peer::Peer;
 use super::serving::{Serving, Step};
 use super::{Shared, lock, sys};
 use crate::remote::Fate;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::EventFd;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, TryLockError};
@@ -92,15 +92,15 @@ fn mark(rank: u32, socket: Socket) -> u64 {
 impl Service {
     /// A service for these, by rank, without its thread.
     pub(super) fn new(clients: Vec<Option<Serving>>) -> nix::Result<Self> {
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        let epoll = sys::epoll()?;
+        let bell = sys::bell()?;
         epoll.add(&bell, EpollEvent::new(EpollFlags::EPOLLIN, BELL))?;
         let streams =
             std::iter::repeat_with(|| Mutex::new(EpollFlags::empty())).take(clients.len()).collect();
         let (stop, server) = (AtomicBool::new(false), Mutex::new(Server { clients, fences: Vec::new() }));
         let nap = Nap {
             busy: AtomicU32::new(0),
-            call: EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?,
+            call: sys::bell()?,
             is_taken: AtomicBool::new(false),
             thread: OnceLock::new(),
         };

@@ -4,6 +4,9 @@
 //! write at any time: no Rust reference to such bytes may exist. No call here blocks but [`wait`], and none
 //! raises SIGPIPE.
 
+use crate::descriptors::out_of_the_way;
+use nix::sys::epoll::{Epoll, EpollCreateFlags};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
@@ -154,6 +157,18 @@ pub(super) fn wait(what: &mut [Awaited], limit: Duration) {
 /// A wait for `events` on `socket`.
 pub(super) fn awaited(socket: BorrowedFd<'_>, events: libc::c_short) -> Awaited {
     Awaited { fd: socket.as_raw_fd(), events, revents: 0 }
+}
+
+/// A bell: who waits for descriptors can be woken by it.
+pub(super) fn bell() -> nix::Result<EventFd> {
+    let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+    // SAFETY: the file was made as an eventfd.
+    Ok(unsafe { EventFd::from_owned_fd(out_of_the_way(bell.into())) })
+}
+
+/// A set of descriptors to be waited for.
+pub(super) fn epoll() -> nix::Result<Epoll> {
+    Ok(Epoll(out_of_the_way(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?.0)))
 }
 
 /// Gives the core to whoever else wants it.

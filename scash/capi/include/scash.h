@@ -45,6 +45,9 @@
  * it by SIGSEGV, with a line on stderr that says why. It may compute on copies that were made before, exit, or exec another
  * program: the rank and the job do not notice.
  *
+ * Descriptors: a program closes only those that it has opened, or others before dsm_init. Those of the library have high numbers
+ * (from 4096 on, or from half of what `ulimit -n` permits); where they are gone, calls fail, and no job ends well.
+ *
  * Signal handlers: they call none of these functions. They may touch shared memory, but not while their thread is in one of
  * these functions: where the two would wait for each other, the rank says so on stderr and exits with status 70. (One that
  * cannot complete an access to shared memory for another reason, say because the home of the page is gone, exits with 74.)

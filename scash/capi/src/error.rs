@@ -42,7 +42,7 @@ struct Writer {
 impl Writer {
     fn put(&mut self, byte: u8) {
         // SAFETY: `write_str`, `cut` and `end` put no byte behind the last of `ROOM`; the thread is alive, and no other one writes here.
-        unsafe { self.into.add(self.len).write(byte) };
+        unsafe { self.into.wrapping_add(self.len).write(byte) };
         self.len += 1;
     }
 

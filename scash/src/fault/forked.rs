@@ -61,10 +61,11 @@ extern "C" fn born() {
 
 /// Entered by the kernel only, in a child.
 extern "C" fn on_touch(signal: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    // SAFETY: the kernel gave it for the duration of this call.
-    let by_instruction = unsafe { (*info).si_code } > 0;
-    // SAFETY: as above; where there is no address, `by_instruction` keeps it from being used.
-    let at = unsafe { (*info).si_addr() } as usize;
+    // SAFETY: the kernel gave it for the duration of this call, and nobody writes to it.
+    let told = unsafe { &*info };
+    let by_instruction = told.si_code > 0;
+    // SAFETY: where there is no address, `by_instruction` keeps what is in its place from being used.
+    let at = unsafe { told.si_addr() } as usize;
     if by_instruction && (START.load(Ordering::Relaxed)..END.load(Ordering::Relaxed)).contains(&at) {
         tell(at);
     }

@@ -144,6 +144,11 @@ pub trait FaultEngine: Send + Sync {
     /// Changes the access of pages that are mapped. Pages of the range that are not mapped stay so.
     fn protect(&self, pages: Range<u32>, access: Access) -> Result<(), EngineError>;
 
+    /// Whether the engine still notices accesses. One that goes by a descriptor does so no longer when the program closes that.
+    fn check(&self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
     /// Takes the pages out of the application's view: the next access faults. Frames and their contents stay.
     fn unmap(&self, pages: Range<u32>) -> Result<(), EngineError>;
 

@@ -14,6 +14,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::{EngineError, PAGE};
+use scash_comm::descriptors::out_of_the_way;
 
 /// Shared memory of one rank: frames, and two views of them.
 #[derive(Debug)]
@@ -215,7 +216,7 @@ fn memory_file() -> Result<OwnedFd, EngineError> {
         let fd = unsafe { libc::memfd_create(c"scash-region".as_ptr(), flags) };
         if fd >= 0 {
             // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
-            return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+            return Ok(out_of_the_way(unsafe { OwnedFd::from_raw_fd(fd) }));
         }
         if io::Error::last_os_error().raw_os_error() != Some(libc::EINVAL) {
             break;

@@ -4,6 +4,7 @@
 //! protection away inside the kernel (0.7 µs, no signal), and a scan lists the pages that lost it and puts it back, both
 //! in one call (10–40 ns a page).
 
+use scash_comm::descriptors::out_of_the_way;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -55,7 +56,8 @@ pub(crate) struct Pagemap {
 
 impl Pagemap {
     pub(crate) fn open() -> io::Result<Self> {
-        Ok(Self { file: File::open("/proc/self/pagemap")? })
+        let file = out_of_the_way(File::open("/proc/self/pagemap")?.into());
+        Ok(Self { file: file.into() })
     }
 
     /// Asks the kernel whether it knows the scan at all, with a scan of nothing.

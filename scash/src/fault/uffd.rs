@@ -238,6 +238,19 @@ impl FaultEngine for Uffd {
         self.context.protect(at, len, protection(access)).map_err(|e| failed("protect", &pages, e))
     }
 
+    fn check(&self) -> Result<(), EngineError> {
+        self.context.check(self.region.app_base()).map_err(|e| {
+            let number = self.context.number();
+            EngineError::new(
+                format!(
+                    "notice accesses to shared memory: descriptor {number}, a userfaultfd of scash, was closed by the program \
+                     (let it close only what it has opened, or do so before dsm_init)"
+                ),
+                e,
+            )
+        })
+    }
+
     fn unmap(&self, pages: Range<u32>) -> Result<(), EngineError> {
         let (at, len) = self.region.app_span(&pages)?;
         // LOCKED: for programs that lock all their memory (mlockall).

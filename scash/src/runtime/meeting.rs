@@ -96,6 +96,7 @@ impl Runtime {
 
     fn meet(&self, call: Collective) -> Result<Outcome> {
         self.guarded(|| {
+            self.check_engine(call)?;
             let mut meeting = Meeting::new(self, call == Collective::Finalize);
             let result = meeting.hold(Input::Arrive(call));
             meeting.laps.stop();

@@ -73,6 +73,7 @@ pub fn init() -> Result<&'static Runtime> {
         core: Owned::new(Core::new(node, twins, size, Search::new(config.races, config.pages))),
         faults: AtomicU64::new(0),
         waiters: AtomicU32::new(0),
+        calls: AtomicU32::new(0),
         meeting: Mutex::new(()),
         crew: Crew::default(),
         live: Mutex::default(),

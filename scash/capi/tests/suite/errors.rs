@@ -68,6 +68,29 @@ fn children_that_ranks_fork_are_told_that_they_are_no_ranks_and_disturb_nobody()
 }
 
 #[test]
+fn a_program_that_closes_all_descriptors_keeps_its_files_and_has_right_data_or_is_told() {
+    let descriptors = Program::compile("descriptors", Link::Shared);
+    for job in Job::all() {
+        // Those of a daemon, which are not ours where a process may have more than a few thousand; and all that there are.
+        for last in ["999", "70000"] {
+            let files = tempfile::tempdir().unwrap();
+            let ended = descriptors.run(job, &[], &[last, files.path().to_str().unwrap()]);
+            assert!(!ended.err.contains("not so"), "{ended}");
+            if ended.status == Some(0) {
+                assert!(!ended.err.contains("wrong"), "{ended}");
+                assert!(last == "999" || job.engine != "uffd", "nobody was told: {ended}");
+            } else {
+                ended.ended_with(3);
+                ended.said(&["told: "]);
+            }
+            if job.ranks == 1 && job.engine == "uffd" && last == "70000" {
+                ended.said(&["a userfaultfd of scash, was closed by the program"]);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_signal_handler_on_which_its_own_thread_would_wait_is_told_of_and_ends_the_rank() {
     let handler = Program::compile("handler", Link::Shared);
     for job in Job::all() {

@@ -3,6 +3,7 @@
 //! Why not the `userfaultfd` crate: it needs libclang to build, and lacks "continue, write-protected", asynchronous
 //! write-protection, and SIGBUS together with minor faults.
 
+use scash_comm::descriptors::out_of_the_way;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -72,6 +73,7 @@ const TYPE: u32 = 0xaa;
 const USERFAULTFD_IOC_NEW: libc::Ioctl = libc::_IO(TYPE, 0x00);
 const UFFDIO_REGISTER: libc::Ioctl = libc::_IOWR::<UffdioRegister>(TYPE, 0x00);
 const UFFDIO_UNREGISTER: libc::Ioctl = libc::_IOR::<UffdRange>(TYPE, 0x01);
+const UFFDIO_WAKE: libc::Ioctl = libc::_IOR::<UffdRange>(TYPE, 0x02);
 const UFFDIO_COPY: libc::Ioctl = libc::_IOWR::<UffdioCopy>(TYPE, 0x03);
 const UFFDIO_ZEROPAGE: libc::Ioctl = libc::_IOWR::<UffdioFill>(TYPE, 0x04);
 const UFFDIO_WRITEPROTECT: libc::Ioctl = libc::_IOWR::<UffdioWriteprotect>(TYPE, 0x06);
@@ -102,7 +104,7 @@ pub(crate) struct Context {
 impl Context {
     /// A context with these features, for faults of user-mode code: that needs no privilege.
     pub(crate) fn new(features: u64) -> io::Result<Self> {
-        let context = Self { file: open()? };
+        let context = Self { file: out_of_the_way(open()?) };
         context.handshake(features)?;
         Ok(context)
     }
@@ -116,6 +118,17 @@ impl Context {
         let mut api = UffdioApi { api: API, features, ioctls: 0 };
         self.call(UFFDIO_API, &mut api)?;
         Ok(api.features)
+    }
+
+    /// Whether the descriptor is a userfaultfd still: asks for something that no other file knows, and that does nothing (nobody sleeps on a fault that is a signal). `at` is a page
+    /// under this context.
+    pub(crate) fn check(&self, at: *mut u8) -> io::Result<()> {
+        self.call(UFFDIO_WAKE, &mut range(at, super::PAGE))
+    }
+
+    /// The descriptor's number.
+    pub(crate) fn number(&self) -> i32 {
+        self.file.as_raw_fd()
     }
 
     /// Puts a range of one mapping under this context.

@@ -2,6 +2,7 @@
 
 use super::Rank;
 use scash::{Dsm, Partition, Result};
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
@@ -21,7 +22,9 @@ pub(crate) fn and_go_on(mut rank: Rank) -> Result<ExitCode> {
         look(|| write(&mut field, &rank.dsm)),
         look(|| format!("{:?}", field.publish(&mut rank.dsm).map_err(|error| error.to_string()))),
     ];
-    println!("rank {}: {}", rank.dsm.rank(), words.join("; "));
+    // In one piece, so that ranks do not talk over each other.
+    let line = format!("rank {}: {}\n", rank.dsm.rank(), words.join("; "));
+    std::io::stdout().write_all(line.as_bytes()).expect("a reader");
     Ok(rank.tell(told))
 }
 

@@ -1,0 +1,56 @@
+//! Descriptors of ours in a program that has descriptors of its own.
+//!
+//! The system gives a new file the lowest number that is free. A program that closes what it has not opened (all from 3 on, as daemons do) may so get a file under a number of ours, and what we read
+//! and write by that number would be the program's file. So ours lie high, where files of programs seldom come to: then such a program takes descriptors away, which is an error of the next call
+//! that needs one, or finds none of them in its way.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// From here on, if there may be twice as many. (The system keeps a table as long as the highest number, of 8 bytes for each.)
+const FIRST: libc::rlim_t = 4096;
+
+/// The same file under a number that is out of the program's way; under its own if there is no such number.
+#[must_use]
+pub fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
+    let Ok(first) = libc::c_int::try_from(FIRST.min(most() / 2)) else { return fd };
+    if fd.as_raw_fd() >= first {
+        return fd;
+    }
+    // SAFETY: makes a new descriptor.
+    let high = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, first) };
+    if high < 0 {
+        return fd;
+    }
+    // SAFETY: the descriptor was just made and belongs to nobody else.
+    unsafe { OwnedFd::from_raw_fd(high) }
+}
+
+/// How many descriptors this process may have.
+fn most() -> libc::rlim_t {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a place for the answer.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0 { limit.rlim_cur } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+    use std::fs::File;
+    use std::io::Read;
+
+    #[test]
+    fn a_file_is_the_same_under_a_high_number_and_closed_under_its_own() {
+        let low = OwnedFd::from(File::open("/proc/self/comm").unwrap());
+        let high = out_of_the_way(low);
+        assert!(libc::rlim_t::try_from(high.as_raw_fd()).unwrap() >= FIRST.min(most() / 2));
+        let again = out_of_the_way(high);
+        let number = again.as_raw_fd();
+        // SAFETY: asks for the flags.
+        assert_eq!(unsafe { libc::fcntl(number, libc::F_GETFD) }, libc::FD_CLOEXEC);
+        let mut text = String::new();
+        File::from(again).read_to_string(&mut text).unwrap();
+        assert!(!text.is_empty());
+    }
+}
