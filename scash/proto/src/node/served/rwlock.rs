@@ -114,6 +114,18 @@ mod tests {
     }
 
     #[test]
+    fn a_writer_waits_for_readers_of_its_own_rank() {
+        let mut lock = RwLock::default();
+        assert_eq!(ask(&mut lock, 1, false), [1]);
+        assert_eq!(ask(&mut lock, 1, true), [], "another thread of that rank reads");
+        assert_eq!(done(&mut lock, 1, false), Some(vec![1]));
+        assert_eq!(ask(&mut lock, 1, true), [], "another thread of that rank writes");
+        assert_eq!(ask(&mut lock, 1, false), []);
+        assert_eq!(done(&mut lock, 1, true), Some(vec![1]));
+        assert_eq!(done(&mut lock, 1, true), Some(vec![1]));
+    }
+
+    #[test]
     fn who_does_not_have_it_cannot_give_it_back() {
         let mut lock = RwLock::default();
         assert_eq!(done(&mut lock, 1, false), None);
