@@ -23,6 +23,8 @@
 
 use crate::Rank;
 
+pub(crate) mod check;
+
 /// What the application may do with a page now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {

@@ -368,6 +368,7 @@ impl Node {
                     if n.origin == me {
                         self.lost.push(page);
                         self.untracked = self.untracked.saturating_sub(1);
+                        word.clear(flag::CLAIMED);
                         word.set(flag::STALE);
                     }
                 }

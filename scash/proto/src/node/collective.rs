@@ -162,8 +162,10 @@ impl Node {
         }
         let mut word = self.table.get(page);
         if from == Some(me) {
-            self.untrack(page);
-            word = self.table.get(page);
+            if word.has(flag::TRACKED) {
+                self.untrack(page);
+                word = self.table.get(page);
+            }
             if word.access() == Access::Write {
                 self.untracked = self.untracked.saturating_sub(1);
             }
@@ -176,6 +178,11 @@ impl Node {
         word.clear(
             flag::SUBSCRIBED | flag::ARMED | flag::WATCHED | flag::WANTED | flag::FETCHED | flag::FRESH,
         );
+        if to == me {
+            // Of the copy that was here only the twin is left, until the barrier ends.
+            word.clear(flag::LEASE | flag::BEHIND | flag::DIRTY | flag::AHEAD | flag::QUIET | flag::REPORTED);
+        }
+        word.clear(flag::MESSAGED | flag::MESSAGED_BEFORE);
         word.set(flag::STALE);
         word.set_home(Some(to));
         self.table.put(page, word);

@@ -200,6 +200,8 @@ impl Node {
     pub(super) fn add_sharer(&mut self, page: u32, rank: Rank, mode: CopyMode) -> bool {
         self.directory.entry(page).or_default().insert(rank.0, mode);
         let mut word = self.table.get(page);
+        // A page that its allocation has placed may have sharers before its home has touched it.
+        word.set_home(Some(self.cfg.rank));
         let mut protect = false;
         if !word.has(flag::TRACKED) && word.access() == Access::Write {
             self.untracked = self.untracked.saturating_sub(1);

@@ -57,7 +57,14 @@ impl Job {
     }
 
     fn give(&mut self, rank: u32, input: Input) {
-        self.nodes[rank as usize].handle(input).expect("correct peers");
+        let node = &mut self.nodes[rank as usize];
+        node.handle(input).expect("correct peers");
+        assert_eq!(
+            node.check(),
+            Ok(()),
+            "{}",
+            node.check().map_or_else(|e| node.describe(e.page), |()| String::new())
+        );
     }
 
     /// What a node orders now.

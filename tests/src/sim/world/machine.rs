@@ -70,10 +70,12 @@ impl<P: Program> World<P> {
         let mut interpreter = self.ranks[rank].interpreter.take().expect("a rank does one thing at a time");
         let done = run(&mut interpreter, &mut RankMachine { world: self, rank });
         self.ranks[rank].interpreter = Some(interpreter);
-        done.map_err(|trouble| match trouble {
+        let done = done.map_err(|trouble| match trouble {
             Trouble::Failure(failure) => failure,
             Trouble::Said(what) => self.failure(&format!("rank {rank}: {what}")),
-        })
+        })?;
+        self.check_words(rank)?;
+        Ok(done)
     }
 }
 

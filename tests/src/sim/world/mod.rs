@@ -472,6 +472,18 @@ impl<P: Program> World<P> {
         period.directory += directory;
     }
 
+    /// What the node believes of its pages must be possible.
+    fn check_words(&self, rank: usize) -> Result<()> {
+        // Who lies may make a rank believe anything.
+        if self.setup.lies > 0 {
+            return Ok(());
+        }
+        self.ranks[rank].node.check().map_err(|broken| {
+            let what = format!("rank {rank} broke a rule of page words: {}", broken.rule);
+            self.failure_about(&what, rank, broken.page)
+        })
+    }
+
     /// The rights that the node believes in must be in force.
     fn check_rights(&self, rank: usize, pages: Pages) -> Result<()> {
         let me = &self.ranks[rank];

@@ -235,7 +235,9 @@ impl<P: Program> World<P> {
 
     /// Gives something to a node that cannot be anybody's fault.
     pub(super) fn tell(&mut self, rank: usize, input: Input) -> Result<()> {
-        self.ranks[rank].node.handle(input).map_err(|v| self.failure(&format!("rank {rank}: {v}")))
+        let taken = self.ranks[rank].node.handle(input);
+        taken.map_err(|v| self.failure(&format!("rank {rank}: {v}")))?;
+        self.check_words(rank)
     }
 
     fn operate(&mut self, rank: usize, t: usize, op: Op) -> Result<()> {

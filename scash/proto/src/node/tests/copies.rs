@@ -187,3 +187,29 @@ fn a_page_fetched_by_a_sharer_that_gets_updates_comes_again_at_the_barrier() {
     job.barrier();
     assert_eq!(job.nodes[0].counters().second_meetings, 1);
 }
+
+/// Home pages that stay writable over one more barrier because nobody caches them, as the counters have it.
+fn avoided(job: &mut Job, rank: usize) -> u64 {
+    let before = job.nodes[rank].counters().avoided;
+    job.barrier();
+    job.nodes[rank].counters().avoided - before
+}
+
+#[test]
+fn a_page_that_is_freed_or_moves_away_is_not_counted_as_untracked_any_more() {
+    let mut job = Job::with(2, 4, at(1, Protocol::Invalidate));
+    // Its sharer comes before its home has touched it, and leaves when it is written.
+    job.touch(0, 0, Access::Read);
+    job.barrier();
+    job.write(1, 0);
+    job.barrier();
+    assert_eq!(avoided(&mut job, 1), 1);
+    job.all(Collective::Free(0));
+    assert_eq!(avoided(&mut job, 1), 0, "the page is freed");
+    let mut job = Job::with(2, 4, AllocOptions::default());
+    job.touch(1, 0, Access::Write);
+    assert_eq!(avoided(&mut job, 1), 1);
+    job.give(1, Input::SetHome(one(0), Rank(0)));
+    job.barrier();
+    assert_eq!(avoided(&mut job, 1), 0, "the page is at home elsewhere");
+}
