@@ -57,7 +57,7 @@ fn ranks_are_numbered_along_hosts_and_see_the_network_of_theirs() {
 }
 
 #[test]
-fn all_that_ranks_print_comes_out_and_labelled_lines_come_out_whole() {
+fn all_that_ranks_print_comes_out_in_whole_lines() {
     let Some(hosts) = Hosts::new(2) else { return };
     // More than may be on its way at once, and lines that are longer than a frame.
     let script =
@@ -74,7 +74,23 @@ fn all_that_ranks_print_comes_out_and_labelled_lines_come_out_whole() {
     errors.sort_unstable();
     assert_eq!(errors, ["[0] to stderr", "[1] to stderr", "[2] to stderr"]);
     let plain = job.run_script(script);
-    assert_eq!((plain.status, plain.out.len(), plain.err.len()), (0, 30 * 100_001, 3 * "to stderr\n".len()));
+    assert_eq!((plain.status, plain.err.as_str()), (0, "to stderr\n".repeat(3).as_str()));
+    for rank in 0..3 {
+        let line = format!("{}{rank}", "0".repeat(99_999));
+        assert_eq!(plain.out.lines().filter(|printed| **printed == line).count(), 10);
+    }
+    assert_eq!(plain.out.lines().count(), 30);
+}
+
+#[test]
+fn output_that_cannot_be_written_ends_the_job_with_an_error_that_says_why() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let text = "trap '' PIPE; while sleep 0.01; do echo out; done";
+    let job = hosts.job("10.77.0.1,10.77.0.2").command(Path::new("/bin/sh"), &["-c", text]);
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", "exec \"$@\" >/dev/full", "sh"]).arg(job.get_program()).args(job.get_args());
+    let words = "cannot write to standard output: No space left on device; ending all ranks";
+    in_one_line(&run(shell), 125, &[words]);
 }
 
 #[test]

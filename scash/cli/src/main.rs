@@ -9,7 +9,6 @@ mod run;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
-use std::io::Write;
 use std::process::ExitCode;
 
 /// A software distributed shared memory for Linux.
@@ -52,9 +51,7 @@ fn tell_unreadable(variable: &str) {
     }
 }
 
-/// Says something to the user: one line on stderr, in one write, so that ranks' output does not break it. If nobody
-/// listens, that is no reason to fail.
+/// Says something to the user: one line on stderr, in one write, which does not break a line of a rank's.
 fn say(text: &str) {
-    let line = format!("scash: {text}\n");
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    run::say(&format!("scash: {text}\n"));
 }

@@ -203,7 +203,7 @@ fn more_ranks_than_open_files_allow_raise_the_limit_or_say_so() {
     let refused = limited("-n 64", "40");
     assert_eq!(refused.status, 125);
     assert!(
-        refused.stderr.contains("40 ranks need 352 open files, and the limit is 64"),
+        refused.stderr.contains("40 ranks need 432 open files, and the limit is 64"),
         "{}",
         refused.stderr
     );

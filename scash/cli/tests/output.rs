@@ -24,20 +24,94 @@ fn labels_say_which_rank_printed_a_line_on_either_stream() {
     assert_eq!(sorted(&mut ended.stderr), ["[0] err", "[1] err"]);
 }
 
-#[test]
-fn labelled_lines_stay_whole_when_many_ranks_write_at_once() {
-    // Each line is written in two pieces, longer than a pipe passes on at once.
-    let script_text = "i=0; while [ $i -lt 50 ]; do printf '%05000d' $SCASH_RANK; printf '%05000d\\n' $SCASH_RANK; i=$((i+1)); done";
-    let ended = run(script("-n 4 --label", script_text));
-    assert_eq!(ended.status, 0);
+/// A script whose ranks print 50 lines each, of 10,000 digits: their number. Each line is written in two pieces, longer than a pipe passes on at once.
+const LONG_LINES: &str = "i=0; while [ $i -lt 50 ]; do printf '%05000d' $SCASH_RANK; printf '%05000d\\n' $SCASH_RANK; i=$((i+1)); done";
+
+/// Checks that this is what four ranks have printed by that script.
+fn are_whole(text: &str, is_labelled: bool) {
     let mut counts = [0; 4];
-    for line in ended.stdout.lines() {
-        let rank: usize = line[1..2].parse().unwrap();
+    for line in text.lines() {
+        let (label, digits) = line.split_at(if is_labelled { 4 } else { 0 });
+        let rank: usize = digits[4999..5000].parse().unwrap();
         let number = format!("{rank:05000}");
-        assert_eq!(line, format!("[{rank}] {number}{number}"));
+        assert_eq!(digits, number.clone() + &number);
+        assert!(!is_labelled || label == format!("[{rank}] "), "{label}");
         counts[rank] += 1;
     }
     assert_eq!(counts, [50; 4]);
+}
+
+#[test]
+fn lines_stay_whole_when_many_ranks_write_at_once() {
+    for (options, is_labelled) in [("-n 4", false), ("-n 4 --label", true)] {
+        let ended = run(script(options, LONG_LINES));
+        assert_eq!(ended.status, 0);
+        are_whole(&ended.stdout, is_labelled);
+        let ended = run(script(options, &format!("({LONG_LINES}) >&2")));
+        are_whole(&ended.stderr, is_labelled);
+    }
+}
+
+#[test]
+fn lines_stay_whole_in_a_file_of_both_streams_and_in_a_ranks_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("output");
+    let file = std::fs::File::create(&path).unwrap();
+    // (By the shell's own printf, which writes at once.)
+    let text = "i=100; while [ $i -lt 200 ]; do printf '%s ' $SCASH_RANK; printf '%s\\n' $i; i=$((i+1)); printf '%s %s\\n' $SCASH_RANK $i >&2; i=$((i+1)); done";
+    let mut command = script("-n 3", text);
+    command.stdin(std::process::Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+    assert!(command.status().unwrap().success());
+    let text = std::fs::read_to_string(path).unwrap();
+    for rank in 0..3 {
+        let expected: Vec<String> = (100..200).map(|i| format!("{rank} {i}")).collect();
+        let lines: Vec<_> = text.lines().filter(|line| line.starts_with(&format!("{rank} "))).collect();
+        assert_eq!(lines, expected);
+    }
+    assert_eq!(text.lines().count(), 300);
+}
+
+#[test]
+fn the_end_of_a_line_may_come_late_and_the_launchers_lines_are_not_in_it() {
+    let text = "if [ $SCASH_RANK = 0 ]; then printf 'half ' >&2; sleep 0.5; echo a line >&2; exit 3; else sleep 0.2; echo other >&2; fi";
+    let ended = run(script("-n 2", text));
+    let lines: Vec<_> = ended.stderr.lines().collect();
+    assert_eq!(lines[..2], ["other", "half a line"], "{}", ended.stderr);
+    assert!(lines.len() == 3 && lines[2].starts_with("scash: rank 0 (pid"), "{}", ended.stderr);
+}
+
+#[test]
+fn what_is_printed_without_a_lines_end_is_not_changed() {
+    assert_eq!(run(script("-n 2", "[ $SCASH_RANK = 1 ] || printf 'a\\nb'")).stdout, "a\nb");
+    assert_eq!(run(script("-n 1", "printf 'a\\nb'")).stdout, "a\nb");
+    let mut lines: Vec<_> = run(script("-n 2", "printf 'end'")).stdout.lines().map(str::to_owned).collect();
+    lines.sort();
+    assert_eq!(lines, ["end", "end"]);
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error_that_says_why() {
+    for options in ["-n 1", "-n 2", "-n 2 --label"] {
+        for (redirection, stream) in [(">/dev/full", "output"), ("2>/dev/full", "error")] {
+            // It ignores that it cannot print; and another that ends before anybody could know.
+            for text in
+                ["trap '' PIPE; while sleep 0.01; do echo out; echo err >&2; done", "echo out; echo err >&2"]
+            {
+                let scash = script(options, text);
+                let mut shell = std::process::Command::new("/bin/sh");
+                let mark = scash.get_envs().find(|(name, _)| *name == "SCASH_TEST_MARK").unwrap();
+                shell.env(mark.0, mark.1.unwrap());
+                shell.args(["-c", &format!("exec \"$@\" {redirection}"), "sh"]);
+                shell.arg(scash.get_program()).args(scash.get_args());
+                let ended = run(shell);
+                assert_eq!(ended.status, 125, "{options} {redirection} {text}: {}", ended.stderr);
+                let words = format!("scash: cannot write to standard {stream}: No space left on device");
+                let is_named = ended.stderr.matches(&words).count() == 1;
+                assert!(is_named == (stream == "output"), "{options}: {}", ended.stderr);
+                assert!(!ended.stderr.contains("SIGPIPE") && ended.left.is_empty(), "{}", ended.stderr);
+            }
+        }
+    }
 }
 
 #[test]

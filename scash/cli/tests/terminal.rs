@@ -149,3 +149,51 @@ fn ctrl_z_stops_a_job_and_fg_continues_it() {
     terminal.shows("in the end 0", 1);
     terminal.end();
 }
+
+#[test]
+fn lines_of_several_ranks_are_whole_on_a_terminal_and_ranks_see_that_it_is_one() {
+    let text = "[ -t 1 ] && [ -t 2 ] && i=100 && while [ $i -lt 200 ]; do printf \"<$SCASH_RANK \"; printf '%s>\\n' $i; i=$((i+1)); done";
+    let (status, screen) = terminal(script("-n 3", text)).end();
+    assert_eq!(status, Some(0));
+    let mut lines: Vec<&str> = screen.lines().collect();
+    lines.sort_unstable();
+    let expected: Vec<String> =
+        (0..3).flat_map(|rank| (100..200).map(move |i| format!("<{rank} {i}>"))).collect();
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn a_question_is_shown_and_other_ranks_lines_are_not_in_it() {
+    let text = "if [ $SCASH_RANK = 0 ]; then printf 'Name? '; read name; echo hello $name; else read line < FIFO; echo other; fi";
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let mut terminal = terminal(script("-n 2", &text.replace("FIFO", fifo.to_str().unwrap())));
+    terminal.shows("Name? ", 1);
+    std::fs::write(&fifo, "go on\n").unwrap();
+    terminal.shows("other", 1);
+    terminal.shows("Name? ", 2);
+    terminal.type_in("you\n");
+    terminal.shows("hello you", 1);
+    let screen = terminal.end().1;
+    assert!(screen.contains("Name? \r\nother\r\nName? "), "{screen:?}");
+}
+
+#[test]
+fn ranks_see_the_size_of_the_terminal_and_hear_that_it_changes() {
+    let size = |ws_row, ws_col| nix::pty::Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 };
+    let resize = |terminal: &Terminal, size: nix::pty::Winsize| {
+        use std::os::fd::AsRawFd;
+        // SAFETY: the call reads one struct.
+        let done = unsafe { libc::ioctl(terminal.keyboard.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
+        assert_eq!(done, 0);
+    };
+    let text =
+        "trap 'stty size <&1' WINCH; echo up; i=0; while [ $i -lt 3000 ]; do sleep 0.01; i=$((i+1)); done";
+    let mut terminal = terminal(script("-n 2", text));
+    terminal.shows("up", 2);
+    resize(&terminal, size(31, 97));
+    terminal.shows("31 97", 2);
+    terminal.type_in("\x03");
+    assert_eq!(terminal.end().0, Some(130));
+}

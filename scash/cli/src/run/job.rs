@@ -2,17 +2,19 @@
 
 use super::front::{News, Orders};
 use super::oom::OomKills;
+use super::output::{self, Printing, Terminals, Wiring, Word};
 use super::plan::Plan;
 use super::processes::Processes;
 use super::spawn::{Streams, spawn};
 use super::supervisor::{Action, Supervisor};
-use super::{Refusal, cores, label, status, sweep};
+use super::{Refusal, cores, status, sweep};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use scash_comm::boot::{Host, Settings};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 /// What became readable: a rank's pidfd by the rank's number, or one of these.
@@ -21,7 +23,7 @@ const ORDERS: u64 = HOST + 1;
 const CHILD: u64 = HOST + 2;
 const PRINTED: u64 = HOST + 3;
 
-/// How long labelled output may take to come out after an interrupted job has ended.
+/// How long output may take to come out after an interrupted job has ended.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// Runs the job to its end; returns the exit status.
@@ -51,8 +53,10 @@ struct Job {
     /// Says when children have ended; which ones is asked elsewhere.
     child_signals: SignalFd,
     epoll: Epoll,
-    /// A pipe that hangs up when all labelled output is out; `None` then, and if output is not labelled.
-    printing: Option<OwnedFd>,
+    /// `None` when all output is out.
+    printing: Option<Printing>,
+    /// Those of the ranks, if ours is one.
+    terminals: Option<Terminals>,
     /// When the last rank ended.
     over_since: Option<Instant>,
 }
@@ -64,6 +68,8 @@ impl Job {
             .map_err(|error| Refusal::new(status::LAUNCHER, error.to_string()))?;
         let mut child = SigSet::empty();
         child.add(Signal::SIGCHLD);
+        child.add(Signal::SIGWINCH);
+        child.thread_block().map_err(failed("blocking signals"))?;
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let job = Job {
             supervisor: Supervisor::new(plan.ranks, plan.timeout, Instant::now()),
@@ -74,6 +80,7 @@ impl Job {
             child_signals: SignalFd::with_flags(&child, flags).map_err(failed("making a signalfd"))?,
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("making an epoll"))?,
             printing: None,
+            terminals: None,
             over_since: None,
         };
         job.watch(&job.host, HOST)?;
@@ -90,18 +97,16 @@ impl Job {
 
     /// Starts all ranks, or none that lives on.
     fn start(&mut self, plan: &Plan) -> Result<(), Refusal> {
-        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let mut wiring = Wiring::here(plan.ranks, plan.label);
+        let refuse = |error: io::Error| Refusal::new(status::LAUNCHER, format!("printing: {error}"));
         let places = cores::places(plan.bind, plan.ranks, plan.threads)?;
         for number in 0..plan.ranks {
-            let streams = Streams { stdin: number == 0, piped: plan.label };
+            let streams = Streams { stdin: number == 0, output: wiring.make(number).map_err(refuse)? };
             let place = places.as_ref().and_then(|places| places.of(number));
             match spawn(&plan.task, streams, self.host.invite(number), number, place) {
                 Ok(rank) => {
                     self.watch(&rank.pidfd, u64::from(number))?;
-                    if let Some((out, err)) = self.processes.add(rank) {
-                        stdout.push(out);
-                        stderr.push(err);
-                    }
+                    self.processes.add(rank);
                 }
                 Err(refusal) => {
                     crate::say(&refusal.why);
@@ -111,14 +116,39 @@ impl Job {
                 }
             }
         }
-        if plan.label {
-            let printing = label::print(stdout, stderr);
-            let printing =
-                printing.map_err(|error| Refusal::new(status::LAUNCHER, format!("labelling: {error}")))?;
-            self.watch(&printing, PRINTED)?;
-            self.printing = Some(printing);
-        }
+        self.terminals = wiring.take_terminals().map_err(refuse)?;
+        let screens = output::open(plan.label, plan.ranks, output::is_one_file()).map_err(refuse)?;
+        let printing = Printing::start(wiring, screens).map_err(refuse)?;
+        self.watch(&printing, PRINTED)?;
+        self.printing = Some(printing);
         Ok(())
+    }
+
+    /// Takes what those say who print.
+    fn take_printed(&mut self) {
+        while let Some(printing) = &mut self.printing {
+            match printing.word() {
+                Word::Nothing => return,
+                Word::Done => self.printing = None,
+                Word::Failed(trouble) => {
+                    let actions = self.supervisor.unwritten(trouble, Instant::now());
+                    self.act(actions);
+                }
+            }
+        }
+    }
+
+    /// Takes signals that tell of children, or of another size of the terminal.
+    fn take_signals(&mut self) {
+        while let Ok(Some(info)) = self.child_signals.read_signal() {
+            if i32::try_from(info.ssi_signo) == Ok(Signal::SIGWINCH as i32)
+                && let Some(terminals) = &self.terminals
+            {
+                terminals.resize();
+                // The terminal has told them before theirs had the size.
+                self.processes.signal(Signal::SIGWINCH);
+            }
+        }
     }
 
     /// Whether there is anything left to wait for.
@@ -147,8 +177,8 @@ impl Job {
             match event.data() {
                 HOST => self.host.turn(),
                 ORDERS => self.take_orders(),
-                CHILD => while let Ok(Some(_)) = self.child_signals.read_signal() {},
-                PRINTED => self.printing = None,
+                CHILD => self.take_signals(),
+                PRINTED => self.take_printed(),
                 rank => self.take_exit(u32::try_from(rank).expect("the epoll returns what it was given")),
             }
             self.take_failures();

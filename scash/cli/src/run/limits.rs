@@ -5,16 +5,13 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// Descriptors that the launcher holds besides those of ranks.
 const OWN: u64 = 32;
-/// Descriptors a rank that the launcher holds at most: its line, its pidfd and, while ranks start, what each gives to the others.
-const PER_RANK: u64 = 8;
-/// Two pipes more where output goes through them.
-const PER_PIPED_RANK: u64 = PER_RANK + 2;
+/// Descriptors a rank that the launcher holds at most: its line, its pidfd, its output and, while ranks start, what each gives to the others.
+const PER_RANK: u64 = 10;
 
-/// Raises the soft limit of open files to what so many ranks (or hosts, as `noun` says) need here, whose output goes through pipes of ours or not. Ranks
+/// Raises the soft limit of open files to what so many ranks (or hosts, as `noun` says) need here. Ranks
 /// inherit it: they hold descriptors of each other too.
-pub(super) fn make_room(count: u32, noun: &str, piped: bool) -> Result<(), Refusal> {
-    let per_rank = if piped { PER_PIPED_RANK } else { PER_RANK };
-    let needed = OWN + per_rank * u64::from(count);
+pub(super) fn make_room(count: u32, noun: &str) -> Result<(), Refusal> {
+    let needed = OWN + PER_RANK * u64::from(count);
     let refuse = |why: String| Refusal::new(status::LAUNCHER, why);
     let limits = getrlimit(Resource::RLIMIT_NOFILE);
     let (soft, hard) = limits.map_err(|error| refuse(format!("reading the limit of open files: {error}")))?;

@@ -30,10 +30,10 @@ mod exits;
 mod front;
 mod hosts;
 mod job;
-mod label;
 mod leftovers;
 mod limits;
 mod oom;
+mod output;
 mod plan;
 mod processes;
 mod program;
@@ -46,6 +46,7 @@ mod sweep;
 pub(crate) use exits::pidfd_works;
 pub(crate) use hosts::agent;
 pub(crate) use limits::ranks_for;
+pub(crate) use output::say;
 pub(crate) use plan::{AUTO, Args, PROVIDERS, VARIABLES};
 
 /// Exit statuses of the command itself, chosen as `env` and `timeout` do.
@@ -82,10 +83,10 @@ const LAUNCHER: Option<&str> = Some("the launcher's second process");
 pub(crate) fn run(args: Args) -> u8 {
     let done = plan::check(args).and_then(|plan| {
         if let Some(hosts) = &plan.hosts {
-            limits::make_room(hosts.layout.hosts(), "hosts", false)?;
+            limits::make_room(hosts.layout.hosts(), "hosts")?;
             return front::run(LAUNCHER, |orders| hosts::run(&plan, hosts, orders));
         }
-        limits::make_room(plan.ranks, "ranks", plan.label)?;
+        limits::make_room(plan.ranks, "ranks")?;
         front::run(LAUNCHER, |orders| job::run(&plan, orders))
     });
     done.unwrap_or_else(|refusal| {

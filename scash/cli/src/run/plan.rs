@@ -33,8 +33,8 @@ const RSH: &str = "SCASH_RSH";
 /// Start a program as the ranks of a job, on this machine or on several hosts.
 ///
 /// All ranks run the same program with the same arguments. The exit status is 0 if every rank ends in order, else that of the
-/// first rank that fails (128 + N if signal N killed it), 124 after --timeout, 125 if scash itself fails, 126 or 127 if the program
-/// cannot be executed or does not exist.
+/// first rank that fails (128 + N if signal N killed it), 124 after --timeout, 125 if scash itself fails or output cannot be written,
+/// 126 or 127 if the program cannot be executed or does not exist.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Number of ranks [default with hosts or in a Slurm allocation: as many as they have slots]

@@ -27,10 +27,9 @@ impl Processes {
         Processes { first, processes: Vec::new() }
     }
 
-    /// Adds that of the next rank. Returns its stdout and stderr where they go through pipes.
-    pub(super) fn add(&mut self, rank: Rank) -> Option<(OwnedFd, OwnedFd)> {
+    /// Adds that of the next rank.
+    pub(super) fn add(&mut self, rank: Rank) {
         self.processes.push(Process { pid: rank.pid, pidfd: Some(rank.pidfd) });
-        rank.output
     }
 
     /// The process of a rank, if it was started.

@@ -33,6 +33,7 @@ pub(super) fn block() -> Result<SigSet, Errno> {
 pub(super) fn unblock() -> Result<(), Errno> {
     let mut set = SigSet::empty();
     set.add(Signal::SIGCHLD);
+    set.add(Signal::SIGWINCH);
     PASSED_ON.into_iter().for_each(|signal| set.add(signal));
     set.thread_unblock()
 }

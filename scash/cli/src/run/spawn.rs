@@ -1,5 +1,6 @@
 //! Starts the process of a rank.
 
+use super::output::Given;
 use super::plan::Task;
 use super::{Refusal, cores, signals, status};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
@@ -11,7 +12,7 @@ use scash_comm::boot::{Invitation, pidfd};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// A rank's process.
 #[derive(Debug)]
@@ -19,17 +20,15 @@ pub(super) struct Rank {
     pub(super) pid: Pid,
     /// Readable when the process has ended.
     pub(super) pidfd: OwnedFd,
-    /// The read ends of its stdout and stderr, where output is labelled.
-    pub(super) output: Option<(OwnedFd, OwnedFd)>,
 }
 
 /// What becomes of a rank's standard streams.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Streams {
     /// Whether it reads what this process reads.
     pub(super) stdin: bool,
-    /// Whether what it prints goes through pipes of ours.
-    pub(super) piped: bool,
+    /// Where it prints.
+    pub(super) output: Given,
 }
 
 /// Starts rank number `rank`, bound to the processors of `place` if there is one.
@@ -52,8 +51,11 @@ pub(super) fn spawn(
     if !streams.stdin {
         command.stdin(Stdio::null());
     }
-    if streams.piped {
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    if let Some(stdout) = streams.output.stdout {
+        command.stdout(stdout);
+    }
+    if let Some(stderr) = streams.output.stderr {
+        command.stderr(stderr);
     }
     let launcher = getpid();
     let line = invitation.line;
@@ -63,7 +65,7 @@ pub(super) fn spawn(
     let pid = Pid::from_raw(i32::try_from(child.id()).map_err(|error| refuse(error.to_string()))?);
     let pidfd =
         pidfd(pid).map_err(|error| refuse(format!("pidfd_open (Linux 5.3 or newer is needed): {error}")))?;
-    Ok(Rank { pid, pidfd, output: output_of(child) })
+    Ok(Rank { pid, pidfd })
 }
 
 /// What the child does between fork and exec.
@@ -77,11 +79,6 @@ fn prepare(launcher: Pid, line: &OwnedFd, place: Option<&CpuSet>) -> io::Result<
     place.map_or(Ok(()), cores::bind)?;
     fcntl(line.as_fd(), FcntlArg::F_SETFD(FdFlag::empty()))?;
     Ok(())
-}
-
-/// The pipes of a child whose exit is awaited through its pidfd.
-fn output_of(mut child: Child) -> Option<(OwnedFd, OwnedFd)> {
-    Some((child.stdout.take()?.into(), child.stderr.take()?.into()))
 }
 
 fn not_started(task: &Task, error: &io::Error) -> Refusal {

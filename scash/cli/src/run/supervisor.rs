@@ -12,6 +12,7 @@
 //! The **verdict** is set by what went wrong first, and never changes: ranks that end because they were told to do not count.
 
 use super::front::Order;
+use super::output::Trouble;
 use super::status;
 use nix::sys::signal::Signal;
 use scash_comm::boot::Failure;
@@ -64,6 +65,8 @@ pub(super) struct Supervisor {
     interrupt: Option<(Signal, Instant)>,
     /// Whether the front is dead.
     front_gone: bool,
+    /// Whether nobody has read all the output.
+    is_unread: bool,
     /// What is to be said, unless the front explains it before this time.
     held_back: Option<(Instant, String)>,
 }
@@ -79,6 +82,7 @@ impl Supervisor {
             next: None,
             interrupt: None,
             front_gone: false,
+            is_unread: false,
             held_back: None,
         }
     }
@@ -95,7 +99,7 @@ impl Supervisor {
 
     /// The exit status of the command.
     pub(super) fn verdict(&self) -> u8 {
-        self.verdict.unwrap_or(0)
+        self.verdict.unwrap_or(if self.is_unread { status_of(Signal::SIGPIPE) } else { 0 })
     }
 
     /// When [`tick`](Self::tick) is due.
@@ -132,6 +136,23 @@ impl Supervisor {
             return Vec::new();
         }
         vec![Action::Say(words)]
+    }
+
+    /// Output could not be written. Without a reader ranks end as in any pipeline, or go on; a job whose output is lost otherwise ends.
+    pub(super) fn unwritten(&mut self, trouble: Trouble, now: Instant) -> Vec<Action> {
+        if trouble.is_unread() {
+            self.is_unread = true;
+            return Vec::new();
+        }
+        let why = trouble.to_string();
+        if self.verdict.is_some() || self.is_hurried() {
+            self.verdict.get_or_insert(status::LAUNCHER);
+            return vec![Action::Say(why)];
+        }
+        self.verdict = Some(status::LAUNCHER);
+        self.terminate_at(now + AFTER_FAILURE);
+        let then = if self.running > 0 { "; ending all ranks" } else { "" };
+        vec![Action::Say(format!("{why}{then}")), Action::Abandon(why)]
     }
 
     /// The front passed on a signal.

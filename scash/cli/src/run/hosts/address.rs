@@ -57,7 +57,7 @@ mod tests {
             name: name.to_owned(),
             addresses: addresses.iter().map(|text| text.parse().unwrap()).collect(),
             settings: Settings { threads: 1, provider: "tcp".into() },
-            label: false,
+            one_stream: false,
             bind: false,
             copied: None,
             directory: "/".into(),

@@ -3,11 +3,11 @@
 
 use super::assignment::Assignment;
 use super::copy::Copy;
-use super::frames::{Cutter, Down, FROM_LAUNCHER, Stream, Up, hello};
+use super::frames::{Cutter, Down, FROM_LAUNCHER, Up, hello};
 use super::uplink::{Output, Uplink};
 use super::{BEAT, PATIENCE, address};
 use crate::run::front::{self, News, Orders};
-use crate::run::label::{self, Style, Turn};
+use crate::run::output::{Printing, Stream, Wiring, Word};
 use crate::run::plan::Task;
 use crate::run::processes::Processes;
 use crate::run::program::{self, Program};
@@ -87,11 +87,12 @@ struct Work {
     _copy: Option<Copy>,
     bind: bool,
     threads: u32,
-    label: bool,
+    /// Whether both streams of a rank go to one file.
+    one_stream: bool,
     /// Whether they were started.
     begun: bool,
-    /// A pipe that hangs up when all output is on its way.
-    printing: Option<OwnedFd>,
+    /// `None` when all output is on its way.
+    printing: Option<Printing>,
 }
 
 impl Agent {
@@ -154,7 +155,9 @@ impl Agent {
                 (ORDERS, _) => self.take_orders(),
                 (CHILD, _) => while let Ok(Some(_)) = self.child_signals.read_signal() {},
                 (LINES, Some(work)) => work.branch.turn(),
-                (PRINTED, Some(work)) => work.printing = None,
+                (PRINTED, Some(work)) => {
+                    work.printing.take_if(|printing| printing.word() == Word::Done);
+                }
                 (rank, Some(work)) => {
                     work.take_exit(u32::try_from(rank).expect("the epoll returns what it was given"))
                 }
@@ -280,20 +283,18 @@ impl Agent {
     fn begin(&mut self) -> Result<(), Refusal> {
         let Some(mut work) = self.work.take() else { return Ok(()) };
         work.begun = true;
-        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let mut wiring = Wiring::elsewhere(work.one_stream);
         let ranks = work.branch.ranks();
         let places = cores::places(work.bind, ranks.end - ranks.start, work.threads)?;
         for number in ranks.clone() {
             let place = places.as_ref().and_then(|places| places.of(number - ranks.start));
-            let streams = Streams { stdin: false, piped: true };
+            let output = wiring.make(number).map_err(|error| trouble(&error))?;
+            let streams = Streams { stdin: false, output };
             match spawn(&work.task, streams, work.branch.invite(number), number, place) {
                 Ok(rank) => {
                     self.watch(&rank.pidfd, u64::from(number))?;
                     let pid = u32::try_from(rank.pid.as_raw()).unwrap_or(0);
-                    if let Some((out, err)) = work.processes.add(rank) {
-                        stdout.push(out);
-                        stderr.push(err);
-                    }
+                    work.processes.add(rank);
                     self.send(&Up::Started { rank: number, pid })?;
                 }
                 Err(Refusal { status, why }) => {
@@ -302,12 +303,12 @@ impl Agent {
                 }
             }
         }
-        let style = if work.label { Style::Labelled(work.branch.ranks().start) } else { Style::Plain };
-        let output = |stream| Output { uplink: Arc::clone(&self.uplink), stream };
-        // Streams do not wait for each other here: frames keep them apart.
-        let (out, err) = (output(Stream::Out), output(Stream::Err));
-        let printing = label::start(style, (stdout, out, Turn::default()), (stderr, err, Turn::default()));
-        let printing = printing.map_err(|error| trouble(&error))?;
+        let uplink = || Arc::clone(&self.uplink);
+        let sinks = |done: File| {
+            let other = done.try_clone()?;
+            Ok([Output::new(uplink(), Stream::Out, done), Output::new(uplink(), Stream::Err, other)])
+        };
+        let printing = Printing::send(wiring, sinks).map_err(|error| trouble(&error))?;
         self.watch(&printing, PRINTED)?;
         work.printing = Some(printing);
         self.work = Some(work);
@@ -381,7 +382,7 @@ impl Work {
             _copy: copy,
             bind: assignment.bind,
             threads,
-            label: assignment.label,
+            one_stream: assignment.one_stream,
             begun: false,
             printing: None,
         })

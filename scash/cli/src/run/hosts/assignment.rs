@@ -20,7 +20,8 @@ pub(super) struct Assignment {
     /// What that name means to the launcher.
     pub(super) addresses: Vec<IpAddr>,
     pub(super) settings: Settings,
-    pub(super) label: bool,
+    /// Whether stdout and stderr are one file where they are printed.
+    pub(super) one_stream: bool,
     /// Whether ranks are bound to cores.
     pub(super) bind: bool,
     /// Bytes of the program, if it follows in parts.
@@ -43,8 +44,8 @@ impl Assignment {
         for address in &self.addresses {
             frame = frame.text(&address.to_string());
         }
-        frame = frame.number(self.settings.threads).text(&self.settings.provider).byte(u8::from(self.label));
-        frame = frame.byte(u8::from(self.bind));
+        frame = frame.number(self.settings.threads).text(&self.settings.provider);
+        frame = frame.byte(u8::from(self.one_stream)).byte(u8::from(self.bind));
         // No program is empty.
         for byte in self.copied.unwrap_or(0).to_le_bytes() {
             frame = frame.byte(byte);
@@ -80,7 +81,7 @@ impl Assignment {
                 text.parse().map_err(|_| format!("{text:?} is no address"))
             })?,
             settings: Settings { threads: fields.number()?, provider: fields.text()? },
-            label: fields.byte()? != 0,
+            one_stream: fields.byte()? != 0,
             bind: fields.byte()? != 0,
             copied: Some(u64::from_le_bytes(fields.array()?)).filter(|&size| size > 0),
             directory: word(fields)?,

@@ -15,7 +15,7 @@
 //! | 3 | Refused: it cannot start (all of) its ranks | exit status `u8`, why |
 //! | 4 | Started | rank `u32`, pid `u32` |
 //! | 5 | Report: what a rank said, or how it ended | see [`Report::encode`] |
-//! | 6 | Output | 1 for stdout and 2 for stderr `u8`, the bytes |
+//! | 6 | Output | 1 for stdout and 2 for stderr `u8`, rank `u32`, the bytes: none when that rank prints no more |
 //! | 7 | Done: all ranks have ended and all output is out | |
 //! | 8 | Alive, now and then | |
 //!
@@ -31,11 +31,12 @@
 //! | 8 | Program: the next part of the program, as long as parts are left that Start has announced | the bytes |
 
 use super::assignment::Assignment;
+use crate::run::output::Stream;
 use nix::sys::signal::Signal;
 use scash_comm::boot::{Decision, Report};
 
 /// The version of these frames.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// What an agent calls itself, so that it is not taken for something else that prints.
 const NAME: &str = "scash agent";
 /// Longest frame of an agent: a packet of a boot line, or [`MOST_OUTPUT`].
@@ -49,18 +50,6 @@ const _: () = assert!(MOST_OUTPUT + 16 < FROM_AGENT);
 pub(super) const MOST_PROGRAM: usize = 256 << 10;
 const _: () = assert!(MOST_PROGRAM + 16 < FROM_LAUNCHER);
 
-/// One of the two streams that ranks print to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Stream {
-    Out = 1,
-    Err = 2,
-}
-
-impl Stream {
-    pub(super) const BOTH: [Stream; 2] = [Stream::Out, Stream::Err];
-}
-
 /// What an agent says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Up {
@@ -69,7 +58,7 @@ pub(super) enum Up {
     Refused { status: u8, why: String },
     Started { rank: u32, pid: u32 },
     Report(Report),
-    Output { stream: Stream, bytes: Vec<u8> },
+    Output { stream: Stream, rank: u32, bytes: Vec<u8> },
     Done,
     Alive,
 }
@@ -112,7 +101,7 @@ impl Up {
             Up::Refused { status, why } => Frame::new(3).byte(*status).text(why),
             Up::Started { rank, pid } => Frame::new(4).number(*rank).number(*pid),
             Up::Report(report) => Frame::new(5).rest(&report.encode()),
-            Up::Output { stream, bytes } => Frame::new(6).byte(*stream as u8).rest(bytes),
+            Up::Output { stream, rank, bytes } => Frame::new(6).byte(*stream as u8).number(*rank).rest(bytes),
             Up::Done => Frame::new(7),
             Up::Alive => Frame::new(8),
         }
@@ -129,7 +118,7 @@ impl Up {
             3 => Up::Refused { status: fields.byte()?, why: fields.text()? },
             4 => Up::Started { rank: fields.number()?, pid: fields.number()? },
             5 => Up::Report(Report::decode(&fields.rest())?),
-            6 => Up::Output { stream: fields.stream()?, bytes: fields.rest() },
+            6 => Up::Output { stream: fields.stream()?, rank: fields.number()?, bytes: fields.rest() },
             7 => Up::Done,
             8 => Up::Alive,
             kind => return Err(format!("a frame of kind {kind}")),

@@ -4,9 +4,10 @@ use super::address;
 use super::assignment::Assignment;
 use super::frames::{Down, FROM_LAUNCHER, Up, check_hello};
 use super::link::{Link, Stage};
-use super::printer::{Printed, Printers};
+use super::printer::{Piece, Printed, Printers};
 use super::{BEAT, Hosts, SILENCE};
 use crate::run::front::{News, Order, Orders};
+use crate::run::output::{self, Stream};
 use crate::run::plan::Plan;
 use crate::run::supervisor::{Action, Supervisor};
 use crate::run::{Refusal, status, sweep};
@@ -78,6 +79,8 @@ struct Job<'a> {
     child_signals: SignalFd,
     epoll: Epoll,
     printers: Printers,
+    /// Whether stdout and stderr are one file.
+    one_stream: bool,
     /// Until when all agents must be ready; `None` when they are.
     start_by: Option<Instant>,
     /// When agents are told next that the launcher is there.
@@ -96,6 +99,7 @@ impl<'a> Job<'a> {
         child.add(Signal::SIGCHLD);
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let refuse = |error: String| Refusal::new(status::LAUNCHER, error);
+        let screens = output::open(plan.label, plan.ranks, output::is_one_file());
         let job = Job {
             plan,
             hosts,
@@ -108,7 +112,10 @@ impl<'a> Job<'a> {
             orders: Some(orders),
             child_signals: SignalFd::with_flags(&child, flags).map_err(failed("making a signalfd"))?,
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("making an epoll"))?,
-            printers: Printers::start(plan.label).map_err(|error| refuse(format!("printing: {error}")))?,
+            printers: screens
+                .and_then(Printers::start)
+                .map_err(|error| refuse(format!("printing: {error}")))?,
+            one_stream: output::is_one_file(),
             start_by: Some(Instant::now() + START),
             next_beat: Instant::now() + BEAT,
             dead_by: None,
@@ -230,7 +237,13 @@ impl<'a> Job<'a> {
         for printed in self.printers.printed() {
             match printed {
                 Printed::Taken(host, stream, bytes) => self.link(host).send(&Down::Taken { stream, bytes }),
-                Printed::Shut(stream) => self.tell_all(&Down::Shut(stream)),
+                Printed::Failed(trouble) => {
+                    if trouble.is_unread() {
+                        self.tell_all(&Down::Shut(trouble.stream));
+                    }
+                    let actions = self.supervisor.unwritten(trouble, Instant::now());
+                    self.act(actions);
+                }
             }
         }
     }
@@ -261,7 +274,9 @@ impl<'a> Job<'a> {
                 self.pids[rank as usize] = Some(pid);
             }
             (Stage::Running, Up::Report(report)) => self.report(host, report)?,
-            (Stage::Running, Up::Output { stream, bytes }) => self.printers.print(host, stream, bytes),
+            (Stage::Running, Up::Output { stream, rank, bytes }) if self.is_of(rank, host) => {
+                self.printers.print(stream, Piece { host, rank, bytes });
+            }
             (Stage::Running, Up::Done) if self.link(host).ranks.is_empty() => {
                 self.link(host).stage = Stage::Done
             }
@@ -271,6 +286,11 @@ impl<'a> Job<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether there is such a rank, on that host.
+    fn is_of(&self, rank: u32, host: u32) -> bool {
+        self.hosts.layout.ranks_of(host).contains(&rank)
     }
 
     fn greet(&mut self, host: u32, frames: u32, version: &str) {
@@ -310,7 +330,7 @@ impl<'a> Job<'a> {
             name: name.clone(),
             addresses: if several { address::resolve(name) } else { Vec::new() },
             settings: Settings { threads: self.plan.threads, provider: self.plan.provider.to_owned() },
-            label: self.plan.label,
+            one_stream: self.one_stream,
             bind: self.plan.bind,
             copied: self.program.as_ref().map(|program| program.len() as u64),
             directory: directory.into(),
@@ -390,6 +410,11 @@ impl<'a> Job<'a> {
         let ranks: Vec<u32> = self.link(host).ranks.iter().copied().collect();
         self.link(host).let_go();
         self.link(host).kill();
+        for rank in self.hosts.layout.ranks_of(host) {
+            for stream in Stream::BOTH {
+                self.printers.print(stream, Piece { host, rank, bytes: Vec::new() });
+            }
+        }
         ranks.iter().for_each(|_| self.supervisor.exited());
         self.trunk.lost(&ranks, &why, status::LAUNCHER);
     }

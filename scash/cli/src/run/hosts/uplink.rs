@@ -1,6 +1,7 @@
 //! An agent's way to the launcher: its stdout, on which several threads send frames, and the room that there is for output.
 
-use super::frames::{MOST_OUTPUT, Stream, Up};
+use super::frames::{MOST_OUTPUT, Up};
+use crate::run::output::{Sink, Stream};
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -61,32 +62,52 @@ impl Uplink {
     }
 }
 
-/// A stream of this host's ranks, written to by one thread.
+/// A stream of this host's ranks, served by one thread.
 #[derive(Debug)]
 pub(super) struct Output {
-    pub(super) uplink: Arc<Uplink>,
-    pub(super) stream: Stream,
+    uplink: Arc<Uplink>,
+    stream: Stream,
+    /// Closed when nothing more is to be sent.
+    _done: File,
 }
 
-impl Write for Output {
-    /// Sends as much as there is room for; waits until there is any.
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = self.uplink.room(self.stream);
-        let mut left = lock(&room.bytes);
-        let length = loop {
-            match *left {
-                None => return Err(io::ErrorKind::BrokenPipe.into()),
-                Some(0) => left = room.changed.wait(left).unwrap_or_else(PoisonError::into_inner),
-                Some(most) => break bytes.len().min(most).min(MOST_OUTPUT),
-            }
-        };
-        *left = left.map(|most| most - length);
-        drop(left);
-        self.uplink.send(&Up::Output { stream: self.stream, bytes: bytes[..length].to_vec() })?;
-        Ok(length)
+impl Output {
+    pub(super) fn new(uplink: Arc<Uplink>, stream: Stream, done: File) -> Output {
+        Output { uplink, stream, _done: done }
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    /// Takes room for some of so many bytes; waits until there is any.
+    fn take_room(&self, wanted: usize) -> io::Result<usize> {
+        let room = self.uplink.room(self.stream);
+        let mut left = lock(&room.bytes);
+        loop {
+            match &mut *left {
+                None => return Err(io::ErrorKind::BrokenPipe.into()),
+                Some(0) => left = room.changed.wait(left).unwrap_or_else(PoisonError::into_inner),
+                Some(most) => {
+                    let length = wanted.min(*most).min(MOST_OUTPUT);
+                    *most -= length;
+                    return Ok(length);
+                }
+            }
+        }
+    }
+
+    fn send(&self, rank: u32, bytes: &[u8]) -> io::Result<()> {
+        self.uplink.send(&Up::Output { stream: self.stream, rank, bytes: bytes.to_vec() })
+    }
+}
+
+impl Sink for Output {
+    fn take(&mut self, rank: u32, mut bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            return self.send(rank, bytes);
+        }
+        while !bytes.is_empty() {
+            let (part, rest) = bytes.split_at(self.take_room(bytes.len())?);
+            self.send(rank, part)?;
+            bytes = rest;
+        }
         Ok(())
     }
 }
@@ -101,8 +122,8 @@ mod tests {
     fn output_waits_for_room_and_learns_that_nobody_reads() {
         let mut file = tempfile::tempfile().unwrap();
         let uplink = Uplink::new(file.try_clone().unwrap());
-        let mut output = Output { uplink: uplink.clone(), stream: Stream::Err };
-        let writer = thread::spawn(move || output.write_all(&vec![7; 2 * WINDOW]));
+        let mut output = Output::new(uplink.clone(), Stream::Err, tempfile::tempfile().unwrap());
+        let writer = thread::spawn(move || output.take(3, &vec![7; 2 * WINDOW]));
         uplink.taken(Stream::Out, 1); // means nothing to it
         uplink.taken(Stream::Err, 10);
         uplink.shut(Stream::Err);

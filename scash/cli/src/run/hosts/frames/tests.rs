@@ -12,7 +12,7 @@ fn assignment() -> Assignment {
         name: "b".into(),
         addresses: vec!["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()],
         settings: Settings { threads: 2, provider: "tcp".into() },
-        label: true,
+        one_stream: true,
         bind: true,
         copied: Some(5_000_000_000),
         directory: "/home".into(),
@@ -32,7 +32,7 @@ fn ups() -> Vec<Up> {
         Up::Report(Report::Lie(3, "rubbish".into())),
         Up::Report(Report::Exited(3, Exit::Status(255))),
         Up::Report(Report::Exited(3, Exit::Signal(9))),
-        Up::Output { stream: Stream::Err, bytes: b"text\n".to_vec() },
+        Up::Output { stream: Stream::Err, rank: 3, bytes: b"text\n".to_vec() },
         Up::Done,
         Up::Alive,
     ]

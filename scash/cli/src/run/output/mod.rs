@@ -1,0 +1,178 @@
+//! What ranks print, on its way to this command's own stdout and stderr: whole lines, whoever else prints.
+//!
+//! ```text
+//!  rank 0 ═══ pipe or terminal ══╗
+//!  rank 1 ═══ pipe or terminal ══╬═ a thread for each stream ([`copy`]) ── [`Lines`] ── stdout or stderr ([`Screen`])
+//!  rank 2 ═══ pipe or terminal ══╝
+//! ```
+//!
+//! Each rank writes to a pipe of its own, or to a pseudo-terminal of its own where ours is a terminal, so that programs which ask see one ([`Wiring`]). Where stdout and stderr are one
+//! file, a rank has one pipe for both, and what it says stays in its order. On several hosts the threads of the agents send frames instead, and the launcher's make lines of them.
+//!
+//! A thread for each stream: a reader of ours who is slow holds up the ranks (as it would without us), but not the launcher. Whoever stops reading our stdout makes the ranks' writes
+//! fail, as in any pipeline; what cannot be written for another reason (a full disk) ends the job with an error ([`Trouble`]).
+
+mod copy;
+mod lines;
+mod screen;
+mod terminal;
+mod wiring;
+
+pub(super) use copy::{Pipe, Sink};
+pub(super) use lines::Lines;
+pub(crate) use screen::say;
+pub(super) use screen::{Shared, lock, open};
+pub(super) use terminal::Terminals;
+pub(super) use wiring::{Given, Wiring};
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::sys::stat::fstat;
+use nix::unistd::pipe2;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// One of the two streams that ranks print to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Stream {
+    Out = 1,
+    Err = 2,
+}
+
+impl Stream {
+    pub(super) const BOTH: [Stream; 2] = [Stream::Out, Stream::Err];
+
+    /// What people call it.
+    fn name(self) -> &'static str {
+        match self {
+            Stream::Out => "standard output",
+            Stream::Err => "standard error",
+        }
+    }
+}
+
+/// Output that could not be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Trouble {
+    pub(super) stream: Stream,
+    pub(super) error: Errno,
+}
+
+impl Trouble {
+    /// Whether that is because nobody reads it any more.
+    pub(super) fn is_unread(self) -> bool {
+        self.error == Errno::EPIPE
+    }
+}
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "cannot write to {}: {}", self.stream.name(), self.error.desc())
+    }
+}
+
+/// Whether our stdout and stderr are one file.
+pub(super) fn is_one_file() -> bool {
+    let identity = |fd: BorrowedFd<'_>| fstat(fd).map(|file| (file.st_dev, file.st_ino));
+    matches!((identity(io::stdout().as_fd()), identity(io::stderr().as_fd())), (Ok(one), Ok(other)) if one == other)
+}
+
+/// The threads that print, seen from the launcher's, which polls it.
+#[derive(Debug)]
+pub(super) struct Printing {
+    news: File,
+}
+
+/// What they say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    Failed(Trouble),
+    /// Nothing (more) for now.
+    Nothing,
+    /// All is out.
+    Done,
+}
+
+impl Printing {
+    /// Starts to print what comes from ranks, on screens of this process.
+    pub(super) fn start(wiring: Wiring, screens: [Shared; 2]) -> io::Result<Printing> {
+        let (news, report) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+        let report = File::from(report);
+        for ((stream, pipes), screen) in Stream::BOTH.into_iter().zip(wiring.into_pipes()).zip(screens) {
+            if !pipes.is_empty() {
+                copy::start(pipes, Printed { stream, screen, report: report.try_clone()? })?;
+            }
+        }
+        Ok(Printing { news: news.into() })
+    }
+
+    /// Starts to send what comes from ranks elsewhere; what is returned says nothing but when all is sent.
+    pub(super) fn send<S: Sink>(
+        wiring: Wiring,
+        sinks: impl FnOnce(File) -> io::Result<[S; 2]>,
+    ) -> io::Result<Printing> {
+        let (news, report) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+        for (pipes, sink) in wiring.into_pipes().into_iter().zip(sinks(report.into())?) {
+            copy::start(pipes, sink)?;
+        }
+        Ok(Printing { news: news.into() })
+    }
+
+    /// The next word. Never waits.
+    pub(super) fn word(&mut self) -> Word {
+        let mut bytes = [0; 5];
+        match self.news.read(&mut bytes) {
+            Ok(0) => Word::Done,
+            // They write five bytes at a time, which a pipe keeps together.
+            Ok(_) => {
+                let [stream, error @ ..] = bytes;
+                let stream = if stream == Stream::Out as u8 { Stream::Out } else { Stream::Err };
+                Word::Failed(Trouble { stream, error: Errno::from_raw(i32::from_le_bytes(error)) })
+            }
+            Err(_) => Word::Nothing,
+        }
+    }
+}
+
+impl AsFd for Printing {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.news.as_fd()
+    }
+}
+
+/// A screen where ranks of this machine print, and the way to tell what goes wrong.
+struct Printed {
+    stream: Stream,
+    screen: Shared,
+    report: File,
+}
+
+impl Printed {
+    /// Tells what has gone wrong. An error is for who stops reading the ranks' output, so that they learn that nobody reads it.
+    fn tell(&mut self, done: Result<(), Errno>) -> io::Result<()> {
+        let Err(error) = done else { return Ok(()) };
+        let mut word = vec![self.stream as u8];
+        word.extend((error as i32).to_le_bytes());
+        // Each stream tells once, for which a pipe has room.
+        let _ = self.report.write(&word);
+        if error == Errno::EPIPE { Err(error.into()) } else { Ok(()) }
+    }
+}
+
+impl Sink for Printed {
+    fn take(&mut self, rank: u32, bytes: &[u8]) -> io::Result<()> {
+        let done = screen::lock(&self.screen).take(rank, bytes);
+        self.tell(done)
+    }
+
+    fn due(&self) -> Option<std::time::Instant> {
+        screen::lock(&self.screen).due()
+    }
+
+    fn tick(&mut self) -> io::Result<()> {
+        let done = screen::lock(&self.screen).tick();
+        self.tell(done)
+    }
+}
