@@ -205,6 +205,19 @@ fn a_host_that_does_not_answer_can_be_waited_for_no_longer_than_the_user_wants()
 }
 
 #[test]
+fn a_host_that_does_not_answer_is_named_while_it_is_waited_for() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let mute = hosts.job_where("10.77.0.1,10.77.0.2", 2, "sleep 7");
+    // Nobody answers for a while, and all goes well then.
+    let ended = mute.run_script("echo up");
+    assert_eq!((ended.status, ended.out.as_str()), (0, "up\nup\n"), "{ended}");
+    assert_eq!(ended.err.lines().count(), 1, "{ended}");
+    let words =
+        ["scash: host 10.77.0.2: `", " 10.77.0.2 ", " has not answered", "waiting for it, for up to 120 s"];
+    assert!(words.iter().all(|words| ended.err.contains(words)), "{ended}");
+}
+
+#[test]
 fn a_remote_shell_that_there_is_not_is_named() {
     let Some(hosts) = Hosts::new(1) else { return };
     let ended = hosts.job_by("10.77.0.1", Path::new("no-such-rsh")).run_script("true");

@@ -3,7 +3,7 @@
 use super::address;
 use super::assignment::Assignment;
 use super::frames::{Down, FROM_LAUNCHER, Up, check_hello};
-use super::link::{Link, Stage};
+use super::link::{Link, Stage, waited_for};
 use super::printer::{Piece, Printed, Printers};
 use super::{BEAT, Hosts, SILENCE};
 use crate::run::front::{News, Order, Orders};
@@ -31,6 +31,8 @@ const PRINTED: u64 = ORDERS + 2;
 
 /// How long hosts may take until all their agents are ready. Whoever is asked for a password must have time to type it.
 const START: Duration = Duration::from_secs(120);
+/// After how long the user hears which hosts are still waited for.
+const IMPATIENCE: Duration = Duration::from_secs(5);
 /// How long an agent may take to say that its killed ranks have ended.
 const AFTER_KILL: Duration = Duration::from_secs(5);
 /// How long the remote shell's command may take to end when its output has ended, and the other way round.
@@ -83,6 +85,8 @@ struct Job<'a> {
     one_stream: bool,
     /// Until when all agents must be ready; `None` when they are.
     start_by: Option<Instant>,
+    /// When the user hears which agents are not ready; `None` when that was said.
+    tell_by: Option<Instant>,
     /// When agents are told next that the launcher is there.
     next_beat: Instant,
     /// Until when killed ranks must have ended.
@@ -117,6 +121,7 @@ impl<'a> Job<'a> {
                 .map_err(|error| refuse(format!("printing: {error}")))?,
             one_stream: output::is_one_file(),
             start_by: Some(Instant::now() + START),
+            tell_by: Some(Instant::now() + IMPATIENCE),
             next_beat: Instant::now() + BEAT,
             dead_by: None,
             held_back: Vec::new(),
@@ -204,7 +209,8 @@ impl<'a> Job<'a> {
         let last_lines = self.over_since.filter(|_| self.supervisor.is_hurried()).map(|at| at + LAST_LINES);
         let cut_off = self.links.iter().filter_map(|link| link.cut_off).min().map(|at| at + LAST_WORDS);
         let held = self.held_back.first().map(|(until, ..)| *until).filter(|_| cut_off.is_none());
-        let due = [self.supervisor.deadline(), last_lines, cut_off, held, self.start_by, self.dead_by];
+        let tell = self.start_by.and(self.tell_by);
+        let due = [self.supervisor.deadline(), last_lines, cut_off, held, self.start_by, tell, self.dead_by];
         let due = due.into_iter().flatten().min().map_or(self.next_beat, |due| due.min(self.next_beat));
         // The kernel counts milliseconds; a fraction more is not too early.
         let time = due.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
@@ -464,6 +470,9 @@ impl<'a> Job<'a> {
             } else if is_late(self.dead_by) && self.link(host).is_open() {
                 self.lose(host, "its agent does not say that its ranks have ended although they were killed");
             }
+        }
+        if self.start_by.is_some() && self.tell_by.take_if(|by| now >= *by).is_some() {
+            crate::say(&waited_for(&self.links, START));
         }
         if now >= self.next_beat {
             self.next_beat = now + BEAT;

@@ -19,7 +19,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How far an agent has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,6 +214,21 @@ impl Link {
             _ => format!("its agent is gone, and its ranks with it: {end}"),
         }
     }
+}
+
+/// Which hosts keep the job from starting, and by what.
+pub(super) fn waited_for(links: &[Link], most: Duration) -> String {
+    let late: Vec<&Link> = links.iter().filter(|link| link.stage != Stage::Ready).collect();
+    let what = |link: &Link| match link.stage {
+        Stage::Calling => {
+            format!("`{}` has not answered (does it connect, or ask for a password?)", link.command)
+        }
+        _ => "its agent is not ready (it looks for the program, or the program is on its way)".to_owned(),
+    };
+    let first = late.first().map_or(String::new(), |link| format!("host {}: {}", link.name, what(link)));
+    let others: Vec<&str> = late.iter().skip(1).map(|link| link.name.as_str()).collect();
+    let others = if others.is_empty() { String::new() } else { format!(", and for {}", others.join(", ")) };
+    format!("{first}; waiting for it{others}, for up to {} s", most.as_secs())
 }
 
 /// The next part of a program, if any is left.
