@@ -1,8 +1,18 @@
 //! Which hosts the user names, with how many slots each, and how ranks are dealt to them.
 
 use crate::run::{Refusal, status};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use scash_comm::boot::{Layout, MOST_HOSTS};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+
+/// Most bytes of a file of hosts.
+const MOST: usize = 16 << 20;
+/// Milliseconds in which somebody must begin to write to a pipe that is given as that file.
+const SILENCE: u16 = 2_000;
 
 /// A host that the user has named.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,9 +43,44 @@ fn from_item(item: &str) -> Result<Named, String> {
 /// Reads a file of hosts.
 pub(in crate::run) fn from_file(path: &Path) -> Result<Vec<Named>, Refusal> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| usage(format!("reading the hosts in {shown}: {error}")))?;
+    let text = read(path).map_err(|why| usage(format!("reading the hosts in {shown}: {why}")))?;
     from_text(&text).map_err(|(line, why)| usage(format!("{shown}, line {line}: {why}")))
+}
+
+/// The text of a file that may be anything: the text says why there is none.
+fn read(path: &Path) -> Result<String, String> {
+    // A pipe without a writer is not waited for here.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let mut file = file.map_err(|error| error.to_string())?;
+    let kind = file.metadata().map_err(|error| error.to_string())?.file_type();
+    if kind.is_dir() {
+        return Err("it is a directory".to_owned());
+    }
+    let (mut bytes, mut part, mut may_wait) = (Vec::new(), vec![0; 64 << 10], kind.is_fifo());
+    loop {
+        match file.read(&mut part) {
+            // Without a writer a pipe looks as if it had ended.
+            Ok(0) if may_wait && bytes.is_empty() => wait(&file, SILENCE.into()),
+            Ok(0) => break,
+            Ok(length) => bytes.extend_from_slice(&part[..length]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => wait(&file, PollTimeout::NONE),
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error.to_string()),
+        }
+        may_wait = false;
+        if bytes.len() > MOST {
+            return Err(format!("it has more than {} MiB: is it a list of hosts?", MOST >> 20));
+        }
+    }
+    if kind.is_fifo() && bytes.is_empty() {
+        return Err("nobody has written to this pipe".to_owned());
+    }
+    String::from_utf8(bytes).map_err(|_| "it is not text (UTF-8)".to_owned())
+}
+
+/// Waits until something can be read, or for so long.
+fn wait(file: &File, limit: PollTimeout) {
+    let _ = poll(&mut [PollFd::new(file.as_fd(), PollFlags::POLLIN)], limit);
 }
 
 /// Reads the text of such a file: `NAME [slots=N]` in each line, and comments behind `#`. An error has the number of its line.
@@ -46,7 +91,9 @@ fn from_text(text: &str) -> Result<Vec<Named>, (usize, String)> {
         let Some(name) = words.next() else { continue };
         let slots = words.next().map(|word| word.strip_prefix("slots=").ok_or(word)).transpose();
         let host = match (slots, words.next()) {
-            (Err(word), _) | (_, Some(word)) => Err(format!("expected NAME [slots=N], not {word:?}")),
+            (Err(word), _) | (_, Some(word)) => {
+                Err(format!("expected NAME [slots=N], not {:?}", brief(word)))
+            }
             (Ok(slots), None) => named(name, slots),
         };
         hosts.push(host.map_err(|why| (number, why))?);
@@ -60,7 +107,7 @@ fn named(name: &str, slots: Option<&str>) -> Result<Named, String> {
         || name.starts_with('-')
         || name.contains(|c: char| c.is_whitespace() || c.is_control())
     {
-        return Err(format!("{name:?} is no name of a host"));
+        return Err(format!("{:?} is no name of a host", brief(name)));
     }
     let slots = match slots {
         None => 1,
@@ -68,9 +115,19 @@ fn named(name: &str, slots: Option<&str>) -> Result<Named, String> {
             .parse()
             .ok()
             .filter(|slots| *slots > 0)
-            .ok_or_else(|| format!("{text:?} is no number of slots: expected 1 or more"))?,
+            .ok_or_else(|| format!("{:?} is no number of slots: expected 1 or more", brief(text)))?,
     };
     Ok(Named { name: name.to_owned(), slots })
+}
+
+/// As much of a word as people care to read.
+fn brief(word: &str) -> String {
+    const MOST: usize = 60;
+    if word.chars().nth(MOST).is_none() {
+        word.to_owned()
+    } else {
+        word.chars().take(MOST).chain(['…']).collect()
+    }
 }
 
 /// Each host once, where it is named first, with all its slots.
@@ -161,6 +218,33 @@ mod tests {
             let (number, why) = from_text(text).unwrap_err();
             assert!(number == line && why.contains(word), "{number}: {why}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_no_list_of_hosts_is_refused_with_what_is_wrong() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: &[u8]| {
+            std::fs::write(directory.path().join(name), bytes).unwrap();
+            directory.path().join(name)
+        };
+        let fifo = directory.path().join("fifo");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for (path, words) in [
+            ("/dev/zero".into(), "it has more than 16 MiB"),
+            (directory.path().to_owned(), "it is a directory"),
+            (directory.path().join("none"), "No such file"),
+            (file("binary", &[0x7f, b'E', 0xff]), "it is not text"),
+            (file("zeros", &[0; 4000]), "is no name of a host"),
+            (file("long", &[b'\x01'; 100_000]), "is no name of a host"),
+            (fifo, "nobody has written to this pipe"),
+        ] {
+            let refusal = from_file(&path).unwrap_err();
+            assert_eq!(refusal.status, status::USAGE);
+            assert!(refusal.why.contains(words) && refusal.why.len() < 1000, "{}", refusal.why);
+            assert!(refusal.why.contains(path.to_str().unwrap()), "{}", refusal.why);
+        }
+        assert!(from_file(Path::new("/dev/null")).unwrap().is_empty());
+        assert_eq!(from_file(&file("good", b"a slots=2\n")).unwrap().len(), 1);
     }
 
     #[test]
