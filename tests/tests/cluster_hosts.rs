@@ -121,6 +121,31 @@ fn the_first_rank_that_fails_is_named_with_its_host_and_the_others_end() {
 }
 
 #[test]
+fn a_rank_that_was_killed_for_want_of_memory_on_another_host_is_told_with_the_reason() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let counter = hosts.file("vmstat");
+    fs::write(&counter, "oom_kill 3\n").unwrap();
+    // A host whose kernel counts in this file.
+    let mount = r#"set -- unshare -m sh -c 'mount --bind COUNTER /proc/vmstat; exec "$@"' sh "$@""#;
+    let job =
+        hosts.job_where("10.77.0.1,10.77.0.2", 2, &mount.replace("COUNTER", &counter.display().to_string()));
+    let killed = format!("[ $SCASH_RANK = 1 ] && kill -9 $$; {WAIT}");
+    let ended = job.run_script(&killed);
+    in_one_line(
+        &ended,
+        137,
+        &["on host 10.77.0.2) was killed by signal 9 (SIGKILL); ending the other ranks"],
+    );
+    let ended =
+        job.run_script(&format!("echo oom_kill $((4 + SCASH_RANK)) > {}; {killed}", counter.display()));
+    in_one_line(
+        &ended,
+        137,
+        &["on host 10.77.0.2) was killed by signal 9 (SIGKILL), most likely for want of memory"],
+    );
+}
+
+#[test]
 fn a_death_on_one_host_ends_waits_on_others() {
     let Some(hosts) = Hosts::new(2) else { return };
     // Rank 1 never joins: without word of its death the others would wait for it.

@@ -1,7 +1,7 @@
 //! The launcher's process: starts the ranks, then waits for whatever happens, and lets the [`Supervisor`] decide.
 
 use super::front::{News, Orders};
-use super::oom::OomKills;
+use super::oom::{self, OomKills};
 use super::output::{self, Printing, Terminals, Wiring, Word};
 use super::plan::Plan;
 use super::processes::Processes;
@@ -232,7 +232,9 @@ impl Job {
 
     fn take_failures(&mut self) {
         while let Some(mut failure) = self.host.failure() {
-            failure.why += self.oom_kills.hint(failure.status, OomKills::until_now);
+            if self.oom_kills.may_explain(failure.status, OomKills::until_now) {
+                failure.why += oom::HINT;
+            }
             let pid = failure.rank.and_then(|rank| self.processes.pid(rank));
             let place = pid.map(|pid| format!("pid {pid}"));
             let actions = self.supervisor.failed(&failure, place.as_deref(), Instant::now());

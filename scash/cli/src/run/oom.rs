@@ -6,6 +6,10 @@ use nix::sys::signal::Signal;
 /// The status by which a shell reports that SIGKILL ended a process. A rank that is a shell ends so itself.
 const KILLED: u8 = 128 + Signal::SIGKILL as u8;
 
+/// What to add to the news that a rank has ended so, if it may have been for want of memory.
+pub(super) const HINT: &str = ", most likely for want of memory, for which the system has killed a process meanwhile: raise the memory limit \
+                               of the job's cgroup, or share less";
+
 /// How many processes the system had killed for want of memory when the job began; `None` if it does not tell.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OomKills(Option<u64>);
@@ -16,19 +20,15 @@ impl OomKills {
         OomKills(count(&std::fs::read_to_string("/proc/vmstat").unwrap_or_default()))
     }
 
-    /// What to add to the news that a rank has ended with `status`: nothing, unless it may have been for want of memory.
-    pub(super) fn hint(self, status: u8, until_now: impl FnOnce() -> OomKills) -> &'static str {
-        if status != KILLED {
-            return "";
-        }
-        match (self.0, until_now().0) {
-            (Some(before), Some(after)) if after > before => {
-                ", most likely for want of memory, for which the system has killed a process meanwhile: raise the memory \
-                 limit of the job's cgroup, or share less"
-            }
-            _ => "",
-        }
+    /// Whether a rank that has ended with `status` may have been killed for want of memory.
+    pub(super) fn may_explain(self, status: u8, until_now: impl FnOnce() -> OomKills) -> bool {
+        is_kill(status) && matches!((self.0, until_now().0), (Some(before), Some(after)) if after > before)
     }
+}
+
+/// Whether a rank that has ended with `status` was killed as the system does it.
+pub(super) fn is_kill(status: u8) -> bool {
+    status == KILLED
 }
 
 /// The counter in the text of `/proc/vmstat`.
@@ -48,12 +48,12 @@ mod tests {
 
     #[test]
     fn memory_is_named_if_a_rank_was_killed_and_the_system_has_killed_for_it() {
-        let hint = |before, status, after| OomKills(before).hint(status, || OomKills(after));
-        assert!(hint(Some(1), 137, Some(2)).contains("raise the memory limit"));
+        let named = |before, status, after| OomKills(before).may_explain(status, || OomKills(after));
+        assert!(named(Some(1), 137, Some(2)));
         for (before, status, after) in
             [(Some(1), 137, Some(1)), (Some(1), 139, Some(2)), (None, 137, Some(2)), (Some(1), 137, None)]
         {
-            assert_eq!(hint(before, status, after), "");
+            assert!(!named(before, status, after));
         }
     }
 }

@@ -7,6 +7,7 @@ use super::frames::{Cutter, Down, FROM_LAUNCHER, Up, hello};
 use super::uplink::{Output, Uplink};
 use super::{BEAT, PATIENCE, address};
 use crate::run::front::{self, News, Orders};
+use crate::run::oom::OomKills;
 use crate::run::output::{Printing, Stream, Wiring, Word};
 use crate::run::plan::Task;
 use crate::run::processes::Processes;
@@ -67,6 +68,7 @@ struct Agent {
     orders: Orders,
     child_signals: SignalFd,
     epoll: Epoll,
+    oom_kills: OomKills,
     /// What to run, while its program comes.
     coming: Option<(Assignment, Copy)>,
     /// `None` until the launcher has said what to run.
@@ -108,6 +110,7 @@ impl Agent {
             orders,
             child_signals: SignalFd::with_flags(&child, flags).map_err(failed("making a signalfd"))?,
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("making an epoll"))?,
+            oom_kills: OomKills::until_now(),
             coming: None,
             work: None,
             heard: Instant::now(),
@@ -330,6 +333,11 @@ impl Agent {
         }
         let is_done = have_ended && work.printing.is_none();
         for report in reports {
+            if let Report::Exited(_, exit) = report
+                && self.oom_kills.may_explain(exit.shell_status(), OomKills::until_now)
+            {
+                self.send(&Up::OutOfMemory)?;
+            }
             self.send(&Up::Report(report))?;
         }
         if is_done {
@@ -374,7 +382,7 @@ impl Work {
         let branch = Branch::new(assignment.layout, assignment.host, assignment.secret, assignment.settings);
         let branch = branch.map_err(|error| Refusal::new(status::LAUNCHER, error.to_string()))?;
         let ranks = branch.ranks();
-        limits::make_room(ranks.end - ranks.start, "ranks", true)?;
+        limits::make_room(ranks.end - ranks.start, "ranks")?;
         Ok(Work {
             processes: Processes::from(ranks.start),
             branch,

@@ -18,6 +18,7 @@
 //! | 6 | Output | 1 for stdout and 2 for stderr `u8`, rank `u32`, the bytes: none when that rank prints no more |
 //! | 7 | Done: all ranks have ended and all output is out | |
 //! | 8 | Alive, now and then | |
+//! | 9 | OutOfMemory: the system has killed a process there for want of memory, perhaps the rank whose end is told next | |
 //!
 //! | kind | from the launcher | fields |
 //! |---|---|---|
@@ -61,6 +62,7 @@ pub(super) enum Up {
     Output { stream: Stream, rank: u32, bytes: Vec<u8> },
     Done,
     Alive,
+    OutOfMemory,
 }
 
 /// What the launcher says.
@@ -104,6 +106,7 @@ impl Up {
             Up::Output { stream, rank, bytes } => Frame::new(6).byte(*stream as u8).number(*rank).rest(bytes),
             Up::Done => Frame::new(7),
             Up::Alive => Frame::new(8),
+            Up::OutOfMemory => Frame::new(9),
         }
         .finish()
     }
@@ -121,6 +124,7 @@ impl Up {
             6 => Up::Output { stream: fields.stream()?, rank: fields.number()?, bytes: fields.rest() },
             7 => Up::Done,
             8 => Up::Alive,
+            9 => Up::OutOfMemory,
             kind => return Err(format!("a frame of kind {kind}")),
         };
         // Newer versions may say more in their greeting; they are refused by name.

@@ -7,6 +7,7 @@ use super::link::{Link, Stage, waited_for};
 use super::printer::{Piece, Printed, Printers};
 use super::{BEAT, Hosts, SILENCE};
 use crate::run::front::{News, Order, Orders};
+use crate::run::oom;
 use crate::run::output::{self, Stream};
 use crate::run::plan::Plan;
 use crate::run::supervisor::{Action, Supervisor};
@@ -279,6 +280,7 @@ impl<'a> Job<'a> {
             (Stage::Running, Up::Started { rank, pid }) if self.link(host).ranks.contains(&rank) => {
                 self.pids[rank as usize] = Some(pid);
             }
+            (Stage::Running, Up::OutOfMemory) => self.link(host).out_of_memory = true,
             (Stage::Running, Up::Report(report)) => self.report(host, report)?,
             (Stage::Running, Up::Output { stream, rank, bytes }) if self.is_of(rank, host) => {
                 self.printers.print(stream, Piece { host, rank, bytes });
@@ -487,10 +489,13 @@ impl<'a> Job<'a> {
         while let Some(decision) = self.trunk.decision() {
             self.tell_all(&Down::Decision(decision));
         }
-        while let Some(failure) = self.trunk.failure() {
-            let place = failure.rank.and_then(|rank| {
-                let name = &self.hosts.names[self.hosts.layout.host_of(rank) as usize];
-                Some(format!("pid {} on host {name}", self.pids[rank as usize]?))
+        while let Some(mut failure) = self.trunk.failure() {
+            let link = failure.rank.map(|rank| &self.links[self.hosts.layout.host_of(rank) as usize]);
+            if oom::is_kill(failure.status) && link.is_some_and(|link| link.out_of_memory) {
+                failure.why += oom::HINT;
+            }
+            let place = failure.rank.zip(link).and_then(|(rank, link)| {
+                Some(format!("pid {} on host {}", self.pids[rank as usize]?, link.name))
             });
             let actions = self.supervisor.failed(&failure, place.as_deref(), Instant::now());
             self.act(actions);

@@ -49,6 +49,8 @@ pub(super) struct Link {
     pub(super) ranks: BTreeSet<u32>,
     /// Since when nothing can come from it any more, though more was to come.
     pub(super) cut_off: Option<Instant>,
+    /// Whether its host has killed processes for want of memory.
+    pub(super) out_of_memory: bool,
     /// When something came from it last.
     pub(super) heard: Instant,
     child: Pid,
@@ -93,6 +95,7 @@ impl Link {
             stage: Stage::Calling,
             ranks,
             cut_off: None,
+            out_of_memory: false,
             heard: Instant::now(),
             child: Pid::from_raw(pid),
             exit: None,

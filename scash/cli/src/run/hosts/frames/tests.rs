@@ -35,6 +35,7 @@ fn ups() -> Vec<Up> {
         Up::Output { stream: Stream::Err, rank: 3, bytes: b"text\n".to_vec() },
         Up::Done,
         Up::Alive,
+        Up::OutOfMemory,
     ]
 }
 
