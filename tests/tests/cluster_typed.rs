@@ -39,6 +39,21 @@ fn a_partition_whose_publication_has_failed_leads_to_its_memory_no_more() {
 }
 
 #[test]
+fn children_that_ranks_fork_are_refused_whatever_they_call() {
+    for kind in kinds() {
+        for ranks in [1, 3] {
+            let ended = kind.job(ranks).run(Path::new(WRONG), &["fork"]);
+            assert_eq!(ended.status, 0, "{ended}");
+            assert_eq!(
+                ended.err.matches("shared memory, which children do not have").count(),
+                ranks as usize,
+                "{ended}"
+            );
+        }
+    }
+}
+
+#[test]
 fn the_readmes_program_says_what_it_is_to_say() {
     // Every kind of job: it is the first thing that a user runs.
     for kind in kinds() {

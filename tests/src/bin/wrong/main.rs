@@ -3,6 +3,7 @@
 //! `NOTES` is a directory in which ranks leave notes for each other, where one must not go on before others have come somewhere.
 
 mod destroy;
+mod fork;
 mod publish;
 
 use scash::runtime::{ObjectKind, Runtime};
@@ -452,6 +453,7 @@ fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
         "destroys" | "destroys others" => return destroy::alone(rank, deed),
         "destroy what is in use" => return destroy::what_is_in_use(rank),
         "destroy what is gone" => return destroy::what_is_gone(rank),
+        "fork" => return fork::use_everything(rank),
         "publish in vain, and go on" => return publish::and_go_on(rank),
         "sizes, then leave" => return disagree_and_leave(rank),
         "meet twice" => return meet_twice(rank),
