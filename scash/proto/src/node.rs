@@ -34,7 +34,7 @@ mod watch;
 
 use crate::copyset::Copyset;
 use crate::heap::Heap;
-use crate::page::{Access, MAX_RANKS, PageTable, flag};
+use crate::page::{Access, MAX_RANKS, PageTable};
 use crate::wire::Control;
 use crate::{Pages, Rank};
 pub use adapt::MOST_RUNS;
@@ -291,7 +291,7 @@ impl Node {
 
     /// True while a thread of this rank is fetching the page.
     pub fn is_fetching(&self, page: u32) -> bool {
-        self.table.get(page).has(flag::FETCHING)
+        self.table.get(page).is_fetching()
     }
 
     /// Pages of this home that somebody has subscribed to.

@@ -2,7 +2,7 @@
 
 use super::{Node, Protocol};
 use crate::copyset::CopyMode;
-use crate::page::{Access, flag};
+use crate::page::{CachedPage, Look};
 use crate::{Pages, Strided};
 
 /// A page fetched again within this many intervals is subscribed to. More than 2, because programs with two arrays that change roles
@@ -195,7 +195,7 @@ impl Node {
     /// Whether a copy that was just fetched is worth a subscription.
     pub(super) fn worth_keeping(&self, page: u32, protocol: Protocol) -> bool {
         let again = || {
-            let last = self.table.get(page).fetched();
+            let last = self.table.cached(page).and_then(|page| page.fetched_in());
             last.is_some_and(|then| self.interval.to_le_bytes()[0].wrapping_sub(then) <= REUSE_WITHIN)
         };
         protocol != Protocol::Adaptive || again()
@@ -212,29 +212,21 @@ impl Node {
     /// are taken out of view, or left alone for longer and longer.
     pub(super) fn look_at_subscriptions(&mut self, armed: &mut Vec<u32>) {
         for page in self.wheel.take(self.interval) {
-            let mut word = self.table.get(page);
-            if !word.has(flag::SUBSCRIBED) || self.protocol(page) != Protocol::Adaptive {
-                continue;
-            }
-            let mut after = WATCH;
-            if word.has(flag::ARMED) || word.access() == Access::None {
-                word.clear(flag::ARMED | flag::SUBSCRIBED | flag::WATCHED);
-                word.set_backoff(0);
-                self.table.put(page, word);
-                self.leave(page);
-                continue;
-            } else if word.access() == Access::Write || word.has(flag::DIRTY) {
-                // Written here, so used: no need to look.
-            } else if word.has(flag::WATCHED) {
-                word.clear(flag::WATCHED);
-                after = FIRST_LOOK << word.backoff().min(3);
-                word.set_backoff(word.backoff() + 1);
-            } else {
-                word.set(flag::ARMED | flag::WATCHED);
-                word.set_access(Access::None);
-                armed.push(page);
-            }
-            self.table.put(page, word);
+            let adapts = self.protocol(page) == Protocol::Adaptive;
+            let look = |copy: &mut CachedPage| (adapts && copy.is_shared()).then(|| copy.look());
+            let after = match self.table.change_copy(page, look).flatten() {
+                None => continue,
+                Some(Look::Left) => {
+                    self.leave(page);
+                    continue;
+                }
+                Some(Look::Written) => WATCH,
+                Some(Look::Read(times)) => FIRST_LOOK << times.min(3),
+                Some(Look::Armed) => {
+                    armed.push(page);
+                    WATCH
+                }
+            };
             self.wheel.schedule(page, self.interval, after);
         }
     }

@@ -16,7 +16,7 @@
 use super::fault::block_of;
 use super::home::join;
 use super::{Node, Output, Part, Phase};
-use crate::page::{Access, flag};
+use crate::page::Access;
 use crate::{Pages, Rank};
 use std::collections::BTreeMap;
 
@@ -68,7 +68,8 @@ impl Node {
 
     /// The home of a page, unless another rank may prove to be it at the next barrier.
     fn settled_home(&self, page: u32) -> Option<Rank> {
-        let settled = self.objects.any() || !self.table.get(page).has(flag::CLAIMED);
+        let claimed = || self.table.at_home(page).is_some_and(|page| page.is_claimed());
+        let settled = self.objects.any() || !claimed();
         self.home(page).filter(|_| settled)
     }
 
@@ -76,7 +77,7 @@ impl Node {
         if !self.objects.any() {
             let key = block_of(page, range, block).first;
             self.out.push_back(Output::Claim { page, key, at: Rank(key % self.cfg.size), take: true });
-        } else if self.table.get(page).has(flag::FETCHING) {
+        } else if self.table.get(page).is_fetching() {
             self.out.push_back(Output::Wait(page));
         } else {
             self.ask_for_home(page, range, block, Access::Write);
@@ -98,7 +99,7 @@ impl Node {
         for &page in self.operated.pages.keys() {
             match self.settled_home(page) {
                 Some(home) if home == self.cfg.rank => {
-                    self.now.away |= self.table.get(page).has(flag::TRACKED);
+                    self.now.away |= self.table.at_home(page).is_some_and(|page| page.is_tracked());
                 }
                 Some(home) => {
                     self.now.away = true;

@@ -25,7 +25,7 @@ use super::collective::purpose;
 use super::home::join;
 use super::intervals::After;
 use super::{Collective, Node, Outcome, Output, Part, Phase, Transfer, Violation, runs};
-use crate::page::{Access, flag};
+use crate::page::{Access, CachedPage, Hold, Page};
 use crate::wire::{Attendance, Control, News, Notice, Token};
 use crate::{Pages, Rank};
 use std::collections::BTreeMap;
@@ -117,35 +117,36 @@ impl Node {
     }
 
     fn flush_page(&mut self, page: u32) {
-        let word = self.table.get(page);
-        if self.is_home(page) {
-            if word.has(flag::DIRTY) {
-                self.flush_home_page(page);
-            }
-            return;
+        match self.table.get(page).page() {
+            Page::Home(home) if home.is_dirty() => self.flush_home_page(page),
+            Page::Copy(copy) => self.flush_copy(page, copy),
+            Page::Home(_) | Page::Unclaimed(_) => {}
         }
-        let Some(home) = self.home(page) else { return };
+    }
+
+    fn flush_copy(&mut self, page: u32, copy: CachedPage) {
+        let Some(home) = copy.home() else { return };
         if self.keeps_back() {
             // What was written is at home already.
-            if word.has(flag::REPORTED) {
+            if copy.is_reported() {
                 self.now.away = true;
                 self.now.sent(home, 1);
                 self.out.push_back(Output::Report { page, to: home });
             }
-        } else if word.has(flag::DIRTY) {
-            self.out.push_back(Output::Diff { page, to: home, force: word.has(flag::REPORTED) });
+        } else if copy.is_dirty() {
+            self.out.push_back(Output::Diff { page, to: home, force: copy.is_reported() });
         }
-        if self.gave_up(page) {
-            self.table.update(page, |w| w.clear(flag::SUBSCRIBED | flag::WATCHED | flag::WANTED));
+        if copy.hold() == Hold::GivenUp {
+            self.table.change_copy(page, CachedPage::leave_given_up);
             self.now.say(home, |c| join(&mut c.leave, page));
             return;
         }
-        if word.has(flag::FRESH) {
+        if copy.is_fresh() {
             // Its home brings it again, which takes a second meeting.
             self.now.away = true;
             self.now.say(home, |c| join(&mut c.fresh, page));
         }
-        if word.has(flag::WANTED) {
+        if copy.is_wanted() {
             let mode = self.wanted_mode(page);
             self.now.say(home, |c| match c.subscribe.last_mut() {
                 Some((run, m)) if run.end() == page && *m == mode => run.count += 1,
@@ -157,21 +158,22 @@ impl Node {
     /// First touches of this interval become notices for everybody.
     fn claims(&mut self, due: &[u32]) {
         let rank = self.cfg.rank;
-        let claimed: Vec<u32> =
-            due.iter().copied().filter(|&p| self.table.get(p).has(flag::CLAIMED)).collect();
+        let is_claimed = |p: &u32| self.table.at_home(*p).is_some_and(|home| home.is_claimed());
+        let claimed: Vec<u32> = due.iter().copied().filter(is_claimed).collect();
         let notices = &mut self.now.notices;
         runs(&claimed, |pages| notices.push(Notice { origin: rank, pages, news: News::FirstTouch }));
     }
 
     /// The result of a comparison that the flush ordered.
     pub(super) fn compared(&mut self, page: u32, changed: bool, by: Transfer) {
-        if self.is_home(page) {
-            self.pushed(page, changed, by);
+        if let Some(home) = self.table.at_home(page) {
+            self.pushed(page, home, changed, by);
             return;
         }
-        let word = self.table.get(page);
-        self.counters.predicted += u64::from(changed && word.has(flag::AHEAD));
-        if let Some(home) = self.home(page).filter(|_| changed || word.has(flag::REPORTED)) {
+        let copy = self.table.cached(page);
+        self.counters.predicted += u64::from(changed && copy.is_some_and(|copy| copy.is_ahead()));
+        let reported = copy.is_some_and(|copy| copy.is_reported());
+        if let Some(home) = self.home(page).filter(|_| changed || reported) {
             self.counters.diffs += 1;
             self.now.away = true;
             self.now.sent(home, 1);
@@ -354,27 +356,25 @@ impl Node {
         let me = self.cfg.rank;
         let mut claims: Vec<&Notice> = notices.iter().filter(|n| n.news == News::FirstTouch).collect();
         claims.sort_unstable();
-        for n in claims.iter().filter(|n| n.origin == me) {
-            n.pages.iter().for_each(|p| self.table.update(p, |w| w.set_home(None)));
-        }
         let mut disputed = claims.len() < notices.len();
         for n in claims {
             for page in n.pages.iter() {
-                let mut word = self.table.get(page);
-                if word.home().is_none() {
-                    word.set_home(Some(n.origin));
-                } else if word.home() != Some(n.origin) {
-                    disputed = true;
-                    if n.origin == me {
+                match self.table.get(page).page() {
+                    Page::Unclaimed(unclaimed) if n.origin != me => {
+                        self.table.put(page, unclaimed.learn(n.origin))
+                    }
+                    Page::Home(home) if n.origin < me && home.is_claimed() => {
+                        self.table.put(page, home.lose(n.origin));
                         self.lost.push(page);
                         self.untracked = self.untracked.saturating_sub(1);
-                        word.clear(flag::CLAIMED);
-                        word.set(flag::STALE);
                     }
+                    _ => {}
                 }
-                self.table.put(page, word);
+                disputed |= self.table.get(page).home() != Some(n.origin);
             }
         }
+        // In the order in which they were claimed.
+        self.lost.sort_unstable();
         disputed
     }
 
@@ -385,11 +385,7 @@ impl Node {
         let controls = std::mem::take(&mut self.kept);
         for (_, control) in &controls {
             for page in control.stale.iter().flat_map(|p| p.iter()) {
-                if !self.is_home(page) {
-                    self.table.update(page, |w| {
-                        w.clear(flag::SUBSCRIBED | flag::ARMED | flag::WATCHED);
-                        w.set(flag::STALE);
-                    });
+                if self.table.change_copy(page, CachedPage::home_wrote).is_some() {
                     self.table.touch(page);
                 }
             }
@@ -430,58 +426,28 @@ impl Node {
 
     /// What the end of the barrier means for one page that had faults.
     fn end_page(&mut self, page: u32, unmap: &mut Vec<u32>, protect: &mut Vec<u32>) {
-        let home = self.is_home(page);
-        let mut word = self.table.get(page);
-        let keeps_twin = word.has(flag::PREDICTED);
-        if word.has(flag::TWIN) && !keeps_twin {
-            word.clear(flag::TWIN);
+        let mut state = self.table.get(page).page();
+        let ended = state.end_interval();
+        self.table.put(page, state);
+        if ended.drop_twin {
             self.out.push_back(Output::DropTwin(page));
         }
-        let gone = word.has(flag::STALE | flag::LEASE);
-        let mut watch = false;
-        if gone {
-            if word.access() != Access::None {
-                word.set_access(Access::None);
-                unmap.push(page);
-                self.counters.invalidated += u64::from(!home);
-            } else if !home && self.cache.is_limited() {
-                // Its home may have brought something to a frame that had been given back.
-                unmap.push(page);
-            }
-            word.clear(flag::ARMED | flag::BEHIND);
-        } else if word.access() == Access::Write
-            && !keeps_twin
-            && (!home || word.has(flag::TRACKED) && !word.has(flag::ASYNC))
-        {
-            word.set_access(Access::Read);
+        let home = matches!(state, Page::Home(_));
+        if ended.unmap {
+            unmap.push(page);
+            self.counters.invalidated += u64::from(!home);
+        } else if ended.gone && !home && self.cache.is_limited() {
+            // Its home may have brought something to a frame that had been given back.
+            unmap.push(page);
+        }
+        if ended.protect {
             protect.push(page);
             if !home {
                 self.hold(page, false);
             }
         }
-        if word.has(flag::BEHIND) {
-            // The frame is up to date again: its home has brought it what was missed.
-            word.clear(flag::BEHIND);
-            word.set(flag::ARMED);
-        }
-        if word.has(flag::WANTED) && !home {
-            watch = true;
-            self.counters.subscribed += u64::from(!word.has(flag::SUBSCRIBED));
-            word.set(flag::SUBSCRIBED);
-        }
-        word.clear(
-            flag::DIRTY
-                | flag::AHEAD
-                | flag::QUIET
-                | flag::CLAIMED
-                | flag::LEASE
-                | flag::STALE
-                | flag::WANTED
-                | flag::REPORTED
-                | flag::FRESH,
-        );
-        self.table.put(page, word);
-        if watch {
+        if let Some(new) = ended.subscribed {
+            self.counters.subscribed += u64::from(new);
             self.watch_later(page);
         }
     }

@@ -10,7 +10,7 @@
 //! How many parcels a rank is to get is not announced: it is the number of other ranks that are homes of pages of the range, which all ranks know alike.
 
 use super::{Collective, Node, Output, Violation, runs};
-use crate::page::{Access, List, flag};
+use crate::page::{Access, List};
 use crate::{Pages, Rank};
 use std::collections::BTreeMap;
 
@@ -88,21 +88,17 @@ impl Node {
         let parcels = std::mem::take(&mut self.parcels);
         let mut mapped = Vec::new();
         let me = self.cfg.rank;
-        for (_, list) in parcels.by_home.iter().filter(|&(&home, _)| home != me) {
+        for (&home, list) in parcels.by_home.iter().filter(|&(&home, _)| home != me) {
             for page in list.iter().flat_map(|run| run.iter()) {
-                let mut word = self.table.get(page);
-                if word.access() != Access::None {
+                if self.table.get(page).access() != Access::None {
                     continue;
                 }
-                word.set_access(Access::Read);
-                word.clear(flag::ARMED);
-                if !word.has(flag::SUBSCRIBED) {
-                    word.set(flag::LEASE);
-                }
-                self.table.put(page, word);
+                let Some(mut copy) = self.cached_page(page, home) else { continue };
+                copy.broadcast();
+                self.table.put(page, copy);
                 self.table.touch(page);
                 self.hold(page, false);
-                if word.has(flag::LEASE) {
+                if copy.is_leased() {
                     self.list(page, List::Leased);
                 }
                 mapped.push(page);

@@ -11,7 +11,7 @@
 //! Runs in signal handlers: all memory is there from the beginning.
 
 use super::{Collective, Node, Output, runs};
-use crate::page::{Access, List, flag};
+use crate::page::{Access, List};
 use crate::{Pages, Strided};
 use policy::{Choice, Fifo, Policy, Sieve};
 
@@ -117,9 +117,7 @@ impl Node {
             Collective::Broadcast(range) => range.iter(),
             _ => 0..0,
         };
-        let stays = |page: &&u32| {
-            self.is_home(**page) || brought.contains(*page) || self.table.get(**page).has(flag::SUBSCRIBED)
-        };
+        let stays = |page: &&u32| self.is_home(**page) || brought.contains(*page) || self.is_sharer(**page);
         let (stay, others): (Vec<u32>, Vec<u32>) = pages.iter().partition(stays);
         runs(&stay, |run| self.out.push_back(Output::Unmap(run)));
         others.iter().for_each(|&page| self.cache.leave(page));
@@ -132,9 +130,7 @@ impl Node {
         for run in pages.runs() {
             let mut first = run.first;
             while first < run.end() {
-                let stays = |node: &Node, page: u32| {
-                    !node.cache.is_limited() || node.table.get(page).has(flag::SUBSCRIBED)
-                };
+                let stays = |node: &Node, page: u32| !node.cache.is_limited() || node.is_sharer(page);
                 let stay = stays(self, first);
                 let end = (first + 1..run.end()).find(|&page| stays(self, page) != stay).unwrap_or(run.end());
                 let part = Pages { first, count: end - first };
@@ -154,9 +150,11 @@ impl Node {
         if !self.cache.is_limited() {
             return;
         }
-        for &page in pages.iter().filter(|&&page| !self.table.get(page).has(flag::BEHIND)) {
-            self.cache.leave(page);
-            self.out.push_back(Output::Discard(Pages::one(page)));
+        for &page in pages {
+            if !self.is_sharer(page) {
+                self.cache.leave(page);
+                self.out.push_back(Output::Discard(Pages::one(page)));
+            }
         }
     }
 
@@ -170,7 +168,7 @@ impl Node {
         while self.cache.held.saturating_add(pages) > self.cache.most && patience > 0 {
             patience -= 1;
             match self.cache.policy.next() {
-                Some(Choice::Evict(page)) if self.table.get(page).has(flag::FETCHING) => {
+                Some(Choice::Evict(page)) if self.table.get(page).is_fetching() => {
                     // As if it had come just now.
                     self.cache.policy.leave(page);
                     self.cache.policy.enter(page, false);
@@ -184,50 +182,31 @@ impl Node {
 
     /// Takes a page out of the view that is good, to see whether it is used.
     fn probe(&mut self, page: u32) {
-        let mut word = self.table.get(page);
-        if word.access() == Access::Read
-            && !word.has(flag::TWIN | flag::FETCHING)
-            && self.home(page).is_some()
-        {
-            word.set(flag::ARMED);
-            word.set_access(Access::None);
-            self.table.put(page, word);
+        let Some(mut copy) = self.table.cached(page) else { return };
+        if copy.access() == Access::Read && !copy.has_twin() && !copy.is_fetching() {
+            copy.arm();
+            self.table.put(page, copy);
             self.out.push_back(Output::Unmap(Pages::one(page)));
         }
     }
 
     /// Gives a page up. What was written in it goes home.
     fn evict(&mut self, page: u32) {
-        let mut word = self.table.get(page);
+        let mut state = self.table.get(page).page();
+        let gone = state.evict();
+        self.table.put(page, state);
         self.counters.evicted += 1;
-        if word.access() != Access::None {
+        if gone.mapped {
             self.out.push_back(Output::Unmap(Pages::one(page)));
         }
-        if let (true, Some(to)) = (word.has(flag::DIRTY) && word.has(flag::TWIN), self.home(page)) {
+        if let (true, Some(to)) = (gone.dirty, self.home(page)) {
             self.counters.evicted_written += 1;
             self.out.push_back(Output::PutDiff { page, to });
         }
-        if word.has(flag::TWIN) {
+        if gone.twin {
             self.out.push_back(Output::DropTwin(page));
         }
         self.out.push_back(Output::Discard(Pages::one(page)));
-        word.set_access(Access::None);
-        word.set_score(0);
-        word.clear(
-            flag::LEASE
-                | flag::WANTED
-                | flag::ARMED
-                | flag::BEHIND
-                | flag::ENDED
-                | flag::DIRTY
-                | flag::AHEAD
-                | flag::TWIN
-                | flag::QUIET,
-        );
-        if word.has(flag::SUBSCRIBED) {
-            word.set(flag::STALE);
-        }
-        self.table.put(page, word);
         self.table.touch(page);
         self.cache.leave(page);
     }
@@ -261,16 +240,14 @@ impl Node {
                 *state &= !UNRECORDED;
                 self.brought_home(page);
             }
-            if self.table.get(page).has(flag::DIRTY) {
+            if self.table.get(page).is_dirty() {
                 self.table.enlist(page, List::Open);
             }
         }
     }
 
-    /// Whether this rank is to tell the home that it is a sharer of the page no longer, because it gave it up.
-    pub(super) fn gave_up(&self, page: u32) -> bool {
-        self.cache.is_limited()
-            && self.table.get(page).has(flag::SUBSCRIBED)
-            && self.table.get(page).has(flag::STALE)
+    /// Whether the home of a page has this rank in the copyset.
+    fn is_sharer(&self, page: u32) -> bool {
+        self.table.cached(page).is_some_and(|copy| copy.is_shared())
     }
 }

@@ -1,8 +1,8 @@
 //! What must be true of a node between two inputs, for those who test it.
 
 use super::{Node, Phase};
-use crate::page::check::{Place, Role};
-use crate::page::{Access, flag};
+use crate::page::Page;
+use crate::page::check::Moment;
 
 /// A rule that a page's word breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,18 +16,21 @@ pub struct Broken {
 impl Node {
     /// The first rule that is broken, if one is. Takes a while: it looks at all pages.
     pub fn check(&self) -> Result<(), Broken> {
+        let runs = matches!(self.phase, Phase::Running | Phase::Announcing);
+        let moment = Moment { runs, keeps_back: self.keeps_back() };
         let mut untracked = 0;
         for page in 0..self.table.len() {
             let word = self.table.get(page);
-            if word.0 == 0 {
+            if word.is_blank() {
                 continue;
             }
-            let place = self.place_of(page);
-            if let Some(rule) = word.broken_rule(place).or_else(|| self.broken_list(page, place.role)) {
+            if let Some(rule) = word.broken_rule(moment).or_else(|| self.broken_list(page)) {
                 return Err(Broken { page, rule });
             }
-            let free = word.access() == Access::Write && !word.has(flag::TRACKED | flag::STALE);
-            untracked += u64::from(place.role == Role::Home && free);
+            untracked += u64::from(self.table.at_home(page).is_some_and(|page| page.is_free()));
+        }
+        if let Some(page) = self.table.misplaced_page() {
+            return Err(Broken { page, rule: "a page is on a list exactly if its word says so" });
         }
         if untracked != self.untracked {
             return Err(Broken { page: 0, rule: "the home's writable pages that nobody caches are counted" });
@@ -35,23 +38,21 @@ impl Node {
         Ok(())
     }
 
-    fn place_of(&self, page: u32) -> Place {
-        let role = match self.home(page) {
-            None => Role::Unclaimed,
-            Some(home) if home == self.cfg.rank => Role::Home,
-            Some(_) => Role::Copy,
-        };
-        let runs = matches!(self.phase, Phase::Running | Phase::Announcing);
-        Place { role, runs, keeps_back: self.keeps_back() }
-    }
-
     /// The first rule about what is kept beside the words.
-    fn broken_list(&self, page: u32, role: Role) -> Option<&'static str> {
+    fn broken_list(&self, page: u32) -> Option<&'static str> {
         let word = self.table.get(page);
-        if self.directory.contains_key(&page) != (role == Role::Home && word.has(flag::TRACKED)) {
+        let home = match word.page() {
+            Page::Home(page) => Some(page),
+            _ => None,
+        };
+        if word.home().is_some_and(|at| (at == self.cfg.rank) != home.is_some()) {
+            return Some("a home knows that it is the home, and nobody else does");
+        }
+        if self.directory.contains_key(&page) != home.is_some_and(|home| home.is_tracked()) {
             return Some("exactly the home's pages that others cache are tracked");
         }
-        if self.phase == Phase::Running && word.has(flag::PREDICTED) && !self.predicted.contains(&page) {
+        let predicted = home.is_some_and(|home| home.is_predicted());
+        if self.phase == Phase::Running && predicted && !self.predicted.contains(&page) {
             return Some("predicted pages are on the list of those");
         }
         None

@@ -1,7 +1,7 @@
 //! Collective calls that are more than a barrier, homes that move, and the consistency operations open to the user.
 
 use super::{Collective, Node, Outcome, Output, Protocol, Transfer};
-use crate::page::{Access, Word, flag};
+use crate::page::{Access, CachedPage, HomePage, Page};
 use crate::wire::{News, Notice, Purpose};
 use crate::{Pages, Placement, Rank};
 use std::collections::BTreeMap;
@@ -62,19 +62,15 @@ impl Node {
         self.unwatch_any(pages);
         for page in pages.iter() {
             let word = self.table.get(page);
-            if word == Word(0) {
+            if word.is_blank() {
                 continue;
             }
-            if word.has(flag::TWIN) {
+            if word.has_twin() {
                 self.out.push_back(Output::DropTwin(page));
             }
-            if word.home() == Some(self.cfg.rank)
-                && word.access() == Access::Write
-                && !word.has(flag::TRACKED)
-            {
-                self.untracked = self.untracked.saturating_sub(1);
-            }
-            self.table.put(page, Word(0));
+            let free = self.table.at_home(page).is_some_and(|home| home.is_free());
+            self.untracked = self.untracked.saturating_sub(u64::from(free));
+            self.table.forget(page);
             self.migration.forget(page);
             self.let_go(page);
         }
@@ -113,8 +109,9 @@ impl Node {
         let range = a.range();
         for page in range {
             // Tells the home at the next barrier.
-            if self.table.get(page).has(flag::SUBSCRIBED) {
-                self.table.update(page, |w| w.set(flag::WANTED));
+            if let Some(mut copy) = self.table.cached(page).filter(|copy| copy.is_shared()) {
+                copy.want();
+                self.table.put(page, copy);
                 self.table.touch(page);
             }
         }
@@ -160,33 +157,34 @@ impl Node {
         if to == me {
             self.let_go(page);
         }
-        let mut word = self.table.get(page);
-        if from == Some(me) {
-            if word.has(flag::TRACKED) {
-                self.untrack(page);
-                word = self.table.get(page);
+        if let Some(home) = self.home_page(page) {
+            self.hand_page_over(page, home, to);
+        } else if let Some(copy) = self.cached_page(page, from.unwrap_or(to)) {
+            if to == me {
+                self.table.put(page, copy.take_over(me));
+            } else {
+                self.table.put(page, copy.follow(to));
             }
-            if word.access() == Access::Write {
-                self.untracked = self.untracked.saturating_sub(1);
-            }
-            self.out.push_back(Output::Hand { page, to });
-            match self.cfg.transfer {
-                Transfer::ZeroCopy if self.cfg.puts_at_once => {}
-                _ => self.now.say(to, |_| {}),
-            }
+        } else if let Page::Unclaimed(unclaimed) = self.table.get(page).page() {
+            // Nobody's, and to be this rank's.
+            self.table.put(page, unclaimed.learn(to).take_over(me));
         }
-        word.clear(
-            flag::SUBSCRIBED | flag::ARMED | flag::WATCHED | flag::WANTED | flag::FETCHED | flag::FRESH,
-        );
-        if to == me {
-            // Of the copy that was here only the twin is left, until the barrier ends.
-            word.clear(flag::LEASE | flag::BEHIND | flag::DIRTY | flag::AHEAD | flag::QUIET | flag::REPORTED);
-        }
-        word.clear(flag::MESSAGED | flag::MESSAGED_BEFORE);
-        word.set(flag::STALE);
-        word.set_home(Some(to));
-        self.table.put(page, word);
         self.table.touch(page);
+    }
+
+    /// The page goes to its new home, and all copies end.
+    fn hand_page_over(&mut self, page: u32, home: HomePage, to: Rank) {
+        if home.is_tracked() {
+            self.untrack(page);
+        }
+        let home = self.table.at_home(page).unwrap_or(home);
+        self.untracked = self.untracked.saturating_sub(u64::from(home.is_free()));
+        self.out.push_back(Output::Hand { page, to });
+        match self.cfg.transfer {
+            Transfer::ZeroCopy if self.cfg.puts_at_once => {}
+            _ => self.now.say(to, |_| {}),
+        }
+        self.table.put(page, home.hand_over(to));
     }
 
     /// Orders that this rank's changes of cached pages be put into the homes' frames now. The pages stay dirty: the barrier tells their homes.
@@ -194,8 +192,8 @@ impl Node {
         for page in pages.iter().filter(|&p| p < self.table.len()).collect::<Vec<_>>() {
             let word = self.table.get(page);
             let home = self.home(page).filter(|&h| h != self.cfg.rank);
-            if let (true, Some(to)) = (word.has(flag::DIRTY), home) {
-                self.table.update(page, |w| w.set(flag::REPORTED));
+            if let (true, Some(to)) = (word.is_dirty(), home) {
+                self.table.change_copy(page, CachedPage::report);
                 self.out.push_back(Output::PutDiff { page, to });
             }
         }

@@ -4,7 +4,7 @@
 
 use super::{Node, Output};
 use crate::copyset::CopyMode;
-use crate::page::{Access, List, flag};
+use crate::page::{Access, CachedPage, HomePage, List, Page, UnclaimedPage};
 use crate::{Pages, Rank, Strided};
 
 impl Node {
@@ -19,7 +19,7 @@ impl Node {
         if word.access() >= want {
             return;
         }
-        if word.has(flag::FETCHING) {
+        if word.is_fetching() {
             self.out.push_back(Output::Wait(page));
             return;
         }
@@ -30,7 +30,7 @@ impl Node {
         match self.home(page) {
             Some(home) if home == self.cfg.rank => self.home_fault(page, id, range, block),
             Some(_) if word.access() == Access::Read => self.write_cached(page, id, range),
-            Some(_) if word.has(flag::ARMED) => self.disarm(page),
+            Some(_) if self.table.cached(page).is_some_and(|page| page.is_armed()) => self.disarm(page),
             Some(home) => self.fetch(page, home, id, range, block),
             None if self.objects.any() => self.ask_for_home(page, range, block, want),
             None if want == Access::Write => self.claim(page, range, block, false),
@@ -40,64 +40,70 @@ impl Node {
 
     /// The home's own access: a new page, or a write that must be noticed.
     fn home_fault(&mut self, page: u32, id: u64, range: Pages, block: u32) {
-        let word = self.table.get(page);
-        if word.access() == Access::Read {
-            if word.has(flag::TWINNED) && !word.has(flag::TWIN) {
+        let Some(mut home) = self.home_page(page) else { return };
+        if home.access() == Access::Read {
+            if home.lacks_twin() {
                 self.make_twin(page);
             }
-            let renewals = self.cfg.renewals;
-            self.table.update(page, |w| {
-                // Written again since the last barrier, so an interval has ended in between.
-                if w.has(flag::DIRTY) {
-                    w.set_backoff(renewals);
-                }
-                w.set(flag::DIRTY);
-                w.set_access(Access::Write);
-            });
+            home.write(self.cfg.renewals);
+            self.table.put(page, home);
             self.table.touch(page);
             self.list(page, List::Open);
             self.out.push_back(Output::Protect(Pages::one(page), Access::Write));
-        } else if word.has(flag::TRACKED) {
-            self.table.update(page, |w| w.set_access(Access::Read));
+        } else if home.is_tracked() {
+            home.read();
+            self.table.put(page, home);
             self.out.push_back(Output::MapZero(Pages::one(page), Access::Read));
         } else {
-            let pages = self.window(page, id, range, block, |node, p| {
-                let w = node.table.get(p);
-                node.is_home(p) && w.access() == Access::None && !w.has(flag::TRACKED)
-            });
+            let unused = |home: HomePage| home.access() == Access::None && !home.is_tracked();
+            let alike = |node: &Node, p| node.home_page(p).is_some_and(unused);
+            let pages = self.window(page, id, range, block, alike);
             for p in pages.iter() {
-                self.own(p);
+                if let Some(mut home) = self.home_page(p) {
+                    home.open();
+                    self.own(p, home);
+                }
             }
             self.counters.prefetched += u64::from(pages.count - 1);
             self.out.push_back(Output::MapZero(pages, Access::Write));
         }
     }
 
-    /// Makes this rank the home of a page that it may write from now on, untracked.
-    fn own(&mut self, page: u32) {
-        let rank = self.cfg.rank;
+    /// A page at home here may be written from now on, untracked.
+    fn own(&mut self, page: u32, home: HomePage) {
         self.untracked += 1;
         self.let_go(page);
-        self.table.update(page, |w| {
-            w.set_home(Some(rank));
-            w.set_access(Access::Write);
-        });
+        self.table.put(page, home);
+    }
+
+    /// A page as its home has it, if that is this rank.
+    pub(super) fn home_page(&self, page: u32) -> Option<HomePage> {
+        match self.table.get(page).page() {
+            Page::Home(home) => Some(home),
+            Page::Unclaimed(unclaimed) if self.is_home(page) => Some(unclaimed.place(self.cfg.rank)),
+            _ => None,
+        }
+    }
+
+    /// A page as a rank has it that is not its home.
+    pub(super) fn cached_page(&self, page: u32, home: Rank) -> Option<CachedPage> {
+        match self.table.get(page).page() {
+            Page::Copy(copy) => Some(copy),
+            Page::Unclaimed(unclaimed) if home != self.cfg.rank => Some(unclaimed.learn(home)),
+            _ => None,
+        }
     }
 
     /// First touch: this rank claims the page, and all pages of its block that nobody has. Others learn it at the next memory barrier; if several
     /// ranks claimed a page, the lowest is its home. `all`: also pages of the block that are read here.
     pub(super) fn claim(&mut self, page: u32, range: Pages, block: u32, all: bool) {
         for p in block_of(page, range, block).iter() {
-            let word = self.table.get(p);
-            if self.home(p).is_some() || (!all && p != page && word.access() != Access::None) {
+            let Page::Unclaimed(unclaimed) = self.table.get(p).page() else { continue };
+            let had = unclaimed.access();
+            if self.home(p).is_some() || (!all && p != page && had != Access::None) {
                 continue;
             }
-            let had = word.access();
-            self.own(p);
-            self.table.update(p, |w| {
-                w.clear(flag::LEASE);
-                w.set(flag::CLAIMED);
-            });
+            self.own(p, unclaimed.claim(self.cfg.rank));
             self.table.touch(p);
             self.counters.first_touches += 1;
             self.open_claimed(p, had);
@@ -125,7 +131,7 @@ impl Node {
             return;
         }
         self.fetch_begins();
-        self.table.update(page, |w| w.set(flag::FETCHING));
+        self.table.set_fetching(page, true);
         let key = block_of(page, range, block).first;
         let (at, take) = (Rank(key % self.cfg.size), want == Access::Write);
         self.out.push_back(Output::Claim { page, key, at, take });
@@ -139,17 +145,15 @@ impl Node {
             return self.place_is_known(page, range, block, home);
         }
         let vain = self.fetch_ends();
-        self.table.update(page, |w| w.clear(flag::FETCHING));
+        self.table.set_fetching(page, false);
         match home {
             // A claim that is kept is one of the whole block.
             Some(home) if home == self.cfg.rank => self.claim(page, range, block, true),
-            Some(_) => {
+            Some(home) => {
                 for p in block_of(page, range, block).iter() {
-                    self.table.update(p, |w| {
-                        if w.home().is_none() {
-                            w.set_home(home);
-                        }
-                    });
+                    if let Page::Unclaimed(unclaimed) = self.table.get(p).page() {
+                        self.table.put(p, unclaimed.learn(home));
+                    }
                 }
             }
             // It may have become somebody's since.
@@ -160,12 +164,13 @@ impl Node {
 
     /// A page that nobody has touched reads as zeros; whoever writes it will tell at the next barrier.
     fn read_unclaimed(&mut self, page: u32) {
+        // It may have become somebody's while this rank asked.
+        if !matches!(self.table.get(page).page(), Page::Unclaimed(_)) {
+            return;
+        }
         self.make_room(1);
         self.hold(page, false);
-        self.table.update(page, |w| {
-            w.set_access(Access::Read);
-            w.set(flag::LEASE);
-        });
+        self.table.change_unclaimed(page, UnclaimedPage::read);
         self.table.touch(page);
         self.list(page, List::Leased);
         self.out.push_back(Output::MapZero(Pages::one(page), Access::Read));
@@ -176,20 +181,15 @@ impl Node {
     fn write_cached(&mut self, page: u32, id: u64, range: Pages) {
         let ahead = if self.cfg.predict { self.writes.window(id, page, self.interval) } else { 1 };
         let end = page.saturating_add(ahead).min(range.end());
-        let alike = |node: &Node, p| {
-            node.table.get(p).access() == Access::Read
-                && node.home(p).is_some_and(|home| home != node.cfg.rank)
-        };
+        let readable = |copy: CachedPage| copy.access() == Access::Read;
+        let alike = |node: &Node, p| node.table.cached(p).is_some_and(readable);
         let end = (page + 1..end).find(|&p| !alike(self, p)).unwrap_or(end);
         let pages = Pages { first: page, count: end - page };
         for p in pages.iter() {
-            if !self.table.get(p).has(flag::TWIN) {
+            if !self.table.get(p).has_twin() {
                 self.make_twin(p);
             }
-            self.table.update(p, |w| {
-                w.set(if p == page { flag::DIRTY } else { flag::DIRTY | flag::AHEAD });
-                w.set_access(Access::Write);
-            });
+            self.table.change_copy(p, |copy| copy.write(p != page));
             self.table.touch(p);
             self.list(p, List::Open);
             self.hold(p, true);
@@ -198,8 +198,7 @@ impl Node {
         self.out.push_back(Output::Protect(pages, Access::Write));
     }
 
-    pub(super) fn make_twin(&mut self, page: u32) {
-        self.table.update(page, |w| w.set(flag::TWIN));
+    fn make_twin(&mut self, page: u32) {
         self.counters.twins += 1;
         self.out.push_back(Output::Twin(page));
     }
@@ -207,10 +206,7 @@ impl Node {
     /// The page was out of view only to see whether it is read. It is.
     fn disarm(&mut self, page: u32) {
         self.found_used(page);
-        self.table.update(page, |w| {
-            w.clear(flag::ARMED);
-            w.set_access(Access::Read);
-        });
+        self.table.change_copy(page, CachedPage::disarm);
         self.out.push_back(Output::Map(Pages::one(page), Access::Read));
     }
 
@@ -222,13 +218,18 @@ impl Node {
         self.fetch_begins();
         let alike = |node: &Node, p| {
             let w = node.table.get(p);
-            w.access() == Access::None && !w.has(flag::FETCHING | flag::ARMED) && node.home(p) == Some(home)
+            let free = w.access() == Access::None && !w.is_fetching();
+            free && node.cached_page(p, home).is_some_and(|copy| !copy.is_armed())
+                && node.home(p) == Some(home)
         };
         let run = self.window(page, id, range, block, alike);
         let pages = if block > 1 { run.into() } else { self.strides(run, id, range, alike) };
         self.make_room(pages.count());
         for p in pages.iter() {
-            self.table.update(p, |w| w.set(flag::FETCHING));
+            if let Some(copy) = self.cached_page(p, home) {
+                self.table.put(p, copy);
+            }
+            self.table.set_fetching(p, true);
             self.hold(p, false);
         }
         self.counters.fetched += u64::from(pages.count());
@@ -283,26 +284,11 @@ impl Node {
         let protocol = a.options.protocol;
         for page in pages.iter() {
             let wanted = self.worth_keeping(page, protocol);
-            let (interval, renewals) = (self.interval, self.cfg.renewals);
-            let mut leased = false;
-            self.table.update(page, |w| {
-                // If an acquire had ended the copy, those that follow renew it.
-                if w.has(flag::ENDED) {
-                    w.set_score(renewals);
-                }
-                w.clear(flag::FETCHING | flag::BEHIND | flag::ENDED);
-                w.set_access(Access::Read);
-                if !w.has(flag::SUBSCRIBED) {
-                    w.set(flag::LEASE);
-                    if wanted {
-                        w.set(flag::WANTED);
-                    }
-                }
-                w.set_fetched(interval);
-                leased = w.has(flag::LEASE);
-            });
+            let Some(mut copy) = self.table.cached(page) else { continue };
+            copy.fetched(self.interval, self.cfg.renewals, wanted);
+            self.table.put(page, copy);
             self.table.touch(page);
-            if leased {
+            if copy.is_leased() {
                 self.list(page, List::Leased);
             }
             self.copied(page);
@@ -312,11 +298,12 @@ impl Node {
     /// A page was read from its home, which may be writing it: a byte may be seen that the home writes back to what it was. A sharer that gets updates would
     /// keep it, for the home finds nothing to send; so the page must come again. Where the home tells of every write, changed or not, there is no need.
     pub(super) fn copied(&mut self, page: u32) {
-        let word = self.table.get(page);
+        let Some(mut copy) = self.table.cached(page).filter(|copy| copy.is_shared()) else { return };
         // While a new mode is wanted, the old one is in force.
-        let told = self.wanted_mode(page) == CopyMode::Invalidate && !word.has(flag::WANTED);
-        if word.has(flag::SUBSCRIBED) && !told {
-            self.table.update(page, |w| w.set(flag::FRESH));
+        let told = self.wanted_mode(page) == CopyMode::Invalidate && !copy.is_wanted();
+        if !told {
+            copy.freshen();
+            self.table.put(page, copy);
             self.table.touch(page);
         }
     }
@@ -330,7 +317,7 @@ impl Node {
 
     fn unmark_fetch(&mut self, pages: Strided) {
         for page in pages.iter() {
-            self.table.update(page, |w| w.clear(flag::FETCHING));
+            self.table.set_fetching(page, false);
         }
     }
 }

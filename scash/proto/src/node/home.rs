@@ -2,14 +2,9 @@
 
 use super::{Node, Output, Transfer};
 use crate::copyset::CopyMode;
-use crate::page::{Access, flag};
+use crate::page::{Access, HomePage, Tracked, Untracked};
 use crate::{Pages, Rank};
 use std::collections::BTreeSet;
-
-/// Barriers in which a tracked page was found written, until it is predicted to be.
-const PREDICT_AFTER: u64 = 2;
-/// Barriers in a row in which a predicted page was found unwritten, until it is tracked by faults again.
-const GIVE_UP_AFTER: u64 = 8;
 
 impl Node {
     /// The ranks that are to get the changes of a page whose home is here, in ascending order.
@@ -24,23 +19,17 @@ impl Node {
     /// Orders what a page written at its home needs in the first part of the barrier.
     pub(super) fn flush_home_page(&mut self, page: u32) {
         self.migration.written_at_home(page);
-        let mut word = self.table.get(page);
-        if !word.has(flag::TRACKED) {
-            return;
-        }
-        if !word.has(flag::TWIN) {
+        let Some(mut home) = self.table.at_home(page).filter(|home| home.is_tracked()) else { return };
+        if !home.has_twin() {
             self.tell_stale(page, None);
             return;
         }
-        word.set_score(word.score() + 1);
-        if self.cfg.predict && word.score() >= PREDICT_AFTER && !word.has(flag::PREDICTED) {
-            word.set(flag::PREDICTED);
-            word.set_backoff(0);
+        if home.found_written(self.cfg.predict) {
             self.predicted.push(page);
         }
-        self.table.put(page, word);
+        self.table.put(page, home);
         // Pages that were predicted just now are compared with all others that are.
-        if !word.has(flag::PREDICTED) {
+        if !home.is_predicted() {
             self.push(page);
         }
     }
@@ -66,19 +55,16 @@ impl Node {
     }
 
     /// A page of ours was compared with its twin on the way into the barrier.
-    pub(super) fn pushed(&mut self, page: u32, changed: bool, by: Transfer) {
-        let word = self.table.get(page);
-        if word.has(flag::PREDICTED) {
-            let quiet = if changed { 0 } else { word.backoff() + 1 };
-            self.table.update(page, |w| w.set_backoff(quiet));
-            if changed && !word.has(flag::DIRTY) {
-                self.counters.predicted += 1;
-            }
+    pub(super) fn pushed(&mut self, page: u32, mut home: HomePage, changed: bool, by: Transfer) {
+        if home.is_predicted() {
+            home.compared(changed);
+            self.table.put(page, home);
+            self.counters.predicted += u64::from(changed && !home.is_dirty());
         }
         if changed {
             self.migration.written_at_home(page);
             if by == Transfer::Message && self.cfg.transfer == Transfer::ZeroCopy {
-                self.table.update(page, |w| w.set(flag::MESSAGED));
+                self.table.change_home(page, HomePage::messaged);
                 self.messaged.push(page);
             }
             self.count_updates(page, None, by);
@@ -92,7 +78,7 @@ impl Node {
     /// sharer may still be. A put would be in its frame before the older message is taken, which would then undo it. (That all have come to
     /// *this* barrier by the next one is sure.)
     pub fn must_message(&self, page: u32) -> bool {
-        self.table.get(page).has(flag::MESSAGED_BEFORE)
+        self.table.at_home(page).is_some_and(|home| home.was_messaged())
     }
 
     /// The barrier ends, and with it what was said of the one before.
@@ -100,16 +86,7 @@ impl Node {
         let table = &mut self.table;
         self.messaged.sort_unstable();
         self.messaged.dedup();
-        self.messaged.retain(|&page| {
-            let mut word = table.get(page);
-            let now = word.has(flag::MESSAGED);
-            word.clear(flag::MESSAGED | flag::MESSAGED_BEFORE);
-            if now {
-                word.set(flag::MESSAGED_BEFORE);
-            }
-            table.put(page, word);
-            now
-        });
+        self.messaged.retain(|&page| table.change_home(page, HomePage::forget_message) == Some(true));
     }
 
     /// Notes that the changes of a page are brought to its sharers.
@@ -152,7 +129,7 @@ impl Node {
             // What the only writer has is the newest, unless others wrote the page after it had brought its changes home.
             let sole =
                 (!self.keeps_pushes_back() && group.iter().all(|&(_, r)| r == writer)).then_some(writer);
-            if !self.table.get(page).has(flag::TRACKED) {
+            if !self.table.at_home(page).is_some_and(|home| home.is_tracked()) {
                 continue;
             }
             if self.update_sharers(page).any(|r| Some(r) != sole) {
@@ -161,7 +138,7 @@ impl Node {
             }
             self.tell_stale(page, sole);
             // What was written back early came to the frame alone. Sharers have it now: it is not a change of ours.
-            if self.table.get(page).has(flag::PREDICTED) {
+            if self.table.at_home(page).is_some_and(|home| home.is_predicted()) {
                 self.out.push_back(Output::Twin(page));
             }
         }
@@ -174,7 +151,7 @@ impl Node {
         }
         let whole: BTreeSet<u32> = merged.iter().map(|&(page, _)| page).collect();
         for page in std::mem::take(&mut self.kept_back) {
-            if self.table.get(page).has(flag::TWIN) && !whole.contains(&page) {
+            if self.table.get(page).has_twin() && !whole.contains(&page) {
                 self.out.push_back(Output::Push(page));
             }
         }
@@ -198,27 +175,12 @@ impl Node {
 
     /// A rank becomes a sharer of a page. Returns whether the page must be protected now.
     pub(super) fn add_sharer(&mut self, page: u32, rank: Rank, mode: CopyMode) -> bool {
-        self.directory.entry(page).or_default().insert(rank.0, mode);
-        let mut word = self.table.get(page);
         // A page that its allocation has placed may have sharers before its home has touched it.
-        word.set_home(Some(self.cfg.rank));
-        let mut protect = false;
-        if !word.has(flag::TRACKED) && word.access() == Access::Write {
-            self.untracked = self.untracked.saturating_sub(1);
-            // A watched page's writes are noticed without a fault.
-            if !word.has(flag::ASYNC) {
-                word.set_access(Access::Read);
-                protect = true;
-            }
-        }
-        if !word.has(flag::TRACKED) {
-            word.set_score(0);
-        }
-        word.set(flag::TRACKED);
-        if mode == CopyMode::Update {
-            word.set(flag::TWINNED);
-        }
-        self.table.put(page, word);
+        let Some(mut home) = self.home_page(page) else { return false };
+        self.directory.entry(page).or_default().insert(rank.0, mode);
+        let Tracked { was_free, protect } = home.track(mode);
+        self.table.put(page, home);
+        self.untracked = self.untracked.saturating_sub(u64::from(was_free));
         protect
     }
 
@@ -234,36 +196,30 @@ impl Node {
     /// Nobody has copies any more: the home's writes are its own affair.
     pub(super) fn untrack(&mut self, page: u32) {
         self.directory.remove(&page);
-        let mut word = self.table.get(page);
+        let Some(Untracked { drop_twin, open, free }) = self.table.change_home(page, HomePage::untrack)
+        else {
+            return;
+        };
         // If it was predicted, the end of the barrier takes it off that list.
-        if word.has(flag::TWIN) {
+        if drop_twin {
             self.out.push_back(Output::DropTwin(page));
         }
-        match word.access() {
-            Access::Read => {
-                self.untracked += 1;
-                self.out.push_back(Output::Protect(Pages::one(page), Access::Write));
-                word.set_access(Access::Write);
-            }
-            Access::Write => self.untracked += 1,
-            Access::None => {}
+        if open {
+            self.out.push_back(Output::Protect(Pages::one(page), Access::Write));
         }
-        word.clear(flag::TRACKED | flag::TWINNED | flag::PREDICTED | flag::TWIN | flag::DIRTY);
-        self.table.put(page, word);
+        self.untracked += u64::from(free);
     }
 
     /// Predictions that did not come true end; the pages are to be protected.
     pub(super) fn drop_idle_predictions(&mut self, protect: &mut Vec<u32>) {
         let (table, out) = (&mut self.table, &mut self.out);
         self.predicted.retain(|&page| {
-            let mut word = table.get(page);
-            if !word.has(flag::PREDICTED) || word.backoff() < GIVE_UP_AFTER {
-                return word.has(flag::PREDICTED);
+            let Some(mut home) = table.at_home(page) else { return false };
+            if !home.is_predicted() || !home.is_idle() {
+                return home.is_predicted();
             }
-            word.clear(flag::PREDICTED | flag::TWIN);
-            word.set_score(0);
-            word.set_access(Access::Read);
-            table.put(page, word);
+            home.end_prediction();
+            table.put(page, home);
             out.push_back(Output::DropTwin(page));
             protect.push(page);
             false
@@ -272,7 +228,6 @@ impl Node {
 
     /// This rank is a sharer of a page no longer, and says so at this barrier.
     pub(super) fn leave(&mut self, page: u32) {
-        self.table.update(page, |w| w.set(flag::STALE));
         self.table.touch(page);
         if let Some(home) = self.home(page) {
             self.now.say(home, |c| join(&mut c.leave, page));

@@ -22,7 +22,7 @@
 use super::history::{History, as_runs};
 use super::{Node, Output, Violation, runs};
 use crate::Rank;
-use crate::page::{Access, List, flag};
+use crate::page::{Access, HomePage, List, Page};
 use crate::wire::sync::{self, Known, Place, Record};
 use std::collections::VecDeque;
 
@@ -96,40 +96,33 @@ impl Node {
     }
 
     fn close_page(&mut self, page: u32, protect: &mut Vec<u32>, away: &mut Vec<(u32, Rank)>) {
-        let mut word = self.table.get(page);
         if self.is_unrecorded(page) {
             self.table.enlist(page, List::Open);
-            word = self.table.get(page);
         }
-        if !word.has(flag::DIRTY) || word.access() != Access::Write {
+        let word = self.table.get(page);
+        if !word.is_dirty() || word.access() != Access::Write {
             return;
         }
-        match self.home(page) {
-            Some(home) if home != self.cfg.rank => {
-                away.push((page, home));
-                if word.has(flag::QUIET) {
-                    word.clear(flag::QUIET | flag::DIRTY | flag::AHEAD);
-                    word.set_access(Access::Read);
-                    protect.push(page);
-                    self.table.put(page, word);
-                } else {
-                    self.table.enlist(page, List::Open);
-                }
+        let protects = match word.page() {
+            Page::Copy(mut copy) => {
+                away.extend(copy.home().map(|home| (page, home)));
+                let quiet = copy.close();
+                self.table.put(page, copy);
+                quiet
             }
-            _ if word.has(flag::PREDICTED) => {}
-            _ => {
+            Page::Home(mut home) if !home.is_predicted() => {
                 self.intervals.written.push(page);
                 // Who writes it in every interval does better without the faults; others hear of it once in vain at worst.
-                if let Some(left) = word.backoff().checked_sub(1) {
-                    word.set_backoff(left);
-                    self.table.put(page, word);
-                    self.table.enlist(page, List::Open);
-                } else {
-                    word.set_access(Access::Read);
-                    protect.push(page);
-                    self.table.put(page, word);
-                }
+                let protected = home.close();
+                self.table.put(page, home);
+                protected
             }
+            Page::Home(_) | Page::Unclaimed(_) => return,
+        };
+        if protects {
+            protect.push(page);
+        } else {
+            self.table.enlist(page, List::Open);
         }
     }
 
@@ -145,28 +138,25 @@ impl Node {
         if !self.keeps_back() {
             return;
         }
-        let mut word = self.table.get(page);
+        let Some(mut copy) = self.table.cached(page) else { return };
+        let ahead = copy.is_ahead();
+        copy.put_back(changed);
+        self.table.put(page, copy);
+        self.table.touch(page);
         if changed {
             self.counters.diffs += 1;
-            self.counters.predicted += u64::from(word.has(flag::AHEAD));
-            word.clear(flag::QUIET | flag::AHEAD);
-            word.set(flag::REPORTED);
-            if word.access() != Access::None {
+            self.counters.predicted += u64::from(ahead);
+            if copy.access() == Access::None {
+                self.record_later(page);
+            } else {
                 self.brought_home(page);
             }
-        } else if word.access() == Access::Write {
-            word.set(flag::QUIET);
-        }
-        self.table.put(page, word);
-        self.table.touch(page);
-        if changed && word.access() == Access::None {
-            self.record_later(page);
         }
     }
 
     /// Watched pages were written in this interval.
     pub(super) fn written_while_watched(&mut self, page: u32) {
-        self.table.update(page, |w| w.set(flag::DIRTY));
+        self.table.change_home(page, HomePage::noticed);
         self.table.touch(page);
         self.intervals.written.push(page);
     }
@@ -285,35 +275,18 @@ impl Node {
             if self.renew(page) {
                 continue;
             }
-            let mut word = self.table.get(page);
-            // A frame that does not hold the page is none the worse.
-            if word.access() == Access::None && !word.has(flag::ARMED | flag::TWIN) {
-                continue;
-            }
-            if word.has(flag::SUBSCRIBED) {
-                word.set(flag::BEHIND);
-            }
-            if word.access() != Access::None {
+            let mut state = self.table.get(page).page();
+            let Some(gone) = state.end() else { continue };
+            self.table.put(page, state);
+            self.table.touch(page);
+            if gone.mapped {
                 unmap.push(page);
                 self.counters.invalidated += 1;
             }
-            if word.has(flag::TWIN) {
+            if gone.twin {
                 drop.push(page);
-                away.extend(self.home(page).filter(|_| word.has(flag::DIRTY)).map(|home| (page, home)));
             }
-            word.set_access(Access::None);
-            word.clear(
-                flag::LEASE
-                    | flag::WANTED
-                    | flag::ARMED
-                    | flag::DIRTY
-                    | flag::AHEAD
-                    | flag::TWIN
-                    | flag::QUIET,
-            );
-            word.set(flag::ENDED);
-            self.table.put(page, word);
-            self.table.touch(page);
+            away.extend(self.home(page).filter(|_| gone.dirty).map(|home| (page, home)));
         }
         runs(&unmap, |p| self.out.push_back(Output::Unmap(p)));
         for (page, to) in away {
@@ -327,14 +300,10 @@ impl Node {
 
     /// Orders that a copy that is used again and again be brought up to what its home has, where it stands. What was written here stays. Returns whether it is such a copy.
     fn renew(&mut self, page: u32) -> bool {
-        let mut word = self.table.get(page);
-        let (Some(left), Some(from)) = (word.score().checked_sub(1), self.home(page)) else { return false };
-        if word.access() == Access::None {
-            return false;
-        }
-        word.set_score(left);
-        self.table.put(page, word);
-        if word.has(flag::LEASE) {
+        let Some(mut copy) = self.table.cached(page) else { return false };
+        let Some(from) = copy.home().filter(|_| copy.renew()) else { return false };
+        self.table.put(page, copy);
+        if copy.is_leased() {
             self.table.enlist(page, List::Leased);
         }
         self.counters.renewed += 1;

@@ -8,7 +8,6 @@
 //! allocation's placement or one by one, stay.
 
 use super::Node;
-use crate::page::flag;
 use crate::{Placement, Rank};
 use std::collections::BTreeMap;
 
@@ -85,8 +84,7 @@ impl Node {
                 continue;
             }
             // Whether the home writes a page that is not tracked, nobody knows.
-            let word = self.table.get(page);
-            let alone = word.has(flag::TRACKED) && !word.has(flag::DIRTY);
+            let alone = self.table.at_home(page).is_some_and(|home| home.is_tracked() && !home.is_dirty());
             if !(self.migration.is_due(page, writer) && alone) {
                 continue;
             }

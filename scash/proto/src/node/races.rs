@@ -4,7 +4,6 @@
 
 use super::collective::union;
 use super::{Node, Output, Violation};
-use crate::page::Word;
 use crate::races::Stamp;
 use crate::wire::sync::Known;
 use crate::wire::{News, Notice};
@@ -79,7 +78,7 @@ impl Node {
 
     /// Whether this rank has never touched a page, nor heard that it moved, nor that it was operated on.
     pub(crate) fn is_untouched(&self, page: u32) -> bool {
-        self.table.get(page) == Word(0) && !self.epoch_of_races.operated.contains(&page)
+        self.table.get(page).is_blank() && !self.epoch_of_races.operated.contains(&page)
     }
 
     /// Some pages that are at home here, from where the last search ended.

@@ -156,10 +156,18 @@ impl Job {
                 }
                 self.give(rank, Input::Compared { page, changed });
             }
+            Output::Report { page, to } => {
+                self.give(to.0, Input::Diff(from, meeting, page));
+                self.nodes[to.0 as usize].batch_taken().expect("correct peers");
+            }
             Output::DiffZero { page, to } => {
                 self.give(to.0, Input::Diff(from, meeting, page));
                 self.nodes[to.0 as usize].batch_taken().expect("correct peers");
                 self.give(rank, Input::Compared { page, changed: true });
+            }
+            Output::PutDiff { page, .. } => {
+                let changed = self.changed.remove(&(rank, page));
+                self.give(rank, Input::PutBack { page, changed });
             }
             Output::Push(page) => {
                 let changed = self.changed.remove(&(rank, page));

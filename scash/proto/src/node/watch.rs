@@ -9,7 +9,7 @@
 //! **Invariant:** a watched page has access [`Access::Write`] and no twin.
 
 use super::{Collective, Node, Output, runs};
-use crate::page::{Access, flag};
+use crate::page::{Access, HomePage, Tracking};
 use crate::{Pages, Rank};
 
 /// Barriers without a sharer until a run is given back: to begin and to end watching splits and joins mappings.
@@ -35,7 +35,7 @@ impl Node {
     pub(super) fn written(&mut self, pages: Pages) {
         let len = self.table.len();
         for page in pages.iter().filter(|&page| page < len) {
-            if !self.table.get(page).has(flag::ASYNC | flag::TRACKED) {
+            if !self.table.at_home(page).is_some_and(|home| home.is_watched() || home.is_tracked()) {
                 continue;
             }
             self.counters.noticed += 1;
@@ -56,10 +56,7 @@ impl Node {
             return;
         }
         protect.sort_unstable();
-        let twinless = |p: &u32| {
-            let word = self.table.get(*p);
-            self.is_home(*p) && word.has(flag::TRACKED) && !word.has(flag::TWINNED)
-        };
+        let twinless = |p: &u32| self.table.at_home(*p).is_some_and(|home| home.tracking() == Tracking::Told);
         let candidates: Vec<u32> = protect.iter().copied().filter(twinless).collect();
         let mut found = Vec::new();
         runs(&candidates, |run| {
@@ -69,23 +66,21 @@ impl Node {
         });
         for &pages in &found {
             for page in pages.iter() {
-                self.table.update(page, |w| {
-                    w.set(flag::ASYNC);
-                    w.set_access(Access::Write);
-                });
+                self.table.change_home(page, HomePage::watch);
             }
             self.watched.push(Watched { pages, idle: 0 });
             self.out.push_back(Output::Watch(pages));
         }
-        protect.retain(|&p| !self.table.get(p).has(flag::ASYNC));
+        protect.retain(|&p| !self.table.at_home(p).is_some_and(|home| home.is_watched()));
     }
 
     /// The barrier ends: gives back the runs that cannot or need not be watched any more. Their tracked pages are to be protected.
     pub(super) fn review_watched(&mut self, protect: &mut Vec<u32>) {
         for mut run in std::mem::take(&mut self.watched) {
-            let any = |node: &Node, flags| run.pages.iter().any(|p| node.table.get(p).has(flags));
-            run.idle = if any(self, flag::TRACKED) { 0 } else { run.idle + 1 };
-            if any(self, flag::TWINNED) || run.idle >= IDLE {
+            let most =
+                run.pages.iter().filter_map(|p| self.table.at_home(p)).map(|home| home.tracking()).max();
+            run.idle = if most > Some(Tracking::No) { 0 } else { run.idle + 1 };
+            if most >= Some(Tracking::Updated) || run.idle >= IDLE {
                 self.unwatch(run.pages, protect);
             } else {
                 self.watched.push(run);
@@ -111,13 +106,9 @@ impl Node {
     fn unwatch(&mut self, pages: Pages, protect: &mut Vec<u32>) {
         self.out.push_back(Output::Unwatch(pages));
         for page in pages.iter() {
-            let mut word = self.table.get(page);
-            word.clear(flag::ASYNC);
-            if word.has(flag::TRACKED) {
-                word.set_access(Access::Read);
+            if self.table.change_home(page, HomePage::unwatch) == Some(true) {
                 protect.push(page);
             }
-            self.table.put(page, word);
         }
     }
 
@@ -125,16 +116,13 @@ impl Node {
     pub(super) fn unwatchable(&mut self, pages: Pages) {
         self.watched.retain(|run| run.pages != pages);
         for page in pages.iter() {
-            self.table.update(page, |w| {
-                w.clear(flag::ASYNC);
-                w.set_access(Access::Read);
-            });
+            self.table.change_home(page, HomePage::unwatch);
         }
     }
 
     /// A move of a page's home ends its watch first.
     pub(super) fn unwatch_before_move(&mut self, page: u32, from: Option<Rank>) {
-        if from == Some(self.cfg.rank) && self.table.get(page).has(flag::ASYNC) {
+        if from == Some(self.cfg.rank) && self.table.at_home(page).is_some_and(|home| home.is_watched()) {
             self.unwatch_any(Pages::one(page));
         }
     }

@@ -1,185 +1,219 @@
 //! Which words a page may have.
 //!
-//! [`Word::broken_rule`] compares a word with the rules below, and names the first that it breaks. The simulator asks after each input of each node; the runtime never does.
+//! [`Word::broken_rule`] compares a word with the rules, and names the first that it breaks. The simulator asks after each input of each node; the runtime never does.
 
-use super::{Access, Word, flag};
+use super::cached::{Hold, View, flag as copies};
+use super::word::{Word, flag};
+use super::{Access, CachedPage, HomePage, List, Page, PageTable, Tracking, UnclaimedPage};
 
 /// What a word's rules depend on besides the word.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    /// What this rank is to the page.
-    pub(crate) role: Role,
+pub(crate) struct Moment {
     /// The application runs: this rank is in no memory barrier.
     pub(crate) runs: bool,
     /// Intervals end between memory barriers, too: what was written and what is leased is on lists.
     pub(crate) keeps_back: bool,
 }
 
-/// What a rank is to a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Nobody is known to be its home.
-    Unclaimed,
-    /// This rank is its home.
-    Home,
-    /// Another rank is its home.
-    Copy,
-}
-
-/// What is over with the next memory barrier, so that this one must look at the page.
-const OF_THIS_INTERVAL: u64 = flag::DIRTY
-    | flag::LEASE
-    | flag::CLAIMED
-    | flag::REPORTED
-    | flag::WANTED
-    | flag::STALE
-    | flag::FRESH
-    | flag::AHEAD
-    | flag::QUIET;
-
-/// What only a home has.
-const OF_HOMES: u64 = flag::CLAIMED
-    | flag::TRACKED
-    | flag::TWINNED
-    | flag::PREDICTED
-    | flag::MESSAGED
-    | flag::MESSAGED_BEFORE
-    | flag::ASYNC;
-
-/// What only a copy has. (An acquire may also have ended what was read of a page that was nobody's.)
-const OF_COPIES: u64 = flag::SUBSCRIBED
-    | flag::ARMED
-    | flag::WATCHED
-    | flag::WANTED
-    | flag::REPORTED
-    | flag::FETCHED
-    | flag::FRESH
-    | flag::AHEAD
-    | flag::BEHIND
-    | flag::QUIET;
-
 /// A rule and whether it is kept.
 type Rule = (&'static str, bool);
 
+fn broken(rules: &[Rule]) -> Option<&'static str> {
+    rules.iter().find(|rule| !rule.1).map(|rule| rule.0)
+}
+
 impl Word {
     /// The first rule that this word breaks, if it breaks one.
-    pub(crate) fn broken_rule(self, place: Place) -> Option<&'static str> {
-        let own = match place.role {
-            Role::Unclaimed => self.rules_of_nobodys(),
-            Role::Home => self.rules_of_homes(place),
-            Role::Copy => self.rules_of_copies(place),
-        };
-        let broken = |rules: &[Rule]| rules.iter().find(|rule| !rule.1).map(|rule| rule.0);
-        broken(&self.rules_of_all()).or_else(|| broken(&own))
+    pub(crate) fn broken_rule(self, moment: Moment) -> Option<&'static str> {
+        match self.page() {
+            Page::Unclaimed(page) => page.broken_rule(),
+            Page::Home(page) => page.broken_rule(moment),
+            Page::Copy(page) => page.broken_rule(moment),
+        }
     }
 
-    /// Whether one of the first flags means that one of the others is there.
-    fn implies(self, these: u64, those: u64) -> bool {
-        !self.has(these) || self.has(those)
+    /// Whether the next barrier looks at the page.
+    fn is_listed(self) -> bool {
+        self.has(flag::LISTED)
     }
+}
 
-    fn rules_of_all(self) -> [Rule; 3] {
-        [
-            (
-                "what ends with this interval is on the list of the barrier",
-                self.implies(OF_THIS_INTERVAL, flag::LISTED),
-            ),
-            (
-                "a twin is on the list of the barrier, unless the page is predicted",
-                self.implies(flag::TWIN, flag::LISTED | flag::PREDICTED),
-            ),
-            (
-                "what was opened ahead, or was quiet, counts as written",
-                self.implies(flag::AHEAD | flag::QUIET, flag::DIRTY),
-            ),
-        ]
+impl PageTable {
+    /// A page that is on a list and does not say so, or the other way round, if there is one.
+    pub(crate) fn misplaced_page(&self) -> Option<u32> {
+        [List::Touched, List::Open, List::Leased].into_iter().find_map(|list| self.misplaced(list))
     }
+}
 
-    fn rules_of_nobodys(self) -> [Rule; 9] {
-        let none = ("", true);
-        [
-            ("a page of nobody has no facts of homes or copies", !self.has(OF_HOMES | OF_COPIES)),
+impl UnclaimedPage {
+    fn broken_rule(self) -> Option<&'static str> {
+        let (hold, access) = (super::cached::hold(self.0), self.access());
+        broken(&[
             (
                 "a page of nobody is not written",
-                !self.has(flag::DIRTY | flag::TWIN) && self.access() != Access::Write,
+                !self.has_twin() && !self.is_dirty() && access != Access::Write,
             ),
-            ("a page of nobody is read as a lease", self.has(flag::LEASE) == (self.access() == Access::Read)),
-            ("a page of nobody does not become stale", !self.has(flag::STALE)),
-            none,
-            none,
-            none,
-            none,
-            none,
-        ]
-    }
-
-    fn rules_of_homes(self, place: Place) -> [Rule; 9] {
-        let (access, moved_in) = (self.access(), self.has(flag::STALE));
-        let noticed = flag::DIRTY | flag::ASYNC | flag::PREDICTED;
-        let unseen =
-            access == Access::Write && self.has(flag::TRACKED) && !self.has(flag::PREDICTED | flag::ASYNC);
-        [
-            ("a home has no facts of copies", !self.has(OF_COPIES | flag::LEASE)),
-            ("a page has moved here in a barrier only", !(moved_in && place.runs)),
-            ("sharers that get updates are sharers", self.implies(flag::TWINNED, flag::TRACKED)),
             (
-                "a predicted page is compared with its twin",
-                !self.has(flag::PREDICTED) || self.has(flag::TWIN) && self.has(flag::TWINNED),
+                "a page of nobody is read as a lease",
+                (hold, access) == (Hold::Nothing, Access::None)
+                    || (hold, access) == (Hold::Lease, Access::Read),
             ),
+            (
+                "what ends with this interval is on the list of the barrier",
+                hold == Hold::Nothing || self.is_listed(),
+            ),
+            ("a page of nobody does not become stale", !self.0.has(flag::STALE)),
+        ])
+    }
+}
+
+impl HomePage {
+    fn broken_rule(self, moment: Moment) -> Option<&'static str> {
+        let (access, tracking, moved_in) = (self.access(), self.tracking(), self.0.has(flag::STALE));
+        let noticed = self.is_dirty() || self.is_watched() || self.is_predicted();
+        let by_fault =
+            access == Access::Write && self.is_tracked() && !self.is_predicted() && !self.is_watched();
+        let ends =
+            self.is_dirty() || self.is_claimed() || moved_in || self.has_twin() && !self.is_predicted();
+        let lists = moment.runs && moment.keeps_back;
+        broken(&[
+            ("what ends with this interval is on the list of the barrier", !ends || self.is_listed()),
+            ("a page moves here in a barrier only", !(moved_in && moment.runs)),
+            ("a page that has just moved here has no sharers", !moved_in || tracking == Tracking::No),
+            ("a predicted page has a twin", !self.is_predicted() || self.has_twin()),
             (
                 "only a page with sharers that get updates has a twin",
-                moved_in || self.implies(flag::TWIN, flag::TWINNED),
+                moved_in || !self.has_twin() || self.is_twinned(),
             ),
             (
-                "a tracked page is writable only if it is known to be written",
-                moved_in || access != Access::Write || self.implies(flag::TRACKED, noticed),
+                "a page is claimed before anybody has a copy",
+                !self.is_claimed() || access == Access::Write && tracking == Tracking::No,
             ),
             (
-                "an untracked page is not protected",
-                moved_in || access != Access::Read || self.has(flag::TRACKED),
+                "a tracked page is writable only if its write is noticed",
+                access != Access::Write || !self.is_tracked() || noticed,
             ),
+            ("an untracked page is not protected", moved_in || access != Access::Read || self.is_tracked()),
             (
-                "a page whose writes the system notices is writable and has no twin",
-                !self.has(flag::ASYNC) || access == Access::Write && !self.has(flag::TWIN | flag::TWINNED),
+                "a watched page is writable and has no twin",
+                !self.is_watched() || access == Access::Write && !self.has_twin() && !self.is_twinned(),
             ),
             (
                 "what was written at home is open until the interval ends",
-                !(unseen && place.runs && place.keeps_back) || self.has(flag::OPEN),
+                !(by_fault && lists) || self.0.has(flag::OPEN),
             ),
-        ]
+        ])
     }
+}
 
-    fn rules_of_copies(self, place: Place) -> [Rule; 9] {
-        let access = self.access();
-        let valid = flag::LEASE | flag::SUBSCRIBED | flag::STALE;
-        let (opened, lists) = (access == Access::Write, place.runs && place.keeps_back);
-        [
-            ("a copy has no facts of homes", !self.has(OF_HOMES)),
-            ("a lease is no subscription", !(self.has(flag::LEASE) && self.has(flag::SUBSCRIBED))),
+impl CachedPage {
+    fn broken_rule(self, moment: Moment) -> Option<&'static str> {
+        let (access, hold, view, stale) = (self.access(), self.hold(), self.view(), self.0.has(flag::STALE));
+        let opened = access == Access::Write;
+        let of_interval = copies::WANTED | copies::REPORTED | copies::FRESH;
+        let ends =
+            stale || self.has_twin() || self.is_leased() || hold == Hold::GivenUp || self.0.has(of_interval);
+        let lists = moment.runs && moment.keeps_back;
+        broken(&[
+            ("what ends with this interval is on the list of the barrier", !ends || self.is_listed()),
+            ("a copy becomes stale in a barrier only", !(stale && moment.runs)),
             (
-                "what can be read, or is out of view for a while, is leased or subscribed to",
-                (access == Access::None && !self.has(flag::ARMED | flag::WANTED)) || self.has(valid),
+                "what can be read, is wanted, or is out of view for a while, is held",
+                stale
+                    || hold != Hold::Nothing
+                    || access == Access::None && view == View::Plain && !self.is_wanted(),
+            ),
+            ("what is out of view cannot be read", view == View::Plain || access == Access::None),
+            (
+                "only a subscription is behind, looked at, or fresh",
+                stale
+                    || self.is_shared()
+                    || view != View::Behind && !self.0.has(copies::LOOKED_AT | copies::FRESH),
             ),
             (
-                "what is out of view cannot be read",
-                !self.has(flag::ARMED | flag::BEHIND) || access == Access::None,
-            ),
-            ("a copy that is behind is not looked at", !(self.has(flag::ARMED) && self.has(flag::BEHIND))),
-            (
-                "only a subscription is looked at, behind or fresh",
-                self.implies(flag::WATCHED, flag::SUBSCRIBED)
-                    && self.implies(flag::BEHIND | flag::FRESH, flag::SUBSCRIBED | flag::STALE),
+                "a page that is asked for is not writable, or only out of view",
+                !self.is_fetching() || access != Access::Write && view != View::Armed,
             ),
             (
-                "a copy is written with a twin, and is writable exactly if it counts as written",
-                (opened && self.has(flag::STALE) && !place.runs)
-                    || opened == self.has(flag::DIRTY) && self.implies(flag::DIRTY, flag::TWIN),
+                "a copy is writable exactly if it counts as written, and then has a twin",
+                stale && !self.is_dirty() || opened == self.is_dirty() && (!opened || self.has_twin()),
+            ),
+            (
+                "what was opened ahead, or was quiet, counts as written",
+                !self.0.has(copies::AHEAD | copies::QUIET) || self.is_dirty(),
             ),
             (
                 "what was written away from home is open until the interval ends",
-                !(opened && lists) || self.has(flag::OPEN),
+                !(opened && lists) || self.0.has(flag::OPEN),
             ),
-            ("a lease is on the list of leases", !lists || self.implies(flag::LEASE, flag::LEASED)),
-        ]
+            ("a lease is on the list of leases", !(lists && self.is_leased()) || self.0.has(flag::LEASED)),
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rank;
+    use crate::copyset::CopyMode;
+
+    const RUNS: Moment = Moment { runs: true, keeps_back: false };
+
+    fn listed() -> Word {
+        Word(flag::LISTED)
+    }
+
+    fn home() -> HomePage {
+        UnclaimedPage(listed()).place(Rank(1))
+    }
+
+    fn copy() -> CachedPage {
+        UnclaimedPage(listed()).learn(Rank(2))
+    }
+
+    fn rule(page: impl Into<Word>) -> Option<&'static str> {
+        page.into().broken_rule(RUNS)
+    }
+
+    #[test]
+    fn a_home_that_writes_what_others_have_must_be_seen_to_do_so() {
+        let mut page = home();
+        page.track(CopyMode::Update);
+        assert_eq!(rule(page), None);
+        page.open();
+        assert_eq!(rule(page), Some("a tracked page is writable only if its write is noticed"));
+        let mut page = home();
+        page.track(CopyMode::Update);
+        page.write(0);
+        assert_eq!(rule(page), None);
+        let keeps_back = Moment { keeps_back: true, ..RUNS };
+        assert_eq!(
+            Word::from(page).broken_rule(keeps_back),
+            Some("what was written at home is open until the interval ends")
+        );
+    }
+
+    #[test]
+    fn a_copy_that_the_barrier_does_not_look_at_cannot_end_with_it() {
+        let mut page = copy();
+        page.fetched(7, 0, false);
+        assert_eq!(rule(page), None);
+        page.0.clear(flag::LISTED);
+        assert_eq!(rule(page), Some("what ends with this interval is on the list of the barrier"));
+    }
+
+    #[test]
+    fn a_copy_is_written_with_a_twin_and_read_by_some_right() {
+        let mut page = copy();
+        page.disarm();
+        assert_eq!(rule(page), Some("what can be read, is wanted, or is out of view for a while, is held"));
+        page.fetched(7, 0, false);
+        page.write(false);
+        assert_eq!(rule(page), None);
+        page.0.clear(flag::TWIN);
+        assert_eq!(
+            rule(page),
+            Some("a copy is writable exactly if it counts as written, and then has a twin")
+        );
     }
 }

@@ -213,3 +213,27 @@ fn a_page_that_is_freed_or_moves_away_is_not_counted_as_untracked_any_more() {
     job.barrier();
     assert_eq!(avoided(&mut job, 1), 0, "the page is at home elsewhere");
 }
+
+#[test]
+fn a_protocol_that_changes_reaches_the_home_although_an_acquire_has_ended_the_copy() {
+    let mut job = Job::with(3, 4, at(1, Protocol::Update));
+    job.all(Collective::Make(ObjectKind::Lock, 1));
+    job.touch(0, 0, Access::Read);
+    job.barrier();
+    job.touch(0, 0, Access::Read);
+    assert_eq!(job.nodes[1].update_sharers(0).collect::<Vec<_>>(), [Rank(0)]);
+    job.give(0, Input::SetProtocol(0, Protocol::Invalidate));
+    for rank in [2, 0] {
+        job.give(rank, Input::Acquire { lock: 0, who: 1 });
+        job.calm();
+        if rank == 2 {
+            job.write(2, 0);
+        }
+        job.give(rank, Input::Release(0));
+        job.calm();
+    }
+    assert_eq!(job.nodes[0].access(0), Access::None, "a record has ended the copy");
+    job.barrier();
+    let updated: Vec<Rank> = job.nodes[1].update_sharers(0).collect();
+    assert_eq!(updated, [Rank(2)], "the home is to tell rank 0, not to bring it changes");
+}

@@ -102,3 +102,16 @@ fn memory_of_no_allocation_is_denied() {
     assert!(job.orders(0).contains(&Output::Discard(Pages { first: 0, count: 4 })));
     assert_eq!(job.fault(0, 1, Access::Read), [Output::Denied(1)]);
 }
+
+#[test]
+fn a_page_that_this_rank_claimed_while_it_asked_whose_the_page_is_stays_its_own() {
+    let mut job = Job::with(2, 4, AllocOptions { block: 2, ..AllocOptions::default() });
+    job.all(Collective::Make(ObjectKind::Lock, 1));
+    let asks = |page, take| [Output::Claim { page, key: 0, at: Rank(0), take }];
+    assert_eq!(job.fault(0, 0, Access::Read), asks(0, false));
+    // Another thread writes the other page of the block, and hears first.
+    assert_eq!(job.fault(0, 1, Access::Write), asks(1, true));
+    job.give(0, Input::Claimed { page: 1, home: Some(Rank(0)) });
+    job.give(0, Input::Claimed { page: 0, home: None });
+    assert_eq!((job.nodes[0].home(0), job.nodes[0].access(0)), (Some(Rank(0)), Access::Write));
+}

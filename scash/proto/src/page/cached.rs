@@ -1,0 +1,417 @@
+//! Pages whose home is another rank.
+
+use super::word::{Word, flag as common};
+use super::{Access, Ended};
+
+/// Facts of copies.
+pub(super) mod flag {
+    /// Was out of view when it was last looked at.
+    pub(in crate::page) const LOOKED_AT: u64 = 1 << 36;
+    /// The home is told at the next barrier how this copy is to be kept: a lease becomes a subscription, a subscription gets another mode.
+    pub(in crate::page) const WANTED: u64 = 1 << 37;
+    /// Written back early in this interval: the barrier must tell its home even if nothing more changed.
+    pub(in crate::page) const REPORTED: u64 = 1 << 38;
+    /// A subscribed page that was fetched in this interval, in which its home may have been writing it.
+    pub(in crate::page) const FRESH: u64 = 1 << 39;
+    /// Made writable without having been written, since pages before it were.
+    pub(in crate::page) const AHEAD: u64 = 1 << 40;
+    /// Found unchanged when it was last brought home: to be protected if it is again.
+    pub(in crate::page) const QUIET: u64 = 1 << 41;
+    /// An acquire has ended this copy, and it was not fetched since.
+    pub(in crate::page) const ENDED: u64 = 1 << 42;
+    /// The number of the last fetch's interval is there.
+    pub(in crate::page) const FETCHED: u64 = 1 << 43;
+}
+
+const HOLD_SHIFT: u32 = 32;
+const VIEW_SHIFT: u32 = 34;
+const FETCHED_SHIFT: u32 = 48;
+const RENEWALS_SHIFT: u32 = 56;
+const FOUND_SHIFT: u32 = 60;
+
+pub(super) const NAMES: [(u64, &str); 8] = [
+    (flag::LOOKED_AT, "looked at"),
+    (flag::WANTED, "wanted"),
+    (flag::REPORTED, "reported"),
+    (flag::FRESH, "fresh"),
+    (flag::AHEAD, "ahead"),
+    (flag::QUIET, "quiet"),
+    (flag::ENDED, "ended"),
+    (flag::FETCHED, "fetched"),
+];
+
+/// By what right this rank has a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// It has none.
+    Nothing = 0,
+    /// Valid in this interval only: its home does not know of it.
+    Lease = 1,
+    /// The home has this rank in the page's copyset.
+    Subscription = 2,
+    /// The same, but the frame was given back: this rank leaves at the next barrier.
+    GivenUp = 3,
+}
+
+/// Why a copy that is held is not in view, if it is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    /// Its access says all.
+    Plain = 0,
+    /// Valid and kept up to date, but taken out of the view to see whether it is read.
+    Armed = 1,
+    /// Older than an acquire: to be fetched again, unless its home brings it at a barrier.
+    Behind = 2,
+}
+
+/// What a look at a subscription has found or done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// It was not read: this rank leaves.
+    Left,
+    /// It is written here, so used.
+    Written,
+    /// It was read, and had been so many times before.
+    Read(u64),
+    /// It was taken out of view, to see whether it is read.
+    Armed,
+}
+
+/// What is left to be done about a copy that an acquire ends, or that is given up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Gone {
+    /// It was in view.
+    pub(crate) mapped: bool,
+    /// It had a twin.
+    pub(crate) twin: bool,
+    /// What was written in it goes home.
+    pub(crate) dirty: bool,
+}
+
+pub(super) fn hold(word: Word) -> Hold {
+    match word.field(HOLD_SHIFT, 0b11) {
+        0 => Hold::Nothing,
+        1 => Hold::Lease,
+        2 => Hold::Subscription,
+        _ => Hold::GivenUp,
+    }
+}
+
+pub(super) fn set_hold(word: &mut Word, hold: Hold) {
+    word.set_field(HOLD_SHIFT, 0b11, hold as u64);
+}
+
+fn set_view(word: &mut Word, view: View) {
+    word.set_field(VIEW_SHIFT, 0b11, view as u64);
+}
+
+/// What was known of a copy's contents is gone.
+fn take_away(word: &mut Word) -> Gone {
+    let gone = Gone {
+        mapped: word.access() != Access::None,
+        twin: word.has_twin(),
+        dirty: word.has_twin() && word.is_dirty(),
+    };
+    word.set_access(Access::None);
+    set_view(word, View::Plain);
+    word.clear(common::DIRTY | common::TWIN | flag::AHEAD | flag::QUIET);
+    if hold(*word) == Hold::Lease {
+        set_hold(word, Hold::Nothing);
+        word.clear(flag::WANTED);
+    }
+    gone
+}
+
+/// An acquire ends what was read.
+pub(super) fn end(word: &mut Word) -> Gone {
+    let gone = take_away(word);
+    word.set(flag::ENDED);
+    gone
+}
+
+/// The frame is given back.
+pub(super) fn evict(word: &mut Word) -> Gone {
+    let gone = take_away(word);
+    word.set_field(RENEWALS_SHIFT, 0xf, 0);
+    word.clear(flag::ENDED | flag::WANTED);
+    gone
+}
+
+/// A page whose home is another rank, whether or not there is a copy here.
+#[derive(Clone, Copy)]
+pub(crate) struct CachedPage(pub(super) Word);
+
+impl CachedPage {
+    pub(super) fn describe(self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, ", cached, held by {:?}, view {:?}", self.hold(), self.view())?;
+        self.0.name(f, &NAMES)?;
+        if let Some(interval) = self.fetched_in() {
+            write!(f, " in {interval}")?;
+        }
+        write!(f, ", renewals {}, found read {}", self.renewals(), self.found())
+    }
+
+    pub(crate) fn hold(self) -> Hold {
+        hold(self.0)
+    }
+
+    fn set_hold(&mut self, hold: Hold) {
+        set_hold(&mut self.0, hold);
+    }
+
+    pub(crate) fn view(self) -> View {
+        match self.0.field(VIEW_SHIFT, 0b11) {
+            0 => View::Plain,
+            1 => View::Armed,
+            _ => View::Behind,
+        }
+    }
+
+    fn set_view(&mut self, view: View) {
+        set_view(&mut self.0, view);
+    }
+
+    pub(crate) fn is_leased(self) -> bool {
+        self.hold() == Hold::Lease
+    }
+
+    /// Whether the home has this rank in the page's copyset.
+    pub(crate) fn is_shared(self) -> bool {
+        matches!(self.hold(), Hold::Subscription | Hold::GivenUp)
+    }
+
+    pub(crate) fn is_armed(self) -> bool {
+        self.view() == View::Armed
+    }
+
+    pub(crate) fn is_wanted(self) -> bool {
+        self.0.has(flag::WANTED)
+    }
+
+    pub(crate) fn is_reported(self) -> bool {
+        self.0.has(flag::REPORTED)
+    }
+
+    pub(crate) fn is_fresh(self) -> bool {
+        self.0.has(flag::FRESH)
+    }
+
+    pub(crate) fn is_ahead(self) -> bool {
+        self.0.has(flag::AHEAD)
+    }
+
+    /// Interval (mod 256) of the last fetch.
+    pub(crate) fn fetched_in(self) -> Option<u8> {
+        self.0.has(flag::FETCHED).then_some((self.0.0 >> FETCHED_SHIFT).to_le_bytes()[0])
+    }
+
+    /// Times that it is still to be renewed by acquires rather than ended.
+    fn renewals(self) -> u64 {
+        self.0.field(RENEWALS_SHIFT, 0xf)
+    }
+
+    /// Times that a look found it read, which halves the rate of looking.
+    fn found(self) -> u64 {
+        self.0.field(FOUND_SHIFT, 0xf)
+    }
+
+    fn set_found(&mut self, found: u64) {
+        self.0.set_field(FOUND_SHIFT, 0xf, found.min(15));
+    }
+
+    /// It was fetched. `renewals`: how often it is renewed by acquires, if one had ended it. `wanted`: a lease is worth a subscription.
+    pub(crate) fn fetched(&mut self, interval: u32, renewals: u64, wanted: bool) {
+        if self.0.has(flag::ENDED) {
+            self.0.set_field(RENEWALS_SHIFT, 0xf, renewals.min(15));
+        }
+        self.0.clear(common::FETCHING | flag::ENDED);
+        self.set_view(View::Plain);
+        self.0.set_access(Access::Read);
+        if !self.is_shared() {
+            self.set_hold(Hold::Lease);
+            if wanted {
+                self.0.set(flag::WANTED);
+            }
+        }
+        self.0.set(flag::FETCHED);
+        self.0.set_field(FETCHED_SHIFT, 0xff, u64::from(interval.to_le_bytes()[0]));
+    }
+
+    /// It was read from its home, which may have been writing it and brings its changes: the home is to bring it again.
+    pub(crate) fn freshen(&mut self) {
+        self.0.set(flag::FRESH);
+    }
+
+    /// It is broadcast, and readable until the next barrier at least.
+    pub(crate) fn broadcast(&mut self) {
+        self.0.set_access(Access::Read);
+        self.set_view(View::Plain);
+        if !self.is_shared() {
+            self.set_hold(Hold::Lease);
+        }
+    }
+
+    /// Goes out of view to see whether it is used.
+    pub(crate) fn arm(&mut self) {
+        self.set_view(View::Armed);
+        self.0.set_access(Access::None);
+    }
+
+    /// It is used.
+    pub(crate) fn disarm(&mut self) {
+        self.set_view(View::Plain);
+        self.0.set_access(Access::Read);
+    }
+
+    /// Looks whether a subscription is worth it.
+    pub(crate) fn look(&mut self) -> Look {
+        if self.is_armed() || self.access() == Access::None {
+            self.set_found(0);
+            self.leave();
+            Look::Left
+        } else if self.access() == Access::Write || self.is_dirty() {
+            Look::Written
+        } else if self.0.has(flag::LOOKED_AT) {
+            self.0.clear(flag::LOOKED_AT);
+            let found = self.found();
+            self.set_found(found + 1);
+            Look::Read(found)
+        } else {
+            self.0.set(flag::LOOKED_AT);
+            self.arm();
+            Look::Armed
+        }
+    }
+
+    /// The home is to be told at the next barrier how a subscription is to be kept.
+    pub(crate) fn want(&mut self) {
+        self.0.set(flag::WANTED);
+    }
+
+    /// The home does not count on this copy any more, from this barrier on.
+    pub(super) fn forget_subscription(&mut self) {
+        if self.is_shared() {
+            self.set_hold(Hold::Nothing);
+        }
+        if self.is_armed() {
+            self.set_view(View::Plain);
+        }
+        self.0.clear(flag::LOOKED_AT | flag::FRESH);
+    }
+
+    /// This rank is a sharer no longer, from this barrier on.
+    fn leave(&mut self) {
+        self.forget_subscription();
+        self.0.set(common::STALE);
+    }
+
+    /// In a barrier, the home tells that it was written.
+    pub(crate) fn home_wrote(&mut self) {
+        self.leave();
+    }
+
+    /// In a barrier, this rank leaves what it has given up.
+    pub(crate) fn leave_given_up(&mut self) {
+        self.leave();
+        self.0.clear(flag::WANTED);
+    }
+
+    /// It becomes writable, with a twin. `ahead`: without having been written.
+    pub(crate) fn write(&mut self, ahead: bool) {
+        self.0.set(common::TWIN | common::DIRTY | if ahead { flag::AHEAD } else { 0 });
+        self.0.set_access(Access::Write);
+    }
+
+    /// An interval ends. Returns whether the page is protected for the next one: it was not written in this one and the one before.
+    pub(crate) fn close(&mut self) -> bool {
+        let quiet = self.0.has(flag::QUIET);
+        if quiet {
+            self.0.clear(flag::QUIET | flag::AHEAD | common::DIRTY);
+            self.0.set_access(Access::Read);
+        }
+        quiet
+    }
+
+    /// The program has it written back: the barrier tells its home.
+    pub(crate) fn report(&mut self) {
+        self.0.set(flag::REPORTED);
+    }
+
+    /// What was written, if anything was, is in the home's frame.
+    pub(crate) fn put_back(&mut self, changed: bool) {
+        if changed {
+            self.0.clear(flag::QUIET | flag::AHEAD);
+            self.report();
+        } else if self.access() == Access::Write {
+            self.0.set(flag::QUIET);
+        }
+    }
+
+    /// Whether there is anything that an acquire can end. (A frame that does not hold the page is none the worse.)
+    pub(super) fn can_end(self) -> bool {
+        self.access() != Access::None || self.is_armed() || self.has_twin()
+    }
+
+    /// An acquire ends it.
+    pub(crate) fn end(&mut self) -> Gone {
+        let gone = end(&mut self.0);
+        if self.is_shared() {
+            self.set_view(View::Behind);
+        }
+        gone
+    }
+
+    /// An acquire may bring it up to date where it stands, for it is used again and again. Returns whether it does.
+    pub(crate) fn renew(&mut self) -> bool {
+        let left = self.renewals().checked_sub(1).filter(|_| self.access() != Access::None);
+        if let Some(left) = left {
+            self.0.set_field(RENEWALS_SHIFT, 0xf, left);
+        }
+        left.is_some()
+    }
+
+    /// Its frame is given back.
+    pub(crate) fn evict(&mut self) -> Gone {
+        let gone = evict(&mut self.0);
+        if self.is_shared() {
+            self.set_hold(Hold::GivenUp);
+        }
+        gone
+    }
+
+    /// The barrier ends: leases and stale copies end, what was written is protected again, subscriptions begin.
+    #[inline]
+    pub(crate) fn end_interval(&mut self) -> Ended {
+        let mut ended = Ended { drop_twin: self.has_twin(), ..Ended::default() };
+        if self.0.has(common::STALE) || self.is_leased() {
+            ended.gone = true;
+            ended.unmap = self.access() != Access::None;
+            self.0.set_access(Access::None);
+            self.set_view(View::Plain);
+        } else if self.access() == Access::Write {
+            self.0.set_access(Access::Read);
+            ended.protect = true;
+        }
+        if self.view() == View::Behind {
+            // The frame is up to date again: its home has brought it what was missed.
+            self.set_view(View::Armed);
+        }
+        if self.is_wanted() {
+            ended.subscribed = Some(!self.is_shared());
+            self.set_hold(Hold::Subscription);
+        } else if self.is_leased() {
+            self.set_hold(Hold::Nothing);
+        }
+        self.0.clear(
+            common::DIRTY
+                | common::TWIN
+                | common::STALE
+                | flag::AHEAD
+                | flag::QUIET
+                | flag::WANTED
+                | flag::REPORTED
+                | flag::FRESH,
+        );
+        ended
+    }
+}

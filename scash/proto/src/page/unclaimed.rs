@@ -1,0 +1,122 @@
+//! Pages whose home this rank has not met, and how pages get homes.
+
+use super::cached::{self, Hold};
+use super::word::{Role, Word, flag};
+use super::{Access, CachedPage, Ended, Gone, HomePage, Page, home};
+use crate::Rank;
+
+/// A page of nobody, as far as this rank has had to do with it. It may be read, as zeros, as a lease. (A page that its allocation has placed
+/// is one of these, too, until it is used here, or at home until somebody else has it.)
+#[derive(Clone, Copy)]
+pub(crate) struct UnclaimedPage(pub(super) Word);
+
+impl UnclaimedPage {
+    pub(super) fn describe(self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, ", no home here")?;
+        self.0.name(f, &cached::NAMES)
+    }
+
+    /// It is read as zeros.
+    pub(crate) fn read(&mut self) {
+        self.0.set_access(Access::Read);
+        cached::set_hold(&mut self.0, Hold::Lease);
+    }
+
+    /// The barrier ends, and with it what was read.
+    fn end_interval(&mut self) -> Ended {
+        let unmap = self.access() != Access::None;
+        self.0.set_access(Access::None);
+        cached::set_hold(&mut self.0, Hold::Nothing);
+        Ended { gone: unmap, unmap, ..Ended::default() }
+    }
+
+    /// First touch: this rank is its home, and tells at the next barrier.
+    pub(crate) fn claim(self, me: Rank) -> HomePage {
+        let mut word = self.0.in_role(Role::Home, me);
+        word.set(home::flag::CLAIMED);
+        word.set_access(Access::Write);
+        HomePage(word)
+    }
+
+    /// Its allocation has placed it here.
+    pub(crate) fn place(self, me: Rank) -> HomePage {
+        HomePage(self.0.in_role(Role::Home, me))
+    }
+
+    /// Another rank is its home. What was read as zeros stays a lease.
+    pub(crate) fn learn(self, home: Rank) -> CachedPage {
+        let (hold, ended) = (cached::hold(self.0), self.0.has(cached::flag::ENDED));
+        let mut word = self.0.in_role(Role::Copy, home);
+        cached::set_hold(&mut word, hold);
+        if ended {
+            word.set(cached::flag::ENDED);
+        }
+        CachedPage(word)
+    }
+}
+
+impl HomePage {
+    /// A rank before this one touched it first, too: it is that one's, and what was written here goes there.
+    pub(crate) fn lose(self, home: Rank) -> CachedPage {
+        let mut word = self.0.in_role(Role::Copy, home);
+        word.clear(flag::DIRTY);
+        word.set(flag::STALE);
+        CachedPage(word)
+    }
+
+    /// It moves to another rank, and nobody has copies (see [`untrack`](HomePage::untrack)).
+    pub(crate) fn hand_over(self, home: Rank) -> CachedPage {
+        self.lose(home)
+    }
+}
+
+impl CachedPage {
+    /// It moves here. Of the copy only a twin is left, until the barrier ends.
+    pub(crate) fn take_over(self, me: Rank) -> HomePage {
+        let mut word = self.0.in_role(Role::Home, me);
+        word.clear(flag::DIRTY);
+        word.set(flag::STALE);
+        HomePage(word)
+    }
+
+    /// It moves from another rank to another one: what the old home knew is forgotten.
+    pub(crate) fn follow(self, home: Rank) -> CachedPage {
+        let mut page = self;
+        page.forget_subscription();
+        page.0.clear(cached::flag::WANTED | cached::flag::FETCHED);
+        page.0.set(flag::STALE);
+        page.0.set_home(home);
+        page
+    }
+}
+
+/// What happens to pages whoever their home is.
+impl Page {
+    /// The end of a barrier.
+    #[inline]
+    pub(crate) fn end_interval(&mut self) -> Ended {
+        match self {
+            Page::Unclaimed(page) => page.end_interval(),
+            Page::Home(page) => page.end_interval(),
+            Page::Copy(page) => page.end_interval(),
+        }
+    }
+
+    /// An acquire ends what was read, if anything was.
+    pub(crate) fn end(&mut self) -> Option<Gone> {
+        match self {
+            Page::Unclaimed(page) => (page.access() != Access::None).then(|| cached::end(&mut page.0)),
+            Page::Copy(page) => page.can_end().then(|| page.end()),
+            Page::Home(_) => None,
+        }
+    }
+
+    /// The frame of a page of another home, or of nobody, is given back.
+    pub(crate) fn evict(&mut self) -> Gone {
+        match self {
+            Page::Unclaimed(page) => cached::evict(&mut page.0),
+            Page::Copy(page) => page.evict(),
+            Page::Home(_) => Gone::default(),
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The bits of a page's word, and the facts that every page has.
+
+use super::{CachedPage, HomePage, UnclaimedPage};
+use crate::Rank;
+
+/// What the application may do with a page now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// Every access faults.
+    None,
+    /// Reads succeed, writes fault.
+    Read,
+    /// Nothing faults.
+    Write,
+}
+
+/// Most ranks that a page word can name.
+pub const MAX_RANKS: u32 = (1 << 20) - 1;
+
+const HOME: u64 = (1 << 20) - 1;
+const ACCESS_SHIFT: u32 = 20;
+const ROLE_SHIFT: u32 = 22;
+const ROLE: u64 = 0b11 << ROLE_SHIFT;
+/// The facts that only homes, or only copies have.
+const OWN_FACTS: u64 = u64::MAX << 32;
+
+/// Facts that a page has whoever its home is.
+pub(super) mod flag {
+    /// On the list of pages that the next barrier looks at.
+    pub(in crate::page) const LISTED: u64 = 1 << 24;
+    /// On the list of pages that may have been written since they were last brought home, or last noticed at home.
+    pub(in crate::page) const OPEN: u64 = 1 << 25;
+    /// On the list of copies that their homes do not know of.
+    pub(in crate::page) const LEASED: u64 = 1 << 26;
+    /// A thread of this rank is fetching it, or asks whose it is.
+    pub(in crate::page) const FETCHING: u64 = 1 << 27;
+    /// Has a twin.
+    pub(in crate::page) const TWIN: u64 = 1 << 28;
+    /// Written in this interval while that was to be noticed.
+    pub(in crate::page) const DIRTY: u64 = 1 << 29;
+    /// What is mapped here ends with this memory barrier.
+    pub(in crate::page) const STALE: u64 = 1 << 30;
+}
+
+/// What a rank is to a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Unclaimed = 0,
+    Home = 1,
+    Copy = 2,
+}
+
+/// One page's word, by value.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Word(pub(super) u64);
+
+/// What this rank is to a page, with the facts that go with it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Page {
+    /// This rank has not met a home of it.
+    Unclaimed(UnclaimedPage),
+    /// This rank is its home.
+    Home(HomePage),
+    /// Another rank is.
+    Copy(CachedPage),
+}
+
+impl Word {
+    /// The page's state.
+    pub(crate) fn page(self) -> Page {
+        match self.role() {
+            Role::Unclaimed => Page::Unclaimed(UnclaimedPage(self)),
+            Role::Home => Page::Home(HomePage(self)),
+            Role::Copy => Page::Copy(CachedPage(self)),
+        }
+    }
+
+    /// Nothing is known of the page.
+    pub(crate) fn is_blank(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(super) fn role(self) -> Role {
+        match (self.0 & ROLE) >> ROLE_SHIFT {
+            0 => Role::Unclaimed,
+            1 => Role::Home,
+            _ => Role::Copy,
+        }
+    }
+
+    /// The same page in another role: facts that only go with the old one are gone.
+    pub(super) fn in_role(self, role: Role, home: Rank) -> Word {
+        let mut word = Word(self.0 & !(OWN_FACTS | ROLE) | (role as u64) << ROLE_SHIFT);
+        word.set_home(home);
+        word
+    }
+
+    /// The home that this rank has met.
+    pub(crate) fn home(self) -> Option<Rank> {
+        let h = u32::try_from(self.0 & HOME).unwrap_or(0);
+        h.checked_sub(1).map(Rank)
+    }
+
+    pub(super) fn set_home(&mut self, home: Rank) {
+        self.set_field(0, HOME, u64::from(home.0) + 1);
+    }
+
+    pub(crate) fn access(self) -> Access {
+        match self.0 >> ACCESS_SHIFT & 0b11 {
+            0 => Access::None,
+            1 => Access::Read,
+            _ => Access::Write,
+        }
+    }
+
+    pub(super) fn set_access(&mut self, access: Access) {
+        self.set_field(ACCESS_SHIFT, 0b11, access as u64);
+    }
+
+    /// Whether a thread of this rank is fetching the page, or asks whose it is.
+    pub(crate) fn is_fetching(self) -> bool {
+        self.has(flag::FETCHING)
+    }
+
+    pub(crate) fn set_fetching(&mut self, fetching: bool) {
+        self.0 = if fetching { self.0 | flag::FETCHING } else { self.0 & !flag::FETCHING };
+    }
+
+    pub(crate) fn has_twin(self) -> bool {
+        self.has(flag::TWIN)
+    }
+
+    /// Whether it was written in this interval while that was to be noticed.
+    pub(crate) fn is_dirty(self) -> bool {
+        self.has(flag::DIRTY)
+    }
+
+    pub(super) fn has(self, flags: u64) -> bool {
+        self.0 & flags != 0
+    }
+
+    pub(super) fn set(&mut self, flags: u64) {
+        self.0 |= flags;
+    }
+
+    pub(super) fn clear(&mut self, flags: u64) {
+        self.0 &= !flags;
+    }
+
+    pub(super) fn field(self, shift: u32, mask: u64) -> u64 {
+        self.0 >> shift & mask
+    }
+
+    pub(super) fn set_field(&mut self, shift: u32, mask: u64, value: u64) {
+        self.0 = (self.0 & !(mask << shift)) | (value & mask) << shift;
+    }
+
+    /// Writes the names of flags that are set.
+    pub(super) fn name(self, f: &mut std::fmt::Formatter<'_>, names: &[(u64, &str)]) -> std::fmt::Result {
+        names.iter().filter(|(bit, _)| self.has(*bit)).try_for_each(|(_, name)| write!(f, " {name}"))
+    }
+}
+
+impl std::fmt::Debug for Word {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "access {:?}", self.access())?;
+        let names = [
+            (flag::LISTED, "listed"),
+            (flag::OPEN, "open"),
+            (flag::LEASED, "on the list of leases"),
+            (flag::FETCHING, "fetching"),
+            (flag::TWIN, "twin"),
+            (flag::DIRTY, "dirty"),
+            (flag::STALE, "stale"),
+        ];
+        self.name(f, &names)?;
+        match self.page() {
+            Page::Unclaimed(page) => page.describe(f),
+            Page::Home(page) => page.describe(f),
+            Page::Copy(page) => page.describe(f),
+        }
+    }
+}
+
+impl From<Page> for Word {
+    fn from(page: Page) -> Word {
+        match page {
+            Page::Unclaimed(page) => page.0,
+            Page::Home(page) => page.0,
+            Page::Copy(page) => page.0,
+        }
+    }
+}
+
+/// Lets a page of a role be read as any page's word is.
+macro_rules! a_word {
+    ($($role:ident),*) => { $(
+        impl std::ops::Deref for $role {
+            type Target = Word;
+            fn deref(&self) -> &Word {
+                &self.0
+            }
+        }
+
+        impl From<$role> for Word {
+            fn from(page: $role) -> Word {
+                page.0
+            }
+        }
+
+        impl std::fmt::Debug for $role {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )* };
+}
+
+a_word!(UnclaimedPage, HomePage, CachedPage);
