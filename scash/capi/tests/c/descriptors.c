@@ -10,14 +10,14 @@
 #define PAGES 64
 
 static const char text[] = "a file of the program";
-static int files[FILES];
+static int files[FILES], opened;
 
 static void take_their_places(int last, const char *directory)
 {
     char path[4096];
     for (int fd = 3; fd <= last; ++fd)
         close(fd);
-    for (int i = 0; i < FILES; ++i) {
+    for (int i = 0; i < FILES; ++i, ++opened) {
         snprintf(path, sizeof path, "%s/%ld.%d", directory, (long)getpid(), i);
         files[i] = open(path, O_RDWR | O_CREAT | O_APPEND, 0600);
         CHECK(files[i] >= 0 && write(files[i], text, sizeof text) == sizeof text);
@@ -27,7 +27,8 @@ static void take_their_places(int last, const char *directory)
 static void files_are_as_they_were(void)
 {
     char found[2 * sizeof text];
-    for (int i = 0; i < FILES; ++i)
+    /* A rank may be told that another one has closed all before it has come so far itself. */
+    for (int i = 0; i < opened; ++i)
         CHECK(pread(files[i], found, sizeof found, 0) == sizeof text && memcmp(found, text, sizeof text) == 0);
 }
 
