@@ -103,7 +103,9 @@ impl Printer {
 
     /// Prints the next piece, or what is due; `false` when there is nothing more to be done.
     fn turn(&self, pieces: &Receiver<Piece>) -> bool {
-        let next = match output::lock(&self.screen).due() {
+        // Not in the condition: others write while this one waits.
+        let due = output::lock(&self.screen).due();
+        let next = match due {
             None => pieces.recv().map_err(RecvTimeoutError::from),
             Some(due) => {
                 pieces.recv_timeout(due.saturating_duration_since(Instant::now()) + Duration::from_millis(1))
