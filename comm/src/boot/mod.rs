@@ -64,6 +64,7 @@
 //! - The launcher never waits for a rank: its sockets do not block, and what does not fit is queued.
 //! - No waiting call of a rank outlives the job: the launcher's end, a rank's death and a refusal end it with an error.
 
+mod claim;
 mod frame;
 mod guest;
 mod host;

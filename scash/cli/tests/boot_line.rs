@@ -59,6 +59,7 @@ fn play(role: &str) -> scash_comm::Result<()> {
         "lies" if rank == 1 => return lie(),
         "has children" => return have_a_child(),
         "passes files" => pass_files(&mut member)?,
+        "has a rival" => meet_rival(),
         "joins twice" => return Member::from_env().map(drop),
         _ => {}
     }
@@ -67,6 +68,41 @@ fn play(role: &str) -> scash_comm::Result<()> {
         assert_eq!(*blob, format!("share {index}").into_bytes());
     }
     member.finalized()
+}
+
+/// Says that this process has joined, and waits until a second one that was started as this rank has ended.
+fn meet_rival() {
+    let file = std::env::var("SCASH_TEST_FILE").unwrap() + "." + &std::env::var(vars::RANK).unwrap();
+    std::fs::write(format!("{file}.joined"), "").unwrap();
+    let started = Instant::now();
+    while !std::path::Path::new(&format!("{file}.told")).exists() {
+        assert!(started.elapsed() < common::LIMIT, "the second process does not end");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_second_process_of_a_rank_is_told_off_and_the_job_goes_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("rank");
+    let file = file.to_str().unwrap();
+    let script = format!(
+        "f={file}.$SCASH_RANK; \"$@\" & first=$!; until [ -e $f.joined ]; do sleep 0.01; done
+        \"$@\"; status=$?; touch $f.told; wait $first && [ $status = 2 ]"
+    );
+    let this = std::env::current_exe().unwrap();
+    let mut command = command(["run", "-n", "2", "/bin/sh", "-c", &script, "sh"]);
+    command.arg(this).args(["--exact", "plays_its_role_if_it_is_a_rank", "--nocapture"]);
+    command.env(ROLE, "has a rival").env("SCASH_TEST_FILE", file);
+    let ended = run(command);
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    let mut lines: Vec<&str> = ended.stderr.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines.len(), 2, "{}", ended.stderr);
+    for (rank, line) in lines.iter().enumerate() {
+        let words = format!("rank {rank}: another process has joined the job as this rank already");
+        assert!(line.starts_with(&words), "{line}");
+    }
 }
 
 /// Gives every rank 12 files.

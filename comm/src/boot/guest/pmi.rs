@@ -15,6 +15,7 @@
 //! Values have no spaces, so a line is cut at them. Words that are not asked for are passed over.
 
 use super::space::Space;
+use crate::boot::claim::claim;
 use crate::job::setting;
 use crate::{Error, Result};
 use nix::errno::Errno;
@@ -212,6 +213,7 @@ fn take(number: &str) -> Result<OwnedFd> {
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     let flags = nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC);
     nix::fcntl::fcntl(&socket, flags).map_err(super::io("setting FD_CLOEXEC"))?;
+    claim(socket.as_fd())?;
     Ok(socket)
 }
 

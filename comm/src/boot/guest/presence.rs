@@ -3,7 +3,11 @@
 //! The sign is a socket whose name in the abstract namespace is made of the job's name and the rank's number. It is only counted, so that a job that does not begin can
 //! say who is missing: a stranger who takes such a name makes that message wrong, and nothing else.
 
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, bind, socket};
+use crate::boot::claim::TAKEN;
+use crate::{Error, Result};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, getsockopt, listen, socket, sockopt,
+};
 use nix::unistd::geteuid;
 use sha2::{Digest, Sha256};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -33,6 +37,24 @@ pub(super) fn here(job: &str, size: u32) -> Vec<u32> {
     ranks
 }
 
+/// Leaves a sign that only one process of this user can have at a time, which is told so if it is another one. A system that has no such signs tells nobody.
+pub(super) fn be_alone(what: &str) -> Result<Option<OwnedFd>> {
+    let Some(sign) = claim(what, 0) else {
+        return if is_ours(what).unwrap_or(false) { Err(Error::Invalid(TAKEN.to_owned())) } else { Ok(None) };
+    };
+    // Whoever comes second asks whose it is.
+    let _ = listen(&sign, Backlog::MAXCONN);
+    Ok(Some(sign))
+}
+
+/// Whether this user has left that sign.
+fn is_ours(what: &str) -> nix::Result<bool> {
+    let name = UnixAddr::new_abstract(format!("{}0", name(what)).as_bytes())?;
+    let socket = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
+    connect(socket.as_raw_fd(), &name)?;
+    Ok(getsockopt(&socket, sockopt::PeerCredentials)?.uid() == geteuid().as_raw())
+}
+
 /// What the names of a job's signs begin with.
 fn name(job: &str) -> String {
     let digest = Sha256::digest(format!("{} {job}", geteuid()));
@@ -51,6 +73,16 @@ fn claim(job: &str, rank: u32) -> Option<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_second_sign_of_a_process_is_refused_while_the_first_lasts() {
+        let name = format!("a second {}", std::process::id());
+        let first = be_alone(&name).unwrap();
+        assert!(first.is_some());
+        assert!(be_alone(&name).unwrap_err().to_string().contains("another process has joined"));
+        drop(first);
+        assert!(be_alone(&name).unwrap().is_some());
+    }
 
     #[test]
     fn signs_of_a_job_are_seen_while_they_last() {

@@ -4,12 +4,14 @@
 mod library;
 mod sys;
 
+use super::presence;
 use super::space::Space;
 use crate::job::setting;
 use crate::{Error, Result};
 use library::Library;
 use std::ffi::OsString;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Instant;
 
@@ -20,24 +22,31 @@ pub(super) struct Pmix {
     namespace: String,
     rank: u32,
     size: u32,
+    /// Keeps other processes from being this one.
+    _sign: Option<OwnedFd>,
 }
 
 impl Pmix {
     /// Greets the server that the environment tells of, if there is one.
     pub(super) fn find(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Option<Pmix>> {
-        let is_there = setting("PMIX_NAMESPACE", var("PMIX_NAMESPACE"))?.is_some()
-            && setting("PMIX_RANK", var("PMIX_RANK"))?.is_some();
-        if is_there { Pmix::greet(Library::get()?).map(Some) } else { Ok(None) }
+        let namespace = setting("PMIX_NAMESPACE", var("PMIX_NAMESPACE"))?;
+        let (Some(namespace), Some(rank)) = (namespace, setting("PMIX_RANK", var("PMIX_RANK"))?) else {
+            return Ok(None);
+        };
+        let library = Library::get()?;
+        // The library does not tell off a second process.
+        let sign = presence::be_alone(&format!("PMIx {namespace} {rank}"))?;
+        Pmix::greet(library, sign).map(Some)
     }
 
-    fn greet(library: &'static Library) -> Result<Pmix> {
+    fn greet(library: &'static Library, sign: Option<OwnedFd>) -> Result<Pmix> {
         let mut me = sys::Proc { nspace: [0; sys::NAMESPACE], rank: 0 };
         // SAFETY: `me` is a structure to be filled in, and there are no directives.
         let status = super::without_signals(|| unsafe { (library.init)(&mut me, std::ptr::null_mut(), 0) })?;
         library.check("joining the job", status)?;
         // SAFETY: the library has filled it in with a name and its zero; the array lives as long as `me`.
         let namespace = unsafe { CStr::from_ptr(me.nspace.as_ptr()) }.to_string_lossy().into_owned();
-        let mut pmix = Pmix { library, namespace, rank: me.rank, size: 0 };
+        let mut pmix = Pmix { library, namespace, rank: me.rank, size: 0, _sign: sign };
         pmix.size = pmix.look_up(sys::WILDCARD, "pmix.job.size", |value| match value.r#type {
             // SAFETY: the type says which member it is.
             sys::UINT32 => Some(unsafe { value.data.uint32 }),
