@@ -352,6 +352,12 @@ pub unsafe trait Endpoint: Send + Sync {
     /// Takes leave of all peers, for who ends the process without dropping the endpoint: what was flushed reaches those that are there. Nothing is called meanwhile; afterwards polls find nothing, flushes do nothing, and other calls than [`traffic`](Self::traffic) need not return.
     fn part(&self) {}
 
+    /// How the way to that peer broke, if that is why it is gone, and not its end: a sentence that names both ends.
+    fn cut(&self, rank: u32) -> Option<String> {
+        let _ = rank;
+        None
+    }
+
     /// Takes a peer for gone from now on: calls that wait for it end with [`Error::Down`], and so do later ones. `why` is for people.
     fn give_up(&self, rank: u32, why: &str) {
         let _ = (rank, why);

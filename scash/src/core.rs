@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::house::House;
+use crate::lost;
 use crate::machine::{RankMachine, Tools};
 use crate::races::Search;
 use crate::runtime::Inquiry;
@@ -40,8 +41,7 @@ impl Core {
                 return Err(scash_comm::Error::Protocol { rank: from, why }.into());
             }
             Event::Down { rank } => {
-                let why = "it ended, or its connection broke; its end is reported by scash run".to_owned();
-                return Err(scash_comm::Error::Down { rank, why }.into());
+                return Err(lost::error(&*house.endpoint, rank).into());
             }
         };
         let mut machine = RankMachine { house, node: &mut self.node, tools: &mut self.tools };

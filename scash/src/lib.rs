@@ -44,6 +44,7 @@ pub mod fault;
 mod frames;
 mod house;
 mod live;
+mod lost;
 mod machine;
 mod marks;
 mod mutex;

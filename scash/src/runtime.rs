@@ -452,8 +452,21 @@ impl Runtime {
         }
         if matches!(result, Err(Error::Lost(_) | Error::Broken(_))) {
             self.let_the_dead_be_noticed();
+            self.tell_cuts();
         }
         result
+    }
+
+    /// Tells the launcher that the way to a rank broke, if nobody has died.
+    pub(crate) fn tell_cuts(&self) {
+        if (0..self.size).any(|rank| self.page.died(rank)) {
+            return;
+        }
+        let cut = (0..self.size).find_map(|rank| self.house.endpoint.cut(rank));
+        // Who holds the member talks to the launcher already, which will see how this rank ends.
+        if let (Some(why), Ok(mut member)) = (cut, self.member.try_lock()) {
+            let _ = member.tell_cut(&why);
+        }
     }
 
     /// Waits until the launcher knows of a rank that died, if that is why this one cannot go on. The launcher names the rank that ended first: that

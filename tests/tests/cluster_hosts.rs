@@ -311,6 +311,35 @@ fn a_link_that_is_cut_at_the_start_is_an_error_that_names_the_rank() {
 }
 
 #[test]
+fn a_link_that_is_cut_while_ranks_work_is_told_as_such_by_ranks_and_launcher() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let notes = hosts.file("notes");
+    fs::create_dir(&notes).unwrap();
+    let job = hosts.job("10.77.0.1,10.77.0.2");
+    let command =
+        job.command(Path::new(env!("CARGO_BIN_EXE_wrong")), &["compute for long", notes.to_str().unwrap()]);
+    let running = std::thread::spawn(move || run(command));
+    while !notes.join("came.0").exists() && !running.is_finished() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    hosts.cut(2);
+    let ended = running.join().unwrap();
+    let link = "the connection between rank 0 (10.77.0.1) and rank 1 (10.77.0.2) broke: ";
+    assert_eq!(ended.status, 1, "{ended}");
+    assert!(ended.err.contains(&format!("rank 1 is gone: {link}")), "{ended}");
+    in_one_line(
+        &ended,
+        1,
+        &[
+            "scash: rank 0 (pid ",
+            " on host 10.77.0.1) has lost another rank: ",
+            link,
+            "; ending the other ranks",
+        ],
+    );
+}
+
+#[test]
 fn ranks_listen_where_scash_interface_says() {
     let Some(hosts) = Hosts::new(2) else { return };
     let job = || hosts.job("10.77.0.1,10.77.0.2").options("--env");

@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 
 /// First two bytes of every packet; the low byte is the version of this format.
-const MAGIC: u16 = 0x5C03;
+const MAGIC: u16 = 0x5C04;
 /// Bytes of a packet's header.
 pub(super) const HEADER: usize = 16;
 /// Payload bytes of one packet. Far below the default socket buffer (208 KiB), so that a packet always fits.
@@ -39,12 +39,13 @@ pub(super) enum Kind {
     Gathered = 5,
     Finalized = 6,
     Abort = 7,
+    Cut = 8,
 }
 
 impl Kind {
     fn decode(byte: u8) -> Option<Kind> {
-        use Kind::{Abort, Finalized, Gather, Gathered, Hello, Start, Welcome};
-        [Start, Hello, Welcome, Gather, Gathered, Finalized, Abort]
+        use Kind::{Abort, Cut, Finalized, Gather, Gathered, Hello, Start, Welcome};
+        [Start, Hello, Welcome, Gather, Gathered, Finalized, Abort, Cut]
             .into_iter()
             .find(|kind| *kind as u8 == byte)
     }

@@ -159,6 +159,11 @@ impl Member {
         self.service.as_mut().map_or(Ok(()), Service::leave)
     }
 
+    /// Tells the launcher that the way to another rank broke, which has not ended: it ends the job, and says why.
+    pub fn tell_cut(&mut self, why: &str) -> Result<()> {
+        self.send(Kind::Cut, 0, why.as_bytes(), &[])
+    }
+
     fn send(&mut self, kind: Kind, sequence: u32, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
         for index in 0.. {
             let Some(packet) = frame::packet(kind, sequence, bytes, fds, index) else { break };

@@ -43,7 +43,7 @@
 //!  0         2       3       4                 8                 12                16
 //!  +---------+-------+-------+-----------------+-----------------+-----------------+------------- - -
 //!  | magic   | kind  | last  | sequence        | descriptors     | payload bytes   | payload …
-//!  | 0x5C03  | 1 … 7 | 0 / 1 | (of the call)   | in this packet  | in this packet  |
+//!  | 0x5C04  | 1 … 8 | 0 / 1 | (of the call)   | in this packet  | in this packet  |
 //!  +---------+-------+-------+-----------------+-----------------+-----------------+------------- - -
 //! ```
 //!
@@ -56,6 +56,7 @@
 //! | 5 | Gathered | to the rank | per rank: blob length `u64`, descriptors `u32` (0 for ranks of other hosts); then all blobs | those of its host, in rank order |
 //! | 6 | Finalized | to the launcher | none | none |
 //! | 7 | Abort | to the rank | reason `u8` (0 refused, 1 a rank is gone), rank `u32`, text (UTF-8) | none |
+//! | 8 | Cut: the way to another rank broke, and that rank has not ended | to the launcher | text (UTF-8) | none |
 //!
 //! `sequence` counts a rank's gathers from 0; it is 0 in the other kinds.
 //!

@@ -4,7 +4,7 @@
 //! out ([`Output`]). After the first failure the ranks have been told to end, and nothing but exits counts any more.
 
 use super::frame::{Kind, Message, Share, encode_gathered};
-use super::identity::Identity;
+use super::identity::{Identity, text};
 use super::page::RankState;
 use nix::sys::signal::Signal;
 use std::fmt;
@@ -117,6 +117,7 @@ impl Roster {
             (Kind::Hello, Stage::New) => self.hello(rank, &message),
             (Kind::Gather, Stage::Joined) => self.gather(rank, message),
             (Kind::Finalized, Stage::Joined) if self.entry(rank).share.is_none() => self.finalized(rank),
+            (Kind::Cut, Stage::Joined) => self.cut(rank, &message),
             (kind, _) => self.lied(rank, &format!("a {kind:?} message out of turn")),
         }
         self.check_for_missing();
@@ -217,6 +218,17 @@ impl Roster {
     fn finalized(&mut self, rank: u32) {
         self.entry(rank).stage = Stage::Finalized;
         self.outputs.push(Output::Mark(rank, RankState::Finalized));
+    }
+
+    /// A rank cannot reach another one, which has not ended: nobody's doing.
+    fn cut(&mut self, rank: u32, message: &Message) {
+        /// More is no sentence.
+        const MOST: usize = 1000;
+        let why = text(&message.bytes[..message.bytes.len().min(MOST)]);
+        self.fail(
+            Failure { rank: Some(rank), why: format!("has lost another rank: {why}"), status: 1 },
+            Reason::Refused,
+        );
     }
 
     /// Somebody may be waiting for a rank that will never come.

@@ -330,6 +330,11 @@ unsafe impl<N: Network> Endpoint for CompositeEndpoint<N> {
         self.network.part();
     }
 
+    fn cut(&self, rank: u32) -> Option<String> {
+        // Within a host nothing can be cut.
+        if matches!(self.way(rank), Ok(Way::Network)) { self.network.cut(rank) } else { None }
+    }
+
     fn give_up(&self, rank: u32, why: &str) {
         match self.way(rank) {
             Ok(Way::Host(rank)) => self.host.give_up(rank, why),

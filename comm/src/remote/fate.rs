@@ -2,6 +2,7 @@
 
 use super::Garbage;
 use crate::Error;
+use nix::errno::Errno;
 
 /// Why a peer is no longer reachable. The first reason that is seen is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +11,8 @@ pub(crate) enum Fate {
     Left,
     /// Its connection failed or closed.
     Lost(String),
+    /// The way to it is cut, by all that the kernel knows, and it may live on.
+    Cut(String),
     /// It sent what no correct peer sends.
     Broke(String),
     /// This rank's program passed memory that the kernel cannot read or write, so the connection ends in the middle of a message.
@@ -30,7 +33,7 @@ impl Fate {
     pub(crate) fn error(&self, rank: u32) -> Error {
         match self {
             Self::Left => Error::Down { rank, why: "it left the job in good order".into() },
-            Self::Lost(why) => Error::Down { rank, why: why.clone() },
+            Self::Lost(why) | Self::Cut(why) => Error::Down { rank, why: why.clone() },
             Self::BadBuffer => Error::Down { rank, why: BAD_BUFFER.into() },
             Self::Broke(why) => Error::Protocol { rank, why: why.clone() },
         }
@@ -42,7 +45,15 @@ impl From<std::io::Error> for Fate {
         if error.raw_os_error() == Some(libc::EFAULT) {
             return Self::BadBuffer;
         }
-        Self::Lost(format!("its connection failed: {error}"))
+        match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+            // An end of the process closes or resets its connections, even if it is killed.
+            errno @ (Errno::ETIMEDOUT
+            | Errno::EHOSTUNREACH
+            | Errno::EHOSTDOWN
+            | Errno::ENETUNREACH
+            | Errno::ENETDOWN) => Self::Cut(format!("the connection to it broke: {}", errno.desc())),
+            _ => Self::Lost(format!("its connection failed: {error}")),
+        }
     }
 }
 

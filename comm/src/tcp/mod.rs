@@ -188,7 +188,7 @@ impl TcpEndpoint {
         let rank = exchange.rank();
         let links = join::join(exchange, options, reach)?;
         let peers =
-            (0..).zip(links).map(|(rank, links)| links.map(|links| Peer::new(rank, links)).transpose());
+            (0..).zip(links).map(|(peer, links)| links.map(|links| Peer::new(rank, peer, links)).transpose());
         let peers = peers.collect::<Result<Vec<_>>>()?;
         let (peers, clients): (Vec<_>, Vec<_>) = peers.into_iter().map(Option::unzip).unzip();
         let shared = Arc::new(Shared {
@@ -430,6 +430,10 @@ unsafe impl Endpoint for TcpEndpoint {
 
     fn waits_for(&self, rank: u32) -> Option<u64> {
         self.shared.peers.get(rank as usize)?.as_ref()?.awaits()
+    }
+
+    fn cut(&self, rank: u32) -> Option<String> {
+        self.shared.peers.get(rank as usize)?.as_ref()?.cut().map(str::to_owned)
     }
 
     fn give_up(&self, rank: u32, why: &str) {

@@ -17,7 +17,7 @@ use super::{Shared, lock, log};
 use crate::descriptors::out_of_the_way;
 use crate::remote::{BAD_BUFFER, Fate, Operation};
 use crate::{Error, GetRange, Result};
-use nix::sys::socket::{Shutdown, setsockopt, shutdown, sockopt};
+use nix::sys::socket::{Shutdown, SockaddrStorage, getpeername, getsockname, setsockopt, shutdown, sockopt};
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -39,6 +39,8 @@ const NEVER: u64 = u64::MAX;
 /// A peer.
 pub(super) struct Peer {
     pub(super) rank: u32,
+    /// Which ranks the connections join, and their addresses, for people.
+    link: String,
     stream: OwnedFd,
     asks: OwnedFd,
     serves: OwnedFd,
@@ -68,7 +70,7 @@ pub(super) struct Peer {
 
 impl Peer {
     /// A peer to which the connections have just been made, and what it is served by.
-    pub(super) fn new(rank: u32, links: Links) -> Result<(Self, Serving)> {
+    pub(super) fn new(me: u32, rank: u32, links: Links) -> Result<(Self, Serving)> {
         let (stream, stream_out, stream_in) = links.stream.split();
         let (asks, asks_out, asks_in) = links.asks.split();
         let (serves, serves_out, serves_in) = links.serves.split();
@@ -82,6 +84,7 @@ impl Peer {
         let requester = Requester::new(asks_out, asks_in);
         let peer = Self {
             rank,
+            link: describe(&stream, me, rank),
             stream,
             asks,
             serves,
@@ -127,10 +130,11 @@ impl Peer {
     /// Marks the peer as gone. Its connections are shut down, which wakes whoever waits on them; what has
     /// arrived can still be read.
     pub(super) fn lose(&self, fate: Fate) {
+        let fate = self.with_names(fate);
         let worth_telling = match &fate {
             Fate::Broke(why) => Some(why.as_str()),
             Fate::BadBuffer => Some(BAD_BUFFER),
-            Fate::Left | Fate::Lost(_) => None,
+            Fate::Left | Fate::Lost(_) | Fate::Cut(_) => None,
         };
         if let (Some(why), None) = (worth_telling, self.fate.get()) {
             log(format_args!("dropped the connections to rank {}: {why}", self.rank));
@@ -152,6 +156,19 @@ impl Peer {
         let error = fate.error(self.rank);
         self.lose(fate);
         self.check().err().unwrap_or(error)
+    }
+
+    /// How the way to it was cut, if that is why it is gone.
+    pub(super) fn cut(&self) -> Option<&str> {
+        self.fate.get().and_then(|fate| if let Fate::Cut(why) = fate { Some(&**why) } else { None })
+    }
+
+    /// A fate that says between whom the link was, if that was cut.
+    fn with_names(&self, fate: Fate) -> Fate {
+        match fate {
+            Fate::Cut(why) => Fate::Cut(why.replace("the connection to it", &self.link)),
+            fate => fate,
+        }
     }
 
     /// Says that `poll` should look at what there is of this peer.
@@ -375,6 +392,18 @@ impl DerefMut for Asking<'_> {
 /// A peer is behind a position up to which it has confirmed a fence.
 fn takes_back() -> Fate {
     Fate::Broke("it takes back what it has confirmed".into())
+}
+
+/// What people call a connection.
+fn describe(stream: &OwnedFd, me: u32, rank: u32) -> String {
+    let ip = |address: nix::Result<SockaddrStorage>| -> String {
+        let address = address.ok();
+        let v4 = address.as_ref().and_then(|address| Some(address.as_sockaddr_in()?.ip().to_string()));
+        let v6 = || address.as_ref().and_then(|address| Some(address.as_sockaddr_in6()?.ip().to_string()));
+        v4.or_else(v6).map_or_else(String::new, |ip| format!(" ({ip})"))
+    };
+    let (here, there) = (ip(getsockname(stream.as_raw_fd())), ip(getpeername(stream.as_raw_fd())));
+    format!("the connection between rank {me}{here} and rank {rank}{there}")
 }
 
 /// Makes the kernel notice a host that is silent: by probes where nothing is under way, and by a limit for
