@@ -16,6 +16,8 @@ const DEFAULT_REGION: u64 = 64 << 30;
 const LEAST_CACHE: u32 = 64;
 /// Most pages of a coherence block of allocations that do not say it.
 const MOST_BLOCK: u32 = 1024;
+/// How long a wait is thought to be normal, if `SCASH_STALL` says nothing else.
+const STALL: Duration = Duration::from_secs(60);
 /// Most bytes that page numbers of 32 bits, and the address space above [`REGION_BASE`], allow.
 const MOST_REGION: u64 = 8 << 40;
 
@@ -97,7 +99,7 @@ impl Config {
             fault: var("SCASH_FAULT")?,
             transfer: choice("SCASH_TRANSFER", var("SCASH_TRANSFER")?, &transfers)?,
             predict: switch("SCASH_PREDICT", var("SCASH_PREDICT")?, true)?,
-            stall: seconds("SCASH_STALL", var("SCASH_STALL")?)?,
+            stall: seconds("SCASH_STALL", var("SCASH_STALL")?, STALL)?,
             migrate: switch("SCASH_MIGRATE", var("SCASH_MIGRATE")?, true)?,
             renew: switch("SCASH_RENEW", var("SCASH_RENEW")?, true)?,
             watch: switch("SCASH_WATCH", var("SCASH_WATCH")?, true)?,
@@ -135,12 +137,15 @@ fn number(name: &str, text: Option<String>, default: u64) -> Result<u64> {
     text.trim().parse().map_err(|_| Error::Setting(format!("{name}={text}: a number is expected")))
 }
 
-/// A time; none if there is no such setting, or if it is 0.
-fn seconds(name: &str, text: Option<String>) -> Result<Option<Duration>> {
-    let Some(text) = text else { return Ok(None) };
+/// A time; none if the setting is 0 or `off`.
+fn seconds(name: &str, text: Option<String>, default: Duration) -> Result<Option<Duration>> {
+    let Some(text) = text else { return Ok(Some(default)) };
+    if text.trim() == "off" {
+        return Ok(None);
+    }
     let time = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let time =
-        time.ok_or_else(|| Error::Setting(format!("{name}={text}: a number of seconds is expected")))?;
+    let time = time
+        .ok_or_else(|| Error::Setting(format!("{name}={text}: a number of seconds is expected, or off")))?;
     Ok(Some(time).filter(|time| !time.is_zero()))
 }
 
@@ -176,6 +181,14 @@ mod tests {
 
     fn read(pairs: &[(&str, &str)]) -> Result<Config> {
         Config::read(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| v.into()))
+    }
+
+    #[test]
+    fn long_waits_are_told_unless_that_is_turned_off() {
+        let stall = |pairs| read(pairs).unwrap().stall;
+        assert_eq!(stall(&[]), Some(Duration::from_secs(60)));
+        assert_eq!(stall(&[("SCASH_STALL", "0.5")]), Some(Duration::from_millis(500)));
+        assert_eq!((stall(&[("SCASH_STALL", "0")]), stall(&[("SCASH_STALL", "off")])), (None, None));
     }
 
     #[test]

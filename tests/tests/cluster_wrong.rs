@@ -432,49 +432,6 @@ fn a_launcher_that_is_killed_takes_its_ranks_along() {
     }
 }
 
-/// Runs a job until it says something, then ends it; what it has said by then.
-fn until(job: &Job, deed: &str, words: &str) -> Ended {
-    const SCRIPT: &str = r#"said=$1 words=$2; shift 2
-        "$@" 2>"$said" & job=$!
-        until grep -q "$words" "$said"; do sleep 0.02; done
-        kill "$job"; wait "$job"; cat "$said" >&2"#;
-    let notes = tempfile::tempdir().unwrap();
-    let said = notes.path().join("said");
-    let inner = job.command(Path::new(WRONG), &[deed, notes.path().to_str().unwrap()]);
-    let mut command = Command::new("/bin/sh");
-    command
-        .args(["-c", SCRIPT, "sh", said.to_str().unwrap(), words])
-        .arg(inner.get_program())
-        .args(inner.get_args());
-    for (name, value) in inner.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    run(command)
-}
-
-#[test]
-fn a_deadlock_is_told_with_who_waits_for_what_and_who_has_it() {
-    for kind in kinds() {
-        let job = kind.job(3).env("SCASH_STALL", "0.3");
-        until(&job, "lock each other out", "a deadlock").said(&[
-            "has waited for 0.3 s",
-            "rank 0: thread 1 has lock 0, thread 1 waits for lock 1",
-            "rank 1: thread 1 has lock 1, thread 1 waits for lock 0",
-            "rank 2: in dsm_barrier",
-            "a deadlock: thread 1 of rank 0 (for lock 1), which waits for thread 1 of rank 1 (for lock 0), which waits for the first",
-        ]);
-        let job = kind.job(2).env("SCASH_STALL", "0.3");
-        until(&job, "lock and meet", "a deadlock").said(&[
-            "rank 0: in dsm_barrier, thread 1 has lock 0",
-            "rank 1: thread 1 waits for lock 0",
-            "a deadlock: rank 0 (in a collective call, for all to come), which waits for thread 1 of rank 1 (for lock 0)",
-        ]);
-    }
-}
-
 #[test]
 fn a_collective_call_while_threads_wait_for_each_other_is_refused() {
     for kind in kinds() {
@@ -492,14 +449,5 @@ fn a_thread_more_than_the_rank_has_is_refused_and_the_others_meet() {
         ended.succeeded();
         let words = "one thread more in dsm_barrier_threads than the 1 that the rank has";
         assert!(ended.lines(1)[0].contains(words), "{ended}");
-    }
-}
-
-#[test]
-fn a_barrier_that_a_thread_never_reaches_is_told() {
-    for kind in kinds() {
-        let job = kind.job(2).option("--threads", "2").env("SCASH_STALL", "0.3");
-        until(&job, "never come", "rank 1: 1 of its 2 threads")
-            .said(&["rank 1: 1 of its 2 threads have come to dsm_barrier_threads, one of them 0.3 s ago"]);
     }
 }

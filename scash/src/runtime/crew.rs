@@ -86,10 +86,12 @@ impl Runtime {
             // In slices, to look at the time.
             (state, _) =
                 crew.over.wait_timeout(state, NAP).unwrap_or_else(std::sync::PoisonError::into_inner);
-            let is_long = patience.is_some_and(|(normal, since)| since.elapsed() >= normal);
             // When all have come, they wait for other ranks, and the one that made the call tells that.
-            if is_long && state.come < self.threads {
-                let (normal, _) = patience.take().unwrap_or((NAP, Instant::now()));
+            if let Some((normal, since)) = patience
+                && since.elapsed() >= normal
+                && state.come < self.threads
+            {
+                patience = Some((normal.saturating_mul(2), since));
                 say(&format!(
                     "scash: rank {}: {} of its {} threads have come to dsm_barrier_threads, one of them {} s ago (SCASH_STALL)\n",
                     self.rank,

@@ -1,4 +1,4 @@
-//! A rank that has waited for as long as `SCASH_STALL` says asks all others what they do, and prints who waits for what, and who has it.
+//! A rank that has waited for as long as `SCASH_STALL` says asks all others what they do, and prints who waits for what, and who has it; again when it has waited twice as long, and so on.
 
 use super::{Runtime, objects};
 use crate::core::Core;
@@ -55,10 +55,17 @@ impl Inquiry {
     }
 }
 
-/// A wait of one thread.
+/// Looks at a wait of which one looks at the clock.
+const LOOKS: u32 = 16;
+
+/// A wait of one thread. It costs nothing but counting until it has lasted for [`LOOKS`] looks.
 pub(super) struct Patience {
-    /// How long it is thought to be normal, and when it began; `None`: for ever.
-    normal: Option<(Duration, Instant)>,
+    /// How long it is thought to be normal; longer when that was told. `None`: for ever.
+    normal: Option<Duration>,
+    /// How often somebody has looked.
+    looks: u32,
+    /// When it began, as far as it was looked at.
+    since: Option<Instant>,
     state: State,
 }
 
@@ -67,21 +74,35 @@ enum State {
     Waiting,
     /// The others were asked at this time.
     Asked(Instant),
-    Told,
+    /// It was told, or another rank has, or will.
+    Told(Instant),
 }
 
 impl Patience {
     pub(super) fn new(runtime: &Runtime) -> Patience {
-        Patience { normal: runtime.stall.map(|normal| (normal, Instant::now())), state: State::Waiting }
+        Patience { normal: runtime.stall, looks: 0, since: None, state: State::Waiting }
     }
 
     /// To be called now and then while the thread waits.
     pub(super) fn look(&mut self, runtime: &Runtime, core: &mut Core) -> Result<()> {
-        let Some((normal, since)) = self.normal else { return Ok(()) };
+        let Some(normal) = self.normal else { return Ok(()) };
+        self.looks = self.looks.wrapping_add(1);
+        if !self.looks.is_multiple_of(LOOKS) {
+            return Ok(());
+        }
+        let since = *self.since.get_or_insert_with(Instant::now);
         match self.state {
-            State::Waiting if since.elapsed() >= normal => {
-                if core.inquiry().asked.is_some_and(|at| at >= since) {
-                    self.state = State::Told;
+            State::Asked(at) => {
+                let all = core.inquiry().answers.len() + 1 >= runtime.size as usize;
+                if all || at.elapsed() > ANSWERS {
+                    self.tell(runtime, core, normal);
+                }
+            }
+            State::Waiting | State::Told(_) if since.elapsed() < normal => {}
+            state => {
+                let last = if let State::Told(at) = state { at } else { since };
+                if core.inquiry().asked.is_some_and(|at| at >= last) {
+                    self.rest();
                     return Ok(());
                 }
                 core.inquiry().answers.clear();
@@ -92,19 +113,22 @@ impl Patience {
                 runtime.house.endpoint.flush()?;
                 self.state = State::Asked(Instant::now());
             }
-            State::Asked(at) => {
-                let all = core.inquiry().answers.len() + 1 >= runtime.size as usize;
-                if all || at.elapsed() > ANSWERS {
-                    self.state = State::Told;
-                    let mut doings = std::mem::take(&mut core.inquiry().answers);
-                    doings.insert(Rank(runtime.rank), core.node.doings());
-                    let name = |object| core.node.kind(object).map_or("object", objects::name);
-                    say(&report(runtime.rank, runtime.size, normal, &doings, name));
-                }
-            }
-            State::Waiting | State::Told => {}
         }
         Ok(())
+    }
+
+    fn tell(&mut self, runtime: &Runtime, core: &mut Core, waited: Duration) {
+        let mut doings = std::mem::take(&mut core.inquiry().answers);
+        doings.insert(Rank(runtime.rank), core.node.doings());
+        let name = |object| core.node.kind(object).map_or("object", objects::name);
+        say(&report(runtime.rank, runtime.size, waited, &doings, name));
+        self.rest();
+    }
+
+    /// Nothing is to be told until the wait is twice as long.
+    fn rest(&mut self) {
+        self.normal = self.normal.map(|normal| normal.saturating_mul(2));
+        self.state = State::Told(Instant::now());
     }
 }
 
@@ -112,21 +136,41 @@ impl Patience {
 fn report(
     rank: u32,
     size: u32,
-    normal: Duration,
+    waited: Duration,
     all: &BTreeMap<Rank, Doings>,
     name: impl Fn(u32) -> &'static str,
 ) -> String {
     let mut out = format!(
-        "scash: rank {rank} has waited for {} s (SCASH_STALL). What each rank does:\n",
-        normal.as_secs_f64()
+        "scash: rank {rank} has waited for {} s (SCASH_STALL says when that is told). What each rank does:\n",
+        waited.as_secs_f64()
     );
-    for rank in (0..size).map(Rank) {
-        let does = all.get(&rank).map_or_else(
-            || "no answer: it computes, or is stopped".to_owned(),
-            |doings| describe(doings, &name),
-        );
-        // Writing to a string does not fail.
-        let _ = writeln!(out, "scash:   {rank}: {does}");
+    let meeting = all.values().find_map(|doings| doings.meets).map(call);
+    let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
+    let mut busy = Vec::new();
+    for rank in 0..size {
+        let doings = all.get(&Rank(rank));
+        let does = doings.map_or_else(|| "no answer".to_owned(), |doings| describe(doings, &name));
+        let is_busy = does.is_empty() || doings.is_none();
+        let does = match &meeting {
+            _ if !is_busy => does,
+            Some(meeting) if doings.is_none() => {
+                format!("has not come to {meeting} yet: it computes, or is stopped")
+            }
+            Some(meeting) => format!("computes, and has not come to {meeting} yet"),
+            None if doings.is_none() => "no answer: it computes, or is stopped".to_owned(),
+            None => "has nothing, waits for nothing: it computes".to_owned(),
+        };
+        if is_busy {
+            busy.push(rank);
+        }
+        match groups.iter_mut().find(|(known, _)| *known == does) {
+            Some((_, ranks)) => ranks.push(rank),
+            None => groups.push((does, vec![rank])),
+        }
+    }
+    // Writing to a string does not fail.
+    for (does, ranks) in groups {
+        let _ = writeln!(out, "scash:   {}: {does}", people(&ranks));
     }
     if let Some(links) = circle(all) {
         let links: Vec<String> = links.iter().map(|link| describe_link(link, &name)).collect();
@@ -135,10 +179,32 @@ fn report(
             "scash: a deadlock: {}, which waits for the first",
             links.join(", which waits for ")
         );
+    } else if !busy.is_empty() {
+        let _ = writeln!(
+            out,
+            "scash: no deadlock is seen: nothing is wrong if {} {} for long",
+            people(&busy),
+            if busy.len() == 1 { "computes" } else { "compute" }
+        );
     }
     out
 }
 
+/// "rank 3", "ranks 0-2, 5": the ranks are ascending.
+fn people(ranks: &[u32]) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for &rank in ranks {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == rank => *last = rank,
+            _ => runs.push((rank, rank)),
+        }
+    }
+    let words = runs.iter().map(|(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") });
+    let words: Vec<String> = words.collect();
+    format!("{} {}", if ranks.len() == 1 { "rank" } else { "ranks" }, words.join(", "))
+}
+
+/// What a rank does that waits or has something; nothing for one that computes.
 fn describe(doings: &Doings, name: impl Fn(u32) -> &'static str) -> String {
     let mut parts: Vec<String> =
         doings.meets.map(|purpose| format!("in {}", call(purpose))).into_iter().collect();
@@ -146,7 +212,7 @@ fn describe(doings: &Doings, name: impl Fn(u32) -> &'static str) -> String {
         let deal = if deal == Deal::Has { "has" } else { "waits for" };
         format!("thread {who} {deal} {} {object}", name(object))
     }));
-    if parts.is_empty() { "has nothing, waits for nothing: it computes".to_owned() } else { parts.join(", ") }
+    parts.join(", ")
 }
 
 fn describe_link(link: &Link, name: impl Fn(u32) -> &'static str) -> String {
@@ -163,6 +229,25 @@ fn describe_link(link: &Link, name: impl Fn(u32) -> &'static str) -> String {
 mod tests {
     use super::*;
 
+    fn in_barrier() -> Doings {
+        Doings { meets: Some(scash_proto::wire::Purpose::default()), threads: Vec::new() }
+    }
+
+    #[test]
+    fn ranks_that_compute_while_others_wait_are_no_alarm() {
+        let computes = || Doings { meets: None, threads: Vec::new() };
+        let ranks = [in_barrier(), in_barrier(), computes(), in_barrier(), in_barrier()];
+        let all: BTreeMap<Rank, Doings> = (0..).map(Rank).zip(ranks).collect();
+        assert_eq!(
+            report(0, 6, Duration::from_secs(60), &all, |_| "lock"),
+            "scash: rank 0 has waited for 60 s (SCASH_STALL says when that is told). What each rank does:\n\
+             scash:   ranks 0-1, 3-4: in dsm_barrier\n\
+             scash:   rank 2: computes, and has not come to dsm_barrier yet\n\
+             scash:   rank 5: has not come to dsm_barrier yet: it computes, or is stopped\n\
+             scash: no deadlock is seen: nothing is wrong if ranks 2, 5 compute for long\n"
+        );
+    }
+
     #[test]
     fn a_report_names_who_has_what_and_the_circle() {
         let doing = |who, deal, object| Doing { who, deal, object };
@@ -170,15 +255,15 @@ mod tests {
         let all = BTreeMap::from([
             (Rank(0), of(vec![doing(1, Deal::Has, 0), doing(1, Deal::Awaits, 1)])),
             (Rank(1), of(vec![doing(1, Deal::Has, 1), doing(1, Deal::Awaits, 0)])),
-            (Rank(3), Doings { meets: Some(scash_proto::wire::Purpose::default()), threads: Vec::new() }),
+            (Rank(3), in_barrier()),
         ]);
         let text = report(1, 4, Duration::from_millis(1500), &all, |_| "lock");
         assert_eq!(
             text,
-            "scash: rank 1 has waited for 1.5 s (SCASH_STALL). What each rank does:\n\
+            "scash: rank 1 has waited for 1.5 s (SCASH_STALL says when that is told). What each rank does:\n\
              scash:   rank 0: thread 1 has lock 0, thread 1 waits for lock 1\n\
              scash:   rank 1: thread 1 has lock 1, thread 1 waits for lock 0\n\
-             scash:   rank 2: no answer: it computes, or is stopped\n\
+             scash:   rank 2: has not come to dsm_barrier yet: it computes, or is stopped\n\
              scash:   rank 3: in dsm_barrier\n\
              scash: a deadlock: thread 1 of rank 0 (for lock 1), which waits for thread 1 of rank 1 (for lock 0), which waits for the first\n"
         );

@@ -5,6 +5,7 @@
 mod destroy;
 mod fork;
 mod publish;
+mod stall;
 
 use scash::runtime::{ObjectKind, Runtime};
 use scash::{Atomic, Dsm, Result, Rmw, SharedSlice};
@@ -350,21 +351,6 @@ fn lock_each_other_out(mut rank: Rank) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Rank 0 takes a lock into a memory barrier, to which rank 1 comes only with that lock.
-fn lock_and_meet(mut rank: Rank) -> Result<ExitCode> {
-    let runtime = rank.untyped();
-    rank.dsm.locks(1)?;
-    if rank.is(0) {
-        runtime.lock(0)?;
-        rank.note("locked");
-    } else {
-        rank.wait_for("locked", 0);
-        runtime.lock(0)?;
-    }
-    rank.dsm.barrier()?;
-    Ok(ExitCode::SUCCESS)
-}
-
 /// One of two threads waits for the other, which makes another collective call. (With one rank, that call waits for nobody.)
 fn stay_away_from_the_crew(rank: Rank) -> Result<ExitCode> {
     let (here, there) = (rank.untyped(), rank.untyped());
@@ -462,7 +448,8 @@ fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
         "objects" => return use_objects_wrongly(rank),
         "wait and meet" => return wait_and_meet(rank),
         "lock each other out" => return lock_each_other_out(rank),
-        "lock and meet" => return lock_and_meet(rank),
+        "lock and meet" => return stall::lock_and_meet(rank),
+        "compute for long" => return stall::compute_for_long(rank),
         "stay away from the crew" => return stay_away_from_the_crew(rank),
         "crowd" => return crowd(rank),
         "never come" => return never_come(&rank),
