@@ -1,5 +1,7 @@
 //! What ranks print, and what they read.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::{command, run, script, start};
