@@ -14,9 +14,9 @@
 //!
 //! The others each show a pattern of sharing: [`matmul`] (data that all read), [`sor`] (what is written and what is read
 //! in one array), [`fft`] (everybody exchanges with everybody), [`radix`] (writes all over an array), [`kmeans`] (sums
-//! with the same bits on any number of workers), [`is`] (counts that all add up), [`ep`] (nothing but a sum). Two have
+//! with the same bits on any number of workers), [`is`] (counts that all add up), [`ep`] (nothing but a sum). Three have
 //! [locks](lock) besides barriers: [`tsp`] (work from a queue, and a bound that all know), [`water`] (one lock for each
-//! of many sums). And two are there to be measured, for who writes what changes in them: [`shifting`], [`relay`].
+//! of many sums), [`market`] (one for each of many small objects, beside pages that one worker alone writes). And two are there to be measured, for who writes what changes in them: [`shifting`], [`relay`].
 //!
 //! Programs of another kind share nothing and pass messages: [`nas`].
 
@@ -32,6 +32,7 @@ pub mod kmeans;
 pub mod laplace;
 pub mod lock;
 pub mod lu;
+pub mod market;
 pub mod matmul;
 pub mod memory;
 pub mod nas;

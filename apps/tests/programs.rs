@@ -23,7 +23,7 @@ macro_rules! program {
 }
 
 #[rustfmt::skip]
-const PROGRAMS: [Program; 15] = [
+const PROGRAMS: [Program; 16] = [
     program!("laplace", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("laplace-c", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("lu", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"),
@@ -38,6 +38,7 @@ const PROGRAMS: [Program; 15] = [
     program!("shifting", "--size 1", "--size 90 --iterations 0", "--size 1000 --iterations 9 --period 2"),
     program!("relay", "--size 1", "--size 90 --turns 0", "--size 1000 --turns 9 --period 2"),
     program!("tsp", "--cities 1", "--cities 4", "--cities 9"),
+    program!("market", "--size 1", "--size 8 --steps 0", "--size 65 --steps 5"),
     program!("water", "--size 1", "--size 8 --steps 0", "--size 65 --steps 3"),
 ];
 

@@ -72,8 +72,15 @@ fn water_has_the_sequential_result() {
 }
 
 #[test]
+fn market_has_the_sequential_result_and_no_worker_loses_what_it_wrote() {
+    is_equal("market", &["--size", "120", "--steps", "9"]);
+}
+
+#[test]
 fn programs_with_locks_are_content_with_one_rank_and_with_the_smallest_cache() {
-    for (program, parameters) in [("tsp", ["--cities", "8"]), ("water", ["--size", "40"])] {
+    for (program, parameters) in
+        [("tsp", ["--cities", "8"]), ("water", ["--size", "40"]), ("market", ["--size", "40"])]
+    {
         let arguments = [&parameters[..], &["--check", "--json"]].concat();
         for kind in kinds() {
             kind.job(1).run(&built(program), &arguments).is_equal(1);
