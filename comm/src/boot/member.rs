@@ -11,6 +11,7 @@ use super::page::JobPage;
 use super::roster::Reason;
 use super::{Settings, vars};
 use crate::descriptors::out_of_the_way;
+use crate::secret::wipe;
 use crate::{Error, Exchange, Result, Secret};
 use nix::errno::Errno;
 use std::ffi::OsString;
@@ -101,9 +102,9 @@ impl Member {
         mut service: Option<Service>,
     ) -> Result<Member> {
         let mut buffer = line::buffer();
-        let Start { secret, layout, page } = start(line.as_fd(), &mut buffer, rank, size)?;
-        // It shows the secret to whoever prints the member.
-        buffer.fill(0);
+        let started = start(line.as_fd(), &mut buffer, rank, size);
+        wipe(&mut buffer);
+        let Start { secret, layout, page } = started?;
         if let Some(service) = &mut service {
             service.watch(&page, size)?;
         }
@@ -123,6 +124,15 @@ impl Member {
             service,
             address: None,
         })
+    }
+
+    /// Forgets the job's secret: this member makes no endpoint more. One that it tried to make would find that others take it for a stranger.
+    ///
+    /// # Errors
+    /// The system gives no random numbers, to take its place.
+    pub(crate) fn forget_secret(&mut self) -> Result<()> {
+        self.secret = Secret::random()?;
+        Ok(())
     }
 
     /// Application threads that this rank should run.
@@ -335,12 +345,14 @@ fn start(line: BorrowedFd<'_>, buffer: &mut [u8], rank: u32, size: u32) -> Resul
         Err(errno) => return Err(io("reading from the launcher")(errno)),
     };
     let message = Assembler::new(Limits::FROM_LAUNCHER).push(&buffer[..length], fds).map_err(confused)?;
-    let Some(Message { kind: Kind::Start, bytes, fds, .. }) = message else {
+    let Some(Message { kind: Kind::Start, mut bytes, fds, .. }) = message else {
         return Err(confused(frame::Rubbish("no Start message".into())));
     };
+    let secret = bytes.get_mut(8..).and_then(|rest| rest.first_chunk_mut()).map(Secret::taken_from);
+    let secret = secret.ok_or_else(|| confused(frame::Rubbish("a short Start message".into())))?;
     let mut reader = Reader::new(&bytes);
     let numbers = (reader.u32().map_err(confused)?, reader.u32().map_err(confused)?);
-    let secret = Secret::from_bytes(reader.array().map_err(confused)?);
+    reader.take(Secret::LENGTH).map_err(confused)?;
     let layout = Layout::read(&mut reader, numbers.1).map_err(confused)?;
     let version = text(reader.rest());
     if numbers != (rank, size) {

@@ -9,6 +9,7 @@ use super::layout::Layout;
 use super::line::{self, Received, Wait};
 use super::page::{PageWriter, RankState};
 use super::{Invitation, Settings, vars};
+use crate::secret::wipe;
 use crate::{Error, Result, Secret};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -129,11 +130,14 @@ impl Seats {
     }
 
     fn start_message(&self, rank: u32) -> Result<Message> {
-        let mut bytes = rank.to_le_bytes().to_vec();
+        let (layout, version) = (self.layout.encode(), env!("CARGO_PKG_VERSION"));
+        // All at once: a vector that grows leaves copies of the secret behind.
+        let mut bytes = Vec::with_capacity(8 + Secret::LENGTH + layout.len() + version.len());
+        bytes.extend_from_slice(&rank.to_le_bytes());
         bytes.extend_from_slice(&self.layout.size().to_le_bytes());
         bytes.extend_from_slice(self.secret.bytes());
-        bytes.extend_from_slice(&self.layout.encode());
-        bytes.extend_from_slice(env!("CARGO_PKG_VERSION").as_bytes());
+        bytes.extend_from_slice(&layout);
+        bytes.extend_from_slice(version.as_bytes());
         let page = self.page.fd().try_clone().map_err(|source| Error::Io {
             what: "duplicating the job page's descriptor (raise `ulimit -n`)".into(),
             source,
@@ -241,7 +245,10 @@ impl Seats {
                 break;
             };
             let Some(packet) = message.packet(seat.next_packet) else {
-                seat.outbox.pop_front();
+                let message = seat.outbox.pop_front().and_then(Arc::into_inner);
+                if let Some(mut start) = message.filter(|message| message.kind == Kind::Start) {
+                    wipe(&mut start.bytes);
+                }
                 seat.next_packet = 0;
                 continue;
             };

@@ -46,6 +46,7 @@ impl World {
             .map_err(|source| Error::Io { what: "reading this program's own file".to_owned(), source })?;
         member.hello(&identity)?;
         let communicator = Communicator::of_job(&mut member, options)?;
+        member.forget_secret()?;
         Ok(World { communicator, member })
     }
 
