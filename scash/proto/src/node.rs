@@ -32,35 +32,24 @@ mod reduce;
 mod served;
 mod watch;
 
-use crate::copyset::Copyset;
 use crate::heap::Heap;
 use crate::page::{Access, MAX_RANKS, PageTable};
-use crate::wire::Control;
 use crate::{Pages, Rank};
+use adapt::Learning;
 pub use adapt::MOST_RUNS;
-use adapt::{Streams, Wheel};
-use arrivals::Slot;
-use atomics::Operated;
-use barrier::Meeting;
-use broadcast::Parcels;
+use barrier::Meetings;
 use cache::Cache;
 pub use cache::Eviction;
 pub use check::Broken;
-use conditions::Wait;
 pub use config::{AllocOptions, Config, Protocol, Transfer};
 pub use counters::Counters;
 use dissemination::Dissemination;
-use intervals::Intervals;
-use locks::Locks;
+use home::Homes;
 pub use migrate::MIGRATE_AFTER;
-use migrate::Migration;
 pub use objects::ObjectKind;
-use objects::Objects;
+use objects::Synchronisation;
 pub use orders::{Collective, InUse, Input, Outcome, Output, Violation};
-use reduce::Reductions;
-use served::Served;
-use std::collections::{BTreeMap, VecDeque};
-use watch::Watched;
+use std::collections::VecDeque;
 
 /// Which of its meetings a barrier is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,60 +80,34 @@ enum Phase {
 }
 
 /// One rank's half of the protocol. See the [crate's documentation](crate).
+///
+/// Each part is a value of its own, named by the module that owns it; other modules ask for what they need.
 #[derive(Debug)]
 pub struct Node {
     cfg: Config,
-    table: PageTable,
-    heap: Heap<AllocOptions>,
-    out: VecDeque<Output>,
-    phase: Phase,
     /// Memory barriers passed.
     interval: u32,
-    /// Number of the meeting that this rank is in, or will be in next.
-    meeting: u32,
-    /// What has arrived for this meeting and the next one, by parity.
-    /// Who sends tokens to whom.
-    way: Dissemination,
-    slots: [Slot; 2],
-    now: Meeting,
-    collective: Collective,
-    /// In this barrier pages come to new homes, so that it takes a third meeting.
-    settling: bool,
-    /// Home: who has copies. Only pages with sharers have entries.
-    directory: BTreeMap<u32, Copyset>,
-    /// Home: tracked pages that stay writable. In a barrier, also some that do so no longer.
-    predicted: Vec<u32>,
-    /// Home: pages mapped writable here that are not tracked.
-    untracked: u64,
-    watched: Vec<Watched>,
-    streams: Streams,
-    /// Runs of pages that are made writable one after the other, with their twins.
-    writes: Streams,
-    wheel: Wheel,
-    parcels: Parcels,
+    /// What the application has allocated.
+    heap: Heap<AllocOptions>,
+    /// What this rank is to each page (`page`).
+    table: PageTable,
+    /// What this rank knows as the home of pages (`home`).
+    homes: Homes,
+    /// The collective call that this rank is in, and its meetings with all others (`barrier`).
+    meetings: Meetings,
+    /// What orders memory between barriers: objects of synchronisation, intervals, operations, reductions (`objects`).
+    sync: Synchronisation,
+    /// What faults and writers have taught this rank (`adapt`, `watch`, `migrate`).
+    learning: Learning,
+    /// The limit on cached pages (`cache`).
     cache: Cache,
-    objects: Objects,
-    locks: Locks,
-    served: Served,
-    /// Threads of this rank that wait for conditions.
-    waits: Vec<Wait>,
-    intervals: Intervals,
-    /// Home: pages that are to be brought to sharers when everybody is in the barrier.
-    kept_back: Vec<u32>,
-    operated: Operated,
-    reductions: Reductions,
-    /// Home: pages with one of the flags `MESSAGED` and `MESSAGED_BEFORE`.
-    messaged: Vec<u32>,
-    /// Pages that this rank asked to be moved, with their new homes.
-    moves: BTreeMap<u32, (Rank, bool)>,
-    migration: Migration,
-    /// Pages that this rank first touched but another rank did, too, and before it in rank order.
-    lost: Vec<u32>,
-    /// What peers said in the meetings of this barrier, for its end.
-    kept: Vec<(Rank, Control)>,
-    scratch: Vec<u32>,
-    counters: Counters,
+    /// What the search for data races must know (`races`).
     epoch_of_races: races::Epoch,
+    /// What is ordered and not yet carried out.
+    out: VecDeque<Output>,
+    counters: Counters,
+    /// Room for a list of pages.
+    scratch: Vec<u32>,
 }
 
 /// Pages at most that one write fault makes writable.
@@ -158,48 +121,22 @@ impl Node {
     pub fn new(cfg: Config) -> Node {
         assert!(cfg.rank.0 < cfg.size && cfg.size <= MAX_RANKS, "{} of {} ranks", cfg.rank, cfg.size);
         assert!(cfg.fetch_first >= 1 && cfg.fetch_most >= cfg.fetch_first, "a fetch has at least one page");
-        let way = Dissemination::new(cfg.size, cfg.base);
-        let widest = if cfg.cache > 0 { (cfg.cache / 4).max(1) } else { u32::MAX };
         Node {
-            table: PageTable::new(cfg.pages),
+            interval: 0,
             heap: Heap::new(cfg.pages),
+            table: PageTable::new(cfg.pages),
+            homes: Homes::default(),
+            meetings: Meetings::new(Dissemination::new(cfg.size, cfg.base)),
+            sync: Synchronisation::default(),
+            learning: Learning::new(&cfg),
+            cache: Cache::new(cfg.cache, cfg.pages, cfg.eviction),
+            epoch_of_races: races::Epoch::new(),
             // A fault orders a few things beside the twins of a run at most: no allocation then.
             out: VecDeque::with_capacity(
                 if cfg.cache > 0 { 8 * cfg.fetch_most as usize } else { 0 } + 2 * MOST_AHEAD as usize,
             ),
-            phase: Phase::Running,
-            interval: 0,
-            meeting: 0,
-            way,
-            slots: [Slot::new(way), Slot::new(way)],
-            now: Meeting::default(),
-            collective: Collective::Barrier,
-            settling: false,
-            directory: BTreeMap::new(),
-            predicted: Vec::new(),
-            untracked: 0,
-            watched: Vec::new(),
-            streams: Streams::new(cfg.fetch_first.min(widest), cfg.fetch_most.min(widest)),
-            writes: Streams::new(1, cfg.fetch_most.min(MOST_AHEAD)),
-            wheel: Wheel::default(),
-            parcels: Parcels::default(),
-            cache: Cache::new(cfg.cache, cfg.pages, cfg.eviction),
-            objects: Objects::default(),
-            locks: Locks::default(),
-            served: Served::default(),
-            waits: Vec::new(),
-            intervals: Intervals::default(),
-            kept_back: Vec::new(),
-            operated: Operated::default(),
-            reductions: Reductions::default(),
-            messaged: Vec::new(),
-            moves: BTreeMap::new(),
-            migration: Migration::new(cfg.migrate_after, cfg.pages),
-            lost: Vec::new(),
-            kept: Vec::new(),
-            scratch: Vec::new(),
             counters: Counters::default(),
-            epoch_of_races: races::Epoch::new(),
+            scratch: Vec::new(),
             cfg,
         }
     }
@@ -238,7 +175,7 @@ impl Node {
             Input::Reduce(what, values) => self.reduce(what, values),
             Input::Reducing(from, message) => self.reduce_message(from, message)?,
             Input::Operate { page, changes } => self.operate(page, changes),
-            Input::Marked(page) => self.operated.marked(page),
+            Input::Marked(page) => self.sync.operated.marked(page),
             Input::IsMarked { page } => self.keep_back(page),
             Input::Testified(to) => self.testified(to),
             Input::Testimony(from, meeting) => self.testimony(from, meeting)?,
@@ -271,12 +208,12 @@ impl Node {
 
     /// Number of the meeting that this rank is in or will be in next: what its messages carry.
     pub fn meeting(&self) -> u32 {
-        self.meeting
+        self.meetings.meeting
     }
 
     /// True from the end of a barrier's first meeting on, if there is a second one.
     pub fn in_second_meeting(&self) -> bool {
-        matches!(self.phase, Phase::Flushing(part) | Phase::Meeting(part) if part != Part::Flush)
+        matches!(self.meetings.phase, Phase::Flushing(part) | Phase::Meeting(part) if part != Part::Flush)
     }
 
     /// Memory barriers passed.
@@ -296,12 +233,12 @@ impl Node {
 
     /// Pages of this home that somebody has subscribed to.
     pub fn directory_entries(&self) -> usize {
-        self.directory.len()
+        self.homes.entries()
     }
 
     /// Bytes of the directory: page numbers and copysets, without the links of the tree that holds them.
     pub fn directory_bytes(&self) -> usize {
-        self.directory.values().map(|set| size_of::<u32>() + set.bytes()).sum()
+        self.homes.bytes()
     }
 
     /// What this node believes of a page, for people who look for a fault.
@@ -309,7 +246,7 @@ impl Node {
         if page >= self.table.len() {
             return "outside of the region".to_owned();
         }
-        let sharers = self.directory.get(&page);
+        let sharers = self.homes.sharers(page);
         format!("home {:?}, {:?}, sharers {sharers:?}", self.home(page), self.table.get(page))
     }
 

@@ -1,9 +1,12 @@
 //! What a rank learns from its own faults: how far to fetch ahead, and which copies are worth being kept up to date.
 
-use super::{Node, Protocol};
+use super::migrate::Migration;
+use super::watch::Watched;
+use super::{Config, MOST_AHEAD, Node, Protocol};
 use crate::copyset::CopyMode;
 use crate::page::{CachedPage, Look};
-use crate::{Pages, Strided};
+use crate::{Pages, Rank, Strided};
+use std::collections::BTreeMap;
 
 /// A page fetched again within this many intervals is subscribed to. More than 2, because programs with two arrays that change roles
 /// read each one in every second interval.
@@ -179,6 +182,35 @@ impl Wheel {
     }
 }
 
+/// What faults and writers have taught this rank.
+#[derive(Debug)]
+pub(super) struct Learning {
+    /// Runs of pages that are fetched, or mapped at home, one after the other.
+    pub(super) streams: Streams,
+    /// Runs of pages that are made writable one after the other, with their twins.
+    pub(super) writes: Streams,
+    wheel: Wheel,
+    /// Home pages whose writes are noticed without faults.
+    pub(super) watched: Vec<Watched>,
+    pub(super) migration: Migration,
+    /// Pages that this rank asked to be moved, with their new homes.
+    pub(super) moves: BTreeMap<u32, (Rank, bool)>,
+}
+
+impl Learning {
+    pub(super) fn new(cfg: &Config) -> Learning {
+        let widest = if cfg.cache > 0 { (cfg.cache / 4).max(1) } else { u32::MAX };
+        Learning {
+            streams: Streams::new(cfg.fetch_first.min(widest), cfg.fetch_most.min(widest)),
+            writes: Streams::new(1, cfg.fetch_most.min(MOST_AHEAD)),
+            wheel: Wheel::default(),
+            watched: Vec::new(),
+            migration: Migration::new(cfg.migrate_after, cfg.pages),
+            moves: BTreeMap::new(),
+        }
+    }
+}
+
 impl Node {
     fn protocol(&self, page: u32) -> Protocol {
         self.heap.find(page).map_or(Protocol::Adaptive, |a| a.options.protocol)
@@ -204,14 +236,14 @@ impl Node {
     /// A page became subscribed: looks at it later, if its allocation adapts.
     pub(super) fn watch_later(&mut self, page: u32) {
         if self.protocol(page) == Protocol::Adaptive {
-            self.wheel.schedule(page, self.interval, FIRST_LOOK);
+            self.learning.wheel.schedule(page, self.interval, FIRST_LOOK);
         }
     }
 
     /// Looks at the subscribed pages whose turn it is: those that were taken out of view and not read since are left; others
     /// are taken out of view, or left alone for longer and longer.
     pub(super) fn look_at_subscriptions(&mut self, armed: &mut Vec<u32>) {
-        for page in self.wheel.take(self.interval) {
+        for page in self.learning.wheel.take(self.interval) {
             let adapts = self.protocol(page) == Protocol::Adaptive;
             let look = |copy: &mut CachedPage| (adapts && copy.is_shared()).then(|| copy.look());
             let after = match self.table.change_copy(page, look).flatten() {
@@ -227,7 +259,7 @@ impl Node {
                     WATCH
                 }
             };
-            self.wheel.schedule(page, self.interval, after);
+            self.learning.wheel.schedule(page, self.interval, after);
         }
     }
 }

@@ -37,11 +37,11 @@ impl Slot {
 impl Node {
     /// Where something that belongs to a meeting is to be kept.
     fn slot_for(&mut self, from: Rank, meeting: u32) -> Result<&mut Slot, Violation> {
-        let ahead = meeting.wrapping_sub(self.meeting);
+        let ahead = meeting.wrapping_sub(self.meetings.meeting);
         if ahead > 1 || from.0 >= self.cfg.size {
             return Err(Violation { rank: from, what: "a message for a meeting that is over or far away" });
         }
-        Ok(&mut self.slots[(meeting % 2) as usize])
+        Ok(&mut self.meetings.slots[(meeting % 2) as usize])
     }
 
     /// Notes that something has arrived that was counted.
@@ -53,7 +53,7 @@ impl Node {
     pub(super) fn token(&mut self, from: Rank, token: Token) -> Result<(), Violation> {
         let (me, size) = (self.cfg.rank.0, self.cfg.size);
         let step = u32::from(token.step);
-        if self.way.hop(step).is_none_or(|hop| (from.0 + hop) % size != me) {
+        if self.meetings.way.hop(step).is_none_or(|hop| (from.0 + hop) % size != me) {
             return Err(Violation { rank: from, what: "a token that is not for this rank" });
         }
         let pages = self.table.len();

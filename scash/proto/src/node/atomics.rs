@@ -52,12 +52,12 @@ impl Node {
         let (range, block) = (Pages { first: a.first, count: a.pages }, a.options.block);
         let key = block_of(page, range, block).first;
         let settled = self.settled_home(page);
-        let Some(at) = settled.or_else(|| self.operated.places.get(&key).copied()) else {
+        let Some(at) = settled.or_else(|| self.sync.operated.places.get(&key).copied()) else {
             self.ask_for_place(page, range, block);
             return;
         };
         let mark = if changes {
-            let marked = *self.operated.pages.entry(page).or_insert(false);
+            let marked = *self.sync.operated.pages.entry(page).or_insert(false);
             // A page that has no home yet has no sharers.
             !marked && settled.is_some_and(|home| home != self.cfg.rank) && !self.keeps_back()
         } else {
@@ -69,12 +69,12 @@ impl Node {
     /// The home of a page, unless another rank may prove to be it at the next barrier.
     fn settled_home(&self, page: u32) -> Option<Rank> {
         let claimed = || self.table.at_home(page).is_some_and(|page| page.is_claimed());
-        let settled = self.objects.any() || !claimed();
+        let settled = self.sync.objects.any() || !claimed();
         self.home(page).filter(|_| settled)
     }
 
     fn ask_for_place(&mut self, page: u32, range: Pages, block: u32) {
-        if !self.objects.any() {
+        if !self.sync.objects.any() {
             let key = block_of(page, range, block).first;
             self.out.push_back(Output::Claim { page, key, at: Rank(key % self.cfg.size), take: true });
         } else if self.table.get(page).is_fetching() {
@@ -87,7 +87,7 @@ impl Node {
     /// Without objects of synchronisation: it is known now where a block is operated on in this interval.
     pub(super) fn place_is_known(&mut self, page: u32, range: Pages, block: u32, place: Option<Rank>) {
         let Some(place) = place else { return };
-        self.operated.places.insert(block_of(page, range, block).first, place);
+        self.sync.operated.places.insert(block_of(page, range, block).first, place);
         if place == self.cfg.rank {
             // All of the block: whoever asks for another page of it is told the same.
             self.claim(page, range, block, true);
@@ -96,14 +96,14 @@ impl Node {
 
     /// On the way into the barrier: tells homes which of their pages this rank has operated on.
     pub(super) fn report_operations(&mut self) {
-        for &page in self.operated.pages.keys() {
+        for &page in self.sync.operated.pages.keys() {
             match self.settled_home(page) {
                 Some(home) if home == self.cfg.rank => {
-                    self.now.away |= self.table.at_home(page).is_some_and(|page| page.is_tracked());
+                    self.meetings.now.away |= self.table.at_home(page).is_some_and(|page| page.is_tracked());
                 }
                 Some(home) => {
-                    self.now.away = true;
-                    self.now.say(home, |c| join(&mut c.operated, page));
+                    self.meetings.now.away = true;
+                    self.meetings.now.say(home, |c| join(&mut c.operated, page));
                 }
                 // Nobody has a copy that outlives this barrier.
                 None => {}
@@ -114,13 +114,13 @@ impl Node {
     /// Home: the pages that this rank and others have operated on, as pages that are to be passed on to all their sharers.
     pub(super) fn operated_here(&self, by_others: &[Pages]) -> Vec<(u32, Rank)> {
         let others = by_others.iter().flat_map(|run| run.iter());
-        let all = others.chain(self.operated.pages.keys().copied());
+        let all = others.chain(self.sync.operated.pages.keys().copied());
         // This rank as the writer: no sharer has the newest page already.
         all.filter(|&page| self.is_home(page)).map(|page| (page, self.cfg.rank)).collect()
     }
 
     /// Whether an [`Output::Push`] comes before everybody is in the barrier, so that a page that is marked is to be left for later.
     pub fn pushes_early(&self) -> bool {
-        self.phase == Phase::Flushing(Part::Flush) && !self.keeps_back()
+        self.meetings.phase == Phase::Flushing(Part::Flush) && !self.keeps_back()
     }
 }

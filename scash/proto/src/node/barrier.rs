@@ -21,7 +21,9 @@
 
 use super::arrivals::Slot;
 use super::atomics::Operated;
+use super::broadcast::Parcels;
 use super::collective::purpose;
+use super::dissemination::Dissemination;
 use super::home::join;
 use super::intervals::After;
 use super::{Collective, Node, Outcome, Output, Part, Phase, Transfer, Violation, runs};
@@ -59,12 +61,52 @@ impl Meeting {
     }
 }
 
+/// The collective call that this rank is in, and its meetings with all others.
+#[derive(Debug)]
+pub(super) struct Meetings {
+    pub(super) phase: Phase,
+    /// Number of the meeting that this rank is in, or will be in next.
+    pub(super) meeting: u32,
+    /// Who sends tokens to whom.
+    pub(super) way: Dissemination,
+    /// What has arrived for this meeting and the next one, by parity.
+    pub(super) slots: [Slot; 2],
+    pub(super) now: Meeting,
+    /// What this rank came for.
+    pub(super) collective: Collective,
+    /// In this barrier pages come to new homes, so that it takes a third meeting.
+    settling: bool,
+    /// Pages that this rank first touched but another rank did, too, and before it in rank order.
+    lost: Vec<u32>,
+    /// What peers said in the meetings of this barrier, for its end.
+    kept: Vec<(Rank, Control)>,
+    /// What is broadcast.
+    pub(super) parcels: Parcels,
+}
+
+impl Meetings {
+    pub(super) fn new(way: Dissemination) -> Meetings {
+        Meetings {
+            phase: Phase::Running,
+            meeting: 0,
+            way,
+            slots: [Slot::new(way), Slot::new(way)],
+            now: Meeting::default(),
+            collective: Collective::Barrier,
+            settling: false,
+            lost: Vec::new(),
+            kept: Vec::new(),
+            parcels: Parcels::default(),
+        }
+    }
+}
+
 impl Node {
     /// All threads of this rank are in the barrier.
     pub(super) fn arrive(&mut self, collective: Collective) {
-        let free = self.phase == Phase::Running && self.reduces().is_none();
+        let free = self.meetings.phase == Phase::Running && self.reduces().is_none();
         assert!(free, "one collective call at a time");
-        self.collective = collective;
+        self.meetings.collective = collective;
         match collective {
             Collective::Destroy { first, count, .. } => self.announce_use(first..first.saturating_add(count)),
             _ => self.come(),
@@ -73,7 +115,7 @@ impl Node {
 
     /// Comes to the memory barrier.
     pub(super) fn come(&mut self) {
-        self.phase = Phase::Flushing(Part::Flush);
+        self.meetings.phase = Phase::Flushing(Part::Flush);
         if !self.may_meet() {
             return;
         }
@@ -86,15 +128,15 @@ impl Node {
 
     /// Orders the flush.
     pub(super) fn flush(&mut self) {
-        let collective = self.collective;
+        let collective = self.meetings.collective;
         let mut due = std::mem::take(&mut self.scratch);
         self.table.take_touched(&mut due);
-        self.now = Meeting::default();
+        self.meetings.now = Meeting::default();
         self.announce_deeds();
-        let purpose = purpose(collective).after(self.reductions.passed());
+        let purpose = purpose(collective).after(self.sync.reductions.passed());
         let me = Attendance { purpose, rank: self.cfg.rank };
-        self.now.span = [me; 2];
-        self.now.notices = self.take_moves();
+        self.meetings.now.span = [me; 2];
+        self.meetings.now.notices = self.take_moves();
         self.claims(&due);
         self.report_operations();
         for &page in &due {
@@ -109,9 +151,7 @@ impl Node {
         runs(&armed, |p| self.out.push_back(Output::Unmap(p)));
         armed.clear();
         self.scratch = armed;
-        let predicted = std::mem::take(&mut self.predicted);
-        predicted.iter().for_each(|&page| self.push(page));
-        self.predicted = predicted;
+        self.push_predicted();
         self.scan_watched();
         self.out.push_back(Output::Flushed);
     }
@@ -129,8 +169,8 @@ impl Node {
         if self.keeps_back() {
             // What was written is at home already.
             if copy.is_reported() {
-                self.now.away = true;
-                self.now.sent(home, 1);
+                self.meetings.now.away = true;
+                self.meetings.now.sent(home, 1);
                 self.out.push_back(Output::Report { page, to: home });
             }
         } else if copy.is_dirty() {
@@ -138,17 +178,17 @@ impl Node {
         }
         if copy.hold() == Hold::GivenUp {
             self.table.change_copy(page, CachedPage::leave_given_up);
-            self.now.say(home, |c| join(&mut c.leave, page));
+            self.meetings.now.say(home, |c| join(&mut c.leave, page));
             return;
         }
         if copy.is_fresh() {
             // Its home brings it again, which takes a second meeting.
-            self.now.away = true;
-            self.now.say(home, |c| join(&mut c.fresh, page));
+            self.meetings.now.away = true;
+            self.meetings.now.say(home, |c| join(&mut c.fresh, page));
         }
         if copy.is_wanted() {
             let mode = self.wanted_mode(page);
-            self.now.say(home, |c| match c.subscribe.last_mut() {
+            self.meetings.now.say(home, |c| match c.subscribe.last_mut() {
                 Some((run, m)) if run.end() == page && *m == mode => run.count += 1,
                 _ => c.subscribe.push((Pages::one(page), mode)),
             });
@@ -160,7 +200,7 @@ impl Node {
         let rank = self.cfg.rank;
         let is_claimed = |p: &u32| self.table.at_home(*p).is_some_and(|home| home.is_claimed());
         let claimed: Vec<u32> = due.iter().copied().filter(is_claimed).collect();
-        let notices = &mut self.now.notices;
+        let notices = &mut self.meetings.now.notices;
         runs(&claimed, |pages| notices.push(Notice { origin: rank, pages, news: News::FirstTouch }));
     }
 
@@ -175,50 +215,51 @@ impl Node {
         let reported = copy.is_some_and(|copy| copy.is_reported());
         if let Some(home) = self.home(page).filter(|_| changed || reported) {
             self.counters.diffs += 1;
-            self.now.away = true;
-            self.now.sent(home, 1);
+            self.meetings.now.away = true;
+            self.meetings.now.sent(home, 1);
         }
     }
 
     /// The flush is done: says what is to be said, and opens the meeting.
     pub(super) fn flushed(&mut self) -> Result<(), Violation> {
-        let Phase::Flushing(part) = self.phase else { return Ok(()) };
-        self.phase = Phase::Meeting(part);
-        for (to, control) in std::mem::take(&mut self.now.controls) {
-            self.now.sent(to, 1);
-            self.out.push_back(Output::Control(to, self.meeting, control));
+        let Phase::Flushing(part) = self.meetings.phase else { return Ok(()) };
+        self.meetings.phase = Phase::Meeting(part);
+        for (to, control) in std::mem::take(&mut self.meetings.now.controls) {
+            self.meetings.now.sent(to, 1);
+            self.out.push_back(Output::Control(to, self.meetings.meeting, control));
         }
-        self.now.step = 0;
-        self.now.expected = 0;
+        self.meetings.now.step = 0;
+        self.meetings.now.expected = 0;
         self.send_tokens();
         self.advance()
     }
 
     /// Sends the tokens of the round that begins now, if one does.
     fn send_tokens(&mut self) {
-        for step in self.way.round(self.now.step) {
-            let Some(hop) = self.way.hop(step) else { break };
+        for step in self.meetings.way.round(self.meetings.now.step) {
+            let Some(hop) = self.meetings.way.hop(step) else { break };
             self.send_token(step, hop);
         }
     }
 
     /// One step: everything whose way leads over the rank at this distance, and all that this rank has learnt and that one cannot know.
     fn send_token(&mut self, step: u32, hop: u32) {
-        let (way, me) = (self.way, self.cfg.rank);
+        let (way, me) = (self.meetings.way, self.cfg.rank);
         let mut counts = Vec::new();
-        self.now.counts.retain(|&to, n| {
+        self.meetings.now.counts.retain(|&to, n| {
             let goes = way.leads(step, me, to);
             if goes {
                 counts.push((to, *n));
             }
             !goes
         });
-        let notices = self.now.notices.iter().filter(|n| way.tells(hop, n.origin, me)).copied().collect();
+        let notices =
+            self.meetings.now.notices.iter().filter(|n| way.tells(hop, n.origin, me)).copied().collect();
         let token = Token {
-            meeting: self.meeting,
+            meeting: self.meetings.meeting,
             step: u8::try_from(step).unwrap_or(u8::MAX),
-            away: self.now.away,
-            span: self.now.span,
+            away: self.meetings.now.away,
+            span: self.meetings.now.span,
             counts,
             notices,
         };
@@ -227,11 +268,11 @@ impl Node {
 
     /// What has arrived of this rank's next meeting, if it is in none.
     pub(super) fn tokens(&self) -> impl Iterator<Item = &Token> {
-        self.slots[(self.meeting % 2) as usize].tokens.iter().flatten()
+        self.meetings.slots[(self.meetings.meeting % 2) as usize].tokens.iter().flatten()
     }
 
     fn slot(&mut self) -> &mut Slot {
-        &mut self.slots[(self.meeting % 2) as usize]
+        &mut self.meetings.slots[(self.meetings.meeting % 2) as usize]
     }
 
     /// Something has arrived that was counted.
@@ -241,15 +282,15 @@ impl Node {
 
     /// Goes as far as what has arrived allows.
     pub(super) fn advance(&mut self) -> Result<(), Violation> {
-        let Phase::Meeting(part) = self.phase else { return Ok(()) };
-        while self.way.hop(self.now.step).is_some() {
-            let step = self.now.step as usize;
+        let Phase::Meeting(part) = self.meetings.phase else { return Ok(()) };
+        while self.meetings.way.hop(self.meetings.now.step).is_some() {
+            let step = self.meetings.now.step as usize;
             let Some(token) = self.slot().tokens[step].take() else { return Ok(()) };
             self.absorb(token);
-            self.now.step += 1;
+            self.meetings.now.step += 1;
             self.send_tokens();
         }
-        let (have, want) = (self.slot().items, self.now.expected);
+        let (have, want) = (self.slot().items, self.meetings.now.expected);
         if have > want {
             return Err(Violation { rank: self.cfg.rank, what: "more items came than were announced" });
         }
@@ -260,7 +301,7 @@ impl Node {
     }
 
     fn absorb(&mut self, token: Token) {
-        let now = &mut self.now;
+        let now = &mut self.meetings.now;
         now.away |= token.away;
         now.span[0] = now.span[0].min(token.span[0]);
         now.span[1] = now.span[1].max(token.span[1]);
@@ -277,49 +318,49 @@ impl Node {
 
     /// Everybody has come, and everything for this rank has arrived.
     fn met(&mut self, part: Part) {
-        let span = self.now.span;
+        let span = self.meetings.now.span;
         if span[0].purpose != span[1].purpose {
-            self.phase = Phase::Failed;
+            self.meetings.phase = Phase::Failed;
             self.out.push_back(Output::Done(Outcome::Mismatch(span)));
             return;
         }
         match part {
             Part::Flush => self.met_first(),
-            Part::PassOn if self.settling => self.next_part(Part::Settle),
+            Part::PassOn if self.meetings.settling => self.next_part(Part::Settle),
             Part::PassOn | Part::Settle if self.is_broadcast() => self.next_part(Part::Close),
             Part::PassOn | Part::Settle | Part::Close => self.end(),
         }
     }
 
     fn is_broadcast(&self) -> bool {
-        matches!(self.collective, Collective::Broadcast(_))
+        matches!(self.meetings.collective, Collective::Broadcast(_))
     }
 
     /// The first meeting is over: passes on what others wrote here, or ends the barrier.
     fn met_first(&mut self) {
-        let notices = std::mem::take(&mut self.now.notices);
-        let away = self.now.away;
+        let notices = std::mem::take(&mut self.meetings.now.notices);
+        let away = self.meetings.now.away;
         let mut merged = std::mem::take(&mut self.slot().merged);
         let (fresh, operated) = (self.slot().fresh(), self.slot().operated());
         self.note_first_touches(&notices);
-        self.settling = self.settle(&notices);
+        self.meetings.settling = self.settle(&notices);
         let operated = self.operated_here(&operated);
         self.note_operated(&operated);
         merged.extend(operated);
         merged.sort_unstable();
-        if !(away || self.settling || self.is_broadcast()) {
+        if !(away || self.meetings.settling || self.is_broadcast()) {
             self.end();
             return;
         }
         self.counters.second_meetings += 1;
-        self.now = Meeting { span: self.now.span, ..Meeting::default() };
+        self.meetings.now = Meeting { span: self.meetings.now.span, ..Meeting::default() };
         // First: a page that moves has no sharers any more, and nothing of it is to be passed on.
         self.hand_over(&notices);
         self.push_kept_back(&merged);
         self.follow_writers(&merged);
         self.pass_on(&merged);
         self.bring_again(&fresh);
-        for page in std::mem::take(&mut self.lost) {
+        for page in std::mem::take(&mut self.meetings.lost) {
             if let Some(to) = self.home(page) {
                 self.out.push_back(Output::DiffZero { page, to });
             }
@@ -331,24 +372,24 @@ impl Node {
     /// Leaves a meeting for the orders that come before the next one.
     fn next_part(&mut self, part: Part) {
         self.close_slot();
-        self.phase = Phase::Flushing(part);
+        self.meetings.phase = Phase::Flushing(part);
         // Pages that come to new homes must be there before they are broadcast.
-        let last = if self.settling { Part::Settle } else { Part::PassOn };
+        let last = if self.meetings.settling { Part::Settle } else { Part::PassOn };
         if part == last {
             self.begin_broadcast();
         }
         self.counters.third_meetings +=
-            u64::from(part == Part::Settle || part == Part::Close && !self.settling);
+            u64::from(part == Part::Settle || part == Part::Close && !self.meetings.settling);
         self.out.push_back(Output::Flushed);
     }
 
     /// Leaves a meeting, keeping what peers said in it for the end of the barrier.
     fn close_slot(&mut self) {
-        let slot = &mut self.slots[(self.meeting % 2) as usize];
+        let slot = &mut self.meetings.slots[(self.meetings.meeting % 2) as usize];
         slot.items = 0;
         slot.merged.clear();
-        self.kept.append(&mut slot.controls);
-        self.meeting = self.meeting.wrapping_add(1);
+        self.meetings.kept.append(&mut slot.controls);
+        self.meetings.meeting = self.meetings.meeting.wrapping_add(1);
     }
 
     /// Everybody's first touches of this interval: the lowest rank that claimed a page is its home. Returns whether a page was claimed twice or is to move.
@@ -365,8 +406,8 @@ impl Node {
                     }
                     Page::Home(home) if n.origin < me && home.is_claimed() => {
                         self.table.put(page, home.lose(n.origin));
-                        self.lost.push(page);
-                        self.untracked = self.untracked.saturating_sub(1);
+                        self.meetings.lost.push(page);
+                        self.homes.loses_untracked(true);
                     }
                     _ => {}
                 }
@@ -374,7 +415,7 @@ impl Node {
             }
         }
         // In the order in which they were claimed.
-        self.lost.sort_unstable();
+        self.meetings.lost.sort_unstable();
         disputed
     }
 
@@ -382,7 +423,7 @@ impl Node {
     fn end(&mut self) {
         self.close_slot();
         self.judge();
-        let controls = std::mem::take(&mut self.kept);
+        let controls = std::mem::take(&mut self.meetings.kept);
         for (_, control) in &controls {
             for page in control.stale.iter().flat_map(|p| p.iter()) {
                 if self.table.change_copy(page, CachedPage::home_wrote).is_some() {
@@ -399,8 +440,8 @@ impl Node {
         due.clear();
         self.scratch = due;
         self.end_intervals();
-        self.operated = Operated::default();
-        self.reductions.barrier();
+        self.sync.operated = Operated::default();
+        self.sync.reductions.barrier();
         for (rank, control) in controls {
             self.change_sharers(rank, &control, &mut protect);
         }
@@ -417,8 +458,8 @@ impl Node {
         self.forget_messages();
         self.interval = self.interval.wrapping_add(1);
         self.counters.barriers += 1;
-        self.counters.avoided += self.untracked;
-        self.phase = Phase::Running;
+        self.counters.avoided += self.homes.untracked();
+        self.meetings.phase = Phase::Running;
         let outcome = self.conclude();
         self.take_early_later();
         self.out.push_back(Output::Done(outcome));

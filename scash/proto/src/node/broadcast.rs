@@ -26,7 +26,7 @@ pub(super) struct Parcels {
 impl Node {
     /// The last part of the barrier begins: sends this home's pages, and passes on what has arrived early.
     pub(super) fn begin_broadcast(&mut self) {
-        let Collective::Broadcast(range) = self.collective else { return };
+        let Collective::Broadcast(range) = self.meetings.collective else { return };
         let mut homes: BTreeMap<Rank, Vec<u32>> = BTreeMap::new();
         for page in range.iter() {
             if let Some(home) = self.home(page) {
@@ -34,18 +34,18 @@ impl Node {
             }
         }
         for (home, pages) in homes {
-            let list = self.parcels.by_home.entry(home).or_default();
+            let list = self.meetings.parcels.by_home.entry(home).or_default();
             runs(&pages, |run| list.push(run));
         }
         self.pass_parcel(self.cfg.rank);
-        for home in self.parcels.arrived.clone() {
+        for home in self.meetings.parcels.arrived.clone() {
             self.pass_parcel(home);
         }
     }
 
     /// Sends a home's pages to this rank's children in its tree.
     fn pass_parcel(&mut self, home: Rank) {
-        let Some(pages) = self.parcels.by_home.get(&home) else { return };
+        let Some(pages) = self.meetings.parcels.by_home.get(&home) else { return };
         let size = self.cfg.size;
         let number = (self.cfg.rank.0 + size - home.0) % size;
         let hops = (0..32)
@@ -58,34 +58,34 @@ impl Node {
                 self.counters.updates += u64::from(run.count);
                 self.out.push_back(Output::PutPages { pages: run, to });
             }
-            self.out.push_back(Output::Parcel { to, meeting: self.meeting, home });
+            self.out.push_back(Output::Parcel { to, meeting: self.meetings.meeting, home });
         }
     }
 
     /// The pages of a home are in this rank's frames.
     pub(super) fn parcel(&mut self, from: Rank, meeting: u32, home: Rank) -> Result<(), Violation> {
-        let ahead = meeting.wrapping_sub(self.meeting);
+        let ahead = meeting.wrapping_sub(self.meetings.meeting);
         let sound = ahead <= 1 && home.0 < self.cfg.size && home != self.cfg.rank;
-        if !sound || self.parcels.arrived.contains(&home) {
+        if !sound || self.meetings.parcels.arrived.contains(&home) {
             return Err(Violation {
                 rank: from,
                 what: "a parcel of a broadcast that does not concern this rank",
             });
         }
-        self.parcels.arrived.push(home);
+        self.meetings.parcels.arrived.push(home);
         self.pass_parcel(home);
         self.advance()
     }
 
     /// Whether all parcels that this rank is to get have arrived.
     pub(super) fn parcels_complete(&self) -> bool {
-        let others = self.parcels.by_home.keys().filter(|&&home| home != self.cfg.rank).count();
-        self.parcels.arrived.len() >= others
+        let others = self.meetings.parcels.by_home.keys().filter(|&&home| home != self.cfg.rank).count();
+        self.meetings.parcels.arrived.len() >= others
     }
 
     /// The barrier ends: what was brought is readable, until the next barrier unless it is kept up to date anyway.
     pub(super) fn end_broadcast(&mut self) {
-        let parcels = std::mem::take(&mut self.parcels);
+        let parcels = std::mem::take(&mut self.meetings.parcels);
         let mut mapped = Vec::new();
         let me = self.cfg.rank;
         for (&home, list) in parcels.by_home.iter().filter(|&(&home, _)| home != me) {

@@ -113,7 +113,7 @@ impl Node {
             return;
         }
         // What was broadcast is in its frame already; what was subscribed to just now, its home brings changes to.
-        let brought = match self.collective {
+        let brought = match self.meetings.collective {
             Collective::Broadcast(range) => range.iter(),
             _ => 0..0,
         };

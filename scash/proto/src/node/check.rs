@@ -16,7 +16,7 @@ pub struct Broken {
 impl Node {
     /// The first rule that is broken, if one is. Takes a while: it looks at all pages.
     pub fn check(&self) -> Result<(), Broken> {
-        let runs = matches!(self.phase, Phase::Running | Phase::Announcing);
+        let runs = matches!(self.meetings.phase, Phase::Running | Phase::Announcing);
         let moment = Moment { runs, keeps_back: self.keeps_back() };
         let mut untracked = 0;
         for page in 0..self.table.len() {
@@ -32,7 +32,7 @@ impl Node {
         if let Some(page) = self.table.misplaced_page() {
             return Err(Broken { page, rule: "a page is on a list exactly if its word says so" });
         }
-        if untracked != self.untracked {
+        if untracked != self.homes.untracked() {
             return Err(Broken { page: 0, rule: "the home's writable pages that nobody caches are counted" });
         }
         Ok(())
@@ -48,11 +48,11 @@ impl Node {
         if word.home().is_some_and(|at| (at == self.cfg.rank) != home.is_some()) {
             return Some("a home knows that it is the home, and nobody else does");
         }
-        if self.directory.contains_key(&page) != home.is_some_and(|home| home.is_tracked()) {
+        if self.homes.sharers(page).is_some() != home.is_some_and(|home| home.is_tracked()) {
             return Some("exactly the home's pages that others cache are tracked");
         }
         let predicted = home.is_some_and(|home| home.is_predicted());
-        if self.phase == Phase::Running && predicted && !self.predicted.contains(&page) {
+        if self.meetings.phase == Phase::Running && predicted && !self.homes.predicted().contains(&page) {
             return Some("predicted pages are on the list of those");
         }
         None

@@ -21,7 +21,7 @@ fn placement_number(placement: Placement) -> u64 {
 impl Node {
     /// What a collective call does beyond its barrier; the same at every rank.
     pub(super) fn conclude(&mut self) -> Outcome {
-        match self.collective {
+        match self.meetings.collective {
             Collective::Barrier
             | Collective::Publish(_)
             | Collective::Broadcast(_)
@@ -40,7 +40,7 @@ impl Node {
                     Err(e) => Outcome::OutOfSpace(e),
                 }
             }
-            Collective::Make(kind, count) => match self.objects.add(kind, count) {
+            Collective::Make(kind, count) => match self.sync.objects.add(kind, count) {
                 Some(first) => Outcome::Made(first),
                 None => Outcome::TooManyObjects,
             },
@@ -69,31 +69,27 @@ impl Node {
                 self.out.push_back(Output::DropTwin(page));
             }
             let free = self.table.at_home(page).is_some_and(|home| home.is_free());
-            self.untracked = self.untracked.saturating_sub(u64::from(free));
+            self.homes.loses_untracked(free);
             self.table.forget(page);
-            self.migration.forget(page);
+            self.learning.migration.forget(page);
             self.let_go(page);
         }
-        let gone: Vec<u32> = self.directory.range(pages.iter()).map(|(&p, _)| p).collect();
-        for page in gone {
-            self.directory.remove(&page);
-        }
-        self.predicted.retain(|&p| !(pages.first..pages.end()).contains(&p));
-        self.moves.retain(|p, _| !(pages.first..pages.end()).contains(p));
+        self.homes.forget(pages);
+        self.learning.moves.retain(|p, _| !(pages.first..pages.end()).contains(p));
         self.out.push_back(Output::Discard(pages));
         self.out.push_back(Output::ForgetClaims(pages));
     }
 
     /// Of several calls about a page the last one counts.
     pub(super) fn set_home(&mut self, pages: Pages, home: Rank) {
-        self.moves.extend(pages.iter().map(|page| (page, (home, true))));
+        self.learning.moves.extend(pages.iter().map(|page| (page, (home, true))));
     }
 
     /// What this rank asked for since the last barrier, as notices.
     pub(super) fn take_moves(&mut self) -> Vec<Notice> {
         let origin = self.cfg.rank;
         let mut notices: Vec<Notice> = Vec::new();
-        for (page, (to, placed)) in std::mem::take(&mut self.moves) {
+        for (page, (to, placed)) in std::mem::take(&mut self.learning.moves) {
             let news = News::Moves { to, placed };
             match notices.last_mut() {
                 Some(n) if n.pages.end() == page && n.news == news => n.pages.count += 1,
@@ -136,12 +132,12 @@ impl Node {
                     homes.insert(page, (to, placed));
                 } else if n.origin == self.cfg.rank {
                     // A page that was first touched in this very interval may be disputed: it moves at the next barrier.
-                    self.moves.insert(page, (to, placed));
+                    self.learning.moves.insert(page, (to, placed));
                 }
             }
         }
         for (page, (to, placed)) in homes {
-            self.migration.moves(page, placed);
+            self.learning.migration.moves(page, placed);
             self.move_home(page, to);
         }
     }
@@ -178,11 +174,11 @@ impl Node {
             self.untrack(page);
         }
         let home = self.table.at_home(page).unwrap_or(home);
-        self.untracked = self.untracked.saturating_sub(u64::from(home.is_free()));
+        self.homes.loses_untracked(home.is_free());
         self.out.push_back(Output::Hand { page, to });
         match self.cfg.transfer {
             Transfer::ZeroCopy if self.cfg.puts_at_once => {}
-            _ => self.now.say(to, |_| {}),
+            _ => self.meetings.now.say(to, |_| {}),
         }
         self.table.put(page, home.hand_over(to));
     }

@@ -40,14 +40,14 @@ impl Wait {
 impl Node {
     /// A thread that has a lock waits for a condition: [`Acquired`](super::Output::Acquired) for the lock follows.
     pub(super) fn wait(&mut self, condition: u32, lock: u32, who: u64) -> Result<(), Violation> {
-        let ticket = self.served.ticket();
-        self.waits.push(Wait { condition, ticket, who, lock, queued: false });
+        let ticket = self.sync.served.ticket();
+        self.sync.waits.push(Wait { condition, ticket, who, lock, queued: false });
         self.ask_manager(condition, ticket, Wish::Signal)
     }
 
     fn find_wait(&self, condition: u32, ticket: u32, queued: bool) -> Option<usize> {
         let sought = (condition, ticket, queued);
-        self.waits.iter().position(|w| (w.condition, w.ticket, w.queued) == sought)
+        self.sync.waits.iter().position(|w| (w.condition, w.ticket, w.queued) == sought)
     }
 
     /// A wait is queued at the manager: the lock is given back now.
@@ -55,7 +55,7 @@ impl Node {
         let at = self.find_wait(condition, ticket, false);
         let at =
             at.ok_or(Violation { rank: from, what: "a place in a queue that this rank does not ask for" })?;
-        let wait = &mut self.waits[at];
+        let wait = &mut self.sync.waits[at];
         wait.queued = true;
         let lock = wait.lock;
         self.release(lock);
@@ -66,7 +66,7 @@ impl Node {
     pub(super) fn woken(&mut self, from: Rank, condition: u32, ticket: u32) -> Result<(), Violation> {
         let at = self.find_wait(condition, ticket, true);
         let at = at.ok_or(Violation { rank: from, what: "a signal that this rank does not wait for" })?;
-        let Wait { lock, who, .. } = self.waits.swap_remove(at);
+        let Wait { lock, who, .. } = self.sync.waits.swap_remove(at);
         self.acquire(lock, who, true)
     }
 }

@@ -42,10 +42,11 @@ impl InUse {
 impl Node {
     /// The first of these objects that a thread of this rank uses, if one does, and how.
     pub fn in_use(&self, objects: Range<u32>) -> Option<InUse> {
-        let locks = self.locks.range(objects.clone()).flat_map(|(&object, lock)| lock.doings(object));
+        let locks = self.sync.locks.range(objects.clone()).flat_map(|(&object, lock)| lock.doings(object));
         let awaits = |who, object| Doing { who, deal: Deal::Awaits, object };
-        let waits = self.waits.iter().flat_map(|w| [w.condition(), w.lock()].map(|o| awaits(w.who(), o)));
-        let all = locks.chain(self.served.doings()).chain(waits);
+        let waits =
+            self.sync.waits.iter().flat_map(|w| [w.condition(), w.lock()].map(|o| awaits(w.who(), o)));
+        let all = locks.chain(self.sync.served.doings()).chain(waits);
         let first = all.filter(|d| objects.contains(&d.object)).min_by_key(|d| (d.object, d.deal))?;
         Some(InUse { rank: self.cfg.rank, object: first.object, deal: first.deal })
     }
@@ -54,14 +55,14 @@ impl Node {
     pub(super) fn announce_use(&mut self, objects: Range<u32>) {
         let word = self.in_use(objects).map_or(NOTHING, InUse::word);
         if word == NOTHING {
-            self.phase = Phase::Announcing;
+            self.meetings.phase = Phase::Announcing;
         }
-        self.announce(purpose(self.collective), word);
+        self.announce(purpose(self.meetings.collective), word);
     }
 
     /// What all ranks use together is known: the memory barrier follows, or there is none.
     pub(super) fn announced(&mut self, outcome: Outcome) {
-        self.phase = Phase::Running;
+        self.meetings.phase = Phase::Running;
         let outcome = match outcome {
             Outcome::Reduced(words) => match words.first().and_then(|&word| InUse::from_word(word)) {
                 Some(in_use) => Outcome::InUse(in_use),
@@ -69,13 +70,13 @@ impl Node {
             },
             other => other,
         };
-        self.reductions.end(outcome);
+        self.sync.reductions.end(outcome);
     }
 
     /// Nothing is known of these objects any more.
     pub(super) fn destroy(&mut self, objects: Range<u32>) {
-        cut_out(&mut self.locks, objects.clone());
-        self.served.forget(objects.clone());
-        self.objects.remove(objects);
+        cut_out(&mut self.sync.locks, objects.clone());
+        self.sync.served.forget(objects.clone());
+        self.sync.objects.remove(objects);
     }
 }

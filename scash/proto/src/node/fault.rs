@@ -32,7 +32,7 @@ impl Node {
             Some(_) if word.access() == Access::Read => self.write_cached(page, id, range),
             Some(_) if self.table.cached(page).is_some_and(|page| page.is_armed()) => self.disarm(page),
             Some(home) => self.fetch(page, home, id, range, block),
-            None if self.objects.any() => self.ask_for_home(page, range, block, want),
+            None if self.sync.objects.any() => self.ask_for_home(page, range, block, want),
             None if want == Access::Write => self.claim(page, range, block, false),
             None => self.read_unclaimed(page),
         }
@@ -71,7 +71,7 @@ impl Node {
 
     /// A page at home here may be written from now on, untracked.
     fn own(&mut self, page: u32, home: HomePage) {
-        self.untracked += 1;
+        self.homes.gains_untracked();
         self.let_go(page);
         self.table.put(page, home);
     }
@@ -141,7 +141,7 @@ impl Node {
     pub(super) fn claimed(&mut self, page: u32, home: Option<Rank>) {
         let Some(a) = self.heap.find(page) else { return };
         let (range, block) = (Pages { first: a.first, count: a.pages }, a.options.block);
-        if !self.objects.any() {
+        if !self.sync.objects.any() {
             return self.place_is_known(page, range, block, home);
         }
         let vain = self.fetch_ends();
@@ -179,7 +179,7 @@ impl Node {
     /// A cached page becomes writable: with a twin, so that what was written can be told apart. Where pages are written one after the other, those
     /// that follow become writable with it: a twin that was made for nothing costs less than a fault.
     fn write_cached(&mut self, page: u32, id: u64, range: Pages) {
-        let ahead = if self.cfg.predict { self.writes.window(id, page, self.interval) } else { 1 };
+        let ahead = if self.cfg.predict { self.learning.writes.window(id, page, self.interval) } else { 1 };
         let end = page.saturating_add(ahead).min(range.end());
         let readable = |copy: CachedPage| copy.access() == Access::Read;
         let alike = |node: &Node, p| node.table.cached(p).is_some_and(readable);
@@ -194,7 +194,7 @@ impl Node {
             self.list(p, List::Open);
             self.hold(p, true);
         }
-        self.writes.fetched(id, pages);
+        self.learning.writes.fetched(id, pages);
         self.out.push_back(Output::Protect(pages, Access::Write));
     }
 
@@ -239,7 +239,7 @@ impl Node {
 
     /// A run, and those at a distance from it that faults have shown to be worth it.
     fn strides(&mut self, run: Pages, id: u64, range: Pages, alike: impl Fn(&Node, u32) -> bool) -> Strided {
-        let wanted = self.streams.strided(id, run);
+        let wanted = self.learning.streams.strided(id, run);
         let fits = |run: &Pages| {
             run.first >= range.first
                 && run.first.checked_add(run.count).is_some_and(|end| end <= range.end())
@@ -247,7 +247,7 @@ impl Node {
         };
         let more = wanted.runs().skip(1).take_while(fits).count();
         let pages = Strided { times: 1 + u32::try_from(more).unwrap_or(0), ..wanted };
-        self.streams.strided_fetched(id, pages);
+        self.learning.streams.strided_fetched(id, pages);
         pages
     }
 
@@ -261,7 +261,7 @@ impl Node {
         alike: impl Fn(&Node, u32) -> bool,
     ) -> Pages {
         let whole = block_of(page, range, block);
-        let ahead = self.streams.window(id, page, self.interval);
+        let ahead = self.learning.streams.window(id, page, self.interval);
         let end = whole.end().max(page.saturating_add(ahead)).min(range.end());
         let mut first = page;
         while first > whole.first && alike(self, first - 1) {
@@ -269,7 +269,7 @@ impl Node {
         }
         let last = (page + 1..end).find(|&p| !alike(self, p)).unwrap_or(end);
         let pages = Pages { first, count: last - first };
-        self.streams.fetched(id, pages);
+        self.learning.streams.fetched(id, pages);
         pages
     }
 

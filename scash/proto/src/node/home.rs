@@ -1,15 +1,74 @@
 //! What a home keeps and owes: the directory of sharers, tracking of its own writes, bringing changes to sharers.
 
+use super::objects::cut_out;
 use super::{Node, Output, Transfer};
-use crate::copyset::CopyMode;
+use crate::copyset::{CopyMode, Copyset};
 use crate::page::{Access, HomePage, Tracked, Untracked};
 use crate::{Pages, Rank};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What this rank knows as the home of pages, beside their words.
+#[derive(Debug, Default)]
+pub(super) struct Homes {
+    /// Who has copies. Exactly the tracked pages have entries.
+    directory: BTreeMap<u32, Copyset>,
+    /// Tracked pages that stay writable. In a barrier, also some that do so no longer.
+    predicted: Vec<u32>,
+    /// Pages mapped writable here that are not tracked.
+    untracked: u64,
+    /// Pages that are to be brought to sharers when everybody is in the barrier.
+    kept_back: Vec<u32>,
+    /// Pages whose changes went to sharers by message, in this barrier or the one before.
+    messaged: Vec<u32>,
+}
+
+impl Homes {
+    /// The copyset of a page, if anybody has a copy.
+    pub(super) fn sharers(&self, page: u32) -> Option<&Copyset> {
+        self.directory.get(&page)
+    }
+
+    /// Pages of which somebody has copies.
+    pub(super) fn entries(&self) -> usize {
+        self.directory.len()
+    }
+
+    /// Bytes of the directory, without the links of the tree that holds it.
+    pub(super) fn bytes(&self) -> usize {
+        self.directory.values().map(|set| size_of::<u32>() + set.bytes()).sum()
+    }
+
+    /// Pages that are compared with their twins in every barrier.
+    pub(super) fn predicted(&self) -> &[u32] {
+        &self.predicted
+    }
+
+    /// Pages mapped writable here that are not tracked.
+    pub(super) fn untracked(&self) -> u64 {
+        self.untracked
+    }
+
+    /// A page is writable and not tracked from now on.
+    pub(super) fn gains_untracked(&mut self) {
+        self.untracked += 1;
+    }
+
+    /// A page, if it was such a one, is not any more.
+    pub(super) fn loses_untracked(&mut self, was_free: bool) {
+        self.untracked = self.untracked.saturating_sub(u64::from(was_free));
+    }
+
+    /// Nothing is known of these pages any more.
+    pub(super) fn forget(&mut self, pages: Pages) {
+        cut_out(&mut self.directory, pages.iter());
+        self.predicted.retain(|page| !pages.iter().contains(page));
+    }
+}
 
 impl Node {
     /// The ranks that are to get the changes of a page whose home is here, in ascending order.
     pub fn update_sharers(&self, page: u32) -> impl Iterator<Item = Rank> + '_ {
-        let all = self.directory.get(&page);
+        let all = self.homes.directory.get(&page);
         all.into_iter()
             .flat_map(|set| set.iter())
             .filter(|&(_, mode)| mode == CopyMode::Update)
@@ -18,14 +77,14 @@ impl Node {
 
     /// Orders what a page written at its home needs in the first part of the barrier.
     pub(super) fn flush_home_page(&mut self, page: u32) {
-        self.migration.written_at_home(page);
+        self.learning.migration.written_at_home(page);
         let Some(mut home) = self.table.at_home(page).filter(|home| home.is_tracked()) else { return };
         if !home.has_twin() {
             self.tell_stale(page, None);
             return;
         }
         if home.found_written(self.cfg.predict) {
-            self.predicted.push(page);
+            self.homes.predicted.push(page);
         }
         self.table.put(page, home);
         // Pages that were predicted just now are compared with all others that are.
@@ -35,18 +94,25 @@ impl Node {
     }
 
     /// Orders that what changed in a page goes to its sharers: now, or when everybody is in the barrier.
-    pub(super) fn push(&mut self, page: u32) {
-        if self.keeps_pushes_back() || self.operated.holds(page) {
+    fn push(&mut self, page: u32) {
+        if self.keeps_pushes_back() || self.sync.operated.holds(page) {
             self.keep_back(page);
         } else {
             self.out.push_back(Output::Push(page));
         }
     }
 
+    /// Predicted pages are compared on the way into the barrier, written or not.
+    pub(super) fn push_predicted(&mut self) {
+        let predicted = std::mem::take(&mut self.homes.predicted);
+        predicted.iter().for_each(|&page| self.push(page));
+        self.homes.predicted = predicted;
+    }
+
     /// What changed in a page goes to its sharers when everybody is in the barrier.
     pub(super) fn keep_back(&mut self, page: u32) {
-        self.now.away = true;
-        self.kept_back.push(page);
+        self.meetings.now.away = true;
+        self.homes.kept_back.push(page);
     }
 
     /// Where races are looked for, what a home brings to a copy must not take the place of what its rank has written and not yet told.
@@ -62,10 +128,10 @@ impl Node {
             self.counters.predicted += u64::from(changed && !home.is_dirty());
         }
         if changed {
-            self.migration.written_at_home(page);
+            self.learning.migration.written_at_home(page);
             if by == Transfer::Message && self.cfg.transfer == Transfer::ZeroCopy {
                 self.table.change_home(page, HomePage::messaged);
-                self.messaged.push(page);
+                self.homes.messaged.push(page);
             }
             self.count_updates(page, None, by);
         }
@@ -84,27 +150,27 @@ impl Node {
     /// The barrier ends, and with it what was said of the one before.
     pub(super) fn forget_messages(&mut self) {
         let table = &mut self.table;
-        self.messaged.sort_unstable();
-        self.messaged.dedup();
-        self.messaged.retain(|&page| table.change_home(page, HomePage::forget_message) == Some(true));
+        self.homes.messaged.sort_unstable();
+        self.homes.messaged.dedup();
+        self.homes.messaged.retain(|&page| table.change_home(page, HomePage::forget_message) == Some(true));
     }
 
     /// Notes that the changes of a page are brought to its sharers.
     fn count_updates(&mut self, page: u32, except: Option<Rank>, by: Transfer) {
-        let Some(set) = self.directory.get(&page) else { return };
+        let Some(set) = self.homes.directory.get(&page) else { return };
         for (r, _) in set.iter().filter(|&(r, mode)| mode == CopyMode::Update && Some(Rank(r)) != except) {
             self.counters.updates += 1;
             match by {
-                Transfer::Message => self.now.sent(Rank(r), 1),
+                Transfer::Message => self.meetings.now.sent(Rank(r), 1),
                 Transfer::ZeroCopy if self.cfg.puts_at_once => {}
-                Transfer::ZeroCopy => self.now.say(Rank(r), |_| {}),
+                Transfer::ZeroCopy => self.meetings.now.say(Rank(r), |_| {}),
             }
         }
     }
 
     /// Notices for the sharers in invalidate mode, which are sharers no longer.
     pub(super) fn tell_stale(&mut self, page: u32, except: Option<Rank>) {
-        let Some(set) = self.directory.get_mut(&page) else { return };
+        let Some(set) = self.homes.directory.get_mut(&page) else { return };
         let told: Vec<u32> = set
             .iter()
             .filter(|&(r, mode)| mode == CopyMode::Invalidate && Some(Rank(r)) != except)
@@ -115,7 +181,7 @@ impl Node {
         }
         let empty = set.is_empty();
         for r in told {
-            self.now.say(Rank(r), |c| join(&mut c.stale, page));
+            self.meetings.now.say(Rank(r), |c| join(&mut c.stale, page));
         }
         if empty {
             self.untrack(page);
@@ -146,11 +212,11 @@ impl Node {
 
     /// Between the meetings: what was kept back goes to sharers now, but for pages that go as wholes.
     pub(super) fn push_kept_back(&mut self, merged: &[(u32, Rank)]) {
-        if self.kept_back.is_empty() {
+        if self.homes.kept_back.is_empty() {
             return;
         }
         let whole: BTreeSet<u32> = merged.iter().map(|&(page, _)| page).collect();
-        for page in std::mem::take(&mut self.kept_back) {
+        for page in std::mem::take(&mut self.homes.kept_back) {
             if self.table.get(page).has_twin() && !whole.contains(&page) {
                 self.out.push_back(Output::Push(page));
             }
@@ -167,7 +233,7 @@ impl Node {
                 self.counters.updates += 1;
                 self.out.push_back(Output::PutPages { pages: Pages::one(page), to });
                 if !self.cfg.puts_at_once {
-                    self.now.say(to, |_| {});
+                    self.meetings.now.say(to, |_| {});
                 }
             }
         }
@@ -177,16 +243,16 @@ impl Node {
     pub(super) fn add_sharer(&mut self, page: u32, rank: Rank, mode: CopyMode) -> bool {
         // A page that its allocation has placed may have sharers before its home has touched it.
         let Some(mut home) = self.home_page(page) else { return false };
-        self.directory.entry(page).or_default().insert(rank.0, mode);
+        self.homes.directory.entry(page).or_default().insert(rank.0, mode);
         let Tracked { was_free, protect } = home.track(mode);
         self.table.put(page, home);
-        self.untracked = self.untracked.saturating_sub(u64::from(was_free));
+        self.homes.loses_untracked(was_free);
         protect
     }
 
     /// A rank is a sharer no longer.
     pub(super) fn remove_sharer(&mut self, page: u32, rank: Rank) {
-        let Some(set) = self.directory.get_mut(&page) else { return };
+        let Some(set) = self.homes.directory.get_mut(&page) else { return };
         set.remove(rank.0);
         if set.is_empty() {
             self.untrack(page);
@@ -195,7 +261,7 @@ impl Node {
 
     /// Nobody has copies any more: the home's writes are its own affair.
     pub(super) fn untrack(&mut self, page: u32) {
-        self.directory.remove(&page);
+        self.homes.directory.remove(&page);
         let Some(Untracked { drop_twin, open, free }) = self.table.change_home(page, HomePage::untrack)
         else {
             return;
@@ -207,13 +273,13 @@ impl Node {
         if open {
             self.out.push_back(Output::Protect(Pages::one(page), Access::Write));
         }
-        self.untracked += u64::from(free);
+        self.homes.untracked += u64::from(free);
     }
 
     /// Predictions that did not come true end; the pages are to be protected.
     pub(super) fn drop_idle_predictions(&mut self, protect: &mut Vec<u32>) {
         let (table, out) = (&mut self.table, &mut self.out);
-        self.predicted.retain(|&page| {
+        self.homes.predicted.retain(|&page| {
             let Some(mut home) = table.at_home(page) else { return false };
             if !home.is_predicted() || !home.is_idle() {
                 return home.is_predicted();
@@ -230,7 +296,7 @@ impl Node {
     pub(super) fn leave(&mut self, page: u32) {
         self.table.touch(page);
         if let Some(home) = self.home(page) {
-            self.now.say(home, |c| join(&mut c.leave, page));
+            self.meetings.now.say(home, |c| join(&mut c.leave, page));
         }
     }
 }

@@ -77,7 +77,7 @@ pub(super) struct Intervals {
 impl Node {
     /// Ends an interval: orders that what was written goes home.
     pub(super) fn close(&mut self, after: After) {
-        for run in &self.watched {
+        for run in &self.learning.watched {
             self.out.push_back(Output::Scan(run.pages));
         }
         let (mut open, mut protect, mut away) = (Vec::new(), Vec::new(), Vec::new());
@@ -86,12 +86,12 @@ impl Node {
             self.close_page(page, &mut protect, &mut away);
         }
         // These are writable all the time: nothing tells whether they were written.
-        self.intervals.written.extend(&self.predicted);
+        self.sync.intervals.written.extend(self.homes.predicted());
         runs(&protect, |p| self.out.push_back(Output::Protect(p, Access::Read)));
         for (page, to) in away {
             self.out.push_back(Output::PutDiff { page, to });
         }
-        self.intervals.closes.push_back(after);
+        self.sync.intervals.closes.push_back(after);
         self.out.push_back(Output::Closed);
     }
 
@@ -111,7 +111,7 @@ impl Node {
                 quiet
             }
             Page::Home(mut home) if !home.is_predicted() => {
-                self.intervals.written.push(page);
+                self.sync.intervals.written.push(page);
                 // Who writes it in every interval does better without the faults; others hear of it once in vain at worst.
                 let protected = home.close();
                 self.table.put(page, home);
@@ -158,17 +158,17 @@ impl Node {
     pub(super) fn written_while_watched(&mut self, page: u32) {
         self.table.change_home(page, HomePage::noticed);
         self.table.touch(page);
-        self.intervals.written.push(page);
+        self.sync.intervals.written.push(page);
     }
 
     /// Notes that what was written in a page is at home.
     pub(super) fn brought_home(&mut self, page: u32) {
-        self.intervals.written.push(page);
+        self.sync.intervals.written.push(page);
     }
 
     /// What an interval wrote is at home: it gets its record, and what waited for that goes on.
     pub(super) fn closed(&mut self) -> Result<(), Violation> {
-        let Some(after) = self.intervals.closes.pop_front() else { return Ok(()) };
+        let Some(after) = self.sync.intervals.closes.pop_front() else { return Ok(()) };
         match after {
             Barrier => {
                 self.record();
@@ -193,12 +193,12 @@ impl Node {
 
     fn record(&mut self) {
         self.take_unrecorded();
-        let mut pages = std::mem::take(&mut self.intervals.written);
-        if pages.is_empty() && self.untracked == 0 {
+        let mut pages = std::mem::take(&mut self.sync.intervals.written);
+        if pages.is_empty() && self.homes.untracked() == 0 {
             return;
         }
         pages.sort_unstable();
-        let (rank, history) = (self.cfg.rank, &mut self.intervals.history);
+        let (rank, history) = (self.cfg.rank, &mut self.sync.intervals.history);
         history.add(Record { rank, number: history.number(rank) + 1, pages: as_runs(&pages) });
         self.stamp_again(None);
     }
@@ -214,7 +214,7 @@ impl Node {
                 what: "a record that names ranks or pages that do not exist",
             });
         }
-        let history = &mut self.intervals.history;
+        let history = &mut self.sync.intervals.history;
         for record in records {
             history.has_heard(from, &record);
             if record.rank != self.cfg.rank && record.number > history.number(record.rank) {
@@ -228,7 +228,7 @@ impl Node {
     /// Takes the copies out of view that what was learnt has ended. Then the thread goes on: at once, or when fetches that are under way have come to nothing.
     /// Where races are looked for, the interval ends first: what was written before is not ordered by what is learnt now.
     pub(super) fn enter(&mut self, object: u32, ticket: u32) {
-        if self.cfg.races && !self.intervals.history.news.is_empty() {
+        if self.cfg.races && !self.sync.intervals.history.news.is_empty() {
             self.close(After::Enter { object, ticket });
         } else {
             self.apply_and_enter(object, ticket);
@@ -237,15 +237,15 @@ impl Node {
 
     fn apply_and_enter(&mut self, object: u32, ticket: u32) {
         self.apply();
-        if self.intervals.vain {
-            self.intervals.entering.push((object, ticket));
+        if self.sync.intervals.vain {
+            self.sync.intervals.entering.push((object, ticket));
         } else {
             self.entered_object(object, ticket);
         }
     }
 
     fn apply(&mut self) {
-        let news = std::mem::take(&mut self.intervals.history.news);
+        let news = std::mem::take(&mut self.sync.intervals.history.news);
         if news.is_empty() {
             return;
         }
@@ -264,8 +264,8 @@ impl Node {
         stale.sort_unstable();
         stale.dedup();
         self.end_copies(&stale);
-        self.stamp_again(Some(self.intervals.history.known()));
-        self.intervals.vain = self.intervals.fetches > 0;
+        self.stamp_again(Some(self.sync.intervals.history.known()));
+        self.sync.intervals.vain = self.sync.intervals.fetches > 0;
     }
 
     /// Copies are not good any more. What was written in them goes home.
@@ -314,17 +314,17 @@ impl Node {
 
     /// Whether a fetch may begin. Not while others are waited for that are in vain.
     pub(super) fn may_fetch(&self) -> bool {
-        !self.intervals.vain
+        !self.sync.intervals.vain
     }
 
     /// A fetch begins.
     pub(super) fn fetch_begins(&mut self) {
-        self.intervals.fetches += 1;
+        self.sync.intervals.fetches += 1;
     }
 
     /// A fetch is over. Returns whether it was in vain.
     pub(super) fn fetch_ends(&mut self) -> bool {
-        let now = &mut self.intervals;
+        let now = &mut self.sync.intervals;
         now.fetches = now.fetches.saturating_sub(1);
         let vain = now.vain;
         if vain && now.fetches == 0 {
@@ -343,21 +343,21 @@ impl Node {
         }
         self.table.clear(List::Open);
         self.table.clear(List::Leased);
-        self.intervals.history = History::default();
-        self.intervals.written.clear();
+        self.sync.intervals.history = History::default();
+        self.sync.intervals.written.clear();
     }
 
     /// Orders that what came early be taken as soon as all is carried out that was ordered before.
     pub(super) fn take_early_later(&mut self) {
         if self.has_early() {
-            self.intervals.closes.push_back(Left);
+            self.sync.intervals.closes.push_back(Left);
             self.out.push_back(Output::Closed);
         }
     }
 
     /// Whether changes that others get must wait until all ranks are in the barrier.
     pub(super) fn keeps_back(&self) -> bool {
-        self.objects.any() || self.cfg.cache > 0
+        self.sync.objects.any() || self.cfg.cache > 0
     }
 
     /// What a message of another epoch means for when it is taken.

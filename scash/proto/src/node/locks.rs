@@ -89,12 +89,12 @@ pub(super) type Locks = BTreeMap<u32, Lock>;
 impl Node {
     fn lock(&mut self, lock: u32) -> &mut Lock {
         let (manager, me) = (self.manager(lock), self.cfg.rank);
-        self.locks.entry(lock).or_insert_with(|| Lock::new(manager, me))
+        self.sync.locks.entry(lock).or_insert_with(|| Lock::new(manager, me))
     }
 
     /// The thread of this rank that has the lock, if one does.
     pub fn holder(&self, lock: u32) -> Option<u64> {
-        match self.locks.get(&lock)?.spots.front()?.state {
+        match self.sync.locks.get(&lock)?.spots.front()?.state {
             State::Held(who) => Some(who),
             _ => None,
         }
@@ -127,7 +127,7 @@ impl Node {
 
     /// Asks the manager for a place at the end of the queue. `None` if that is this rank, and the end is a place that does not exist.
     fn ask(&mut self, lock: u32, who: u64, patient: bool) -> Option<()> {
-        let known = self.intervals.history.known();
+        let known = self.sync.intervals.history.known();
         let (manager, me) = (self.manager(lock), self.cfg.rank);
         let entry = self.lock(lock);
         let ticket = entry.tickets;
@@ -231,7 +231,7 @@ impl Node {
 
     /// An interval was closed for this: the lock leaves, with all that its next holder does not know.
     pub(super) fn send_grant(&mut self, lock: u32, to: Place, known: &Known) {
-        let records = self.intervals.history.missing(known);
+        let records = self.sync.intervals.history.missing(known);
         self.tell(to.rank, lock, SyncBody::Grant { ticket: to.ticket, records });
     }
 

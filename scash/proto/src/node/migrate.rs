@@ -80,20 +80,20 @@ impl Node {
             }
             // Words that were operated on count as written by their home.
             if writer == self.cfg.rank || group.iter().any(|&(_, rank)| rank != writer) {
-                self.migration.lone.remove(&page);
+                self.learning.migration.lone.remove(&page);
                 continue;
             }
             // Whether the home writes a page that is not tracked, nobody knows.
             let alone = self.table.at_home(page).is_some_and(|home| home.is_tracked() && !home.is_dirty());
-            if !(self.migration.is_due(page, writer) && alone) {
+            if !(self.learning.migration.is_due(page, writer) && alone) {
                 continue;
             }
             if self.moves_freely(page) {
-                self.migration.lone.remove(&page);
+                self.learning.migration.lone.remove(&page);
                 self.counters.migrated += 1;
-                self.moves.entry(page).or_insert((writer, false));
+                self.learning.moves.entry(page).or_insert((writer, false));
             } else {
-                self.migration.moves(page, true);
+                self.learning.migration.moves(page, true);
             }
         }
     }

@@ -3,7 +3,12 @@
 //! All have numbers from one series, in the order in which they were made; a number is never used again. Rank (number mod ranks) *manages* an object. Locks are [`locks`](super::locks); the others are
 //! [served](super::served) by their managers.
 
+use super::atomics::Operated;
 use super::conditions::Wait;
+use super::intervals::Intervals;
+use super::locks::Locks;
+use super::reduce::Reductions;
+use super::served::Served;
 use super::{Node, Output, Part, Phase, Violation};
 use crate::Rank;
 use crate::wire::SyncMessage;
@@ -101,6 +106,19 @@ impl Objects {
     }
 }
 
+/// What orders memory between two memory barriers.
+#[derive(Debug, Default)]
+pub(super) struct Synchronisation {
+    pub(super) objects: Objects,
+    pub(super) locks: Locks,
+    pub(super) served: Served,
+    /// Threads of this rank that wait for conditions.
+    pub(super) waits: Vec<Wait>,
+    pub(super) intervals: Intervals,
+    pub(super) operated: Operated,
+    pub(super) reductions: Reductions,
+}
+
 /// Takes all entries out whose keys are in the range.
 pub(super) fn cut_out<T>(map: &mut BTreeMap<u32, T>, keys: Range<u32>) {
     let gone: Vec<u32> = map.range(keys).map(|(&key, _)| key).collect();
@@ -116,34 +134,34 @@ impl Node {
 
     /// Number of objects of synchronisation that the job has had so far: all have lower numbers.
     pub fn objects(&self) -> u32 {
-        self.objects.given
+        self.sync.objects.given
     }
 
     /// Where the run of objects ends that are of one kind and were made together with this one, if there is one of that number.
     pub fn run_end(&self, object: u32) -> Option<u32> {
-        self.objects.run(object).map(|(end, _)| end)
+        self.sync.objects.run(object).map(|(end, _)| end)
     }
 
     /// What the object of that number is, if there is one.
     pub fn kind(&self, object: u32) -> Option<ObjectKind> {
-        self.objects.kind(object)
+        self.sync.objects.kind(object)
     }
 
     /// Whether this rank has come to a collective call that is not over: objects are not for use then.
     pub fn in_collective_call(&self) -> bool {
-        self.phase != Phase::Running
+        self.meetings.phase != Phase::Running
     }
 
     /// Whether this rank has come to a memory barrier that is not over.
     pub(super) fn in_memory_barrier(&self) -> bool {
-        !matches!(self.phase, Phase::Running | Phase::Announcing)
+        !matches!(self.meetings.phase, Phase::Running | Phase::Announcing)
     }
 
     /// An object that a thread of this rank waits for, if one does: the rank must not come to a collective call then.
     pub fn awaited(&self) -> Option<u32> {
-        let lock = self.locks.iter().find(|(_, lock)| lock.is_awaited()).map(|(&number, _)| number);
-        let wait = || self.waits.first().map(Wait::condition);
-        lock.or_else(|| self.served.awaited()).or_else(wait)
+        let lock = self.sync.locks.iter().find(|(_, lock)| lock.is_awaited()).map(|(&number, _)| number);
+        let wait = || self.sync.waits.first().map(Wait::condition);
+        lock.or_else(|| self.sync.served.awaited()).or_else(wait)
     }
 
     pub(super) fn tell(&mut self, to: Rank, object: u32, body: SyncBody) {
@@ -154,23 +172,23 @@ impl Node {
     pub(super) fn sync(&mut self, from: Rank, message: SyncMessage) -> Result<(), Violation> {
         // What came early, and is not taken yet although the memory barrier is over, stays in front of what comes now. During the memory barrier it is not
         // in the way: the barrier may wait for this very message.
-        let overdue = self.objects.early.first().is_some_and(|(_, first)| first.epoch == self.interval);
+        let overdue = self.sync.objects.early.first().is_some_and(|(_, first)| first.epoch == self.interval);
         if self.epoch_of(from, message.epoch)? && !overdue {
             return self.take_sync(from, message);
         }
-        self.objects.early.push((from, message));
+        self.sync.objects.early.push((from, message));
         Ok(())
     }
 
     /// After a memory barrier: what came early is taken now.
     pub(super) fn take_early(&mut self) -> Result<(), Violation> {
-        let early = std::mem::take(&mut self.objects.early);
+        let early = std::mem::take(&mut self.sync.objects.early);
         early.into_iter().try_for_each(|(from, message)| self.sync(from, message))
     }
 
     /// Whether something came early.
     pub(super) fn has_early(&self) -> bool {
-        !self.objects.early.is_empty()
+        !self.sync.objects.early.is_empty()
     }
 
     fn take_sync(&mut self, from: Rank, message: SyncMessage) -> Result<(), Violation> {
@@ -184,14 +202,14 @@ impl Node {
 
     /// The deeds that the first meeting must wait for, as items of it.
     pub(super) fn announce_deeds(&mut self) {
-        for (to, count) in std::mem::take(&mut self.objects.deeds) {
-            self.now.sent(to, count);
+        for (to, count) in std::mem::take(&mut self.sync.objects.deeds) {
+            self.meetings.now.sent(to, count);
         }
     }
 
     /// A deed has arrived: an item of the first meeting that comes.
     pub(super) fn deed_arrives(&mut self, from: Rank) -> Result<(), Violation> {
-        let due = match self.phase {
+        let due = match self.meetings.phase {
             Phase::Flushing(part) | Phase::Meeting(part) => part == Part::Flush,
             Phase::Running | Phase::Announcing | Phase::Failed => true,
         };

@@ -105,7 +105,7 @@ impl Node {
         if !self.cfg.races {
             return;
         }
-        let number = self.intervals.history.number(self.cfg.rank) + 1;
+        let number = self.sync.intervals.history.number(self.cfg.rank) + 1;
         let stamps = &mut self.epoch_of_races.stamps;
         let known = known.unwrap_or_else(|| stamps.last().map(|last| last.known.clone()).unwrap_or_default());
         stamps.push(Stamp { number, known });
@@ -149,7 +149,7 @@ impl Node {
 
     /// A message of an [`Output::Testify`] was sent.
     pub(super) fn testified(&mut self, to: Rank) {
-        self.now.sent(to, 1);
+        self.meetings.now.sent(to, 1);
     }
 
     /// Somebody has testified.
@@ -163,7 +163,7 @@ impl Node {
         if !self.cfg.races {
             return;
         }
-        let known = self.intervals.history.known();
+        let known = self.sync.intervals.history.known();
         let epoch = &mut self.epoch_of_races;
         let were_zeros = union(std::mem::take(&mut epoch.zeros));
         let operated = std::mem::take(&mut epoch.operated);

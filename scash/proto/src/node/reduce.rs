@@ -75,11 +75,11 @@ impl Node {
     /// This rank comes to a reduction.
     pub(super) fn reduce(&mut self, what: Reduction, mut values: Vec<u64>) {
         assert!(
-            self.reductions.now.is_none() && self.phase == Phase::Running,
+            self.sync.reductions.now.is_none() && self.meetings.phase == Phase::Running,
             "one collective call at a time"
         );
-        if let Some(span) = self.reductions.disagreement {
-            self.reductions.outcome = Some(Outcome::Mismatch(span));
+        if let Some(span) = self.sync.reductions.disagreement {
+            self.sync.reductions.outcome = Some(Outcome::Mismatch(span));
             return;
         }
         let me = Attendance { purpose: what.purpose(values.len()), rank: self.cfg.rank };
@@ -92,7 +92,7 @@ impl Node {
 
     /// This rank says something to all before a collective call, and is to hear the least that anybody says: [`announced`](Self::announced).
     pub(super) fn announce(&mut self, purpose: Purpose, word: u64) {
-        if let Some(span) = self.reductions.disagreement {
+        if let Some(span) = self.sync.reductions.disagreement {
             return self.announced(Outcome::Mismatch(span));
         }
         self.begin(Reducing {
@@ -107,7 +107,7 @@ impl Node {
 
     fn begin(&mut self, now: Reducing) {
         let me = now.me;
-        self.reductions.now = Some(now);
+        self.sync.reductions.now = Some(now);
         if let Some(other) = self.barrier_instead() {
             return self.disagree(join([me; 2], [other; 2]));
         }
@@ -116,17 +116,17 @@ impl Node {
 
     /// How a reduction ended: once, when it has.
     pub fn take_reduced(&mut self) -> Option<Outcome> {
-        self.reductions.outcome.take()
+        self.sync.reductions.outcome.take()
     }
 
     /// Whether a reduction has ended, and nobody has asked how.
     pub fn has_reduced(&self) -> bool {
-        self.reductions.outcome.is_some()
+        self.sync.reductions.outcome.is_some()
     }
 
     /// What the reduction is that this rank is in, if it is in one.
     pub(super) fn reduces(&self) -> Option<Purpose> {
-        self.reductions.now.as_ref().map(|now| now.me.purpose)
+        self.sync.reductions.now.as_ref().map(|now| now.me.purpose)
     }
 
     fn parent(&self) -> Option<Rank> {
@@ -142,18 +142,18 @@ impl Node {
     }
 
     fn say(&mut self, to: Rank, step: Step, span: [Attendance; 2], values: Vec<u64>) {
-        let (epoch, number) = (self.interval, self.reductions.passed);
+        let (epoch, number) = (self.interval, self.sync.reductions.passed);
         self.out.push_back(Output::Reduce(to, ReduceMessage { epoch, number, step, span, values }));
     }
 
     /// Sends up what this rank and its children have, if all of that is here.
     fn go_up(&mut self) {
-        let all = self.children().all(|child| self.reductions.from_children.contains_key(&child));
-        let Some(now) = self.reductions.now.as_mut().filter(|now| all && !now.gone) else { return };
+        let all = self.children().all(|child| self.sync.reductions.from_children.contains_key(&child));
+        let Some(now) = self.sync.reductions.now.as_mut().filter(|now| all && !now.gone) else { return };
         now.gone = true;
         let (mut span, mut values) = ([now.me; 2], std::mem::take(&mut now.values));
         // A map: in the order of their numbers.
-        for message in std::mem::take(&mut self.reductions.from_children).into_values() {
+        for message in std::mem::take(&mut self.sync.reductions.from_children).into_values() {
             span = join(span, message.span);
             for (a, &b) in values.iter_mut().zip(&message.values) {
                 *a = now.what.combine(*a, b);
@@ -174,11 +174,11 @@ impl Node {
         for child in self.children().rev() {
             self.say(child, Step::Down, span, values.clone());
         }
-        self.reductions.passed += 1;
+        self.sync.reductions.passed += 1;
         let outcome = if agree(span) {
             Outcome::Reduced(values)
         } else {
-            self.reductions.disagreement = Some(span);
+            self.sync.reductions.disagreement = Some(span);
             Outcome::Mismatch(span)
         };
         self.end_reduction(outcome);
@@ -186,9 +186,9 @@ impl Node {
 
     /// The reduction is over that this rank is in, if it is in one.
     fn end_reduction(&mut self, outcome: Outcome) {
-        match self.reductions.now.take() {
+        match self.sync.reductions.now.take() {
             Some(now) if now.announced.is_some() => self.announced(outcome),
-            Some(_) => self.reductions.end(outcome),
+            Some(_) => self.sync.reductions.end(outcome),
             None => {}
         }
     }
@@ -199,7 +199,7 @@ impl Node {
         if from.0 >= self.cfg.size || message.span.iter().any(|a| a.rank.0 >= self.cfg.size) {
             return lie("a message of a reduction that names ranks that do not exist");
         }
-        if self.reductions.disagreement.is_some() {
+        if self.sync.reductions.disagreement.is_some() {
             // Said before its sender heard of it. Nothing comes of it any more.
             return Ok(());
         }
@@ -207,8 +207,8 @@ impl Node {
             Step::Disagree => self.break_off(message.span),
             Step::Up if self.children().any(|child| child == from) => return self.take_up(from, message),
             Step::Down if self.parent() == Some(from) => {
-                let (this, passed) = (self.interval, self.reductions.passed);
-                let Some(now) = self.reductions.now.as_ref().filter(|now| now.gone) else {
+                let (this, passed) = (self.interval, self.sync.reductions.passed);
+                let Some(now) = self.sync.reductions.now.as_ref().filter(|now| now.gone) else {
                     return lie("the result of a reduction that this rank is not in");
                 };
                 let sound = now.may_come_to(&message.values) || !agree(message.span);
@@ -227,21 +227,21 @@ impl Node {
         let meets = self.in_memory_barrier();
         let known = match message.epoch.wrapping_sub(self.interval) {
             // (If this rank is in a memory barrier, they disagree: somebody will find out by a token.)
-            0 => message.number == self.reductions.passed,
+            0 => message.number == self.sync.reductions.passed,
             1 => meets && message.number == 0,
             _ => false,
         };
-        if !known || self.reductions.from_children.contains_key(&from) {
+        if !known || self.sync.reductions.from_children.contains_key(&from) {
             return lie("values for a reduction that is over or far away");
         }
-        self.reductions.from_children.insert(from, message);
+        self.sync.reductions.from_children.insert(from, message);
         self.go_up();
         Ok(())
     }
 
     /// This rank comes to a memory barrier. Returns whether it may: not if it is known that ranks disagree.
     pub(super) fn may_meet(&mut self) -> bool {
-        let Some(span) = self.reductions.disagreement else { return true };
+        let Some(span) = self.sync.reductions.disagreement else { return true };
         self.break_off(span);
         false
     }
@@ -252,13 +252,13 @@ impl Node {
     }
 
     fn without_this(&self, token: &Token) -> Option<Attendance> {
-        let this = u64::from(self.reductions.passed);
+        let this = u64::from(self.sync.reductions.passed);
         token.span.into_iter().find(|who| who.purpose.reductions() == this)
     }
 
     /// A token for this rank's next meeting has come.
     pub(super) fn token_in_reduction(&mut self) {
-        if let Some(me) = self.reductions.now.as_ref().map(|now| now.me)
+        if let Some(me) = self.sync.reductions.now.as_ref().map(|now| now.me)
             && let Some(other) = self.barrier_instead()
         {
             self.disagree(join([me; 2], [other; 2]));
@@ -267,7 +267,7 @@ impl Node {
 
     /// This rank has found out that ranks came for different things: tells everybody.
     fn disagree(&mut self, span: [Attendance; 2]) {
-        if self.reductions.disagreement.is_none() {
+        if self.sync.reductions.disagreement.is_none() {
             let me = self.cfg.rank;
             for to in (0..self.cfg.size).map(Rank).filter(|&to| to != me) {
                 self.say(to, Step::Disagree, span, Vec::new());
@@ -278,10 +278,10 @@ impl Node {
 
     /// Nothing can be done any more: ends the call that this rank is in, if it is in one.
     fn break_off(&mut self, span: [Attendance; 2]) {
-        let span = *self.reductions.disagreement.get_or_insert(span);
+        let span = *self.sync.reductions.disagreement.get_or_insert(span);
         self.end_reduction(Outcome::Mismatch(span));
-        if matches!(self.phase, Phase::Flushing(_) | Phase::Meeting(_)) {
-            self.phase = Phase::Failed;
+        if matches!(self.meetings.phase, Phase::Flushing(_) | Phase::Meeting(_)) {
+            self.meetings.phase = Phase::Failed;
             self.out.push_back(Output::Done(Outcome::Mismatch(span)));
         }
     }

@@ -151,7 +151,7 @@ impl Node {
     /// What a thread of this rank has of a reader–writer lock, as the deed that gives it back.
     pub fn holding(&self, object: u32, who: u64) -> Option<Deed> {
         let held = |h: &&Holding| (h.object, h.who) == (object, who);
-        self.served.holding.iter().find(held).map(|h| h.deed)
+        self.sync.served.holding.iter().find(held).map(|h| h.deed)
     }
 
     /// A thread has a wish: [`Output::Acquired`] follows.
@@ -161,15 +161,15 @@ impl Node {
             Wish::Write => Some(Deed::HasWritten),
             Wish::Take | Wish::AtLeast(_) | Wish::Signal => None,
         };
-        let ticket = self.served.ticket();
-        self.served.asked.push(Asked { object, ticket, who, back, entering: false });
+        let ticket = self.sync.served.ticket();
+        self.sync.served.asked.push(Asked { object, ticket, who, back, entering: false });
         self.ask_manager(object, ticket, wish)
     }
 
     /// Brings a wish to whom it concerns.
     pub(super) fn ask_manager(&mut self, object: u32, ticket: u32, wish: Wish) -> Result<(), Violation> {
         self.counters.wishes += 1;
-        let known = self.intervals.history.known();
+        let known = self.sync.intervals.history.known();
         let (manager, me) = (self.manager(object), self.cfg.rank);
         if manager == me {
             return self.serve_wish(object, wish, Waiter { place: Place { rank: me, ticket }, known });
@@ -181,7 +181,7 @@ impl Node {
     /// A thread lets others go on.
     pub(super) fn deed(&mut self, object: u32, who: u64, deed: Deed) -> Result<(), Violation> {
         self.counters.deeds += 1;
-        self.served.holding.retain(|h| (h.object, h.who, h.deed) != (object, who, deed));
+        self.sync.served.holding.retain(|h| (h.object, h.who, h.deed) != (object, who, deed));
         if deed.orders_memory() && self.cfg.size > 1 {
             self.close(After::Deed { object, deed });
             return Ok(());
@@ -196,18 +196,18 @@ impl Node {
             return self.serve_deed(me, object, deed);
         }
         let records =
-            if deed.orders_memory() { self.intervals.history.news_for(manager) } else { Vec::new() };
+            if deed.orders_memory() { self.sync.intervals.history.news_for(manager) } else { Vec::new() };
         self.tell(manager, object, SyncBody::Deed { deed, records });
-        self.objects.count_deed(manager);
+        self.sync.objects.count_deed(manager);
         Ok(())
     }
 
     /// Manager: the state of an object of which somebody said something.
     fn state(&mut self, object: u32) -> Option<&mut State> {
         use std::collections::btree_map::Entry;
-        match self.served.states.entry(object) {
+        match self.sync.served.states.entry(object) {
             Entry::Occupied(entry) => Some(entry.into_mut()),
-            Entry::Vacant(entry) => Some(entry.insert(State::new(self.objects.kind(object)?)?)),
+            Entry::Vacant(entry) => Some(entry.insert(State::new(self.sync.objects.kind(object)?)?)),
         }
     }
 
@@ -237,7 +237,7 @@ impl Node {
             if rank == self.cfg.rank {
                 self.granted(rank, object, ticket, Vec::new())?;
             } else {
-                let records = self.intervals.history.missing(&known);
+                let records = self.sync.intervals.history.missing(&known);
                 self.tell(rank, object, SyncBody::Grant { ticket, records });
             }
         }
@@ -256,7 +256,7 @@ impl Node {
             return self.woken(from, object, ticket);
         }
         let sought = (object, ticket, false);
-        let asked = self.served.asked.iter_mut().find(|a| (a.object, a.ticket, a.entering) == sought);
+        let asked = self.sync.served.asked.iter_mut().find(|a| (a.object, a.ticket, a.entering) == sought);
         let Some(asked) = asked else {
             return Err(Violation {
                 rank: from,
@@ -271,10 +271,10 @@ impl Node {
 
     /// Copies are out of view that must be: the thread goes on.
     pub(super) fn entered_served(&mut self, object: u32, ticket: u32) -> Option<()> {
-        let asked = &mut self.served.asked;
+        let asked = &mut self.sync.served.asked;
         let at = asked.iter().position(|a| (a.object, a.ticket) == (object, ticket))?;
         let Asked { who, back, .. } = asked.swap_remove(at);
-        self.served.holding.extend(back.map(|deed| Holding { object, who, deed }));
+        self.sync.served.holding.extend(back.map(|deed| Holding { object, who, deed }));
         self.out.push_back(Output::Acquired { object, who });
         Some(())
     }

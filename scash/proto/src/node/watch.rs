@@ -26,7 +26,7 @@ pub(super) struct Watched {
 impl Node {
     /// On the way into the barrier: asks which watched pages were written.
     pub(super) fn scan_watched(&mut self) {
-        for run in &self.watched {
+        for run in &self.learning.watched {
             self.out.push_back(Output::Scan(run.pages));
         }
     }
@@ -51,7 +51,7 @@ impl Node {
     pub(super) fn watch_runs(&mut self, protect: &mut Vec<u32>) {
         // Other collective calls may free pages before the system has been asked to watch them.
         if self.cfg.watch_from == 0
-            || !matches!(self.collective, Collective::Barrier | Collective::Publish(_))
+            || !matches!(self.meetings.collective, Collective::Barrier | Collective::Publish(_))
         {
             return;
         }
@@ -68,7 +68,7 @@ impl Node {
             for page in pages.iter() {
                 self.table.change_home(page, HomePage::watch);
             }
-            self.watched.push(Watched { pages, idle: 0 });
+            self.learning.watched.push(Watched { pages, idle: 0 });
             self.out.push_back(Output::Watch(pages));
         }
         protect.retain(|&p| !self.table.at_home(p).is_some_and(|home| home.is_watched()));
@@ -76,14 +76,14 @@ impl Node {
 
     /// The barrier ends: gives back the runs that cannot or need not be watched any more. Their tracked pages are to be protected.
     pub(super) fn review_watched(&mut self, protect: &mut Vec<u32>) {
-        for mut run in std::mem::take(&mut self.watched) {
+        for mut run in std::mem::take(&mut self.learning.watched) {
             let most =
                 run.pages.iter().filter_map(|p| self.table.at_home(p)).map(|home| home.tracking()).max();
             run.idle = if most > Some(Tracking::No) { 0 } else { run.idle + 1 };
             if most >= Some(Tracking::Updated) || run.idle >= IDLE {
                 self.unwatch(run.pages, protect);
             } else {
-                self.watched.push(run);
+                self.learning.watched.push(run);
             }
         }
     }
@@ -91,11 +91,11 @@ impl Node {
     /// Gives back the runs that hold any of these pages, at once.
     pub(super) fn unwatch_any(&mut self, pages: Pages) {
         let mut protect = Vec::new();
-        for run in std::mem::take(&mut self.watched) {
+        for run in std::mem::take(&mut self.learning.watched) {
             if run.pages.first < pages.end() && pages.first < run.pages.end() {
                 self.unwatch(run.pages, &mut protect);
             } else {
-                self.watched.push(run);
+                self.learning.watched.push(run);
             }
         }
         // Runs are in the order in which watching began.
@@ -114,7 +114,7 @@ impl Node {
 
     /// The system would not watch these pages: they have been protected.
     pub(super) fn unwatchable(&mut self, pages: Pages) {
-        self.watched.retain(|run| run.pages != pages);
+        self.learning.watched.retain(|run| run.pages != pages);
         for page in pages.iter() {
             self.table.change_home(page, HomePage::unwatch);
         }

@@ -34,8 +34,9 @@ impl Job {
 
     /// How many objects the nodes keep something of.
     fn kept(&self) -> Vec<usize> {
-        let kept =
-            |n: &Node| n.locks.len() + n.served.known() + (0..n.objects()).filter_map(|o| n.kind(o)).count();
+        let kept = |n: &Node| {
+            n.sync.locks.len() + n.sync.served.known() + (0..n.objects()).filter_map(|o| n.kind(o)).count()
+        };
         self.nodes.iter().map(kept).collect()
     }
 }
@@ -68,7 +69,7 @@ fn what_nobody_uses_is_gone_at_all_ranks_and_its_numbers_mean_nothing_again() {
     job.all_are_told(destroy(ObjectKind::Lock, 1, 2), &Outcome::Done);
     let kinds = |n: &Node| [0, 1, 2, 3].map(|o| n.kind(o).is_some());
     assert!(job.nodes.iter().all(|n| kinds(n) == [true, false, false, true]));
-    assert!(job.nodes.iter().all(|n| n.locks.keys().all(|&o| o == 0 || o == 3)));
+    assert!(job.nodes.iter().all(|n| n.sync.locks.keys().all(|&o| o == 0 || o == 3)));
     job.all_are_told(Collective::Make(ObjectKind::Flag, 1), &Outcome::Made(4));
     // The others are as they were.
     job.act(1, lock(3));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::wire::reduce::{ReduceMessage, Step};
-use crate::wire::{News, Notice, Purpose};
+use crate::wire::{Control, News, Notice, Purpose};
 use proptest::prelude::*;
 
 #[test]
@@ -136,13 +136,13 @@ proptest! {
             let _ = node.handle(lie);
             let _ = node.batch_taken();
             match act {
-                0 if node.phase == Phase::Running => {
+                0 if node.meetings.phase == Phase::Running => {
                     let _ = node.handle(Input::Arrive(Collective::Barrier));
                 }
-                1 if node.phase == Phase::Running => {
+                1 if node.meetings.phase == Phase::Running => {
                     let _ = node.handle(Input::Arrive(Collective::Broadcast(Pages { first: 0, count: 5 })));
                 }
-                2 | 3 if node.phase == Phase::Running => {
+                2 | 3 if node.meetings.phase == Phase::Running => {
                     let want = if act == 2 { Access::Read } else { Access::Write };
                     let _ = node.handle(Input::Fault { page, want });
                 }
@@ -163,7 +163,7 @@ proptest! {
         // One of the two is managed here, if any is.
         let lock = u32::try_from(me % 2).unwrap();
         for (lie, act) in lies {
-            let free = node.phase == Phase::Running && node.reduces().is_none();
+            let free = node.meetings.phase == Phase::Running && node.reduces().is_none();
             let there = node.kind(lock).is_some();
             match (act, node.holder(lock)) {
                 (0, _) if free => {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::wire::reduce::{Combine, Number, Reduction, Step};
 use crate::wire::{Purpose, ReduceMessage};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// What a rank comes for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
