@@ -318,10 +318,12 @@ impl Lookup<'_> {
         // SAFETY: the descriptor is open, and is the socket that the launcher made for this rank (its name is unique in
         // the system); `from_env` hands it out once in a process.
         let line = unsafe { OwnedFd::from_raw_fd(i32::from(fd)) };
-        claim(line.as_fd())?;
         let flags = nix::fcntl::FdFlag::FD_CLOEXEC;
         nix::fcntl::fcntl(&line, nix::fcntl::FcntlArg::F_SETFD(flags)).map_err(io("setting FD_CLOEXEC"))?;
-        Ok(out_of_the_way(line))
+        // The claim would end with any descriptor of the line that is closed after it.
+        let line = out_of_the_way(line);
+        claim(line.as_fd())?;
+        Ok(line)
     }
 }
 

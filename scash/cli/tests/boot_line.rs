@@ -44,6 +44,7 @@ fn identity(version: &str) -> Identity {
 }
 
 fn play(role: &str) -> scash_comm::Result<()> {
+    let line = (role == "lies").then(own_line);
     let mut member = Member::from_env()?;
     let rank = member.rank();
     let version = if role == "stranger" && rank == 1 { "9.9.9" } else { "1.0.0" };
@@ -56,7 +57,7 @@ fn play(role: &str) -> scash_comm::Result<()> {
         "aborts" if rank == 1 => std::process::abort(),
         "watches" if rank == 1 => exit(3),
         "watches" => return watch(&member),
-        "lies" if rank == 1 => return lie(),
+        "lies" if rank == 1 => return line.map_or(Ok(()), lie),
         "has children" => return have_a_child(),
         "passes files" => pass_files(&mut member)?,
         "has a rival" => meet_rival(),
@@ -126,13 +127,18 @@ fn watch(member: &Member) -> scash_comm::Result<()> {
     Ok(())
 }
 
-/// Sends rubbish on its line, and waits to be ended for it.
-fn lie() -> scash_comm::Result<()> {
+/// The line to the launcher, before a member takes it.
+fn own_line() -> std::fs::File {
     let value = std::env::var(vars::BOOT_FD).unwrap();
     let number = value.split_once(':').unwrap().0;
-    // SAFETY: the member that owns the descriptor lives until this process ends.
+    // SAFETY: nobody has taken or closed the descriptor yet.
     let line = unsafe { BorrowedFd::borrow_raw(number.parse().unwrap()) };
-    std::fs::File::from(line.try_clone_to_owned().unwrap()).write_all(&[0xAB; 100]).unwrap();
+    line.try_clone_to_owned().unwrap().into()
+}
+
+/// Sends rubbish on its line, and waits to be ended for it.
+fn lie(mut line: std::fs::File) -> scash_comm::Result<()> {
+    line.write_all(&[0xAB; 100]).unwrap();
     std::thread::sleep(common::LIMIT);
     Ok(())
 }

@@ -24,7 +24,7 @@ fn carry(message: &Message) -> Message {
 }
 
 fn one_packet(kind: u8, last: u8, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![0x03, 0x5C, kind, last, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut bytes = vec![0x04, 0x5C, kind, last, 0, 0, 0, 0, 0, 0, 0, 0];
     bytes.extend_from_slice(&u32::try_from(payload.len()).unwrap().to_le_bytes());
     bytes.extend_from_slice(payload);
     bytes
@@ -37,7 +37,7 @@ fn push(bytes: &[u8]) -> Result<Option<Message>, Rubbish> {
 #[test]
 fn a_packet_looks_as_documented() {
     let packet = packet::<OwnedFd>(Kind::Gather, 0x0403_0201, b"blob", &[], 0).unwrap();
-    assert_eq!(packet.header, [0x03, 0x5C, 4, 1, 1, 2, 3, 4, 0, 0, 0, 0, 4, 0, 0, 0]);
+    assert_eq!(packet.header, [0x04, 0x5C, 4, 1, 1, 2, 3, 4, 0, 0, 0, 0, 4, 0, 0, 0]);
     assert_eq!(packet.payload, b"blob");
 }
 
@@ -97,7 +97,7 @@ fn rubbish_is_named() {
     let complaint = |bytes: &[u8]| push(bytes).unwrap_err().0;
     assert!(complaint(b"GET / HTTP/1.1\r\n\r\n").contains("0x4547"));
     assert!(complaint(&one_packet(0, 1, b"")).contains("unknown kind 0"));
-    assert!(complaint(&one_packet(8, 1, b"")).contains("unknown kind 8"));
+    assert!(complaint(&one_packet(9, 1, b"")).contains("unknown kind 9"));
     assert!(complaint(&one_packet(4, 2, b"")).contains("neither full nor the last"));
     assert!(complaint(&one_packet(4, 0, b"dribble")).contains("neither full nor the last"));
     assert!(complaint(&one_packet(4, 1, b"abc")[..18]).contains("announces 3 bytes and carries 2"));
@@ -157,7 +157,7 @@ proptest! {
     }
 
     #[test]
-    fn nor_do_bytes_behind_a_good_header(kind in 1u8..8, payload in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn nor_do_bytes_behind_a_good_header(kind in 1u8..9, payload in prop::collection::vec(any::<u8>(), 0..64)) {
         let message = push(&one_packet(kind, 1, &payload)).unwrap().unwrap();
         prop_assert_eq!(message.kind as u8, kind);
         prop_assert_eq!(message.bytes, payload);
