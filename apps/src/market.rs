@@ -4,7 +4,7 @@
 //! changes seldom. And each worker has scratch pages that nobody else uses, with the homes of which it has nothing to do: it writes them between trades, other values and the same ones
 //! again, and checks at each trade that they are what it wrote.
 //!
-//! **Who owns what:** an account belongs to who has its lock; prices to the first worker, at the beginning of every [`PERIOD`]th step; the scratch pages that one worker sets
+//! **Who owns what:** an account belongs to who has its lock; prices to the first worker, at the beginning of every fourth step; the scratch pages that one worker sets
 //! in the beginning belong to the next one ever after.
 //!
 //! **The same result on any number of workers**: sums of whole numbers do not depend on their order. The last number of the result counts the values that were not what
