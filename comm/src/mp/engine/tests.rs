@@ -490,7 +490,7 @@ fn what_is_to_be_got_and_cannot_be_read_is_asked_for() {
 #[test]
 fn a_message_that_is_too_long_for_its_receive_fails_it_and_not_its_send() {
     for (large, reads) in [(Large::Auto, true), (Large::Push, false), (Large::Rendezvous, false)] {
-        for len in [50, 400, 2000] {
+        for len in [11, 50, 400, 2000] {
             for is_early in [true, false] {
                 let mut net = Network::new(2, Options { large, ..OPTIONS }, reads);
                 let (bytes, mut room) = (message(0, 1, len), [0u8; 20]);

@@ -142,3 +142,20 @@ fn parts_that_do_not_follow_one_another_are_refused() {
     let push = Head::Push { context: 0, tag: 0, len: 10, push: 0 }.encode();
     assert!(scene.engine().arrived(FROM, push.kind, push.bytes()).is_err(), "a push has a number");
 }
+
+/// What a rank says that pushes messages of these lengths under these numbers.
+fn pushed(pushes: &[(u64, u64)]) -> Result<()> {
+    let mut net = Network::new(2, OPTIONS, false);
+    pushes.iter().try_for_each(|&(len, push)| {
+        let head = Head::Push { context: 0, tag: 0, len, push }.encode();
+        net.engines[0].arrived(1, head.kind, head.bytes())
+    })
+}
+
+#[test]
+fn pushes_of_no_bytes_and_two_under_one_number_are_refused() {
+    assert!(pushed(&[(100, 7), (100, 8)]).is_ok());
+    for wrong in [&[(0, 7)][..], &[(100, 7), (100, 7)]] {
+        assert!(matches!(pushed(wrong), Err(Error::Protocol { rank: 1, .. })), "{wrong:?}");
+    }
+}
