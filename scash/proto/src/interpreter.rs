@@ -206,7 +206,7 @@ struct Batch {
 }
 
 impl Interpreter {
-    /// At the beginning of a job of so many ranks.
+    /// At the beginning of a job. `ranks`: to how many peers something may be put, and not be waited for, without memory being asked for.
     pub fn new(ranks: u32) -> Interpreter {
         Interpreter {
             batches: Vec::new(),
