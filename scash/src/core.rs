@@ -48,9 +48,9 @@ impl Core {
         self.interpreter.take(&mut machine, from, kind, payload)
     }
 
-    /// The ranks that something was put to which nobody has waited for. The caller does.
-    pub(crate) fn take_unfenced(&mut self) -> Vec<Rank> {
-        self.interpreter.take_unfenced()
+    /// The ranks that something was put to since the last interval ended.
+    pub(crate) fn unfenced(&self) -> Vec<Rank> {
+        self.interpreter.unfenced().to_vec()
     }
 
     /// Whether a thread has got what it waits for, once that is decided. Says so once.

@@ -313,7 +313,7 @@ impl Runtime {
             while let Some(order) = core.node.poll_output() {
                 core.execute(&self.house, order)?;
             }
-            let homes = core.take_unfenced();
+            let homes = core.unfenced();
             drop(core);
             let _inside = within::enter(&*self.house.endpoint);
             homes.into_iter().try_for_each(|to| Ok(self.house.endpoint.fence(to.0)?))

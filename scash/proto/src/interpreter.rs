@@ -219,9 +219,9 @@ impl Interpreter {
         }
     }
 
-    /// The ranks that something was put to which nobody has waited for. The caller does.
-    pub fn take_unfenced(&mut self) -> Vec<Rank> {
-        let capacity = self.put_to.capacity();
-        std::mem::replace(&mut self.put_to, Vec::with_capacity(capacity))
+    /// The ranks that something was put to since the last interval ended. The end of this one waits for these puts whoever waits for them before: another thread, which
+    /// hands a lock on, does not know how far that one is.
+    pub fn unfenced(&self) -> &[Rank] {
+        &self.put_to
     }
 }

@@ -40,6 +40,8 @@ struct Memory {
     looks: u32,
     /// Kinds of messages that were sent.
     sent: Vec<Kind>,
+    /// Whom each end of an interval waited for.
+    waited_for: Vec<Vec<Rank>>,
     /// Stores into the frame that happen behind a look.
     behind_the_look: BTreeMap<usize, u8>,
     /// Bytes of the frame that steps have stored into.
@@ -74,6 +76,7 @@ impl Memory {
             marked: false,
             looks: 0,
             sent: Vec::new(),
+            waited_for: Vec::new(),
             behind_the_look: BTreeMap::new(),
             stored: BTreeSet::new(),
         };
@@ -221,7 +224,7 @@ impl Machine for Memory {
     }
 
     fn close(&mut self, put_to: &mut Vec<Rank>) -> Done<bool> {
-        put_to.clear();
+        self.waited_for.push(std::mem::take(put_to));
         Ok(false)
     }
 
@@ -311,4 +314,22 @@ fn of_a_renewed_page_only_bytes_that_its_home_has_changed_are_stored() {
     assert_eq!(memory.stored, (100..104).collect());
     assert_eq!((memory.looks, memory.frame[8], memory.frame[100]), (0, 1, 9));
     assert_eq!(memory.twin, Some(memory.peer), "what the home has is not this rank's change");
+}
+
+/// A thread that writes back waits without the core. Another one that hands a lock on meanwhile must wait, too: the lock's next holder could fetch what was there before.
+#[test]
+fn the_end_of_an_interval_waits_once_for_each_home_also_if_another_thread_does() {
+    let (mut interpreter, mut memory) = Memory::new();
+    for byte in [1, 2] {
+        memory.twin = Some([0; PAGE_SIZE]);
+        memory.frame[8] = byte;
+        interpreter
+            .carry_out(&mut memory, Output::PutDiff { page: 0, to: Rank(1) })
+            .expect("a page with a twin");
+    }
+    assert_eq!(interpreter.unfenced(), [Rank(1)]);
+    for _ in 0..2 {
+        interpreter.carry_out(&mut memory, Output::Closed).expect("the end of an interval");
+    }
+    assert_eq!(memory.waited_for, [vec![Rank(1)], vec![]]);
 }

@@ -269,10 +269,9 @@ impl<P: Program> Machine for RankMachine<'_, P> {
         Ok(self.world.meanwhile(self.rank)?)
     }
 
-    /// The driver tells the node when the puts have landed.
+    /// The driver tells the node when the puts have landed: those to the ranks that it is told of, as a rank fences no others.
     fn close(&mut self, put_to: &mut Vec<Rank>) -> Done<bool> {
-        put_to.clear();
-        self.world.ranks[self.rank].closing += 1;
+        self.world.ranks[self.rank].closing.push_back(std::mem::take(put_to));
         self.world.schedule_driver(self.rank);
         Ok(false)
     }

@@ -164,8 +164,8 @@ struct RankState {
     puts: VecDeque<(u32, u32, Vec<u8>)>,
     /// Pages of this rank with words that others operate on, with the interval in which one did so last.
     marks: BTreeMap<u32, u32>,
-    /// Intervals that are to be closed when all puts have landed.
-    closing: u32,
+    /// Intervals that are to be closed when all has landed that was put to these ranks.
+    closing: VecDeque<Vec<Rank>>,
     /// Threads that got what they waited for, or did not.
     answers: BTreeMap<u64, bool>,
     /// Gets, by page, that have read and not yet stored.
@@ -227,7 +227,7 @@ impl<P: Program> World<P> {
             running: 0,
             puts: VecDeque::new(),
             marks: BTreeMap::new(),
-            closing: 0,
+            closing: VecDeque::new(),
             answers: BTreeMap::new(),
             copying: vec![0; setup.pages as usize],
             scheduled: false,
@@ -310,7 +310,7 @@ impl<P: Program> World<P> {
             Task::Thread(rank, thread) => self.thread_is_able(rank, thread),
             Task::Driver(rank) => match self.ranks[rank].puts.front() {
                 Some(&(to, page, _)) => self.may_land(to as usize, page),
-                None => self.ranks[rank].closing == 0 || self.have_landed(rank),
+                None => self.may_close(rank).unwrap_or(true),
             },
             Task::Channel(from, to) => {
                 self.net.is_empty(number(from), number(to))
@@ -420,6 +420,12 @@ impl<P: Program> World<P> {
     fn have_landed_at(&self, rank: usize, at: Rank) -> bool {
         let own = self.ranks[rank].puts.iter().any(|&(to, ..)| to == at.0);
         !own && self.net.next_put(number(rank), at.0).is_none()
+    }
+
+    /// Whether all has landed that the next end of an interval waits for; `None` if none is under way.
+    fn may_close(&self, rank: usize) -> Option<bool> {
+        let put_to = self.ranks[rank].closing.front()?;
+        Some(put_to.iter().all(|&to| self.have_landed_at(rank, to)))
     }
 
     /// Whether all puts of a rank have landed.

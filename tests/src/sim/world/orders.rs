@@ -48,15 +48,15 @@ impl<P: Program> World<P> {
 
     /// Closes an interval, if all that was put has landed.
     fn step_close(&mut self, rank: usize) -> Result<Step> {
-        let me = &mut self.ranks[rank];
-        if me.closing == 0 {
-            me.scheduled = false;
-            return Ok(Step::Idle);
+        match self.may_close(rank) {
+            None => {
+                self.ranks[rank].scheduled = false;
+                return Ok(Step::Idle);
+            }
+            Some(false) => return Ok(Step::Blocked),
+            Some(true) => {}
         }
-        if !self.have_landed(rank) {
-            return Ok(Step::Blocked);
-        }
-        self.ranks[rank].closing -= 1;
+        self.ranks[rank].closing.pop_front();
         self.tell(rank, Input::Closed)?;
         Ok(Step::Moved)
     }
