@@ -6,6 +6,7 @@ use crate::mp::blocks::{Blocks, Shape};
 use crate::mp::matching::Pattern;
 use crate::mp::requests::{Number, Outcome};
 use crate::mp::span::{Place, Source};
+use crate::mp::wire::Head;
 use crate::mp::{Large, Options};
 use crate::{Error, Result};
 use proptest::prelude::*;
@@ -475,5 +476,15 @@ impl Game {
             true => self.net.fates[end.victim] = Fate::Stopped,
             false => self.net.kill(end.victim, &end.arrive),
         }
+    }
+}
+
+#[test]
+fn an_operation_does_not_fail_because_of_a_rank_that_does_not_exist() {
+    for culprit in [2, 3, u64::MAX] {
+        let mut net = Network::new(2, OPTIONS, false);
+        let head = Head::Abort { operation: 0, culprit }.encode();
+        let taken = net.engines[0].arrived(1, head.kind, head.bytes());
+        assert!(matches!(taken, Err(Error::Protocol { rank: 1, .. })), "rank {culprit} of 2: {taken:?}");
     }
 }
