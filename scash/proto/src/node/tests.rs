@@ -5,6 +5,7 @@ mod copies;
 mod destroy;
 mod fault;
 mod lies;
+mod lies_of_locks;
 mod migrate;
 mod reduce;
 

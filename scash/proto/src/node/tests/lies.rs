@@ -108,7 +108,7 @@ fn announcement() -> impl Strategy<Value = Input> {
 }
 
 /// Lets a node carry out what it ordered, as far as that takes nobody else.
-fn serve(node: &mut Node) {
+pub(super) fn serve(node: &mut Node) {
     while let Some(order) = node.poll_output() {
         let answer = match order {
             Output::Flushed => Input::Flushed,

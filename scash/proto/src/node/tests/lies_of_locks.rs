@@ -1,0 +1,152 @@
+//! What no correct peer says of locks.
+
+use super::*;
+use crate::wire::sync::{Follower, Known, Place, Record, SyncBody, SyncMessage, Wish};
+use proptest::prelude::*;
+
+/// Locks of the job: each rank manages one.
+const LOCKS: u32 = 4;
+
+/// A job with locks, the lock that rank 0 manages, and the one that rank 1 does.
+fn job() -> (Job, u32, u32) {
+    let mut job = Job::new(4);
+    job.all(Collective::Make(ObjectKind::Lock, LOCKS));
+    let managed_by = |rank| (0..LOCKS).find(|&lock| job.nodes[0].manager(lock) == Rank(rank)).unwrap();
+    let (here, there) = (managed_by(0), managed_by(1));
+    (job, here, there)
+}
+
+/// Rank 0 waits for a lock. Returns its place.
+fn wait_for(job: &mut Job, lock: u32) -> u32 {
+    job.give(0, Input::Acquire { lock, who: 7 });
+    let mut ordered = job.ordered(0).into_iter();
+    ordered
+        .find_map(|order| match order {
+            Output::Sync(_, SyncMessage { body: SyncBody::Ask { ticket, .. }, .. }) => Some(ticket),
+            _ => None,
+        })
+        .unwrap()
+}
+
+fn follower(rank: u32) -> Follower {
+    Follower { place: Place { rank: Rank(rank), ticket: 1 }, known: Known::new(), patient: true }
+}
+
+fn say(job: &mut Job, epoch: u32, object: u32, body: SyncBody) -> Result<(), Violation> {
+    job.nodes[0].handle(Input::Sync(Rank(1), SyncMessage { epoch, object, body }))
+}
+
+#[test]
+fn a_message_of_another_epoch_is_refused_outside_of_a_barrier() {
+    let (mut job, here, _) = job();
+    let now = job.nodes[0].epoch();
+    let ask = || SyncBody::Ask { ticket: 1, known: Known::new(), patient: true };
+    for epoch in [now + 1, now + 2, now.wrapping_sub(1)] {
+        assert!(say(&mut job, epoch, here, ask()).is_err(), "epoch {epoch} in epoch {now}");
+    }
+    assert_eq!(say(&mut job, now, here, ask()), Ok(()));
+}
+
+#[test]
+fn what_is_said_of_places_that_do_not_exist_is_refused() {
+    let (mut job, here, there) = job();
+    let now = job.nodes[0].epoch();
+    let before = Place { rank: Rank(2), ticket: 1 };
+    let wrong = [
+        (there, SyncBody::Ask { ticket: 1, known: Known::new(), patient: true }),
+        (here, SyncBody::Follow { ticket: 77, next: follower(2) }),
+        (here, SyncBody::Follow { ticket: 0, next: follower(4) }),
+        (here, SyncBody::Refused { ticket: 0, before }),
+        (here, SyncBody::Grant { ticket: 0, records: Vec::new() }),
+        (there, SyncBody::Grant { ticket: 1, records: Vec::new() }),
+        (here, SyncBody::Queued { ticket: 0 }),
+    ];
+    for (lock, body) in wrong {
+        let text = format!("{body:?}");
+        assert!(say(&mut job, now, lock, body).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_lock_is_granted_to_the_place_that_waits_for_it_with_records_of_what_exists() {
+    let record =
+        |rank, first, count| Record { rank: Rank(rank), number: 1, pages: vec![Pages { first, count }] };
+    for wrong in [record(4, 0, 1), record(2, PAGES, 1), record(2, PAGES - 1, 2), record(2, 3, 0)] {
+        let (mut job, _, there) = job();
+        let (now, ticket) = (job.nodes[0].epoch(), wait_for(&mut job, there));
+        let text = format!("{wrong:?}");
+        let grant = SyncBody::Grant { ticket, records: vec![wrong] };
+        assert!(say(&mut job, now, there, grant).is_err(), "{text}");
+    }
+    let (mut job, _, there) = job();
+    let (now, ticket) = (job.nodes[0].epoch(), wait_for(&mut job, there));
+    let grant = |ticket| SyncBody::Grant { ticket, records: vec![record(2, PAGES - 1, 1)] };
+    assert!(say(&mut job, now, there, grant(ticket + 1)).is_err(), "another place");
+    assert_eq!(say(&mut job, now, there, grant(ticket)), Ok(()));
+    assert_eq!(job.nodes[0].holder(there), Some(7));
+    assert!(say(&mut job, now, there, grant(ticket)).is_err(), "it has the lock already");
+}
+
+#[test]
+fn a_place_has_one_follower() {
+    let (mut job, _, there) = job();
+    let (now, ticket) = (job.nodes[0].epoch(), wait_for(&mut job, there));
+    let follow = |rank| SyncBody::Follow { ticket, next: follower(rank) };
+    assert_eq!(say(&mut job, now, there, follow(2)), Ok(()));
+    assert!(say(&mut job, now, there, follow(3)).is_err(), "there is one");
+}
+
+/// Anything that a peer can say of locks, sensible or not.
+fn lie() -> impl Strategy<Value = Input> {
+    let rank = || (0..6u32).prop_map(Rank);
+    let ticket = || prop_oneof![4 => 0..4u32, 1 => any::<u32>()];
+    let known = || proptest::collection::vec((rank(), 0..4u32), 0..3);
+    let place = || (rank(), ticket()).prop_map(|(rank, ticket)| Place { rank, ticket });
+    let next = (place(), known(), any::<bool>()).prop_map(|(place, known, patient)| Follower {
+        place,
+        known,
+        patient,
+    });
+    let pages = proptest::collection::vec((0..PAGES + 2, 0..4u32), 0..3);
+    let record = (rank(), 0..4u32, pages).prop_map(|(rank, number, pages)| Record {
+        rank,
+        number,
+        pages: pages.into_iter().map(|(first, count)| Pages { first, count }).collect(),
+    });
+    let records = proptest::collection::vec(record, 0..3);
+    let body = prop_oneof![
+        (ticket(), known(), any::<bool>()).prop_map(|(ticket, known, patient)| SyncBody::Ask {
+            ticket,
+            known,
+            patient
+        }),
+        (ticket(), next).prop_map(|(ticket, next)| SyncBody::Follow { ticket, next }),
+        (ticket(), records).prop_map(|(ticket, records)| SyncBody::Grant { ticket, records }),
+        (ticket(), place()).prop_map(|(ticket, before)| SyncBody::Refused { ticket, before }),
+        ticket().prop_map(|ticket| SyncBody::Queued { ticket }),
+        (ticket(), known()).prop_map(|(ticket, known)| SyncBody::Wish { ticket, wish: Wish::Take, known }),
+    ];
+    (rank(), 0..3u32, 0..LOCKS + 1, body)
+        .prop_map(|(from, epoch, object, body)| Input::Sync(from, SyncMessage { epoch, object, body }))
+}
+
+proptest! {
+    #[test]
+    fn no_peer_can_make_a_node_panic_that_uses_locks(
+        lies in proptest::collection::vec((lie(), 0..4u8, 0..LOCKS), 1..60),
+    ) {
+        let (mut job, ..) = job();
+        let node = &mut job.nodes[0];
+        for (lie, act, lock) in lies {
+            match (act, node.holder(lock)) {
+                (0, None) if node.awaited().is_none() => _ = node.handle(Input::Acquire { lock, who: 7 }),
+                (1, None) if node.awaited().is_none() => _ = node.handle(Input::TryAcquire { lock, who: 7 }),
+                (2, Some(_)) => _ = node.handle(Input::Release(lock)),
+                _ => {}
+            }
+            lies::serve(node);
+            let _ = node.handle(lie);
+            lies::serve(node);
+        }
+    }
+}
