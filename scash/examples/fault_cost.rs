@@ -8,7 +8,7 @@
 #![expect(clippy::print_stdout, reason = "a program that prints its result")]
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -22,6 +22,8 @@ static SOURCE: [u8; PAGE] = [1; PAGE];
 /// What the handler does with a fault: one of the constants below, by the engine's number.
 static SERVICE: AtomicU8 = AtomicU8::new(COPY);
 static ENGINE: AtomicU8 = AtomicU8::new(0);
+/// The page of the fault before.
+static LAST: AtomicU32 = AtomicU32::new(u32::MAX);
 
 const COPY: u8 = 0;
 const ZERO: u8 = 1;
@@ -33,12 +35,15 @@ fn engine() -> &'static dyn FaultEngine {
 }
 
 fn serve(page: u32, _addr: usize, access: Access, _pc: usize) -> Verdict {
+    let again = LAST.swap(page, Relaxed) == page;
     let page = page..page + 1;
     let served = match SERVICE.load(Relaxed) {
         // SAFETY: SOURCE is a page.
         COPY => unsafe { engine().map_copy(page, SOURCE.as_ptr(), access) },
         ZERO => engine().map_zero(page, access),
         RESUME => engine().map(page, access),
+        // The system had taken the page out of memory: there is no entry whose protection could be changed.
+        _ if again => engine().map(page, access),
         _ => engine().protect(page, access),
     };
     if served.is_ok() { Verdict::Served } else { Verdict::NotOurs }

@@ -204,7 +204,9 @@ fn give(page: u32, state: &AtomicU8, access: Access) {
             world().engine.protect(page..page + 1, access).unwrap();
             state.store(2, Relaxed);
         }
-        _ => {}
+        // Somebody else was faster, or the system had taken the page out of memory.
+        (1, _) => world().engine.map(page..page + 1, Access::Read).unwrap(),
+        _ => world().engine.map(page..page + 1, Access::Write).unwrap(),
     }
 }
 

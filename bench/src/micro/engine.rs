@@ -5,7 +5,7 @@
 //! on top of this is [`fault`](crate::fault)'s; more operations of engines shows
 //! `cargo run --release -p scash --example fault_cost`.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -33,6 +33,8 @@ static ENGINE: OnceLock<Box<dyn FaultEngine>> = OnceLock::new();
 /// What the handler is to do: map pages to be read, or give the right to write.
 static ABSENT: AtomicBool = AtomicBool::new(true);
 static FAULTS: AtomicU64 = AtomicU64::new(0);
+/// The page of the fault before.
+static LAST: AtomicU32 = AtomicU32::new(u32::MAX);
 
 /// Measures, and says with which engine.
 pub(crate) fn measure(options: &Options) -> Result<(Place, Outcome)> {
@@ -129,9 +131,13 @@ fn engine() -> &'static dyn FaultEngine {
 /// Called by the fault handler.
 fn serve(page: u32, _addr: usize, _access: Access, _pc: usize) -> Verdict {
     FAULTS.fetch_add(1, Relaxed);
+    // An instruction that faults twice touches a page that the system has taken out of memory: it has no entry whose protection could be changed.
+    let again = LAST.swap(page, Relaxed) == page;
     let page = page..page + 1;
     let served: std::result::Result<(), EngineError> = if ABSENT.load(Relaxed) {
         engine().map(page, Access::Read)
+    } else if again {
+        engine().map(page, Access::Write)
     } else {
         engine().protect(page, Access::Write)
     };

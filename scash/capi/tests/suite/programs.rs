@@ -47,6 +47,11 @@ fn threads_fault_at_once_and_have_errors_of_their_own() {
 }
 
 #[test]
+fn what_the_system_takes_out_of_memory_comes_back_as_it_was() {
+    Program::compile("taken", Link::Shared).succeeds_everywhere(&[]);
+}
+
+#[test]
 fn all_threads_of_all_ranks_meet_in_one_memory_barrier() {
     let crew = Program::compile("crew", Link::Shared);
     for job in Job::all() {
