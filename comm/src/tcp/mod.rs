@@ -119,7 +119,7 @@ pub struct TcpOptions {
     /// Time for all ranks to be connected.
     pub patience: Duration,
     /// Whether everything between ranks is encrypted, which all of them must want alike. Noise with keys of the job's secret: see
-    /// ARCHITECTURE.md, "Joining a job is guarded".
+    /// `docs/decisions/0042-encryption.md`.
     pub encrypt: bool,
     /// How fast connections send.
     pub congestion: Congestion,
