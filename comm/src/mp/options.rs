@@ -105,8 +105,8 @@ impl Options {
     /// | `SCASH_MP_REGISTERED` | [`registered`](Self::registered): a size; the same at all ranks |
     /// | `SCASH_MP_HELD` | [`held`](Self::held): a size |
     /// | `SCASH_MP_TUNE` | [`tune`](Self::tune): `on` measures what neither `SCASH_MP_EAGER` nor `SCASH_MP_PUSH` says; the same at all ranks. Without it only `reads` is measured, unless `SCASH_MP_PUSH` is set |
-    /// | `SCASH_MP_SILENCE` | [`silence`](Self::silence): seconds, such as `10` or `0.5`; `0`: for ever |
-    /// | `SCASH_STALL` | [`stall`](Self::stall): seconds; `0`: never |
+    /// | `SCASH_MP_SILENCE` | [`silence`](Self::silence): seconds, such as `10` or `0.5`; `0` or `off`: for ever |
+    /// | `SCASH_STALL` | [`stall`](Self::stall): seconds; `0` or `off`: never |
     ///
     /// # Errors
     /// [`Error::Invalid`]: a value that makes no sense.
@@ -182,12 +182,15 @@ impl Options {
     }
 }
 
-/// A time in seconds.
+/// A time in seconds; none if the setting is 0 or `off`.
 fn seconds(name: &str, text: &str) -> Result<Duration> {
+    if text.trim() == "off" {
+        return Ok(Duration::ZERO);
+    }
     let time = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     time.ok_or_else(|| {
         Error::Invalid(format!(
-            "{name}={text}: a number of seconds is expected, such as 10 or 0.5; 0 stands for no limit"
+            "{name}={text}: a number of seconds is expected, such as 10 or 0.5, or off"
         ))
     })
 }
@@ -252,6 +255,14 @@ mod tests {
         assert_eq!(tune(&[on, eager, push]), Tune::NONE);
         assert_eq!(tune(&[push]), Tune::NONE);
         assert_eq!(tune(&[("SCASH_MP_TUNE", "off")]), Tune { reads: true, ..Tune::NONE });
+    }
+
+    #[test]
+    fn limits_of_time_are_switched_off_by_zero_and_by_off() {
+        for off in ["0", "off"] {
+            let options = read(&[("SCASH_STALL", off), ("SCASH_MP_SILENCE", off)]).unwrap();
+            assert_eq!((options.stall, options.silence), (Duration::ZERO, Duration::ZERO), "{off}");
+        }
     }
 
     #[test]
