@@ -189,9 +189,7 @@ fn seconds(name: &str, text: &str) -> Result<Duration> {
     }
     let time = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     time.ok_or_else(|| {
-        Error::Invalid(format!(
-            "{name}={text}: a number of seconds is expected, such as 10 or 0.5, or off"
-        ))
+        Error::Invalid(format!("{name}={text}: a number of seconds is expected, such as 10 or 0.5, or off"))
     })
 }
 
