@@ -41,7 +41,7 @@ impl Core {
                 return Err(scash_comm::Error::Protocol { rank: from, why }.into());
             }
             Event::Down { rank } => {
-                return Err(lost::error(&*house.endpoint, rank).into());
+                return Err(lost::error(house, rank).into());
             }
         };
         let mut machine = RankMachine { house, node: &mut self.node, tools: &mut self.tools };

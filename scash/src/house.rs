@@ -6,6 +6,7 @@ use crate::fault::{self, FaultEngine, PAGE, Region};
 use crate::frames;
 use crate::marks::Marks;
 use crate::within;
+use scash_comm::boot::JobPage;
 use scash_comm::{Caps, Endpoint, GetRange, SegmentId};
 use scash_proto::diff::PageBytes;
 use scash_proto::node::MOST_RUNS;
@@ -22,6 +23,8 @@ pub(crate) struct House {
     pub(crate) transfer: Transfer,
     pub(crate) claims: Claims,
     pub(crate) marks: Marks,
+    /// What the launcher says of ranks.
+    pub(crate) page: Arc<JobPage>,
 }
 
 /// A run of pages as engines take it.

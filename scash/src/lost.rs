@@ -1,9 +1,19 @@
 //! A rank that is gone: what its peers are told.
 
-use scash_comm::{Endpoint, Error};
+use crate::house::House;
+use scash_comm::Error;
+use scash_comm::boot::RankState;
 
 /// The error for calls that need a rank which the endpoint has lost.
-pub(crate) fn error(endpoint: &dyn Endpoint, rank: u32) -> Error {
-    let why = endpoint.cut(rank).unwrap_or_else(|| "it ended; its end is reported by scash run".to_owned());
+///
+/// A rank that hears that another one is gone ends as well, and others may miss it first. It ends when the launcher has said who was killed: where that is known, the error names the one that was
+/// killed, or is gone with its host.
+pub(crate) fn error(house: &House, lost: u32) -> Error {
+    let page = &house.page;
+    let was_killed = |rank: u32| matches!(page.state(rank), RankState::Killed(_) | RankState::Gone);
+    let killed = (0..page.size()).find(|&rank| was_killed(rank)).filter(|_| !was_killed(lost));
+    let rank = killed.unwrap_or(lost);
+    let why =
+        house.endpoint.cut(rank).unwrap_or_else(|| "it ended; its end is reported by scash run".to_owned());
     Error::Down { rank, why }
 }

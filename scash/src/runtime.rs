@@ -27,13 +27,13 @@ use crate::serve;
 use crate::stats::{BarrierTime, Stats};
 use crate::within;
 use crew::Crew;
-use scash_comm::boot::{JobPage, Member};
+use scash_comm::boot::Member;
 use scash_comm::forked;
 use scash_proto::node::{Collective, Input, Outcome};
 use scash_proto::{Access, AllocOptions, Pages, Protocol, Rank};
 use start::join;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest sleep of a thread that waits for peers, so that it notices what no message tells.
@@ -62,8 +62,6 @@ pub struct Runtime {
     /// The allocations that handles can be to.
     live: Mutex<Live>,
     member: Mutex<Member>,
-    /// What the launcher says of each rank.
-    page: Arc<JobPage>,
     rank: u32,
     size: u32,
     threads: u32,
@@ -459,7 +457,7 @@ impl Runtime {
 
     /// Tells the launcher that the way to a rank broke, if nobody has died.
     pub(crate) fn tell_cuts(&self) {
-        if (0..self.size).any(|rank| self.page.died(rank)) {
+        if (0..self.size).any(|rank| self.house.page.died(rank)) {
             return;
         }
         let cut = (0..self.size).find_map(|rank| self.house.endpoint.cut(rank));
@@ -473,7 +471,7 @@ impl Runtime {
     /// should not be this one, which ends in the other's wake.
     pub(crate) fn let_the_dead_be_noticed(&self) {
         let started = Instant::now();
-        while (0..self.size).all(|rank| !self.page.died(rank)) && started.elapsed() < NOTICE {
+        while (0..self.size).all(|rank| !self.house.page.died(rank)) && started.elapsed() < NOTICE {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

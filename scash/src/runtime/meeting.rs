@@ -179,7 +179,7 @@ impl<'a> Meeting<'a> {
 
     /// Whether a rank was killed: that explains itself.
     fn killed(&self) -> bool {
-        let page = &self.runtime.page;
+        let page = &self.runtime.house.page;
         (0..self.runtime.size).any(|rank| matches!(page.state(rank), RankState::Killed(_)))
     }
 
@@ -222,7 +222,7 @@ impl<'a> Meeting<'a> {
         taken?;
         let answered = core.answer_inquiries(&runtime.house);
         self.or_lost(answered)?;
-        if let Some(&rank) = self.left.iter().find(|&&rank| self.runtime.page.died(rank)) {
+        if let Some(&rank) = self.left.iter().find(|&&rank| self.runtime.house.page.died(rank)) {
             let told = core.take(&self.runtime.house, Event::Down { rank });
             self.or_lost(told)?;
         }

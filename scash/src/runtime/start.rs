@@ -66,8 +66,8 @@ pub fn init() -> Result<&'static Runtime> {
     agree(&mut member, &config)?;
     let claims = Claims(PageWords::new(config.pages, &*endpoint, &mut member)?);
     let marks = Marks(PageWords::new(config.pages, &*endpoint, &mut member)?);
-    let house = House { region, engine, endpoint, segment, transfer: config.transfer, claims, marks };
     let (threads, page) = (member.threads(), member.page().clone());
+    let house = House { region, engine, endpoint, segment, transfer: config.transfer, claims, marks, page };
     let runtime = Box::leak(Box::new(Runtime {
         house,
         core: Owned::new(Core::new(node, twins, size, Search::new(config.races, config.pages))),
@@ -78,7 +78,6 @@ pub fn init() -> Result<&'static Runtime> {
         crew: Crew::default(),
         live: Mutex::default(),
         member: Mutex::new(member),
-        page,
         rank,
         size,
         threads,
