@@ -271,7 +271,9 @@ impl<P: Program> Machine for RankMachine<'_, P> {
 
     /// The driver tells the node when the puts have landed: those to the ranks that it is told of, as a rank fences no others.
     fn close(&mut self, put_to: &mut Vec<Rank>) -> Done<bool> {
-        self.world.ranks[self.rank].closing.push_back(std::mem::take(put_to));
+        let me = &mut self.world.ranks[self.rank];
+        me.closing += 1;
+        me.closing_waits_for.append(put_to);
         self.world.schedule_driver(self.rank);
         Ok(false)
     }

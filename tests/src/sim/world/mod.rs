@@ -164,8 +164,10 @@ struct RankState {
     puts: VecDeque<(u32, u32, Vec<u8>)>,
     /// Pages of this rank with words that others operate on, with the interval in which one did so last.
     marks: BTreeMap<u32, u32>,
-    /// Intervals that are to be closed when all has landed that was put to these ranks.
-    closing: VecDeque<Vec<Rank>>,
+    /// Intervals that are to be closed,
+    closing: u32,
+    /// when all has landed that was put to these ranks.
+    closing_waits_for: Vec<Rank>,
     /// Threads that got what they waited for, or did not.
     answers: BTreeMap<u64, bool>,
     /// Gets, by page, that have read and not yet stored.
@@ -227,7 +229,8 @@ impl<P: Program> World<P> {
             running: 0,
             puts: VecDeque::new(),
             marks: BTreeMap::new(),
-            closing: VecDeque::new(),
+            closing: 0,
+            closing_waits_for: Vec::new(),
             answers: BTreeMap::new(),
             copying: vec![0; setup.pages as usize],
             scheduled: false,
@@ -422,10 +425,12 @@ impl<P: Program> World<P> {
         !own && self.net.next_put(number(rank), at.0).is_none()
     }
 
-    /// Whether all has landed that the next end of an interval waits for; `None` if none is under way.
+    /// Whether all has landed that the ends of intervals wait for; `None` if none is under way. What was put meanwhile counts: the record that is made then names it.
     fn may_close(&self, rank: usize) -> Option<bool> {
-        let put_to = self.ranks[rank].closing.front()?;
-        Some(put_to.iter().all(|&to| self.have_landed_at(rank, to)))
+        let me = &self.ranks[rank];
+        let meanwhile = me.interpreter.as_ref().map_or(&[][..], |interpreter| interpreter.unfenced());
+        let mut put_to = me.closing_waits_for.iter().chain(meanwhile);
+        (me.closing > 0).then(|| put_to.all(|&to| self.have_landed_at(rank, to)))
     }
 
     /// Whether all puts of a rank have landed.

@@ -56,7 +56,11 @@ impl<P: Program> World<P> {
             Some(false) => return Ok(Step::Blocked),
             Some(true) => {}
         }
-        self.ranks[rank].closing.pop_front();
+        let me = &mut self.ranks[rank];
+        me.closing -= 1;
+        if me.closing == 0 {
+            me.closing_waits_for.clear();
+        }
         self.tell(rank, Input::Closed)?;
         Ok(Step::Moved)
     }
