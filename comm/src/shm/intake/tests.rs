@@ -57,6 +57,24 @@ fn a_message_in_frames_arrives_when_its_last_frame_does() {
 }
 
 #[test]
+fn all_that_a_rank_has_sent_arrives_before_it_is_reported_gone() {
+    let mut pair = pair();
+    for len in 1..=20 {
+        pair.write(Part::Whole, &vec![0; len]);
+    }
+    pair.peers.inbox(1).unwrap().bell().leave();
+    pair.peers.look();
+    let mut events = Vec::new();
+    while events.last().is_none_or(|last| last != "down 1") {
+        let (more, verdict) = pair.poll();
+        assert!(verdict.unwrap() > 0, "it says nothing more, and is not reported: {events:?}");
+        events.extend(more);
+    }
+    let sent = (1..=20).map(|len| format!("1/5: {len}"));
+    assert_eq!(events, sent.chain(["down 1".to_owned()]).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_long_message_is_offered_until_all_of_it_is_taken() {
     let mut pair = pair();
     let mut front = [0; FRONT];
