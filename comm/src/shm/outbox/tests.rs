@@ -53,6 +53,18 @@ fn what_has_no_room_waits_and_leaves_in_order() {
 }
 
 #[test]
+fn a_short_message_that_has_room_does_not_overtake_one_that_waits() {
+    let (mut outbox, mut consumer) = ends();
+    let long = vec![1; 100_000];
+    outbox.send(1, &[&long], long.len()).unwrap();
+    assert!(outbox.has_backlog());
+    // Behind the last frame that fits there is room for a cache line.
+    outbox.send_long(2, b"he", b"ad").unwrap();
+    assert_eq!(receive(&mut outbox, &mut consumer), (1, long));
+    assert_eq!(receive(&mut outbox, &mut consumer), (2, b"head".to_vec()));
+}
+
+#[test]
 fn a_long_message_goes_in_one_frame_or_waits_like_others() {
     let (mut outbox, mut consumer) = ends();
     let body = [7; 3_000];
