@@ -1,8 +1,9 @@
 //! Endpoints, registered memory, put, get, atomic operations and messages. Each rank has one [`Endpoint`]; peers are addressed by rank.
 //!
 //! This crate knows no page and no protocol: it moves bytes between ranks. What stands above asks an
-//! endpoint for its *capabilities* ([`Caps`]), never for the name of its provider. Three providers move bytes: [`shm`] within a
-//! host, [`tcp`] anywhere, and `ofi` over libfabric; [`composite`] makes one endpoint of two, for ranks of which several are on each of several hosts.
+//! endpoint for its *capabilities* ([`Caps`]), never for the name of its provider.
+//! Three providers move bytes: [`shm`] within a host, [`tcp`] anywhere, and `ofi` over libfabric; [`composite`] makes
+//! one endpoint of two, for ranks of which several are on each of several hosts.
 //!
 //! # Guarantees that every provider gives (the conformance suite in `conformance` checks each)
 //! 1. **Order.** Messages from one rank to another arrive in the order they were sent, and a message never

@@ -12,7 +12,7 @@ type Copy = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_vo
 #[cfg(not(miri))]
 static COPY: Copy = libc::memmove;
 
-/// Miri has no C library. What it runs has no two threads that copy.
+/// Miri does not know that function. Of what it runs (`scripts/deep`), no two threads copy.
 #[cfg(miri)]
 static COPY: Copy = {
     unsafe extern "C" fn alone(dst: *mut c_void, src: *const c_void, len: usize) -> *mut c_void {

@@ -6,8 +6,9 @@ use scash_comm::boot::RankState;
 
 /// The error for calls that need a rank which the endpoint has lost.
 ///
-/// A rank that hears that another one is gone ends as well, and others may miss it first. It ends when the launcher has said who was killed: where that is known, the error names the one that was
-/// killed, or is gone with its host.
+/// A rank that hears that another one is gone ends as well, and others may miss it first. Where the launcher has said
+/// by then which rank was killed, or is gone with its host, the error names that one. (On another host, its word may
+/// come later.)
 pub(crate) fn error(house: &House, lost: u32) -> Error {
     let page = &house.page;
     let was_killed = |rank: u32| matches!(page.state(rank), RankState::Killed(_) | RankState::Gone);

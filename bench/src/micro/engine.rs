@@ -131,7 +131,8 @@ fn engine() -> &'static dyn FaultEngine {
 /// Called by the fault handler.
 fn serve(page: u32, _addr: usize, _access: Access, _pc: usize) -> Verdict {
     FAULTS.fetch_add(1, Relaxed);
-    // An instruction that faults twice touches a page that the system has taken out of memory: it has no entry whose protection could be changed.
+    // An instruction that faults twice touches a page that the system has taken out of memory: there is no entry
+    // whose protection could be changed.
     let again = LAST.swap(page, Relaxed) == page;
     let page = page..page + 1;
     let served: std::result::Result<(), EngineError> = if ABSENT.load(Relaxed) {

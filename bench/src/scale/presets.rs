@@ -7,8 +7,8 @@ const fn ns(count: u64) -> Time {
     Time::nanoseconds(count)
 }
 
-/// The page costs of a machine of today: those that `scash bench micro` finds on machine A of `docs/performance.md` (AMD EPYC, Linux 6.18), with
-/// userfaultfd.
+/// The page costs of a machine of today: those that `scash bench micro` finds on machine A of `docs/performance.md`
+/// (AMD EPYC, Linux 6.18), with userfaultfd.
 const TODAY: PageCosts = PageCosts {
     fault: ns(3_100),
     call: ns(1_200),

@@ -136,7 +136,8 @@ pub trait Machine {
     /// Hands over what was put.
     fn flush(&mut self) -> Result<(), Self::Error>;
     /// All that was put into the frames of these ranks is to be in place, and the list emptied. `false` if that takes time: the machine tells the node
-    /// [`Input::Closed`](crate::Input::Closed) then.
+    /// [`Input::Closed`](crate::Input::Closed) when what it put meanwhile is in place as well, since the record that is
+    /// made then names that, too.
     fn close(&mut self, put_to: &mut Vec<Rank>) -> Result<bool, Self::Error>;
     /// Whether a batch of pages of so many bytes is to be sent.
     fn is_full(&mut self, bytes: usize) -> bool;
@@ -219,8 +220,8 @@ impl Interpreter {
         }
     }
 
-    /// The ranks that something was put to since the last interval ended. The end of this one waits for these puts whoever waits for them before: another thread, which
-    /// hands a lock on, does not know how far that one is.
+    /// The ranks that something was put to since the last interval ended. The end of this one waits for these puts,
+    /// too, if a thread waits for them before: another thread, which hands a lock on, does not know how far it is.
     pub fn unfenced(&self) -> &[Rank] {
         &self.put_to
     }

@@ -269,7 +269,8 @@ impl<P: Program> Machine for RankMachine<'_, P> {
         Ok(self.world.meanwhile(self.rank)?)
     }
 
-    /// The driver tells the node when the puts have landed: those to the ranks that it is told of, as a rank fences no others.
+    /// The driver tells the node when the puts have landed: those to the ranks that it is told of, as a rank fences no
+    /// others.
     fn close(&mut self, put_to: &mut Vec<Rank>) -> Done<bool> {
         let me = &mut self.world.ranks[self.rank];
         me.closing += 1;

@@ -425,7 +425,8 @@ impl<P: Program> World<P> {
         !own && self.net.next_put(number(rank), at.0).is_none()
     }
 
-    /// Whether all has landed that the ends of intervals wait for; `None` if none is under way. What was put meanwhile counts: the record that is made then names it.
+    /// Whether all has landed that the ends of intervals wait for; `None` if none is under way. What was put meanwhile
+    /// counts: the record that is made then names it.
     fn may_close(&self, rank: usize) -> Option<bool> {
         let me = &self.ranks[rank];
         let meanwhile = me.interpreter.as_ref().map_or(&[][..], |interpreter| interpreter.unfenced());

@@ -46,7 +46,7 @@ impl<P: Program> World<P> {
         Ok(true)
     }
 
-    /// Closes an interval, if all that was put has landed.
+    /// Closes an interval, if all has landed that this waits for.
     fn step_close(&mut self, rank: usize) -> Result<Step> {
         match self.may_close(rank) {
             None => {
