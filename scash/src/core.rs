@@ -40,9 +40,7 @@ impl Core {
                 let why = "it sent a message to be taken in parts, which no rank does".to_owned();
                 return Err(scash_comm::Error::Protocol { rank: from, why }.into());
             }
-            Event::Down { rank } => {
-                return Err(lost::error(house, rank).into());
-            }
+            Event::Down { rank } => return Err(lost::error(house, rank)),
         };
         let mut machine = RankMachine { house, node: &mut self.node, tools: &mut self.tools };
         self.interpreter.take(&mut machine, from, kind, payload)

@@ -25,8 +25,13 @@ pub enum Error {
     #[error("{0}")]
     Mismatch(String),
     /// A rank is gone that the call needed. Every later call says the same.
-    #[error("{0}")]
-    Lost(String),
+    #[error("rank {rank} is gone: {why}")]
+    Lost {
+        /// The rank.
+        rank: u32,
+        /// What showed it.
+        why: String,
+    },
     /// The job cannot go on: what holds the shared memory failed, or a rank broke the protocol. Every later call says the same.
     #[error("{0}")]
     Broken(String),
@@ -43,8 +48,10 @@ impl From<crate::fault::EngineError> for Error {
 
 impl From<scash_comm::Error> for Error {
     fn from(e: scash_comm::Error) -> Self {
-        let text = e.to_string();
-        if matches!(e, scash_comm::Error::Down { .. }) { Error::Lost(text) } else { Error::Broken(text) }
+        match e {
+            scash_comm::Error::Down { rank, why } => Error::Lost { rank, why },
+            e => Error::Broken(e.to_string()),
+        }
     }
 }
 

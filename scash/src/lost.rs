@@ -1,20 +1,52 @@
 //! A rank that is gone: what its peers are told.
 
+use crate::error::Error;
 use crate::house::House;
-use scash_comm::Error;
 use scash_comm::boot::RankState;
+use std::time::{Duration, Instant};
 
-/// The error for calls that need a rank which the endpoint has lost.
-///
-/// A rank that hears that another one is gone ends as well, and others may miss it first. Where the launcher has said
-/// by then which rank was killed, or is gone with its host, the error names that one. (On another host, its word may
-/// come later.)
-pub(crate) fn error(house: &House, lost: u32) -> Error {
-    let page = &house.page;
-    let was_killed = |rank: u32| matches!(page.state(rank), RankState::Killed(_) | RankState::Gone);
-    let killed = (0..page.size()).find(|&rank| was_killed(rank)).filter(|_| !was_killed(lost));
-    let rank = killed.unwrap_or(lost);
+/// How long a rank that misses another one waits for the launcher to know of a rank that died.
+const NOTICE: Duration = Duration::from_secs(1);
+/// How long it then waits for one that was killed. A rank that ended by itself may have ended in the wake of that one, and the news of a
+/// rank of this host arrive before those of another host.
+const CAUSE: Duration = Duration::from_millis(100);
+
+/// The error of a call that needs a rank which the endpoint has lost.
+pub(crate) fn error(house: &House, rank: u32) -> Error {
     let why =
         house.endpoint.cut(rank).unwrap_or_else(|| "it ended; its end is reported by scash run".to_owned());
-    Error::Down { rank, why }
+    Error::Lost { rank, why }
+}
+
+/// The error that the program is told: it names the rank that was killed, where the launcher knows one, rather than one that ended in its
+/// wake and was missed first.
+pub(crate) fn named(house: &House, error: Error) -> Error {
+    match (&error, killed(house)) {
+        (Error::Lost { rank, .. }, Some(killed)) if !was_killed(house, *rank) => self::error(house, killed),
+        _ => error,
+    }
+}
+
+/// Waits until the launcher knows of a rank that died, if that is why this one cannot go on. The launcher names the rank that ended first:
+/// that should not be this one, which ends in the other's wake.
+pub(crate) fn let_the_dead_be_noticed(house: &House) {
+    let started = Instant::now();
+    let mut known = None;
+    while killed(house).is_none() && started.elapsed() < NOTICE {
+        if (0..house.page.size()).any(|rank| house.page.died(rank))
+            && known.get_or_insert_with(Instant::now).elapsed() >= CAUSE
+        {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A rank of which the launcher knows that it was killed, or is gone with its host.
+fn killed(house: &House) -> Option<u32> {
+    (0..house.page.size()).find(|&rank| was_killed(house, rank))
+}
+
+fn was_killed(house: &House, rank: u32) -> bool {
+    matches!(house.page.state(rank), RankState::Killed(_) | RankState::Gone)
 }

@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::fault::{PAGE, Verdict};
 use crate::house::House;
 use crate::live::{Generation, Live};
+use crate::lost;
 use crate::owned::{Guard, Owned};
 use crate::say::say;
 use crate::serve;
@@ -34,12 +35,10 @@ use scash_proto::{Access, AllocOptions, Pages, Protocol, Rank};
 use start::join;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Longest sleep of a thread that waits for peers, so that it notices what no message tells.
 const NAP: Duration = Duration::from_millis(10);
-/// How long the launcher may take to notice that a rank has died: its connections end before its process does.
-const NOTICE: Duration = Duration::from_secs(1);
 
 /// Every so many collective calls, and after so many looks in vain, a rank sees to it that its fault engine is there still.
 const CHECK_EVERY: u32 = 64;
@@ -444,15 +443,21 @@ impl Runtime {
         if let Some(e) = &*lock(&self.broken) {
             return Err(e.clone());
         }
-        let result = run();
-        if let Err(e @ (Error::Lost(_) | Error::Broken(_) | Error::Mismatch(_))) = &result {
-            *lock(&self.broken) = Some(e.clone());
+        run().map_err(|error| self.failed(error))
+    }
+
+    /// Notes that something failed after which no call can succeed, if that is so. Returns the error that the program is told.
+    fn failed(&self, error: Error) -> Error {
+        let is_over = matches!(error, Error::Lost { .. } | Error::Broken(_));
+        if !is_over && !matches!(error, Error::Mismatch(_)) {
+            return error;
         }
-        if matches!(result, Err(Error::Lost(_) | Error::Broken(_))) {
-            self.let_the_dead_be_noticed();
+        let error = if is_over { self.let_the_dead_be_noticed(error) } else { error };
+        *lock(&self.broken) = Some(error.clone());
+        if is_over {
             self.tell_cuts();
         }
-        result
+        error
     }
 
     /// Tells the launcher that the way to a rank broke, if nobody has died.
@@ -467,12 +472,9 @@ impl Runtime {
         }
     }
 
-    /// Waits until the launcher knows of a rank that died, if that is why this one cannot go on. The launcher names the rank that ended first: that
-    /// should not be this one, which ends in the other's wake.
-    pub(crate) fn let_the_dead_be_noticed(&self) {
-        let started = Instant::now();
-        while (0..self.size).all(|rank| !self.house.page.died(rank)) && started.elapsed() < NOTICE {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+    /// Waits until the launcher knows who died, if that is why this rank cannot go on. Returns the error, which then names that rank.
+    pub(crate) fn let_the_dead_be_noticed(&self, error: Error) -> Error {
+        lost::let_the_dead_be_noticed(&self.house);
+        lost::named(&self.house, error)
     }
 }

@@ -40,9 +40,9 @@ pub(crate) fn fault(page: u32, addr: usize, access: fault::Access, pc: usize) ->
         ),
         Err(e) => {
             // The access can neither be completed nor fail: the rank ends here.
+            let e = runtime.let_the_dead_be_noticed(e);
             let rank = runtime.rank();
             say(&format!("scash: rank {rank}: access to shared memory at {addr:#x}: {e}\n"));
-            runtime.let_the_dead_be_noticed();
             runtime.tell_cuts();
             // SAFETY: ends the process at once, running no code of the program.
             unsafe { libc::_exit(EXIT_LOST) }

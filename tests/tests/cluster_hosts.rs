@@ -165,6 +165,10 @@ fn a_rank_that_is_killed_while_hosts_join_is_the_one_that_is_blamed() {
         let ended = hosts.job("10.77.0.1:2,10.77.0.2:2").run_script(&script);
         ended.failed(137, &[&format!("rank {victim} (pid "), "was killed by signal 9"]);
         assert!(!ended.err.contains("panicked"), "after {milliseconds} ms: {ended}");
+        let blamed = ended.err.lines().filter(|line| line.contains(" is gone: "));
+        for line in blamed {
+            assert!(line.contains(&format!("rank {victim} is gone")), "after {milliseconds} ms: {ended}");
+        }
     }
 }
 

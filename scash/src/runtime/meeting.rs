@@ -233,7 +233,7 @@ impl<'a> Meeting<'a> {
     fn or_lost<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
-            Err(e @ Error::Lost(_)) => {
+            Err(e @ Error::Lost { .. }) => {
                 self.lost.get_or_insert_with(|| (e, Instant::now()));
                 Ok(None)
             }

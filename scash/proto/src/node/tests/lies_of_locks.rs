@@ -19,6 +19,11 @@ fn job() -> (Job, u32, u32) {
 /// Rank 0 waits for a lock. Returns its place.
 fn wait_for(job: &mut Job, lock: u32) -> u32 {
     job.give(0, Input::Acquire { lock, who: 7 });
+    asked_for(job)
+}
+
+/// The place that rank 0 has asked for.
+fn asked_for(job: &mut Job) -> u32 {
     let mut ordered = job.ordered(0).into_iter();
     ordered
         .find_map(|order| match order {
@@ -94,6 +99,22 @@ fn a_place_has_one_follower() {
     let follow = |rank| SyncBody::Follow { ticket, next: follower(rank) };
     assert_eq!(say(&mut job, now, there, follow(2)), Ok(()));
     assert!(say(&mut job, now, there, follow(3)).is_err(), "there is one");
+}
+
+#[test]
+fn the_follower_of_a_place_that_is_refused_is_sent_to_the_place_before() {
+    let (mut job, _, there) = job();
+    let now = job.nodes[0].epoch();
+    job.give(0, Input::TryAcquire { lock: there, who: 7 });
+    let ticket = asked_for(&mut job);
+    let before = Place { rank: Rank(3), ticket: 5 };
+    assert_eq!(say(&mut job, now, there, SyncBody::Follow { ticket, next: follower(2) }), Ok(()));
+    assert_eq!(say(&mut job, now, there, SyncBody::Refused { ticket, before }), Ok(()));
+    let ordered = job.ordered(0);
+    assert!(ordered.contains(&Output::Refused { object: there, who: 7 }), "{ordered:?}");
+    let body = SyncBody::Follow { ticket: 5, next: follower(2) };
+    let message = SyncMessage { epoch: now, object: there, body };
+    assert!(ordered.contains(&Output::Sync(Rank(3), message)), "{ordered:?}");
 }
 
 /// Anything that a peer can say of locks, sensible or not.
