@@ -355,7 +355,7 @@ fn message(from: usize, number: usize, len: usize) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 400 }))]
 
     #[test]
     fn whatever_a_peer_says_is_taken_or_refused(

@@ -96,14 +96,21 @@ fn play(hosts: &[u32], share_cores: bool, calls: &[Played]) -> Scene {
     scene
 }
 
-fn hosts() -> [&'static [u32]; 3] {
-    [&[0, 0, 0, 0], &[0, 1, 2, 3], &[0, 0, 1, 1]]
+fn hosts() -> impl Iterator<Item = &'static [u32]> {
+    let hosts: [&[u32]; 3] = [&[0, 0, 0, 0], &[0, 1, 2, 3], &[0, 0, 1, 1]];
+    hosts.into_iter().skip(if cfg!(miri) { 2 } else { 0 })
+}
+
+/// Two kinds of operations. (Miri takes half a minute for each pair.)
+fn pairs_of_kinds() -> impl Iterator<Item = (usize, usize)> {
+    let kinds = if cfg!(miri) { 1 } else { KINDS };
+    (0..kinds).flat_map(|kind| (0..KINDS).map(move |other| (kind, other)))
 }
 
 #[test]
 fn ranks_that_call_operations_of_different_kinds_are_told_and_none_hangs() {
-    for (hosts, share_cores) in hosts().into_iter().flat_map(|hosts| [(hosts, false), (hosts, true)]) {
-        for (kind, other) in (0..KINDS).flat_map(|kind| (0..KINDS).map(move |other| (kind, other))) {
+    for (hosts, share_cores) in hosts().flat_map(|hosts| [(hosts, false), (hosts, true)]) {
+        for (kind, other) in pairs_of_kinds() {
             for stranger in 0..RANKS {
                 let of = |at| Played { number: 0, kind: if at == stranger { other } else { kind }, n: RANKS };
                 let scene = play(hosts, share_cores, &(0..RANKS).map(of).collect::<Vec<_>>());

@@ -349,7 +349,7 @@ impl Game {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 400 }))]
 
     #[test]
     fn every_message_is_received_once_whole_and_in_order_and_every_get_brings_what_it_asks_for(

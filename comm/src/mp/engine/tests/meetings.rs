@@ -126,7 +126,7 @@ fn hosts() -> impl Strategy<Value = Vec<u32>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 600 }))]
 
     #[test]
     fn nobody_is_through_with_a_meeting_before_all_have_come_and_then_all_are(

@@ -441,7 +441,7 @@ impl Game {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 400 }))]
 
     #[test]
     fn when_a_rank_dies_or_is_stopped_all_operations_of_the_others_end_and_nothing_is_left_of_them(
