@@ -65,7 +65,7 @@ impl Atomic {
     }
 
     /// Whether a word of this width can have been `value`.
-    pub(crate) fn can_return(self, value: u64) -> bool {
+    pub fn can_return(self, value: u64) -> bool {
         match self {
             Atomic::U32(_) => u32::try_from(value).is_ok(),
             Atomic::U64(_) => true,
@@ -73,7 +73,7 @@ impl Atomic {
     }
 
     /// An error if no such word begins at this offset of a segment.
-    pub(crate) fn check_alignment(self, offset: u64) -> Result<()> {
+    pub fn check_alignment(self, offset: u64) -> Result<()> {
         let width = self.width();
         if offset.is_multiple_of(width as u64) {
             return Ok(());
@@ -87,7 +87,7 @@ impl Atomic {
     ///
     /// # Safety
     /// The word is mapped, writable and aligned to its width, and no reference to plain data covers it.
-    pub(crate) unsafe fn execute(self, at: *mut u8) -> u64 {
+    pub unsafe fn execute(self, at: *mut u8) -> u64 {
         // What this thread stored before as plain data (a put, where memory is mapped) comes before the operation even
         // where that stores nothing: a load, or a swap that did not find what it expected.
         fence(Ordering::SeqCst);

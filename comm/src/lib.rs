@@ -2,7 +2,7 @@
 //!
 //! This crate knows no page and no protocol: it moves bytes between ranks. What stands above asks an
 //! endpoint for its *capabilities* ([`Caps`]), never for the name of its provider.
-//! Three providers move bytes: [`shm`] within a host, [`tcp`] anywhere, and `ofi` over libfabric; [`composite`] makes
+//! Three providers move bytes: [`shm`] within a host, [`tcp`] anywhere, and, in a crate of its own, `ofi` over libfabric; [`composite`] makes
 //! one endpoint of two, for ranks of which several are on each of several hosts.
 //!
 //! # Guarantees that every provider gives (the conformance suite in `conformance` checks each)
@@ -14,7 +14,7 @@
 //! 3. **No call waits for the application of a peer**, except [`Endpoint::get`], [`Endpoint::atomic`] and [`Endpoint::fence`], which wait for the
 //!    peer's *endpoint* (served by its background thread or by a thread that waits, or by nobody at all where memory is mapped directly).
 //! 4. **A peer's death is an event**, [`Event::Down`], or an [`Error::Down`] from a call that needs the peer: never a hang, never a panic.
-//!    A peer that is *stopped*, or whose host is cut off, is not dead: see [`Endpoint::give_up`], and [`mp::Options::silence`] for who calls it.
+//!    A peer that is *stopped*, or whose host is cut off, is not dead: see [`Endpoint::give_up`], which message passing calls when a rank has been silent for too long.
 //! 5. **A rank reads what it wrote.** A get from a peer sees what its own rank has put to that peer and flushed before, whether or not
 //!    the peer's application has made a call since. An atomic operation comes after the same puts.
 //! 6. **Atomic operations come one after the other.** Each takes effect at one instant between its call and its return, whichever ranks and
@@ -38,23 +38,17 @@
 #![warn(missing_docs)]
 
 mod atomic;
-mod biased;
+pub mod biased;
 mod board;
-pub mod boot;
 pub mod composite;
 pub mod conformance;
 pub mod descriptors;
-mod dynamic;
 mod endpoint;
 mod exchange;
 pub mod forked;
-pub mod job;
 pub mod mem_exchange;
-pub mod mp;
-#[cfg(feature = "ofi")]
-pub mod ofi;
-mod racing;
-mod remote;
+pub mod racing;
+pub mod remote;
 mod secret;
 mod shared_memory;
 pub mod shm;
@@ -67,5 +61,5 @@ pub use endpoint::{
     Traffic,
 };
 pub use exchange::Exchange;
-pub use secret::Secret;
+pub use secret::{Secret, wipe};
 pub use shared_memory::SharedMemory;

@@ -28,7 +28,7 @@ static COPY: Copy = {
 /// # Safety
 /// `src` is readable and `dst` writable for `len` bytes, and all who access what is shared there at the same time do so by such copies, by atomics, or as other processes and the kernel do.
 #[inline]
-pub(crate) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
+pub unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     // SAFETY: our own static. Volatile: the compiler must not know which function it is.
     let copy = unsafe { (&raw const COPY).read_volatile() };
     // SAFETY: the caller's promise.

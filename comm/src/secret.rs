@@ -63,7 +63,7 @@ impl fmt::Debug for Secret {
 }
 
 /// Overwrites bytes so that no compiler leaves it out.
-pub(crate) fn wipe(bytes: &mut [u8]) {
+pub fn wipe(bytes: &mut [u8]) {
     for byte in bytes {
         // SAFETY: a reference may be written through.
         unsafe { (&raw mut *byte).write_volatile(0) };

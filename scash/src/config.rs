@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::fault::PAGE;
-use scash_comm::job::{self, Network};
+use scash_join::job::{self, Network};
 use scash_proto::node::Eviction;
 use scash_proto::{Protocol, Transfer};
 use std::ffi::OsString;

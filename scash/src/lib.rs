@@ -15,8 +15,9 @@
 //! ```
 //!
 //! # The life of a page
-//! [`fault`] (an access needs work) → `serve` → the protocol, [`scash_proto::Node`] → `core` (its orders are carried out) → `scash_comm` (put, get,
-//! messages) → home, diff merge, directory (the protocol again, at the home) → `runtime` (the memory barrier).
+//! [`fault`] (an access needs work) → `runtime/serve` → the protocol, [`scash_proto::Node`] → `runtime/core` (its orders are
+//! carried out, on `runtime/machine`) → `scash_comm` (put, get, messages) → home, diff merge, directory (the protocol again, at
+//! the home) → `runtime/meeting` (the memory barrier).
 //!
 //! # Children
 //! A child that a rank forks is no rank: functions that return a [`Result`] fail there, and touching shared memory ends it by SIGSEGV, with a line on stderr that says why. It may compute on copies
@@ -31,51 +32,27 @@
 //! with status 70. (One that cannot complete an access to shared memory for another reason, say because the home of the page is gone, exits with status 74.)
 //!
 //! # Layers
-//! [`Dsm`], [`SharedSlice`] and [`Partition`] are the typed interface; [`runtime`] is the untyped one that it and the C API stand on.
+//! [`Dsm`], [`SharedSlice`] and [`Partition`] are the typed interface (`api/`); [`runtime`] is the untyped one that it and the C API
+//! stand on.
 
-mod atomics;
-mod claims;
+mod api;
 mod config;
-mod core;
-mod destroy;
-mod dsm;
 mod error;
 pub mod fault;
-mod frames;
-mod house;
-mod live;
-mod lost;
-mod machine;
-mod marks;
-mod mutex;
-mod owned;
-mod page_words;
-mod partition;
-mod races;
-mod reduce;
 pub mod runtime;
-mod rwlock;
-mod say;
-mod serve;
-mod shared;
-mod signals;
-mod stats;
-mod tell;
-mod twins;
-mod within;
 
-pub use atomics::AtomicWord;
+pub use api::atomics::AtomicWord;
+pub use api::destroy::SyncObject;
+pub use api::dsm::Dsm;
+pub use api::mutex::{DsmMutex, Held, Lock, MutexGuard};
+pub use api::partition::{Partition, Parts};
+pub use api::reduce::Reducible;
+pub use api::rwlock::{DsmRwLock, ReadGuard, WriteGuard};
+pub use api::shared::{Plain, SharedSlice};
+pub use api::signals::{Condvar, Flag, Semaphore};
 pub use bytemuck;
-pub use destroy::SyncObject;
-pub use dsm::Dsm;
 pub use error::{Error, Result};
-pub use mutex::{DsmMutex, Held, Lock, MutexGuard};
-pub use partition::{Partition, Parts};
-pub use reduce::Reducible;
-pub use rwlock::{DsmRwLock, ReadGuard, WriteGuard};
+pub use runtime::stats::{BarrierTime, Stats};
 pub use scash_comm::{Atomic, Rmw};
 pub use scash_proto::wire::reduce::{Combine, Number};
 pub use scash_proto::{AllocOptions, Placement, Protocol};
-pub use shared::{Plain, SharedSlice};
-pub use signals::{Condvar, Flag, Semaphore};
-pub use stats::{BarrierTime, Stats};

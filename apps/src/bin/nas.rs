@@ -9,8 +9,8 @@ use scash_apps::nas::Kernel;
 use scash_apps::nas::report::{Setting, write_json, write_text};
 use scash_apps::npb::Class;
 use scash_apps::{Error, Result};
-use scash_comm::mp::Options;
 use scash_messages::{Messages, Over, Spoiled, join};
+use scash_mp::Options;
 
 /// Kernels of the NAS Parallel Benchmarks on message passing.
 #[derive(Parser)]

@@ -1,7 +1,7 @@
 //! EP: what [`crate::ep`] computes, each rank some of the batches.
 
-use scash_comm::mp::Op;
 use scash_messages::Messages;
+use scash_mp::Op;
 
 use super::{Outcome, close, me, timed};
 use crate::Result;

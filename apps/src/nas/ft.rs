@@ -9,8 +9,8 @@ mod lanes;
 use std::f64::consts::PI;
 use std::ops::Range;
 
-use scash_comm::mp::Op;
 use scash_messages::Messages;
+use scash_mp::Op;
 
 use super::{Kernel, Outcome, close, me, ranks, timed};
 use crate::Result;

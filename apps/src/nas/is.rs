@@ -3,8 +3,8 @@
 //! The keys are those of [`crate::is`], and so are the tests. In each iteration a rank counts how many of its keys each bucket (a range of values) has; these counts are added up at all ranks,
 //! so that everybody knows where to cut the values so that each rank gets about as many keys. All keys travel to the rank that has their bucket, which counts them.
 
-use scash_comm::mp::Op;
 use scash_messages::Messages;
+use scash_mp::Op;
 
 use super::{Kernel, Outcome, all, me, rank, ranks, timed};
 use crate::Result;

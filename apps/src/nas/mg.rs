@@ -9,8 +9,8 @@ mod charges;
 mod field;
 mod halo;
 
-use scash_comm::mp::Op;
 use scash_messages::Messages;
+use scash_mp::Op;
 
 use super::{Kernel, Outcome, close, me, ranks, timed};
 use crate::Result;

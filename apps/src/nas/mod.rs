@@ -21,8 +21,8 @@ pub mod report;
 use std::time::Instant;
 
 use clap::ValueEnum;
-use scash_comm::mp::Op;
 use scash_messages::Messages;
+use scash_mp::Op;
 use serde::Serialize;
 
 use crate::npb::Class;

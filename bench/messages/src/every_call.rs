@@ -1,8 +1,8 @@
 //! Every call of [`Messages`], and what must come of it: what implementations are held to.
 
 use crate::Messages;
-use scash_comm::mp::{Collective, Element, Op, Reduction};
 use scash_comm::{Error, Result};
+use scash_mp::{Collective, Element, Op, Reduction};
 
 /// Makes every call, with all ranks of the job, and compares what comes of it with what must. For at most 100 ranks.
 ///

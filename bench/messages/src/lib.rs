@@ -1,4 +1,4 @@
-//! Message passing as programs and benchmarks use it that are compared with others: the same code over [`scash_comm::mp`] and over MPI.
+//! Message passing as programs and benchmarks use it that are compared with others: the same code over [`scash_mp`] and over MPI.
 //!
 //! [`Messages`] is what they ask for, and no more: sends, receives, and the [`Collective`] operations. [`join`] finds out which of the two a process was started with.
 //! Only communication differs then: the program, its compiler and its flags are the same.
@@ -6,7 +6,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | this | the trait, its typed calls, joining |
-//! | `ours` | over a [`Communicator`](scash_comm::mp::Communicator) |
+//! | `ours` | over a [`Communicator`](scash_mp::Communicator) |
 //! | `mpi` | over an MPI library, through a shim in C (`mpi/shim.c`) that is loaded at run time |
 //! | [`every_call`] | what both are held to |
 //! | `spoiled` | messages with wrong bits, to see whether a program notices |
@@ -19,8 +19,8 @@ pub mod rival;
 mod spoiled;
 
 use mpi::Mpi;
-use scash_comm::mp::{self, Collective, Op, Options, Reducible, Reduction, World};
 use scash_comm::{Error, Result};
+use scash_mp::{Collective, Op, Options, Reducible, Reduction, World};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -104,7 +104,7 @@ pub struct Request(Begun);
 
 #[derive(Debug)]
 enum Begun {
-    Ours(mp::Request),
+    Ours(scash_mp::Request),
     Mpi(u64),
 }
 

@@ -3,8 +3,8 @@
 //! MPI itself ends the job at an error, with its own words; what the shim returns is looked at all the same.
 
 use crate::{Begun, Messages, Request};
-use scash_comm::mp::{Collective, Element, Op, Reduction};
 use scash_comm::{Error, Result};
+use scash_mp::{Collective, Element, Op, Reduction};
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;

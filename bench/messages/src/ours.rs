@@ -1,8 +1,8 @@
 //! Over scash: nothing but other types of the same arguments.
 
 use crate::{Begun, Messages, Request};
-use scash_comm::mp::{Collective, Communicator};
 use scash_comm::{Error, Result};
+use scash_mp::{Collective, Communicator};
 
 impl Messages for Communicator {
     fn rank(&self) -> u32 {

@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
 use scash_comm::mem_exchange::MemExchange;
-use scash_comm::mp::{Communicator, Options};
 use scash_comm::shm::{ShmEndpoint, ShmOptions};
 use scash_messages::rival::{Network, Rival};
 use scash_messages::{Over, every_call};
+use scash_mp::{Communicator, Options};
 use std::process::{Command, Output};
 
 /// Seconds after which a job is taken to hang.

@@ -5,8 +5,8 @@ use crate::sockets::Sockets;
 use crate::{Error, Result};
 use scash_bench::bare::{End, HEAD, REQUEST};
 use scash_bench::size;
-use scash_comm::mp::{Window, World};
 use scash_messages::{Joined, Messages};
+use scash_mp::{Window, World};
 
 /// A one-sided get by rank 0 while rank 1 waits in a call, in turns with a bare connection
 #[derive(clap::Args)]

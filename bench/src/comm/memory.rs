@@ -42,7 +42,7 @@ impl Resident {
         }
         let now = Self::now()?;
         let grown = [now.all.saturating_sub(self.all), now.share.saturating_sub(self.share)];
-        let [all, share] = messages.combined(scash_comm::mp::Op::Max, grown)?;
+        let [all, share] = messages.combined(scash_mp::Op::Max, grown)?;
         Ok(Figures::default().figure("resident_bytes", all as f64).figure("share_bytes", share as f64))
     }
 }

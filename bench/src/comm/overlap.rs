@@ -101,7 +101,7 @@ fn transfer(messages: &dyn Messages, mine: &[u8], theirs: &mut [u8], steps: u64)
 
 /// The longer of both ranks' times.
 fn slower(messages: &dyn Messages, time: f64) -> Result<f64> {
-    let [slower] = messages.combined(scash_comm::mp::Op::Max, [time])?;
+    let [slower] = messages.combined(scash_mp::Op::Max, [time])?;
     Ok(slower)
 }
 

@@ -1,7 +1,7 @@
-//! By which protocol messages travel: what `scash_comm::mp` is told, so that each can be measured at every length.
+//! By which protocol messages travel: what `scash_mp` is told, so that each can be measured at every length.
 
 use crate::Result;
-use scash_comm::mp::{Large, Options, Tune};
+use scash_mp::{Large, Options, Tune};
 
 /// Longer than every message here.
 const ALWAYS: usize = 16 << 20;

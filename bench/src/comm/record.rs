@@ -3,7 +3,7 @@
 use crate::{Error, Result};
 use scash_bench::figures::Samples;
 use scash_bench::record::{Parts, Record};
-use scash_comm::boot::vars;
+use scash_join::boot::vars;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Instant;

@@ -35,7 +35,7 @@ const FEW: u32 = 1 << 7;
 pub(super) const MANY: u32 = 1 << 16;
 
 /// Something for one thread at a time. A thread that is in must not lock it again: that panics, or waits for ever.
-pub(crate) struct Biased<T> {
+pub struct Biased<T> {
     /// The favourite's seat, counted from 1; 0: there is none.
     favourite: AtomicUsize,
     seats: [Seat; SEATS],
@@ -60,7 +60,7 @@ struct Habit {
 }
 
 /// The lock, taken.
-pub(crate) struct Guard<'a, T> {
+pub struct Guard<'a, T> {
     lock: &'a Biased<T>,
     way: Way<'a>,
     /// It is shared between threads where the value may be.
@@ -76,12 +76,13 @@ enum Way<'a> {
 unsafe impl<T: Send> Sync for Biased<T> {}
 
 impl<T> Biased<T> {
-    pub(crate) fn new(value: T) -> Self {
+    /// One whose first favourite is the thread that takes it a few times in a row.
+    pub fn new(value: T) -> Self {
         Self::with_habit(value, FEW)
     }
 
     /// One whose first favourite is who takes it `enough` times in a row.
-    pub(crate) fn with_habit(value: T, enough: u32) -> Self {
+    pub fn with_habit(value: T, enough: u32) -> Self {
         // Early, when this is likely to be the only thread.
         has_heavy_fence();
         Self {
@@ -103,7 +104,7 @@ impl<T> Biased<T> {
 
     /// Waits until nobody else is in.
     #[inline]
-    pub(crate) fn lock(&self) -> Guard<'_, T> {
+    pub fn lock(&self) -> Guard<'_, T> {
         let me = this_thread();
         if let Some((number, seat)) = self.seat(me) {
             // Without this a thread would have two references to one value.
@@ -117,7 +118,7 @@ impl<T> Biased<T> {
 
     /// `None`: another thread is in, or this one, or one is on its way.
     #[inline]
-    pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
+    pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         let me = this_thread();
         if let Some((number, seat)) = self.seat(me) {
             if seat.is_in.load(Ordering::Relaxed) {

@@ -13,7 +13,7 @@
 mod lock;
 mod sync;
 
-pub(crate) use lock::{Biased, Guard};
+pub use lock::{Biased, Guard};
 
 #[cfg(test)]
 mod tests;

@@ -4,24 +4,28 @@ use crate::Traffic;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counters that any thread counts up.
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub(crate) messages: AtomicU64,
-    pub(crate) puts: AtomicU64,
-    pub(crate) gets: AtomicU64,
-    pub(crate) atomics: AtomicU64,
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Messages sent.
+    pub messages: AtomicU64,
+    /// Puts.
+    pub puts: AtomicU64,
+    /// Gets.
+    pub gets: AtomicU64,
+    /// Atomic operations.
+    pub atomics: AtomicU64,
     bytes: AtomicU64,
 }
 
 impl Counters {
     /// Counts operations of a kind, one of this value's counters, and their payload bytes.
-    pub(crate) fn count(&self, what: &AtomicU64, operations: usize, bytes: usize) {
+    pub fn count(&self, what: &AtomicU64, operations: usize, bytes: usize) {
         what.fetch_add(operations as u64, Ordering::Relaxed);
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// What they say now.
-    pub(crate) fn read(&self) -> Traffic {
+    pub fn read(&self) -> Traffic {
         Traffic {
             messages: self.messages.load(Ordering::Relaxed),
             puts: self.puts.load(Ordering::Relaxed),

@@ -6,7 +6,7 @@ use nix::errno::Errno;
 
 /// Why a peer is no longer reachable. The first reason that is seen is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub enum Fate {
     /// It dropped its endpoint and said so.
     Left,
     /// Its connection failed or closed.
@@ -20,17 +20,17 @@ pub(crate) enum Fate {
 }
 
 /// What became of [`Fate::BadBuffer`].
-pub(crate) const BAD_BUFFER: &str = "this rank's program passed a buffer that is not memory it may use, or shared memory that it has not touched \
+pub const BAD_BUFFER: &str = "this rank's program passed a buffer that is not memory it may use, or shared memory that it has not touched \
                                      (dsm_touch): the connection broke off in the middle of a message";
 
 impl Fate {
     /// The end of a connection, without a goodbye.
-    pub(crate) fn closed() -> Self {
+    pub fn closed() -> Self {
         Self::Lost("it closed its connection without a goodbye; it has ended or was killed".into())
     }
 
     /// The error for a caller that needed the peer.
-    pub(crate) fn error(&self, rank: u32) -> Error {
+    pub fn error(&self, rank: u32) -> Error {
         match self {
             Self::Left => Error::Down { rank, why: "it left the job in good order".into() },
             Self::Lost(why) | Self::Cut(why) => Error::Down { rank, why: why.clone() },

@@ -7,8 +7,8 @@ mod garbage;
 mod operation;
 mod segments;
 
-pub(crate) use counters::Counters;
-pub(crate) use fate::{BAD_BUFFER, Fate};
-pub(crate) use garbage::{Garbage, garbage, u16_at, u32_at, u64_at};
-pub(crate) use operation::{OPERATION, Operation};
-pub(crate) use segments::Segments;
+pub use counters::Counters;
+pub use fate::{BAD_BUFFER, Fate};
+pub use garbage::{Garbage, garbage, u16_at, u32_at, u64_at};
+pub use operation::{OPERATION, Operation};
+pub use segments::Segments;

@@ -5,18 +5,20 @@ use super::{Garbage, garbage, u64_at};
 use crate::{Atomic, Rmw};
 
 /// Bytes of an operation.
-pub(crate) const OPERATION: usize = 32;
+pub const OPERATION: usize = 32;
 
 /// An atomic operation, and the word's place in the segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Operation {
-    pub(crate) offset: u64,
-    pub(crate) op: Atomic,
+pub struct Operation {
+    /// Bytes from the segment's start to the word.
+    pub offset: u64,
+    /// What is done to it.
+    pub op: Atomic,
 }
 
 impl Operation {
     /// The operation's bytes.
-    pub(crate) fn encode(self) -> [u8; OPERATION] {
+    pub fn encode(self) -> [u8; OPERATION] {
         let (width, (code, first, second)) = match self.op {
             Atomic::U32(op) => {
                 let (code, first, second) = take_apart(op);
@@ -33,7 +35,10 @@ impl Operation {
     }
 
     /// Reads an operation.
-    pub(crate) fn decode(bytes: &[u8; OPERATION]) -> Result<Operation, Garbage> {
+    ///
+    /// # Errors
+    /// No operation has these bytes.
+    pub fn decode(bytes: &[u8; OPERATION]) -> Result<Operation, Garbage> {
         let (code, first, second) = (bytes[0], u64_at(bytes, 16), u64_at(bytes, 24));
         let op = match bytes[1] {
             _ if bytes[2..8] != [0; 6] => None,

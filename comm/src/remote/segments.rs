@@ -27,19 +27,22 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 /// All registered segments, in order of registration.
-pub(crate) struct Segments {
+pub struct Segments {
     slots: Box<[OnceLock<Segment>]>,
     used: AtomicUsize,
 }
 
 impl Segments {
     /// No segment yet.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self { slots: (0..MAX_SEGMENTS).map(|_| OnceLock::new()).collect(), used: AtomicUsize::new(0) }
     }
 
     /// Adds the next segment.
-    pub(crate) fn add(&self, mem: &LocalSegment) -> Result<SegmentId> {
+    ///
+    /// # Errors
+    /// It begins in the middle of a word; there are too many.
+    pub fn add(&self, mem: &LocalSegment) -> Result<SegmentId> {
         if !mem.base.addr().is_multiple_of(ALIGNED) {
             return Err(Error::Invalid(format!(
                 "a segment at {:p}, in the middle of a word: register a mapping from its start",
@@ -58,7 +61,7 @@ impl Segments {
     }
 
     /// The address of `len` bytes at `offset` of a segment, if the whole piece lies inside.
-    pub(crate) fn piece(&self, segment: u32, offset: u64, len: u64) -> Option<*mut u8> {
+    pub fn piece(&self, segment: u32, offset: u64, len: u64) -> Option<*mut u8> {
         let segment = self.slots.get(segment as usize)?.get()?;
         let end = offset.checked_add(len)?;
         if end > segment.len as u64 {
@@ -72,12 +75,18 @@ impl Segments {
 
     /// Like [`Self::piece`], for what the caller of an operation named. All ranks' segments are equally long,
     /// so what lies inside this rank's lies inside the peer's.
-    pub(crate) fn check(&self, segment: SegmentId, offset: u64, len: usize) -> Result<*mut u8> {
+    ///
+    /// # Errors
+    /// It lies outside.
+    pub fn check(&self, segment: SegmentId, offset: u64, len: usize) -> Result<*mut u8> {
         self.piece(segment.0, offset, len as u64).ok_or_else(|| self.outside(segment, offset, len))
     }
 
     /// The address of the word at `offset` that `op` is for: inside the segment, and aligned.
-    pub(crate) fn word(&self, segment: SegmentId, offset: u64, op: Atomic) -> Result<*mut u8> {
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn word(&self, segment: SegmentId, offset: u64, op: Atomic) -> Result<*mut u8> {
         op.check_alignment(offset)?;
         self.check(segment, offset, op.width())
     }

@@ -67,7 +67,7 @@ mod sealed;
 mod sending;
 mod service;
 mod serving;
-pub(crate) mod star;
+pub mod star;
 mod sys;
 mod taking;
 mod waiting;

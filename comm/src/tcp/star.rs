@@ -1,5 +1,5 @@
-//! Connections of rank 0 with some other ranks, made before any of them has an endpoint: by the handshake of all connections here, and so guarded as they
-//! are.
+//! Connections of rank 0 with some other ranks, made before any of them has an endpoint, with the handshake that
+//! guards all connections here.
 
 use super::calling::connect_all;
 use super::congestion::Congestion;
@@ -14,7 +14,10 @@ use std::time::Instant;
 const ABI: u32 = 0x5C_A5_00_01;
 
 /// The address of this host that the user means, as an endpoint understands it.
-pub(crate) fn address_of(text: &str) -> std::result::Result<IpAddr, String> {
+///
+/// # Errors
+/// Why it names none.
+pub fn address_of(text: &str) -> std::result::Result<IpAddr, String> {
     super::interface::address_of(text)
 }
 
@@ -24,7 +27,10 @@ fn job(size: u32, secret: &Secret) -> Job {
 }
 
 /// At rank 0: receives these other ranks of `size`, in their order.
-pub(crate) fn receive(
+///
+/// # Errors
+/// One did not come in time.
+pub fn receive(
     listener: TcpListener,
     others: &[u32],
     size: u32,
@@ -38,7 +44,10 @@ pub(crate) fn receive(
 }
 
 /// At rank `me`: connects to rank 0.
-pub(crate) fn call(
+///
+/// # Errors
+/// It could not be reached in time.
+pub fn call(
     address: SocketAddr,
     me: u32,
     size: u32,

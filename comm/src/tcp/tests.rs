@@ -8,7 +8,6 @@ use super::*;
 use crate::Rmw;
 use crate::conformance::SharedMemory;
 use crate::mem_exchange::MemExchange;
-use crate::mp::{Communicator, Large, Options};
 use nix::sys::socket::{Shutdown, shutdown};
 use std::os::fd::AsRawFd;
 use std::sync::mpsc;
@@ -452,24 +451,23 @@ fn every_thread_of_every_rank_counts_as_busy() {
 }
 
 #[test]
-fn a_message_that_is_pushed_leaves_in_one_call_with_what_announces_it() {
-    let ranks = MemExchange::ranks(2).into_iter().map(|mut exchange| {
-        std::thread::spawn(move || {
-            let endpoint = TcpEndpoint::new(&mut exchange, &TcpOptions::default()).unwrap();
-            let options = Options { large: Large::Push, ..Options::default() };
-            let messages = Communicator::new(Box::new(endpoint), &mut exchange, options).unwrap();
-            if messages.rank() == 0 {
-                let bytes = vec![1; options.eager + 1];
-                let before = CALLS.get();
-                // SAFETY: the bytes stay until the send is over.
-                let send = unsafe { messages.start_send(1, 0, bytes.as_ptr(), bytes.len()) }.unwrap();
-                assert_eq!(CALLS.get() - before, 1);
-                messages.wait(send).unwrap();
-            } else {
-                assert_eq!(messages.receive_owned(Some(0), Some(0)).unwrap().bytes.len(), options.eager + 1);
+fn a_long_message_leaves_in_one_call_with_the_short_one_before_it() {
+    cluster(2, |mut rank| {
+        let long = vec![1; 20_000];
+        if rank.endpoint.rank() == 0 {
+            let before = CALLS.get();
+            rank.endpoint.send(1, 0, &[b"what follows"]).unwrap();
+            // SAFETY: the bytes stay until the endpoint is flushed.
+            unsafe { rank.endpoint.send_long(1, 0, b"", &long) }.unwrap();
+            rank.endpoint.flush().unwrap();
+            assert_eq!(CALLS.get() - before, 1);
+        } else {
+            let mut messages = Vec::new();
+            while messages.len() < 2 {
+                messages.extend(rank.poll().0);
             }
-            messages.barrier().unwrap();
-        })
+            assert_eq!(messages, [b"what follows".to_vec(), long]);
+        }
+        rank.meet();
     });
-    ranks.collect::<Vec<_>>().into_iter().for_each(|rank| rank.join().unwrap());
 }

@@ -6,7 +6,7 @@ mod common;
 
 use common::{Ended, command, run};
 use scash_comm::Exchange;
-use scash_comm::boot::{Identity, Member, RankState, vars};
+use scash_join::boot::{Identity, Member, RankState, vars};
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::exit;

@@ -8,7 +8,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::handler::{default_action, empty_mask};
-use crate::tell::Line;
+use crate::fault::line::Line;
 
 /// Where the application view is in the parent, and the parent's rank.
 static START: AtomicUsize = AtomicUsize::new(0);

@@ -20,6 +20,7 @@ use std::sync::Arc;
 mod arch;
 pub(crate) mod forked;
 mod handler;
+pub(crate) mod line;
 mod mprotect;
 mod page_set;
 mod probe;

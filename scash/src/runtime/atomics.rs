@@ -3,7 +3,7 @@
 use super::{Runtime, lock};
 use crate::error::{Error, Result};
 use crate::fault::PAGE;
-use crate::within;
+use crate::runtime::within;
 use scash_comm::{Atomic, Rmw};
 use scash_proto::interpreter::{Place, Step};
 use scash_proto::node::Input;
@@ -29,14 +29,14 @@ impl Runtime {
         self.guarded(|| {
             let place = self.place(page, changes(op))?;
             let offset = page as usize * PAGE + address as usize % PAGE;
-            let _inside = within::enter_for(&*self.house.endpoint, place.0);
-            Ok(self.house.endpoint.atomic(place.0, self.house.segment, offset as u64, op)?)
+            let _inside = within::enter_for(&*self.context.endpoint, place.0);
+            Ok(self.context.endpoint.atomic(place.0, self.context.segment, offset as u64, op)?)
         })
     }
 
     /// The rank in whose frame a page is to be operated on now.
     fn place(&self, page: u32, changes: bool) -> Result<scash_proto::Rank> {
-        let house = &self.house;
+        let context = &self.context;
         let mut core = lock(&self.core);
         if core.node.in_collective_call() {
             return Err(Error::Argument(
@@ -47,21 +47,21 @@ impl Runtime {
         loop {
             core.node.handle(Input::Operate { page, changes })?;
             while let Some(order) = core.node.poll_output() {
-                match core.execute(house, order)? {
+                match core.execute(context, order)? {
                     Step::Operate(Place { at, mark: false, .. }) => return Ok(at),
                     Step::Operate(Place { at, mark: true, .. }) => {
                         let epoch = core.node.epoch();
                         drop(core);
                         // Other threads that operate on the page before this is done do it, too.
-                        let inside = within::enter_for(&*house.endpoint, at.0);
-                        house.marks.set(&*house.endpoint, at, page, epoch)?;
+                        let inside = within::enter_for(&*context.endpoint, at.0);
+                        context.marks.set(&*context.endpoint, at, page, epoch)?;
                         drop(inside);
                         lock(&self.core).node.handle(Input::Marked(page))?;
                         return Ok(at);
                     }
                     Step::Claim(claim) => {
                         drop(core);
-                        let home = house.claims.ask(house, claim);
+                        let home = context.claims.ask(context, claim);
                         core = lock(&self.core);
                         core.node.handle(Input::Claimed { page: claim.page, home: home? })?;
                     }

@@ -4,7 +4,7 @@
 
 use super::{NAP, Runtime, lock};
 use crate::error::{Error, Result};
-use crate::say::say;
+use crate::runtime::say::say;
 use scash_proto::node::Collective;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};

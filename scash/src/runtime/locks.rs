@@ -3,9 +3,9 @@
 use super::objects::must_be;
 use super::stall::Patience;
 use super::{Runtime, current, lock};
-use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::owned::Guard;
+use crate::runtime::core::Core;
+use crate::runtime::owned::Guard;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use scash_proto::interpreter::Step;
 use scash_proto::node::{Input, ObjectKind};
@@ -133,7 +133,7 @@ impl Runtime {
         let mut said = false;
         while let Some(order) = core.node.poll_output() {
             said |= order.is_message();
-            match core.execute(&self.house, order)? {
+            match core.execute(&self.context, order)? {
                 Step::Next => {}
                 // Orders of faults are carried out by the threads that took them, before they let the lock go.
                 _ => {
@@ -142,7 +142,7 @@ impl Runtime {
             }
         }
         if said {
-            self.house.endpoint.flush()?;
+            self.context.endpoint.flush()?;
         }
         Ok(())
     }
@@ -150,13 +150,13 @@ impl Runtime {
     /// Takes what has arrived, and returns how much it was.
     fn take_events(&self, core: &mut Core) -> Result<usize> {
         let mut taken = Ok(());
-        let events = self.house.endpoint.poll(&mut |event| {
+        let events = self.context.endpoint.poll(&mut |event| {
             if taken.is_ok() {
-                taken = core.take(&self.house, event);
+                taken = core.take(&self.context, event);
             }
         })?;
         taken?;
-        core.answer_inquiries(&self.house)?;
+        core.answer_inquiries(&self.context)?;
         Ok(events)
     }
 

@@ -3,11 +3,11 @@
 use super::objects::may_come;
 use super::stall::Patience;
 use super::{Runtime, lock};
-use crate::core::Core;
 use crate::error::{Error, Result, mismatch};
-use crate::stats::BarrierTime;
+use crate::runtime::core::Core;
+use crate::runtime::stats::BarrierTime;
 use scash_comm::Event;
-use scash_comm::boot::RankState;
+use scash_join::boot::RankState;
 use scash_proto::interpreter::Step;
 use scash_proto::node::{Collective, Input, Outcome, Output};
 use scash_proto::wire::reduce::Reduction;
@@ -179,19 +179,19 @@ impl<'a> Meeting<'a> {
 
     /// Whether a rank was killed: that explains itself.
     fn killed(&self) -> bool {
-        let page = &self.runtime.house.page;
+        let page = &self.runtime.context.page;
         (0..self.runtime.size).any(|rank| matches!(page.state(rank), RankState::Killed(_)))
     }
 
     /// Carries out what the protocol orders now. `news`: since the last time, something has arrived.
     fn carry_out(&mut self, core: &mut Core, news: bool) -> Result<Option<Outcome>> {
-        let house = &self.runtime.house;
+        let context = &self.runtime.context;
         let mut outcome = None;
         while let Some(order) = core.node.poll_output() {
             if let Some(part) = part_of(&order) {
                 self.laps.enter(part);
             }
-            let step = core.execute(house, order);
+            let step = core.execute(context, order);
             if let Some(Step::Done(done)) = self.or_lost(step)? {
                 outcome = Some(done);
             }
@@ -199,9 +199,9 @@ impl<'a> Meeting<'a> {
         outcome = outcome.or_else(|| core.node.take_reduced());
         if outcome.is_some() {
             // Tokens of the last round may still wait to leave.
-            self.or_lost(house.endpoint.flush().map_err(Error::from))?;
+            self.or_lost(context.endpoint.flush().map_err(Error::from))?;
         } else if news {
-            self.or_lost(house.endpoint.flush().map_err(Error::from))?;
+            self.or_lost(context.endpoint.flush().map_err(Error::from))?;
             self.laps.enter(if core.node.in_second_meeting() { Part::Update } else { Part::Sync });
         }
         Ok(outcome)
@@ -211,19 +211,19 @@ impl<'a> Meeting<'a> {
     fn take(&mut self, core: &mut Core) -> Result<usize> {
         let (runtime, ends_job) = (self.runtime, self.ends_job);
         let mut taken = Ok(());
-        let events = runtime.house.endpoint.poll(&mut |event| match event {
+        let events = runtime.context.endpoint.poll(&mut |event| match event {
             Event::Down { rank } if ends_job => self.left.push(rank),
             event if taken.is_ok() => {
-                let told = core.take(&runtime.house, event);
+                let told = core.take(&runtime.context, event);
                 taken = self.or_lost(told).map(drop);
             }
             _ => {}
         })?;
         taken?;
-        let answered = core.answer_inquiries(&runtime.house);
+        let answered = core.answer_inquiries(&runtime.context);
         self.or_lost(answered)?;
-        if let Some(&rank) = self.left.iter().find(|&&rank| self.runtime.house.page.died(rank)) {
-            let told = core.take(&self.runtime.house, Event::Down { rank });
+        if let Some(&rank) = self.left.iter().find(|&&rank| self.runtime.context.page.died(rank)) {
+            let told = core.take(&self.runtime.context, Event::Down { rank });
             self.or_lost(told)?;
         }
         Ok(events)

@@ -2,7 +2,7 @@
 
 use super::{Runtime, join, lock};
 use crate::error::{Error, Result};
-use scash_comm::mp::{Communicator, Options};
+use scash_mp::{Communicator, Options};
 
 impl Runtime {
     /// Message passing among the ranks of this job, on an endpoint of its own: the two know nothing of each other. Collective. To be dropped before [`finalize`](Self::finalize).
@@ -21,7 +21,7 @@ impl Runtime {
 
     /// Whether any of these bytes lies where shared memory does, allocated or not.
     pub fn is_shared(&self, address: *const u8, len: usize) -> bool {
-        let (region, begin) = (self.house.region.app_range(), address as usize);
+        let (region, begin) = (self.context.region.app_range(), address as usize);
         len > 0 && begin < region.end && begin.saturating_add(len) > region.start
     }
 }

@@ -4,9 +4,9 @@
 
 use super::locks::this_thread;
 use super::{Runtime, lock};
-use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::owned::Guard;
+use crate::runtime::core::Core;
+use crate::runtime::owned::Guard;
 use scash_proto::node::{Collective, Input, ObjectKind, Outcome};
 use scash_proto::wire::sync::{Deed, Wish};
 use std::ops::Range;

@@ -1,10 +1,10 @@
 //! A rank that has waited for as long as `SCASH_STALL` says asks all others what they do, and prints who waits for what, and who has it; again when it has waited twice as long, and so on.
 
 use super::{Runtime, objects};
-use crate::core::Core;
 use crate::error::{Result, call};
-use crate::house::House;
-use crate::say::say;
+use crate::runtime::context::RankContext;
+use crate::runtime::core::Core;
+use crate::runtime::say::say;
 use scash_proto::Rank;
 use scash_proto::stall::{Because, Link, circle};
 use scash_proto::wire::Kind;
@@ -46,12 +46,12 @@ impl Inquiry {
     }
 
     /// Answers those that have asked.
-    pub(crate) fn answer(&mut self, house: &House, doings: Doings) -> Result<()> {
+    pub(crate) fn answer(&mut self, context: &RankContext, doings: Doings) -> Result<()> {
         let answer = StallMessage::Answer(doings).encode();
         for to in self.askers.drain(..) {
-            house.endpoint.send(to.0, Kind::Stall.number(), &[&answer])?;
+            context.endpoint.send(to.0, Kind::Stall.number(), &[&answer])?;
         }
-        Ok(house.endpoint.flush()?)
+        Ok(context.endpoint.flush()?)
     }
 }
 
@@ -108,9 +108,9 @@ impl Patience {
                 core.inquiry().answers.clear();
                 for rank in (0..runtime.size).filter(|&rank| rank != runtime.rank) {
                     let query = StallMessage::Query.encode();
-                    runtime.house.endpoint.send(rank, Kind::Stall.number(), &[&query])?;
+                    runtime.context.endpoint.send(rank, Kind::Stall.number(), &[&query])?;
                 }
-                runtime.house.endpoint.flush()?;
+                runtime.context.endpoint.flush()?;
                 self.state = State::Asked(Instant::now());
             }
         }

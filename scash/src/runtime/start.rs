@@ -2,23 +2,23 @@
 
 use super::crew::Crew;
 use super::{RUNTIME, Runtime};
-use crate::claims::Claims;
 use crate::config::{Config, REGION_BASE, RaceSetting};
-use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::fault::{self, PAGE, Region};
-use crate::house::House;
-use crate::marks::Marks;
-use crate::owned::Owned;
-use crate::page_words::PageWords;
-use crate::races::Search;
-use crate::serve;
-use crate::stats::BarrierTime;
-use crate::twins::Twins;
-use scash_comm::boot::{Identity, Member};
+use crate::runtime::claims::Claims;
+use crate::runtime::context::RankContext;
+use crate::runtime::core::Core;
+use crate::runtime::marks::Marks;
+use crate::runtime::owned::Owned;
+use crate::runtime::page_words::PageWords;
+use crate::runtime::races::Search;
+use crate::runtime::serve;
+use crate::runtime::stats::BarrierTime;
+use crate::runtime::twins::Twins;
 use scash_comm::forked;
-use scash_comm::job;
 use scash_comm::{Caps, Exchange, LocalSegment};
+use scash_join::boot::{Identity, Member};
+use scash_join::job;
 use scash_proto::Rank;
 use scash_proto::node::{MIGRATE_AFTER, Node};
 use std::os::fd::AsRawFd;
@@ -67,9 +67,10 @@ pub fn init() -> Result<&'static Runtime> {
     let claims = Claims(PageWords::new(config.pages, &*endpoint, &mut member)?);
     let marks = Marks(PageWords::new(config.pages, &*endpoint, &mut member)?);
     let (threads, page) = (member.threads(), member.page().clone());
-    let house = House { region, engine, endpoint, segment, transfer: config.transfer, claims, marks, page };
+    let context =
+        RankContext { region, engine, endpoint, segment, transfer: config.transfer, claims, marks, page };
     let runtime = Box::leak(Box::new(Runtime {
-        house,
+        context,
         core: Owned::new(Core::new(node, twins, size, Search::new(config.races, config.pages))),
         faults: AtomicU64::new(0),
         waiters: AtomicU32::new(0),
@@ -92,8 +93,8 @@ pub fn init() -> Result<&'static Runtime> {
     }));
     RUNTIME.store(runtime, Ordering::Release);
     // SAFETY: `serve::fault` takes the runtime's locks only, under which nothing touches the view; the runtime, and its region with it, is never freed.
-    let handler = unsafe { fault::install(&runtime.house.region, kind, serve::fault) }?;
-    fault::forked::watch(runtime.house.region.app_range(), rank);
+    let handler = unsafe { fault::install(&runtime.context.region, kind, serve::fault) }?;
+    fault::forked::watch(runtime.context.region.app_range(), rank);
     // For as long as the process lives: the runtime does so, too.
     std::mem::forget(handler);
     Ok(runtime)

@@ -2,7 +2,7 @@
 //!
 //! `kill` and `exit`: rank N ends, in that way, while the others wait for it. `absent`: the process to which its launcher has given the number N never joins.
 
-use scash_comm::mp::{Op, Options, World};
+use scash_mp::{Op, Options, World};
 use std::io::{Write, stderr, stdout};
 use std::process::ExitCode;
 use std::time::Duration;

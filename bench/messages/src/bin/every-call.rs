@@ -2,8 +2,8 @@
 
 #![allow(clippy::print_stdout, reason = "a program that says how it went")]
 
-use scash_comm::mp::Options;
 use scash_messages::{Over, every_call, join};
+use scash_mp::Options;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -7,7 +7,7 @@ use super::job::{done, invalid, told};
 use super::memory::check;
 use super::types::rank;
 use scash_comm::Result;
-use scash_comm::mp::Caller;
+use scash_mp::Caller;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr::null;

@@ -4,7 +4,7 @@ use super::job::{call, invalid};
 use super::types::{given_out, scomm_request_t, scomm_status_t};
 use crate::pointers::misplaced;
 use scash_comm::Result;
-use scash_comm::mp::{Communicator, Received, Request};
+use scash_mp::{Communicator, Received, Request};
 use std::ffi::c_int;
 
 /// Sets what lies there, unless it is null.

@@ -4,7 +4,7 @@ use super::answers::{may, must, set, tell};
 use super::job::invalid;
 use super::types::{SCOMM_NO_INDEX, SCOMM_REQUEST_NULL, given_back, scomm_request_t, scomm_status_t};
 use scash_comm::Result;
-use scash_comm::mp::{Over, Received, Request};
+use scash_mp::{Over, Received, Request};
 use std::ffi::c_int;
 
 /// An array of requests.

@@ -6,7 +6,7 @@ use super::answers::{may, must, set};
 use super::job::{self, call, done, invalid, told};
 use super::types::{rank, scomm_options_t};
 use crate::error;
-use scash_comm::mp::Options;
+use scash_mp::Options;
 use std::ffi::{c_char, c_int};
 
 /// Fills `*options` with what the environment says (SCASH_MP_EAGER and so on), and with the defaults

@@ -2,8 +2,8 @@
 
 use super::types::code;
 use crate::{call, error};
-use scash_comm::mp::{Communicator, Options, World};
 use scash_comm::{Error, Result, forked};
+use scash_mp::{Communicator, Options, World};
 use std::ffi::c_int;
 use std::ops::Deref;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, TryLockError};

@@ -3,7 +3,7 @@
 use super::job::{call, invalid, recycle, refuse_children, told};
 use crate::call::runtime;
 use scash_comm::Result;
-use scash_comm::mp::Buffer;
+use scash_mp::Buffer;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};

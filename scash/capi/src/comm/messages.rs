@@ -6,8 +6,8 @@ use super::answers::{begin, may, must, set, tell};
 use super::job::done;
 use super::memory::check;
 use super::types::{any_tag, rank, scomm_request_t, scomm_status_t, source, tag};
-use scash_comm::mp::{Communicator, Request};
 use scash_comm::{Error, Result};
+use scash_mp::{Communicator, Request};
 use std::ffi::{c_int, c_void};
 
 /// Sends the `len` bytes at `bytes` to the rank `to`, with a tag from 0 on. Returns when they may be

@@ -1,11 +1,11 @@
-//! Collective operations as C names them, and what they mean to [`scash_comm::mp`].
+//! Collective operations as C names them, and what they mean to [`scash_mp`].
 
 use super::answers::{begin, may};
 use super::job::{done, invalid};
 use super::memory::check;
 use super::types::{rank, reduction, scomm_op_t, scomm_request_t, scomm_type_t};
 use scash_comm::Result;
-use scash_comm::mp::{Collective, Communicator, Request};
+use scash_mp::{Collective, Communicator, Request};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 

@@ -8,7 +8,7 @@ use super::job::{done, invalid};
 use super::memory::check;
 use super::types::{rank, scomm_request_t};
 use scash_comm::Result;
-use scash_comm::mp::{Communicator, Request, Strided, Window};
+use scash_mp::{Communicator, Request, Strided, Window};
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

@@ -1,4 +1,4 @@
-//! Types and constants of `scash_comm.h`, and what they mean to [`scash_comm::mp`].
+//! Types and constants of `scash_comm.h`, and what they mean to [`scash_mp`].
 //!
 //! Structures keep their size, as those of `scash.h` do.
 
@@ -7,8 +7,8 @@
 use super::job::invalid;
 use super::memory;
 use crate::types::number;
-use scash_comm::mp::{Element, Large, Op, Options, Received, Reduction, Request, Status, Tune};
 use scash_comm::{Error, Result};
+use scash_mp::{Element, Large, Op, Options, Received, Reduction, Request, Status, Tune};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 

@@ -6,7 +6,7 @@ use super::answers::{may, must, tell};
 use super::array::Array;
 use super::job::{done, invalid};
 use super::types::{SCOMM_REQUEST_NULL, given_back, scomm_request_t, scomm_status_t};
-use scash_comm::mp::{Received, Request};
+use scash_mp::{Received, Request};
 use std::ffi::c_int;
 
 /// Waits until the operation is over. `*request` is SCOMM_REQUEST_NULL then. `status` may be NULL.

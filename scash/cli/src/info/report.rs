@@ -174,9 +174,9 @@ fn providers() -> Vec<Feature> {
 /// libfabric's own providers that can carry a job here, best first, or why there are none.
 #[cfg(feature = "ofi")]
 fn fabrics() -> Result<Vec<Feature>, String> {
-    use scash_comm::ofi;
-    let (names, version) =
-        ofi::providers().and_then(|names| Ok((names, ofi::version()?))).map_err(|e| e.to_string())?;
+    let (names, version) = scash_ofi::providers()
+        .and_then(|names| Ok((names, scash_ofi::version()?)))
+        .map_err(|e| e.to_string())?;
     if names.is_empty() {
         return Err(format!("libfabric {version} has no provider here that can carry a job (see `fi_info`)"));
     }

@@ -8,7 +8,7 @@ use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::{ForkResult, Pid, fork, getpid, getppid, pipe2};
-use scash_comm::boot::Exit;
+use scash_join::boot::Exit;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use scash_comm::boot::{Host, Settings};
+use scash_join::boot::{Host, Settings};
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};

@@ -10,7 +10,7 @@
 //!
 //! - The **front** ([`front`]) is the process that the shell started. It takes signals and the terminal's Ctrl-C and Ctrl-Z, passes them on as
 //!   orders through a pipe, and returns the job's exit status.
-//! - The **launcher** ([`job`]) starts the ranks ([`spawn`]), serves their boot lines ([`scash_comm::boot`]), and decides what an exit, an order or a
+//! - The **launcher** ([`job`]) starts the ranks ([`spawn`]), serves their boot lines ([`scash_join::boot`]), and decides what an exit, an order or a
 //!   deadline means ([`supervisor`], a value without IO).
 //!
 //! # How nothing is left behind

@@ -5,7 +5,7 @@ use super::hosts::list::{self, Named};
 use super::program::{self, Program};
 use super::{Refusal, slurm, status};
 use clap::ValueHint;
-use scash_comm::boot::vars;
+use scash_join::boot::vars;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -4,7 +4,7 @@ use super::exits::{Children, children, reap};
 use super::spawn::Rank;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use scash_comm::boot::Exit;
+use scash_join::boot::Exit;
 use std::os::fd::OwnedFd;
 
 /// The processes of ranks that follow one another.

@@ -2,7 +2,7 @@
 
 use super::hosts::list::Named;
 use super::{Refusal, status};
-use scash_comm::boot::MOST_HOSTS;
+use scash_join::boot::MOST_HOSTS;
 
 /// The command that runs another on a host of the allocation, whose name follows it. It shares what the allocation has with whatever else runs there, leaves the choice of
 /// processors to the ranks, and passes bytes on as they come, not by lines.

@@ -8,7 +8,7 @@ use nix::sched::CpuSet;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 use nix::unistd::{Pid, getpid, getppid};
-use scash_comm::boot::{Invitation, pidfd};
+use scash_join::boot::{Invitation, pidfd};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;

@@ -15,7 +15,7 @@ use super::front::Order;
 use super::output::Trouble;
 use super::status;
 use nix::sys::signal::Signal;
-use scash_comm::boot::Failure;
+use scash_join::boot::Failure;
 use std::time::{Duration, Instant};
 
 /// How long the other ranks may take to end by themselves after one has failed: they have been told.

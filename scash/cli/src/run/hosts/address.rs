@@ -47,7 +47,7 @@ fn is_ours(ip: IpAddr) -> bool {
 mod tests {
     use super::*;
     use scash_comm::Secret;
-    use scash_comm::boot::{Layout, Settings};
+    use scash_join::boot::{Layout, Settings};
 
     fn assignment(name: &str, addresses: &[&str]) -> Assignment {
         Assignment {

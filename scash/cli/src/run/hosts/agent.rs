@@ -18,7 +18,7 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use scash_comm::boot::{Branch, Report};
+use scash_join::boot::{Branch, Report};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};

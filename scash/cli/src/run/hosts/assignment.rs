@@ -2,7 +2,7 @@
 
 use super::frames::{Fields, Frame};
 use scash_comm::Secret;
-use scash_comm::boot::{Layout, Settings};
+use scash_join::boot::{Layout, Settings};
 use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -34,7 +34,7 @@
 use super::assignment::Assignment;
 use crate::run::output::Stream;
 use nix::sys::signal::Signal;
-use scash_comm::boot::{Decision, Report};
+use scash_join::boot::{Decision, Report};
 
 /// The version of these frames.
 const VERSION: u32 = 3;

@@ -8,7 +8,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
-use scash_comm::boot::Exit;
+use scash_join::boot::Exit;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;

@@ -2,7 +2,7 @@
 
 use crate::run::{Refusal, status};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use scash_comm::boot::{Layout, MOST_HOSTS};
+use scash_join::boot::{Layout, MOST_HOSTS};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;

@@ -15,7 +15,7 @@
 //!    If the program is to be copied (`--copy`), it follows in parts, as fast as the pipe takes them ([`copy`]).
 //! 2. The agent looks whether it can be: the directory, the program, an address that others can reach ([`address`]). It is ready, or refuses.
 //! 3. When all are ready, the launcher lets them go: no rank runs before.
-//! 4. What ranks say on their boot lines, and how they end, goes to the launcher ([`scash_comm::boot::Branch`]); what it decides goes to all agents ([`scash_comm::boot::Trunk`]), each
+//! 4. What ranks say on their boot lines, and how they end, goes to the launcher ([`scash_join::boot::Branch`]); what it decides goes to all agents ([`scash_join::boot::Trunk`]), each
 //!    of which keeps the job page of its host.
 //! 5. When its ranks have ended and all that they printed is out, an agent is done.
 //!
@@ -46,7 +46,7 @@ pub(crate) use agent::agent;
 pub(super) use job::run;
 
 use super::{Refusal, status};
-use scash_comm::boot::Layout;
+use scash_join::boot::Layout;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use scash_comm::Secret;
-use scash_comm::boot::{Exit, Layout, RankState, Settings};
+use scash_join::boot::{Exit, Layout, RankState, Settings};
 use std::ffi::OsString;
 
 fn assignment() -> Assignment {

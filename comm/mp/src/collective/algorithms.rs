@@ -1,0 +1,272 @@
+//! Who sends what to whom.
+
+use super::trees::{barrier, broadcast, tree};
+use super::{Area, Collective, Piece, Reduction, Round, Schedule, Transfer, Work};
+use crate::meeting::Groups;
+use std::ops::Range;
+
+/// Bytes from which on the long algorithms are worth their rounds.
+pub(super) const LONG: usize = 32 << 10;
+/// Pairs that exchange parts at a time.
+const PAIRS: u32 = 16;
+
+/// A rank's view: its number, and the number of ranks.
+#[derive(Clone, Copy)]
+pub(super) struct Seat {
+    pub(super) me: u32,
+    pub(super) n: u32,
+}
+
+impl Seat {
+    /// The rank that far ahead on the ring.
+    pub(super) fn ahead(self, distance: u32) -> u32 {
+        // Both are smaller than n, a rank's number has 32 bits.
+        u32::try_from((u64::from(self.me) + u64::from(distance)) % u64::from(self.n)).unwrap_or(0)
+    }
+
+    /// The rank that far behind on the ring; `distance` is at most n.
+    pub(super) fn behind(self, distance: u32) -> u32 {
+        self.ahead(self.n - distance)
+    }
+
+    /// Rounds until doubling distances have reached all.
+    pub(super) fn doublings(self) -> u32 {
+        u32::BITS - (self.n - 1).leading_zeros()
+    }
+}
+
+pub(super) fn schedule(collective: &Collective, me: u32, n: u32, groups: &Groups) -> Schedule {
+    let seat = Seat { me, n };
+    match collective {
+        Collective::Barrier => barrier(seat, groups),
+        Collective::Broadcast { root, len } => broadcast(seat, groups, *root, *len),
+        Collective::Reduce { root, count, reduction } => reduce(seat, *root, *count, *reduction),
+        Collective::AllReduce { count, reduction } => all_reduce(seat, *count, *reduction),
+        Collective::Gather { root, len } => gather(seat, *root, *len),
+        Collective::AllGather { lens } => all_gather(seat, lens),
+        Collective::AllToAll { to, from } => all_to_all(seat, to, from),
+        Collective::ReduceScatter { counts, reduction } => reduce_scatter(seat, counts, *reduction),
+    }
+}
+
+fn piece(area: Area, range: Range<usize>) -> Piece {
+    Piece { area, offset: range.start, len: range.len() }
+}
+
+fn input(range: Range<usize>) -> Piece {
+    piece(Area::Input, range)
+}
+
+pub(super) fn output(range: Range<usize>) -> Piece {
+    piece(Area::Output, range)
+}
+
+pub(super) fn temporary(range: Range<usize>) -> Piece {
+    piece(Area::Temporary, range)
+}
+
+pub(super) fn send(to: u32, piece: Piece) -> Transfer {
+    Transfer::Send { to, piece }
+}
+
+pub(super) fn receive(from: u32, piece: Piece) -> Transfer {
+    Transfer::Receive { from, piece }
+}
+
+pub(super) fn transfers(transfers: Vec<Transfer>) -> Round {
+    then(transfers, Vec::new())
+}
+
+fn then(transfers: Vec<Transfer>, work: Vec<Work>) -> Round {
+    Round { transfers, work, ..Round::default() }
+}
+
+fn copy(from: Piece, to: Piece) -> Round {
+    then(Vec::new(), vec![Work::Copy { from, to }])
+}
+
+/// Where the parts of these lengths begin and end.
+fn parts(lens: impl IntoIterator<Item = usize>) -> Vec<Range<usize>> {
+    let begin = |at: &mut usize, len: usize| {
+        let part = *at..*at + len;
+        *at = part.end;
+        Some(part)
+    };
+    lens.into_iter().scan(0, begin).collect()
+}
+
+/// `count` elements in n parts that differ by one at most.
+fn shares(n: u32, count: usize, width: usize) -> Vec<Range<usize>> {
+    let n = n as usize;
+    parts((0..n).map(|part| (count / n + usize::from(part < count % n)) * width))
+}
+
+fn reduce(seat: Seat, root: u32, count: usize, reduction: Reduction) -> Schedule {
+    let len = count * reduction.width();
+    if seat.n > 2 && len >= LONG && count >= seat.n as usize {
+        return reduce_by_shares(seat, root, count, reduction);
+    }
+    // What has been combined so far, and what comes.
+    let (sum, next) = (temporary(0..len), temporary(len..2 * len));
+    let (parent, children) = tree(seat, root);
+    let mut rounds = vec![copy(input(0..len), sum)];
+    for child in children.into_iter().rev() {
+        let work = vec![Work::Combine { from: next, into: sum }];
+        rounds.push(then(vec![receive(child, next)], work));
+    }
+    rounds.push(match parent {
+        Some(parent) => transfers(vec![send(parent, sum)]),
+        None => copy(sum, output(0..len)),
+    });
+    Schedule { rounds, temporary: 2 * len, reduction: Some(reduction) }
+}
+
+fn reduce_by_shares(seat: Seat, root: u32, count: usize, reduction: Reduction) -> Schedule {
+    let shares = shares(seat.n, count, reduction.width());
+    let mut schedule = on_a_ring(seat, &shares, reduction);
+    let mine = shares[seat.me as usize].clone();
+    schedule.rounds.push(if seat.me == root {
+        let others = (0..).zip(&shares).filter(|&(rank, _)| rank != root);
+        then(
+            others.map(|(rank, share)| receive(rank, output(share.clone()))).collect(),
+            vec![Work::Copy { from: temporary(mine.clone()), to: output(mine) }],
+        )
+    } else {
+        transfers(vec![send(root, temporary(mine))])
+    });
+    schedule
+}
+
+/// Reduce-scatter of parts that lie one after the other: afterwards, the temporary memory has the rank's own part, combined, at its place. In each round a rank passes on what it has of one part.
+fn on_a_ring(seat: Seat, shares: &[Range<usize>], reduction: Reduction) -> Schedule {
+    let len = shares.last().map_or(0, |last| last.end);
+    let longest = shares.iter().map(Range::len).max().unwrap_or(0);
+    let share = |rank: u32| shares[rank as usize].clone();
+    let mut rounds = vec![copy(input(0..len), temporary(0..len))];
+    for distance in 1..seat.n {
+        let (gone, coming) = (share(seat.behind(distance)), share(seat.behind(distance + 1)));
+        let next = temporary(len..len + coming.len());
+        rounds.push(then(
+            vec![send(seat.ahead(1), temporary(gone)), receive(seat.behind(1), next)],
+            vec![Work::Combine { from: next, into: temporary(coming) }],
+        ));
+    }
+    Schedule { rounds, temporary: len + longest, reduction: Some(reduction) }
+}
+
+fn reduce_scatter(seat: Seat, counts: &[usize], reduction: Reduction) -> Schedule {
+    let shares = parts(counts.iter().map(|count| count * reduction.width()));
+    let mut schedule = on_a_ring(seat, &shares, reduction);
+    let mine = shares[seat.me as usize].clone();
+    let len = mine.len();
+    schedule.rounds.push(copy(temporary(mine), output(0..len)));
+    schedule
+}
+
+fn all_reduce(seat: Seat, count: usize, reduction: Reduction) -> Schedule {
+    let len = count * reduction.width();
+    if seat.n > 2 && len >= LONG && count >= seat.n as usize {
+        let shares = shares(seat.n, count, reduction.width());
+        let mut schedule = on_a_ring(seat, &shares, reduction);
+        let mine = shares[seat.me as usize].clone();
+        schedule.rounds.push(copy(temporary(mine.clone()), output(mine)));
+        schedule.rounds.extend(pass_around(seat, &shares));
+        return schedule;
+    }
+    let (sum, next) = (output(0..len), temporary(0..len));
+    let mut rounds = vec![copy(input(0..len), sum)];
+    let combine = || vec![Work::Combine { from: next, into: sum }];
+    // Ranks beyond the largest power of two have a partner among the others act for them.
+    let power = 1 << (u32::BITS - 1 - seat.n.leading_zeros());
+    let partner = seat.me ^ power;
+    if seat.me >= power {
+        rounds.push(transfers(vec![send(partner, sum)]));
+        rounds.push(transfers(vec![receive(partner, sum)]));
+    } else {
+        if partner < seat.n {
+            rounds.push(then(vec![receive(partner, next)], combine()));
+        }
+        for k in 0..power.trailing_zeros() {
+            let peer = seat.me ^ (1 << k);
+            rounds.push(then(vec![send(peer, sum), receive(peer, next)], combine()));
+        }
+        if partner < seat.n {
+            rounds.push(transfers(vec![send(partner, sum)]));
+        }
+    }
+    Schedule { rounds, temporary: len, reduction: Some(reduction) }
+}
+
+fn gather(seat: Seat, root: u32, len: usize) -> Schedule {
+    let round = if seat.me == root {
+        let part = |rank: u32| output(rank as usize * len..(rank as usize + 1) * len);
+        let others = (0..seat.n).filter(|&rank| rank != root);
+        then(
+            others.map(|rank| receive(rank, part(rank))).collect(),
+            vec![Work::Copy { from: input(0..len), to: part(root) }],
+        )
+    } else {
+        transfers(vec![send(root, input(0..len))])
+    };
+    Schedule { rounds: vec![round], ..Schedule::default() }
+}
+
+fn all_gather(seat: Seat, lens: &[usize]) -> Schedule {
+    let parts = parts(lens.iter().copied());
+    let mine = parts[seat.me as usize].clone();
+    let total = parts.last().map_or(0, |last| last.end);
+    if total < LONG && lens.iter().all(|&len| len == mine.len()) {
+        return all_gather_by_doubling(seat, mine.len());
+    }
+    let mut rounds = vec![copy(input(0..mine.len()), output(mine))];
+    rounds.extend(pass_around(seat, &parts));
+    Schedule { rounds, ..Schedule::default() }
+}
+
+/// Each rank passes on the part that it has got last, and gets the next one.
+fn pass_around(seat: Seat, parts: &[Range<usize>]) -> impl Iterator<Item = Round> {
+    let part = |rank: u32| output(parts[rank as usize].clone());
+    (1..seat.n).map(move |distance| {
+        let (gone, coming) = (part(seat.behind(distance - 1)), part(seat.behind(distance)));
+        transfers(vec![send(seat.ahead(1), gone), receive(seat.behind(1), coming)])
+    })
+}
+
+/// Bruck's: what a rank has, beginning with its own part, doubles in each round; at last it is turned to begin with rank 0's.
+fn all_gather_by_doubling(seat: Seat, len: usize) -> Schedule {
+    let has = |parts: u32| parts as usize * len;
+    let mut rounds = vec![copy(input(0..len), temporary(0..len))];
+    for k in 0..seat.doublings() {
+        let had: u32 = 1 << k;
+        let more = had.min(seat.n - had);
+        rounds.push(transfers(vec![
+            send(seat.behind(had), temporary(0..has(more))),
+            receive(seat.ahead(had), temporary(has(had)..has(had + more))),
+        ]));
+    }
+    let (all, turned) = (has(seat.n), has(seat.n - seat.me));
+    rounds.push(then(
+        Vec::new(),
+        vec![
+            Work::Copy { from: temporary(0..turned), to: output(all - turned..all) },
+            Work::Copy { from: temporary(turned..all), to: output(0..all - turned) },
+        ],
+    ));
+    Schedule { rounds, temporary: all, ..Schedule::default() }
+}
+
+fn all_to_all(seat: Seat, to: &[usize], from: &[usize]) -> Schedule {
+    let (gives, gets) = (parts(to.iter().copied()), parts(from.iter().copied()));
+    let part = |parts: &[Range<usize>], rank: u32| parts[rank as usize].clone();
+    let own = copy(input(part(&gives, seat.me)), output(part(&gets, seat.me)));
+    let distances: Vec<u32> = (1..seat.n).collect();
+    let round = |distances: &[u32]| {
+        let both = |&distance: &u32| {
+            let (to, from) = (seat.ahead(distance), seat.behind(distance));
+            [receive(from, output(part(&gets, from))), send(to, input(part(&gives, to)))]
+        };
+        transfers(distances.iter().flat_map(both).collect())
+    };
+    let rounds = std::iter::once(own).chain(distances.chunks(PAIRS as usize).map(round));
+    Schedule { rounds: rounds.collect(), ..Schedule::default() }
+}

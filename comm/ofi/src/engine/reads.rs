@@ -1,0 +1,61 @@
+//! Reads of peers' memory.
+
+use super::super::net::Place;
+use super::super::slots::Slot;
+use super::{Engine, Reading, Use};
+use scash_comm::Result;
+
+impl Engine {
+    /// Begins to read a peer's memory into a slot. None: not now.
+    pub(crate) fn read(&mut self, rank: u32, place: Place, len: usize) -> Result<Option<Slot>> {
+        let (link, slots, share) = self.peer(rank)?;
+        if link.slots >= share {
+            return Ok(None);
+        }
+        let address = link.identity.address;
+        let Some(slot) = slots.claim() else { return Ok(None) };
+        link.slots += 1;
+        // SAFETY: just claimed, and this operation's from now on.
+        let posted = unsafe { self.net.read(address, place, self.slots.buffer(slot, len)) };
+        if self.posted(rank, slot, Use::Read { from: rank, state: Reading::Waited }, &posted) {
+            return Ok(Some(slot));
+        }
+        self.free(rank, slot);
+        Ok(None)
+    }
+
+    /// Ends a read that is complete, and copies what was read. `false`: it is not.
+    ///
+    /// # Safety
+    /// `to` has room for `len` bytes.
+    pub(crate) unsafe fn finish_read(
+        &mut self,
+        rank: u32,
+        slot: Slot,
+        to: *mut u8,
+        len: usize,
+    ) -> Result<bool> {
+        match self.uses[slot.index()] {
+            Use::Read { state: Reading::Done, .. } => {
+                let from = self.slots.buffer(slot, len).start;
+                // SAFETY: the operation is over, so the slot is ours; the destination is the caller's promise.
+                unsafe { from.copy_to(to, len) };
+                self.uses[slot.index()] = Use::Idle;
+                self.free(rank, slot);
+                Ok(true)
+            }
+            _ => self.peer(rank).map(|_| false),
+        }
+    }
+
+    /// Gives a read up, whose slot is freed when it is over.
+    pub(crate) fn abandon_read(&mut self, rank: u32, slot: Slot) {
+        match &mut self.uses[slot.index()] {
+            Use::Read { state: state @ Reading::Waited, .. } => *state = Reading::Abandoned,
+            done => {
+                *done = Use::Idle;
+                self.free(rank, slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What a rank has besides its protocol state: the region, the fault engine, the endpoint; and pages that come from other ranks.
+
+use crate::error::Result;
+use crate::fault::{self, FaultEngine, PAGE, Region};
+use crate::runtime::claims::Claims;
+use crate::runtime::frames;
+use crate::runtime::marks::Marks;
+use crate::runtime::within;
+use scash_comm::{Caps, Endpoint, GetRange, SegmentId};
+use scash_join::boot::JobPage;
+use scash_proto::diff::PageBytes;
+use scash_proto::node::MOST_RUNS;
+use scash_proto::{Access, Pages, Rank, Strided, Transfer};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What a rank has besides its protocol state: usable without the lock on [`Core`](crate::runtime::core::Core).
+pub(crate) struct RankContext {
+    pub(crate) region: Arc<Region>,
+    pub(crate) engine: Box<dyn FaultEngine>,
+    pub(crate) endpoint: Box<dyn Endpoint>,
+    pub(crate) segment: SegmentId,
+    pub(crate) transfer: Transfer,
+    pub(crate) claims: Claims,
+    pub(crate) marks: Marks,
+    /// What the launcher says of ranks.
+    pub(crate) page: Arc<JobPage>,
+}
+
+/// A run of pages as engines take it.
+pub(crate) fn span(pages: Pages) -> Range<u32> {
+    pages.first..pages.end()
+}
+
+pub(crate) fn engine_access(access: Access) -> fault::Access {
+    match access {
+        Access::Write => fault::Access::Write,
+        Access::Read | Access::None => fault::Access::Read,
+    }
+}
+
+pub(crate) fn offset(page: u32) -> u64 {
+    u64::from(page) * PAGE as u64
+}
+
+impl RankContext {
+    /// Fetches pages from their home and maps them for reading.
+    pub(crate) fn fetch(&self, from: Rank, pages: Strided) -> Result<()> {
+        let len = pages.first.count as usize * PAGE;
+        if self.endpoint.caps_to(from.0).contains(Caps::DIRECT) {
+            for run in pages.runs() {
+                let (at, mut mapped) = (offset(run.first), Ok(()));
+                let mut map = |src| {
+                    // SAFETY: the endpoint gives the address of `len` readable bytes: in the peer's runtime view, or a copy.
+                    mapped = unsafe { self.engine.map_copy(span(run), src, fault::Access::Read) };
+                };
+                if run.count == 1 && self.engine.lacks_frame(run.first) {
+                    self.endpoint.read_peer_once(from.0, self.segment, at, len, &mut map)?;
+                } else {
+                    self.endpoint.read_peer(from.0, self.segment, at, len, &mut map)?;
+                }
+                mapped?;
+            }
+            return Ok(());
+        }
+        let mut ranges = [GetRange { offset: 0, len, dst: std::ptr::null_mut() }; MOST_RUNS as usize];
+        let mut count = 0;
+        for (range, run) in ranges.iter_mut().zip(pages.runs()) {
+            (range.offset, range.dst) = (offset(run.first), frames::frame(&self.region, run.first));
+            count += 1;
+        }
+        let _inside = within::enter_for(&*self.endpoint, from.0);
+        // SAFETY: the frames of pages that are being fetched belong to the fetching thread: nobody here has them mapped.
+        unsafe { self.endpoint.get(from.0, self.segment, &ranges[..count]) }?;
+        for run in pages.runs() {
+            self.engine.map(span(run), fault::Access::Read)?;
+        }
+        Ok(())
+    }
+
+    /// Gets one page of a peer into private memory.
+    pub(crate) fn read_page(&self, from: Rank, page: u32, into: &mut PageBytes) -> Result<()> {
+        let range = GetRange { offset: offset(page), len: PAGE, dst: into.as_mut_ptr() };
+        // SAFETY: `into` is a page of private memory, borrowed mutably.
+        Ok(unsafe { self.endpoint.get(from.0, self.segment, &[range]) }?)
+    }
+
+    /// Gives a page again the access that it has, for a fault that found it already served (or swapped out).
+    pub(crate) fn restore(&self, page: u32, access: Access) -> Result<()> {
+        Ok(self.engine.map(span(Pages::one(page)), engine_access(access))?)
+    }
+}

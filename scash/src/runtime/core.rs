@@ -1,0 +1,76 @@
+//! The protocol state of a rank, and the one place where its orders are carried out and its peers' messages are taken.
+
+use crate::error::Result;
+use crate::runtime::Inquiry;
+use crate::runtime::context::RankContext;
+use crate::runtime::lost;
+use crate::runtime::machine::{RankMachine, Tools};
+use crate::runtime::races::Search;
+use crate::runtime::twins::Twins;
+use scash_comm::Event;
+use scash_proto::Rank;
+use scash_proto::interpreter::{Interpreter, Step};
+use scash_proto::node::{Node, Output};
+
+/// Protocol state and what its orders work on. Behind one lock.
+pub(crate) struct Core {
+    pub(crate) node: Node,
+    interpreter: Interpreter,
+    tools: Tools,
+    /// Times that a lock was given back, or others were let go on.
+    pub(crate) released: u32,
+}
+
+impl Core {
+    pub(crate) fn new(node: Node, twins: Twins, ranks: u32, search: Option<Box<Search>>) -> Core {
+        Core { node, interpreter: Interpreter::new(ranks), tools: Tools::new(twins, search), released: 0 }
+    }
+
+    /// Carries out one order.
+    pub(crate) fn execute(&mut self, context: &RankContext, order: Output) -> Result<Step> {
+        let mut machine = RankMachine { context, node: &mut self.node, tools: &mut self.tools };
+        self.interpreter.carry_out(&mut machine, order)
+    }
+
+    /// Takes what a peer sent.
+    pub(crate) fn take(&mut self, context: &RankContext, event: Event<'_>) -> Result<()> {
+        let (from, kind, payload) = match event {
+            Event::Message { from, kind, payload } => (Rank(from), kind, payload),
+            Event::Part { from, .. } => {
+                let why = "it sent a message to be taken in parts, which no rank does".to_owned();
+                return Err(scash_comm::Error::Protocol { rank: from, why }.into());
+            }
+            Event::Down { rank } => return Err(lost::error(context, rank)),
+        };
+        let mut machine = RankMachine { context, node: &mut self.node, tools: &mut self.tools };
+        self.interpreter.take(&mut machine, from, kind, payload)
+    }
+
+    /// The ranks that something was put to since the last interval ended.
+    pub(crate) fn unfenced(&self) -> Vec<Rank> {
+        self.interpreter.unfenced().to_vec()
+    }
+
+    /// Whether a thread has got what it waits for, once that is decided. Says so once.
+    pub(crate) fn take_answer(&mut self, object: u32, who: u64) -> Option<bool> {
+        let answers = &mut self.tools.answers;
+        let at = answers.iter().position(|&(o, w, _)| (o, w) == (object, who))?;
+        Some(answers.swap_remove(at).2)
+    }
+
+    /// What ranks ask and say of who waits for whom.
+    pub(crate) fn inquiry(&mut self) -> &mut Inquiry {
+        &mut self.tools.inquiry
+    }
+
+    /// Answers those that asked what this rank does.
+    pub(crate) fn answer_inquiries(&mut self, context: &RankContext) -> Result<()> {
+        let inquiry = &mut self.tools.inquiry;
+        if inquiry.is_asked() { inquiry.answer(context, self.node.doings()) } else { Ok(()) }
+    }
+
+    /// The search for data races, if there is one, with what it works on.
+    pub(crate) fn search(&mut self) -> Option<(&mut Search, &Node)> {
+        Some((self.tools.search.as_mut()?, &self.node))
+    }
+}

@@ -1,0 +1,321 @@
+//! This rank as the [machine](Machine) that orders are carried out on: real frames, twins, a fault engine and an endpoint.
+
+use crate::error::{Error, Result};
+use crate::fault::{self, PAGE};
+use crate::runtime::Inquiry;
+use crate::runtime::context::{RankContext, engine_access, offset, span};
+use crate::runtime::frames;
+use crate::runtime::races::Search;
+use crate::runtime::twins::Twins;
+use scash_comm::{Caps, PutRange};
+use scash_proto::diff::{Changes, PageBytes};
+use scash_proto::interpreter::Machine;
+use scash_proto::node::{Node, Violation};
+use scash_proto::races::Testimony;
+use scash_proto::wire::{Kind, StallMessage};
+use scash_proto::{Access, Input, Pages, Rank, Transfer};
+
+/// A batch of diffs is sent when it has grown past this, in bytes.
+const BATCH: usize = 48 << 10;
+/// Changes of a page in more pieces than this are not put one by one.
+const FEW: usize = 8;
+/// Looks that can be on their way to peers at once.
+const LOOKS: usize = 16;
+
+/// What orders work on beside frames and peers. Behind the lock on the core.
+pub(crate) struct Tools {
+    pub(crate) twins: Twins,
+    /// The search for data races, if there is one.
+    pub(crate) search: Option<Box<Search>>,
+    /// Threads that have got what they wait for, or have not, with the object's number.
+    pub(crate) answers: Vec<(u32, u64, bool)>,
+    /// What ranks ask and say of who waits for whom.
+    pub(crate) inquiry: Inquiry,
+    looks: Looks,
+    ranges: Vec<PutRange>,
+}
+
+// SAFETY: the raw pointers are those of `ranges`, which is empty whenever nobody executes an order; `Tools` has no thread affinity.
+unsafe impl Send for Tools {}
+
+impl Tools {
+    pub(crate) fn new(twins: Twins, search: Option<Box<Search>>) -> Tools {
+        Tools {
+            twins,
+            search,
+            answers: Vec::new(),
+            inquiry: Inquiry::default(),
+            looks: Looks::new(),
+            ranges: Vec::with_capacity(PAGE),
+        }
+    }
+}
+
+/// The last looks at frames. What was put from a look stays as it was until the endpoint has handed it over.
+struct Looks {
+    pages: Box<[PageBytes]>,
+    last: usize,
+    /// Something was put from the last one, and may still be on its way.
+    lent: bool,
+}
+
+impl Looks {
+    fn new() -> Looks {
+        Looks { pages: vec![[0; PAGE]; LOOKS].into_boxed_slice(), last: 0, lent: false }
+    }
+
+    fn last(&self) -> &PageBytes {
+        &self.pages[self.last]
+    }
+}
+
+/// One rank, while an order is carried out.
+pub(crate) struct RankMachine<'a> {
+    pub(crate) context: &'a RankContext,
+    pub(crate) node: &'a mut Node,
+    pub(crate) tools: &'a mut Tools,
+}
+
+impl RankMachine<'_> {
+    /// Lists changed runs of the last look as ranges of a put.
+    fn list_changes(&mut self, page: u32, changes: &Changes) {
+        let seen = self.tools.looks.last().as_ptr();
+        self.tools.ranges.clear();
+        self.tools.ranges.extend(changes.runs().map(|run| PutRange {
+            offset: offset(page) + u64::from(run.offset),
+            len: usize::from(run.len),
+            src: seen.wrapping_add(usize::from(run.offset)),
+        }));
+    }
+
+    /// Puts the listed ranges.
+    fn put_ranges(&mut self, to: Rank) -> Result<()> {
+        let context = self.context;
+        // SAFETY: the ranges lie in the last look, which is in private memory that is not written again before a flush (`look`).
+        unsafe { context.endpoint.put(to.0, context.segment, &self.tools.ranges) }?;
+        self.lend(to);
+        Ok(())
+    }
+
+    /// The last look is on its way to a peer, unless it is there already.
+    fn lend(&mut self, to: Rank) {
+        self.tools.looks.lent |= !self.context.endpoint.caps_to(to.0).contains(Caps::DIRECT);
+    }
+}
+
+impl Machine for RankMachine<'_> {
+    type Error = Error;
+
+    fn node(&mut self) -> &mut Node {
+        self.node
+    }
+
+    fn transfer(&self) -> Transfer {
+        self.context.transfer
+    }
+
+    fn map_zero(&mut self, pages: Pages, access: Access) -> Result<()> {
+        Ok(self.context.engine.map_zero(span(pages), engine_access(access))?)
+    }
+
+    fn map(&mut self, pages: Pages, access: Access) -> Result<()> {
+        Ok(self.context.engine.map(span(pages), engine_access(access))?)
+    }
+
+    fn protect(&mut self, pages: Pages, access: Access) -> Result<()> {
+        Ok(self.context.engine.protect(span(pages), engine_access(access))?)
+    }
+
+    fn unmap(&mut self, pages: Pages) -> Result<()> {
+        Ok(self.context.engine.unmap(span(pages))?)
+    }
+
+    fn discard(&mut self, pages: Pages) -> Result<()> {
+        Ok(self.context.engine.discard(span(pages))?)
+    }
+
+    fn watch(&mut self, pages: Pages) -> Result<bool> {
+        let can = self.context.engine.track_async(span(pages))?;
+        if !can {
+            self.context.engine.protect(span(pages), fault::Access::Read)?;
+        }
+        Ok(can)
+    }
+
+    fn unwatch(&mut self, pages: Pages) -> Result<()> {
+        Ok(self.context.engine.track_sync(span(pages))?)
+    }
+
+    fn written(&mut self, pages: Pages, found: &mut Vec<Pages>) -> Result<()> {
+        let mut runs = Vec::new();
+        self.context.engine.written(span(pages), &mut runs)?;
+        found.extend(runs.into_iter().map(|run| Pages { first: run.start, count: run.end - run.start }));
+        Ok(())
+    }
+
+    fn admit(&mut self, pages: Pages) -> Result<()> {
+        Ok(self.context.engine.admit(span(pages))?)
+    }
+
+    fn look(&mut self, page: u32) -> Result<()> {
+        let looks = &mut self.tools.looks;
+        if std::mem::take(&mut looks.lent) {
+            looks.last = (looks.last + 1) % LOOKS;
+            if looks.last == 0 {
+                self.context.endpoint.flush()?;
+            }
+        }
+        frames::load(&self.context.region, page, &mut looks.pages[looks.last]);
+        Ok(())
+    }
+
+    fn seen(&self) -> &PageBytes {
+        self.tools.looks.last()
+    }
+
+    fn differences(&mut self, page: u32) -> Result<Changes> {
+        let Some(twin) = self.tools.twins.get(page) else {
+            return Err(Error::Broken(format!("page {page} has no twin to be compared with")));
+        };
+        Ok(Changes::between(twin, self.tools.looks.last()))
+    }
+
+    fn store(&mut self, page: u32, offset: usize, bytes: &[u8]) -> Result<()> {
+        frames::store(&self.context.region, page, offset, bytes);
+        Ok(())
+    }
+
+    fn make_twin(&mut self, page: u32) -> Result<()> {
+        frames::load(&self.context.region, page, self.tools.twins.make(page));
+        Ok(())
+    }
+
+    fn twin(&mut self, page: u32) -> Option<&mut PageBytes> {
+        self.tools.twins.get(page)
+    }
+
+    fn twin_what_was_seen(&mut self, page: u32) -> Result<()> {
+        *self.tools.twins.make(page) = *self.tools.looks.last();
+        Ok(())
+    }
+
+    fn drop_twin(&mut self, page: u32) -> Result<()> {
+        self.tools.twins.drop_twin(page);
+        Ok(())
+    }
+
+    fn put_seen(&mut self, to: Rank, page: u32, changes: &Changes) -> Result<()> {
+        self.list_changes(page, changes);
+        self.put_ranges(to)?;
+        self.tools.ranges.clear();
+        Ok(())
+    }
+
+    fn put_seen_if_cheap(&mut self, to: Rank, page: u32, changes: &Changes) -> Result<bool> {
+        if changes.runs().nth(FEW).is_none() {
+            self.put_seen(to, page, changes)?;
+            return Ok(true);
+        }
+        let (context, seen) = (self.context, self.tools.looks.last().as_ptr());
+        // SAFETY: as in `put_ranges`; the masks stand for the bytes of one page.
+        let put = unsafe {
+            context.endpoint.put_masked(to.0, context.segment, offset(page), seen, changes.masks())
+        }?;
+        self.lend(to);
+        Ok(put)
+    }
+
+    fn put_pages(&mut self, to: Rank, pages: Pages) -> Result<()> {
+        let context = self.context;
+        let src = frames::frame(&context.region, pages.first).cast_const();
+        let range = PutRange { offset: offset(pages.first), len: pages.count as usize * PAGE, src };
+        // SAFETY: the pages' frames stay mapped, one behind the other; all ranks are in the barrier, so nobody writes it before the caller's flush.
+        Ok(unsafe { context.endpoint.put(to.0, context.segment, &[range]) }?)
+    }
+
+    fn get_page(&mut self, from: Rank, page: u32, into: &mut PageBytes) -> Result<()> {
+        self.context.read_page(from, page, into)
+    }
+
+    fn send(&mut self, to: Rank, kind: Kind, bytes: &[u8]) -> Result<()> {
+        Ok(self.context.endpoint.send(to.0, kind.number(), &[bytes])?)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.context.endpoint.flush()?;
+        self.tools.looks.lent = false;
+        Ok(())
+    }
+
+    fn close(&mut self, put_to: &mut Vec<Rank>) -> Result<bool> {
+        put_to.drain(..).try_for_each(|to| self.context.endpoint.fence(to.0))?;
+        Ok(true)
+    }
+
+    fn is_full(&mut self, bytes: usize) -> bool {
+        bytes >= BATCH
+    }
+
+    fn is_marked(&mut self, page: u32) -> bool {
+        self.context.marks.is_set(page, self.node.epoch())
+    }
+
+    fn forget_claims(&mut self, pages: Pages) -> Result<()> {
+        self.context.claims.forget(pages)
+    }
+
+    fn answer(&mut self, object: u32, who: u64, granted: bool) -> Result<()> {
+        self.tools.answers.push((object, who, granted));
+        Ok(())
+    }
+
+    fn stalled(&mut self, from: Rank, payload: &[u8]) -> Result<()> {
+        self.tools.inquiry.take(from, StallMessage::decode(payload)?);
+        Ok(())
+    }
+
+    fn looks_for_races(&self) -> bool {
+        self.tools.search.is_some()
+    }
+
+    fn note(&mut self, page: u32, changes: &Changes, met: Option<&PageBytes>) -> Result<()> {
+        const ZEROS: PageBytes = [0; PAGE];
+        let Some(search) = &mut self.tools.search else { return Ok(()) };
+        let twin = self.tools.twins.get(page).map_or(&ZEROS, |twin| &*twin);
+        search.note(self.node, page, [twin, self.tools.looks.last()], changes, met);
+        Ok(())
+    }
+
+    fn merging(&mut self, from: Rank, meeting: u32, page: u32) -> Result<()> {
+        if let Some(search) = &mut self.tools.search {
+            search.merging(&self.context.region, from, meeting, page);
+        }
+        Ok(())
+    }
+
+    fn make_room(&mut self) {
+        self.tools.search.iter_mut().for_each(|search| search.make_room());
+    }
+
+    fn testify(&mut self) -> Result<()> {
+        let Some(search) = &mut self.tools.search else { return Ok(()) };
+        search.testify(self.node, self.context)
+    }
+
+    fn judge(&mut self) -> Result<()> {
+        if let Some(search) = &mut self.tools.search {
+            search.judge(self.node, &self.context.region);
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, from: Rank, payload: &[u8]) -> Result<()> {
+        let said = Testimony::decode(from, self.context.region.pages(), payload);
+        let said = said.map_err(|_| Violation { rank: from, what: "a malformed testimony" })?;
+        self.node.handle(Input::Testimony(from, said.meeting))?;
+        if let Some(search) = &mut self.tools.search {
+            search.hear(said);
+        }
+        Ok(())
+    }
+}
