@@ -57,11 +57,11 @@ fn a_signal_that_nobody_waits_for_is_lost() {
 }
 
 /// Runs `wrong DEED`, which ends well although one of rank 0's threads is refused.
-fn refused(deed: &str, words: &[&str]) {
+fn refused(signal: &str, words: &[&str]) {
     for kind in kinds() {
         for ranks in [2, 3] {
             let notes = tempfile::tempdir().unwrap();
-            let ended = kind.job(ranks).run(Path::new(WRONG), &[deed, notes.path().to_str().unwrap()]);
+            let ended = kind.job(ranks).run(Path::new(WRONG), &[signal, notes.path().to_str().unwrap()]);
             ended.succeeded();
             let told = ended.lines(1)[0];
             assert!(words.iter().any(|word| told.contains(word)), "none of {words:?}: {ended}");

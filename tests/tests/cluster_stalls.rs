@@ -9,14 +9,14 @@ use std::process::Command;
 const WRONG: &str = env!("CARGO_BIN_EXE_wrong");
 
 /// Runs a job until it says something, then ends it; what it has said by then.
-fn until(job: &Job, deed: &str, words: &str) -> Ended {
+fn until(job: &Job, signal: &str, words: &str) -> Ended {
     const SCRIPT: &str = r#"said=$1 words=$2; shift 2
         "$@" 2>"$said" & job=$!
         until grep -q "$words" "$said"; do sleep 0.02; done
         kill "$job"; wait "$job"; cat "$said" >&2"#;
     let notes = tempfile::tempdir().unwrap();
     let said = notes.path().join("said");
-    let inner = job.command(Path::new(WRONG), &[deed, notes.path().to_str().unwrap()]);
+    let inner = job.command(Path::new(WRONG), &[signal, notes.path().to_str().unwrap()]);
     let mut command = Command::new("/bin/sh");
     command
         .args(["-c", SCRIPT, "sh", said.to_str().unwrap(), words])

@@ -18,9 +18,9 @@ const STORM: &str = env!("CARGO_BIN_EXE_storm");
 const EXIT_LOST: i32 = 74;
 
 /// Runs `wrong DEED` with a directory for its notes.
-fn wrong(job: &Job, deed: &str) -> Ended {
+fn wrong(job: &Job, signal: &str) -> Ended {
     let notes = tempfile::tempdir().unwrap();
-    job.run(Path::new(WRONG), &[deed, notes.path().to_str().unwrap()])
+    job.run(Path::new(WRONG), &[signal, notes.path().to_str().unwrap()])
 }
 
 /// In every kind of job, with one rank and with several.
@@ -52,10 +52,10 @@ fn two_programs_in_one_job_are_both_named() {
 }
 
 /// Checks that every rank was told who called what.
-fn all_are_told(deed: &str, words: &[&str]) {
+fn all_are_told(signal: &str, words: &[&str]) {
     for kind in kinds() {
         for ranks in [2, 4] {
-            let ended = wrong(&kind.job(ranks), deed);
+            let ended = wrong(&kind.job(ranks), signal);
             ended.refused(&["rank "]);
             for line in ended.lines(ranks) {
                 let told = line.split_once("was told: ").expect("what it was told").1;

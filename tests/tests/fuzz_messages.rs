@@ -6,9 +6,9 @@ use scash_proto::copyset::CopyMode;
 use scash_proto::diff::{Changes, Diff};
 use scash_proto::races::Testimony;
 
-use scash_proto::wire::reduce::Step;
-use scash_proto::wire::stall::{Deal, Doing, Doings};
-use scash_proto::wire::sync::{Deed, Follower, Place, Record, SyncBody, Wish};
+use scash_proto::wire::reduce::Direction;
+use scash_proto::wire::stall::{Activities, Activity, Relation};
+use scash_proto::wire::sync::{Follower, QueuePlace, Record, Request, Signal, SyncBody};
 use scash_proto::wire::{
     Attendance, Control, News, Notice, PageBatch, Parcel, Purpose, ReduceMessage, StallMessage, SyncMessage,
     Token,
@@ -42,16 +42,16 @@ fn control() -> Vec<u8> {
 
 fn syncs() -> Vec<Vec<u8>> {
     let known = || vec![(Rank(0), 3), (Rank(900), 1 << 30)];
-    let place = Place { rank: Rank(8), ticket: 300 };
+    let place = QueuePlace { rank: Rank(8), ticket: 300 };
     let records = || vec![Record { rank: Rank(2), number: 9, pages: vec![Pages { first: 7, count: 2 }] }; 2];
     let bodies = [
         SyncBody::Ask { ticket: 5, known: known(), patient: true },
         SyncBody::Follow { ticket: 9, next: Follower { place, known: known(), patient: false } },
         SyncBody::Grant { ticket: 1, records: records() },
         SyncBody::Refused { ticket: 70, before: place },
-        SyncBody::Wish { ticket: 4, wish: Wish::AtLeast(u64::MAX), known: known() },
+        SyncBody::Request { ticket: 4, request: Request::AtLeast(u64::MAX), known: known() },
         SyncBody::Queued { ticket: 1 },
-        SyncBody::Deed { deed: Deed::Raise(1 << 40), records: records() },
+        SyncBody::Signal { signal: Signal::Raise(1 << 40), records: records() },
     ];
     bodies.into_iter().map(|body| SyncMessage { epoch: 12, object: 3, body }.encode()).collect()
 }
@@ -88,12 +88,13 @@ fn testimony() -> Vec<u8> {
 
 /// A message of each kind.
 fn messages() -> Vec<Vec<u8>> {
-    let reduce = ReduceMessage { epoch: 1, number: 300, step: Step::Up, span: span(), values: vec![5; 4] };
-    let doing = Doing { who: 7, deal: Deal::Awaits, object: 70_000 };
-    let doings = Doings { meets: Some(Purpose([1, 2, 3, 4])), threads: vec![doing; 3] };
+    let reduce =
+        ReduceMessage { epoch: 1, number: 300, direction: Direction::Up, span: span(), values: vec![5; 4] };
+    let activity = Activity { who: 7, relation: Relation::Awaits, object: 70_000 };
+    let activities = Activities { meets: Some(Purpose([1, 2, 3, 4])), threads: vec![activity; 3] };
     let parcel = Parcel { meeting: 4, home: Rank(2) };
     let mut all = vec![token(), control(), batch(), testimony(), diff(false), diff(true)];
-    all.extend([reduce.encode(), StallMessage::Answer(doings).encode(), parcel.encode().to_vec()]);
+    all.extend([reduce.encode(), StallMessage::Answer(activities).encode(), parcel.encode().to_vec()]);
     all.extend(syncs());
     all
 }

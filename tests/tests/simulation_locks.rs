@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use scash_proto::node::ObjectKind;
-use scash_proto::wire::sync::{Deed, Wish};
+use scash_proto::wire::sync::{Request, Signal};
 use scash_tests::sim::program::{Interval, Op, Script};
 use scash_tests::sim::report::Report;
 use scash_tests::sim::{Setup, World};
@@ -45,7 +45,7 @@ fn a_lock_that_is_held_is_refused_and_whoever_waits_then_finds_the_queue() {
     let last = [(1, Op::Unlock(0))];
     let next = [(0, Op::Lock(0)), (0, Op::Unlock(0))];
     run(3, ObjectKind::Lock, &[&first, &attempt, &attempt, &last, &next, &attempt], |report| {
-        // The second attempt is led back by the signpost of the first one, and so is the first wish after them; the last one is not.
+        // The second attempt is led back by the signpost of the first one, and so is the first request after them; the last one is not.
         assert_eq!(messages(&report), [2, 3, 4, 0, 3, 2]);
         assert_eq!(report.counters().refused_locks, 2);
     });
@@ -62,8 +62,8 @@ fn a_rank_does_not_ask_for_a_lock_that_one_of_its_threads_has() {
 
 #[test]
 fn a_reader_or_writer_exchanges_three_messages_with_the_manager_which_itself_exchanges_none() {
-    let read = |rank| [(rank, Op::Wish(0, Wish::Read)), (rank, Op::Deed(0, Deed::HasRead))];
-    let write = |rank| [(rank, Op::Wish(0, Wish::Write)), (rank, Op::Deed(0, Deed::HasWritten))];
+    let read = |rank| [(rank, Op::Request(0, Request::Read)), (rank, Op::Signal(0, Signal::HasRead))];
+    let write = |rank| [(rank, Op::Request(0, Request::Write)), (rank, Op::Signal(0, Signal::HasWritten))];
     let all = [read(0), read(1), write(2), read(3)].concat();
     run(4, ObjectKind::RwLock, &[&read(1), &write(1), &write(0), &all], |report| {
         assert_eq!(messages(&report), [3, 3, 0, 9]);
@@ -73,8 +73,8 @@ fn a_reader_or_writer_exchanges_three_messages_with_the_manager_which_itself_exc
 
 #[test]
 fn a_post_is_one_message_and_the_memory_barrier_waits_for_it_without_another() {
-    let post = [(1, Op::Deed(0, Deed::Post(2)))];
-    let takes = [(2, Op::Wish(0, Wish::Take)), (0, Op::Wish(0, Wish::Take))];
+    let post = [(1, Op::Signal(0, Signal::Post(2)))];
+    let takes = [(2, Op::Request(0, Request::Take)), (0, Op::Request(0, Request::Take))];
     run(3, ObjectKind::Semaphore(0), &[&post, &takes], |report| {
         assert_eq!(messages(&report), [1, 2]);
         assert_eq!(report.counters().second_meetings, 0);
@@ -83,14 +83,14 @@ fn a_post_is_one_message_and_the_memory_barrier_waits_for_it_without_another() {
 
 #[test]
 fn a_flag_that_is_raised_far_enough_answers_at_once() {
-    let raise = [(1, Op::Deed(0, Deed::Raise(9)))];
-    let wait = [(2, Op::Wish(0, Wish::AtLeast(9))), (2, Op::Wish(0, Wish::AtLeast(3)))];
+    let raise = [(1, Op::Signal(0, Signal::Raise(9)))];
+    let wait = [(2, Op::Request(0, Request::AtLeast(9))), (2, Op::Request(0, Request::AtLeast(3)))];
     run(3, ObjectKind::Flag, &[&raise, &wait], |report| assert_eq!(messages(&report), [1, 4]));
 }
 
 #[test]
 fn a_signal_that_nobody_waits_for_is_one_message() {
-    let signals = [(1, Op::Deed(0, Deed::Signal)), (2, Op::Deed(0, Deed::Broadcast))];
+    let signals = [(1, Op::Signal(0, Signal::WakeOne)), (2, Op::Signal(0, Signal::WakeAll))];
     run(3, ObjectKind::Condition, &[&signals], |report| assert_eq!(messages(&report), [2]));
 }
 

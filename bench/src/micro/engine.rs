@@ -13,7 +13,7 @@ use scash::fault::{
     Access, EngineError, FaultEngine, Handler, Kind, PAGE, Region, Verdict, choose, install, open,
 };
 
-use crate::outcome::{Outcome, Place, Spent, microseconds, samples};
+use crate::outcome::{Outcome, Setting, Spent, microseconds, samples};
 use crate::{Error, Result};
 
 /// Faults with the fault engine alone, and a signal's round trip: of one process, without `scash run`
@@ -37,7 +37,7 @@ static FAULTS: AtomicU64 = AtomicU64::new(0);
 static LAST: AtomicU32 = AtomicU32::new(u32::MAX);
 
 /// Measures, and says with which engine.
-pub(crate) fn measure(options: &Options) -> Result<(Place, Outcome)> {
+pub(crate) fn measure(options: &Options) -> Result<(Setting, Outcome)> {
     let wanted = std::env::var("SCASH_FAULT").ok();
     let kind = choose(wanted.as_deref()).map_err(|error| Error::NotMeasured(error.to_string()))?;
     let start = Instant::now();
@@ -56,7 +56,7 @@ pub(crate) fn measure(options: &Options) -> Result<(Place, Outcome)> {
     // Not every engine can watch.
     let watched = if times.watched.is_empty() { None } else { Some(samples(times.watched)?) };
     let outcome = watched.iter().fold(outcome, |outcome, watched| outcome.times("watched_write", watched));
-    Ok((Place::without_job(kind), outcome))
+    Ok((Setting::without_job(kind), outcome))
 }
 
 /// Microseconds a page, or a signal, of each round.

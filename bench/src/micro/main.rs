@@ -23,7 +23,7 @@ mod update;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use outcome::{Outcome, Place};
+use outcome::{Outcome, Setting};
 use scash::Dsm;
 
 /// Measure one thing that shared memory does, on the ranks of a job: `scash run -n 2 scash-micro read`.
@@ -102,7 +102,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     }
 }
 
-fn print(name: &str, (place, outcome): (Place, Outcome), json: bool) -> Result<bool> {
+fn print(name: &str, (place, outcome): (Setting, Outcome), json: bool) -> Result<bool> {
     outcome.print(&place, name, json)?;
     Ok(outcome.is_right())
 }
@@ -121,7 +121,7 @@ fn run_in_job(what: &OfAJob, json: bool) -> Result<bool> {
     };
     let right = match outcome {
         Some(outcome) => {
-            outcome.print(&Place::of(&dsm), name, json)?;
+            outcome.print(&Setting::of(&dsm), name, json)?;
             outcome.is_right()
         }
         None => true,

@@ -14,7 +14,7 @@ use scash_comm::tcp::{TcpEndpoint, TcpOptions};
 use scash_comm::{Caps, Endpoint, Event, GetRange, PutRange, SegmentId};
 
 use crate::area::PAGE;
-use crate::outcome::{Outcome, Place, Spent, microseconds, samples};
+use crate::outcome::{Outcome, Setting, Spent, microseconds, samples};
 use crate::{Error, Result};
 use scash_bench::{bare, cores};
 
@@ -65,7 +65,7 @@ struct Times {
 }
 
 /// Measures, and says with which provider.
-pub(crate) fn measure(options: &Options) -> Result<(Place, Outcome)> {
+pub(crate) fn measure(options: &Options) -> Result<(Setting, Outcome)> {
     let start = Instant::now();
     let both: Result<Vec<(bool, Times)>> = thread::scope(|scope| {
         let ranks = MemExchange::ranks(2).into_iter();
@@ -99,7 +99,7 @@ pub(crate) fn measure(options: &Options) -> Result<(Place, Outcome)> {
     } else {
         outcome.times("bare", &samples(times.bare)?).times("small_bare", &samples(times.small_bare)?)
     };
-    Ok((Place::of_provider(&options.provider), outcome))
+    Ok((Setting::of_provider(&options.provider), outcome))
 }
 
 /// One rank's part, and whether memory of peers can be accessed.

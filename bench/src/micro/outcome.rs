@@ -40,13 +40,13 @@ impl Unit {
 
 /// Where something was measured.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Setting {
     ranks: usize,
     provider: Option<String>,
     engine: Option<String>,
 }
 
-impl Place {
+impl Setting {
     /// On the ranks of a job.
     pub(crate) fn of(dsm: &Dsm) -> Self {
         let provider = Some(dsm.provider().to_owned());
@@ -124,7 +124,7 @@ impl Outcome {
     }
 
     /// Prints one line, in one write.
-    pub(crate) fn print(&self, place: &Place, name: &str, json: bool) -> Result<()> {
+    pub(crate) fn print(&self, place: &Setting, name: &str, json: bool) -> Result<()> {
         let record = self.record(place, name);
         let line = if json {
             serde_json::to_string(&record).map_err(std::io::Error::from)?
@@ -134,7 +134,7 @@ impl Outcome {
         Ok(std::io::stdout().lock().write_all((line + "\n").as_bytes())?)
     }
 
-    fn record(&self, place: &Place, name: &str) -> Record {
+    fn record(&self, place: &Setting, name: &str) -> Record {
         let (seconds, barrier, faults, messages, bytes) = self.spent.totals();
         let figures = self.figures.iter().map(|f| (format!("{}_{}", f.name, f.unit.names().1), f.value));
         let parameters = self.parameters.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));

@@ -7,7 +7,7 @@ use super::matching::Pattern;
 use super::progress::Helper;
 use super::registered::{Buffer, Heap};
 use super::requests::{Destination, Number};
-use super::span::{Place, Source};
+use super::span::{Room, Source};
 use super::{Options, Status};
 use scash_comm::biased::Guard;
 use scash_comm::{Endpoint, Error, Exchange, Result};
@@ -109,8 +109,8 @@ impl Communicator {
     #[inline]
     pub(super) fn receive_in(&self, pattern: Pattern, into: &mut [u8]) -> Result<Status> {
         // SAFETY: the memory is borrowed until the wait is over.
-        let place = unsafe { Place::new(into.as_mut_ptr(), into.len()) };
-        let (engine, number) = self.posted(pattern, Destination::Place(place))?;
+        let place = unsafe { Room::new(into.as_mut_ptr(), into.len()) };
+        let (engine, number) = self.posted(pattern, Destination::Room(place))?;
         Ok(self.end_of(engine, number)?.status)
     }
 
@@ -168,8 +168,8 @@ impl Communicator {
         len: usize,
     ) -> Result<Request> {
         // SAFETY: the caller's promise.
-        let place = unsafe { Place::new(into, len) };
-        self.post(source, tag, Destination::Place(place))
+        let place = unsafe { Room::new(into, len) };
+        self.post(source, tag, Destination::Room(place))
     }
 
     /// Begins to receive a message of any length.
@@ -289,7 +289,7 @@ impl Communicator {
         // SAFETY: the caller's promise.
         let input = unsafe { Source::new(input, collective.input_len(rank)) };
         // SAFETY: the caller's promise.
-        let output = unsafe { Place::new(output, collective.output_len(rank, size)) };
+        let output = unsafe { Room::new(output, collective.output_len(rank, size)) };
         let mut engine = self.shared.engine();
         let number = engine.start(collective, input, output)?;
         self.shared.settle(&mut engine);
@@ -298,7 +298,7 @@ impl Communicator {
 
     fn post(&self, source: Option<u32>, tag: Option<u64>, into: Destination) -> Result<Request> {
         self.check(source)?;
-        let is_long = matches!(&into, Destination::Place(place) if place.len() >= LONG);
+        let is_long = matches!(&into, Destination::Room(place) if place.len() >= LONG);
         let (engine, number) = self.posted(Pattern { context: PROGRAM, source, tag }, into)?;
         self.shared.leave(engine, is_long);
         Ok(Request(Some(number)))

@@ -256,18 +256,18 @@ mod tests {
     }
 
     #[derive(Clone, Copy, Debug)]
-    enum Step {
+    enum Move {
         Post(Pattern),
         Arrive(Envelope),
         /// The receive that is that far from the queue's head, modulo its length.
         Withdraw(usize),
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = Move> {
         prop_oneof![
-            pattern().prop_map(Step::Post),
-            envelope().prop_map(Step::Arrive),
-            (0..100usize).prop_map(Step::Withdraw),
+            pattern().prop_map(Move::Post),
+            envelope().prop_map(Move::Arrive),
+            (0..100usize).prop_map(Move::Withdraw),
         ]
     }
 
@@ -281,7 +281,7 @@ mod tests {
             let mut messages: Vec<(Envelope, u64)> = Vec::new();
             for (number, step) in (0..).zip(steps) {
                 match step {
-                    Step::Post(pattern) => {
+                    Move::Post(pattern) => {
                         let oldest = messages.iter().position(|&(message, _)| fits(pattern, message));
                         let found = unexpected.find(pattern);
                         let taken = found.and_then(|at| unexpected.remove(at));
@@ -290,7 +290,7 @@ mod tests {
                             receives.push((pattern, number, expected.post(pattern, number)));
                         }
                     }
-                    Step::Arrive(message) => {
+                    Move::Arrive(message) => {
                         let oldest = receives.iter().position(|&(pattern, ..)| fits(pattern, message));
                         let taken = expected.take(message);
                         prop_assert_eq!(taken, oldest.map(|at| receives.remove(at).1));
@@ -299,11 +299,11 @@ mod tests {
                             messages.push((message, number));
                         }
                     }
-                    Step::Withdraw(at) if !receives.is_empty() => {
+                    Move::Withdraw(at) if !receives.is_empty() => {
                         let (_, _, slot) = receives.remove(at % receives.len());
                         expected.withdraw(slot);
                     }
-                    Step::Withdraw(_) => {}
+                    Move::Withdraw(_) => {}
                 }
                 prop_assert_eq!((expected.len(), unexpected.len()), (receives.len(), messages.len()));
             }

@@ -3,7 +3,7 @@
 use super::Status;
 use super::blocks::Blocks;
 use super::matching::Slot;
-use super::span::{Place, Source};
+use super::span::{Room, Source};
 use scash_comm::Error;
 
 /// Names an operation. The upper half tells one from another that had the same place before it; 0 names none.
@@ -26,7 +26,7 @@ pub(super) struct Ended {
 #[derive(Debug)]
 pub(super) enum Destination {
     /// Room of the application.
-    Place(Place),
+    Room(Room),
     /// Memory that is made when the length is known.
     Own(Vec<u8>),
 }
@@ -181,16 +181,16 @@ impl Destination {
     /// Stores the bytes that follow the first `here`.
     pub(super) fn store(&mut self, here: usize, bytes: &[u8]) {
         match self {
-            Destination::Place(place) => place.store(here, bytes),
+            Destination::Room(place) => place.store(here, bytes),
             Destination::Own(own) => own.extend_from_slice(bytes),
         }
     }
 
     /// The place for the `len` bytes that follow the first `here`, which are there. It has been prepared for them. Good until this value is used again.
-    pub(super) fn place(&mut self, here: usize, len: usize) -> Place {
+    pub(super) fn place(&mut self, here: usize, len: usize) -> Room {
         match self {
-            Destination::Place(place) => place.part(here, len),
-            Destination::Own(bytes) => Place::behind(bytes, len),
+            Destination::Room(place) => place.part(here, len),
+            Destination::Own(bytes) => Room::behind(bytes, len),
         }
     }
 
@@ -215,7 +215,7 @@ impl Destination {
     /// The bytes, if they are not in the application's room.
     pub(super) fn bytes(self) -> Vec<u8> {
         match self {
-            Destination::Place(_) => Vec::new(),
+            Destination::Room(_) => Vec::new(),
             Destination::Own(bytes) => bytes,
         }
     }

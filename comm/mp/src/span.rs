@@ -13,7 +13,7 @@ pub(super) struct Source {
 
 /// Room for bytes to be received: writable, and used by nobody else until its operation ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Room {
     at: *mut u8,
     len: usize,
 }
@@ -21,7 +21,7 @@ pub(super) struct Place {
 // SAFETY: whoever made it vouches for the memory until the operation ends, whichever thread carries it out.
 unsafe impl Send for Source {}
 // SAFETY: as above.
-unsafe impl Send for Place {}
+unsafe impl Send for Room {}
 
 impl Source {
     /// # Safety
@@ -64,7 +64,7 @@ impl Source {
     }
 }
 
-impl Place {
+impl Room {
     /// # Safety
     /// The bytes are writable and used by nobody else for as long as this value or a copy of it is used.
     pub(super) unsafe fn new(at: *mut u8, len: usize) -> Self {
@@ -126,7 +126,7 @@ impl fmt::Debug for Source {
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for Room {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "room for {} bytes", self.len)
     }
@@ -151,7 +151,7 @@ mod tests {
     fn what_does_not_fit_is_left_out() {
         let mut bytes = [0; 4];
         // SAFETY: the array lives to the end of the test, and is looked at only when the place is used no more.
-        let place = unsafe { Place::new(bytes.as_mut_ptr(), 3) };
+        let place = unsafe { Room::new(bytes.as_mut_ptr(), 3) };
         place.store(2, &[7, 8, 9]);
         place.store(usize::MAX, &[1]);
         assert_eq!(bytes, [0, 0, 7, 0]);

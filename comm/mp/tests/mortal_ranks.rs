@@ -47,7 +47,7 @@ enum Way {
 
 /// Where the ranks are, and how they communicate.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Setting {
     /// Ranks of each host.
     hosts: &'static [u32],
     provider: &'static str,
@@ -55,13 +55,13 @@ struct Place {
     fabric: Option<&'static str>,
 }
 
-const SHM: Place = Place { hosts: &[3], provider: "shm", fabric: None };
-const TCP: Place = Place { provider: "tcp", ..SHM };
-const OFI: Place = Place { provider: "ofi", fabric: Some("tcp"), ..SHM };
+const SHM: Setting = Setting { hosts: &[3], provider: "shm", fabric: None };
+const TCP: Setting = Setting { provider: "tcp", ..SHM };
+const OFI: Setting = Setting { provider: "ofi", fabric: Some("tcp"), ..SHM };
 /// The victim shares memory with one of the others, and a network with the other.
-const BOTH: Place = Place { hosts: &[1, 2], provider: "auto", ..SHM };
+const BOTH: Setting = Setting { hosts: &[1, 2], provider: "auto", ..SHM };
 /// The victim is alone on its host: the others share memory.
-const APART: Place = Place { hosts: &[2, 1], provider: "auto", ..SHM };
+const APART: Setting = Setting { hosts: &[2, 1], provider: "auto", ..SHM };
 
 #[test]
 fn a_rank_that_is_killed_is_named_by_all_who_need_it_within_a_host() {
@@ -108,7 +108,7 @@ fn a_rank_whose_host_is_cut_off_is_named_by_all_who_need_it_and_names_them() {
     test(
         "a_rank_whose_host_is_cut_off_is_named_by_all_who_need_it_and_names_them",
         Way::CutOff,
-        Place { provider: "tcp", ..APART },
+        Setting { provider: "tcp", ..APART },
     );
 }
 
@@ -122,7 +122,7 @@ fn a_rank_that_is_cut_off_from_ranks_that_share_memory_is_named_by_them_and_name
 }
 
 /// Plays with each choice of protocols for long messages.
-fn test(name: &str, way: Way, place: Place) {
+fn test(name: &str, way: Way, place: Setting) {
     if std::env::var_os(vars::RANK).is_some() {
         return rank();
     }
@@ -172,7 +172,7 @@ struct Job {
 }
 
 impl Job {
-    fn start(name: &str, place: Place, large: &str, link: Option<&Hosts>) -> Job {
+    fn start(name: &str, place: Setting, large: &str, link: Option<&Hosts>) -> Job {
         // As many threads as there are operations: who waits yields.
         let threads = u32::try_from(ALL.len()).unwrap();
         let settings = Settings { threads, provider: place.provider.to_owned() };

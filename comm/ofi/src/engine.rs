@@ -8,7 +8,7 @@ use super::inbox::Inbox;
 use super::lines::Lines;
 use super::link::Link;
 use super::log;
-use super::net::{Net, Place, Reaped};
+use super::net::{Net, Reaped, RemoteAddress};
 use super::slots::{Slot, Slots};
 use super::sys::CqMsgEntry;
 use scash_comm::Result;
@@ -101,7 +101,7 @@ impl Engine {
         rank: u32,
         size: u32,
         segments: Arc<Segments>,
-    ) -> Result<(Engine, Place)> {
+    ) -> Result<(Engine, RemoteAddress)> {
         let slots = Slots::new(sizes.slots);
         let (memory, len) = slots.memory();
         // SAFETY: the slots are freed after the net is closed; there are references only to slots that no operation uses.

@@ -4,7 +4,7 @@ use super::OfiOptions;
 use super::engine::{Engine, Sizes};
 use super::lines::Lines;
 use super::link::{Identity, Link};
-use super::net::{Net, Place};
+use super::net::{Net, RemoteAddress};
 use super::wire::Token;
 use scash_comm::remote::{Segments, u32_at, u64_at};
 use scash_comm::{Error, Exchange, Result, Secret};
@@ -52,7 +52,7 @@ fn identity(secret: &Secret, me: u32, rank: u32, card: &Card, net: &mut Net) -> 
 
 /// What a rank tells all others about itself.
 struct Card {
-    lines: Place,
+    lines: RemoteAddress,
     provider: String,
     address: Vec<u8>,
 }
@@ -81,7 +81,7 @@ impl Card {
         let name = usize::try_from(u64_at(fixed, 24)).ok();
         let (name, address) =
             name.and_then(|len| rest.split_at_checked(len)).ok_or("it gave a shortened card")?;
-        let lines = Place { address: u64_at(fixed, 8), key: u64_at(fixed, 16) };
+        let lines = RemoteAddress { address: u64_at(fixed, 8), key: u64_at(fixed, 16) };
         Ok(Card { lines, provider: String::from_utf8_lossy(name).into_owned(), address: address.to_vec() })
     }
 
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     fn card() -> Card {
-        let lines = Place { address: 7, key: 8 };
+        let lines = RemoteAddress { address: 7, key: 8 };
         Card { lines, provider: "tcp".into(), address: vec![1, 2, 3] }
     }
 

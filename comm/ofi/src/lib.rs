@@ -54,13 +54,13 @@ mod asking;
 mod bell;
 mod choice;
 mod engine;
-mod graves;
 mod inbox;
 mod join;
 mod library;
 mod lines;
 mod link;
 mod net;
+mod retired;
 mod service;
 mod shared;
 mod slots;
@@ -70,7 +70,7 @@ mod wire;
 
 use engine::Engine;
 use inbox::Inbox;
-use link::Step;
+use link::Queued;
 use scash_comm::racing;
 use scash_comm::remote::{Counters, Fate, Segments, u64_at};
 use scash_comm::shm::AliveHook;
@@ -172,7 +172,7 @@ pub struct OfiEndpoint {
     /// Whether it has taken leave, and nobody uses the engine any more.
     has_parted: AtomicBool,
     /// Dropped last: it closes libfabric's objects.
-    _living: graves::Living,
+    _living: retired::Living,
 }
 
 impl OfiEndpoint {
@@ -189,7 +189,7 @@ impl OfiEndpoint {
             attended: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         });
-        let living = graves::Living::new(Arc::clone(&shared));
+        let living = retired::Living::new(Arc::clone(&shared));
         let start = || service::start(&shared, options.alive.clone(), options.silence);
         let thread = (size > 1).then(start).transpose()?;
         let askers = (0..size).map(|_| Mutex::new(())).collect();
@@ -247,7 +247,7 @@ impl OfiEndpoint {
         link.slots += 1;
         link.issued += 1;
         let number = link.issued;
-        link.queue.push_back(Step::Write { slot, len: piece.len, place, number });
+        link.queue.push_back(Queued::Write { slot, len: piece.len, place, number });
         Ok(true)
     }
 
@@ -314,7 +314,7 @@ unsafe impl Endpoint for OfiEndpoint {
             if !same {
                 return Err(unequal(rank, id, mem.len));
             }
-            let region = net::Place { address: u64_at(card, 16), key: u64_at(card, 24) };
+            let region = net::RemoteAddress { address: u64_at(card, 16), key: u64_at(card, 24) };
             self.shared.run(|engine| engine.link(rank).segments.push(region));
         }
         Ok(id)

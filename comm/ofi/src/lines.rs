@@ -1,6 +1,6 @@
 //! Words of this rank that its peers write, one line of them a peer.
 
-use super::net::Place;
+use super::net::RemoteAddress;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What one peer writes. The first word is the number of the last put that it has announced, the second counts its signs of life.
@@ -35,14 +35,14 @@ impl Lines {
     }
 
     /// The line of a rank among lines that begin at `start`.
-    pub(super) fn line(start: Place, rank: u32) -> Place {
+    pub(super) fn line(start: RemoteAddress, rank: u32) -> RemoteAddress {
         let distance = u64::from(rank) * size_of::<Line>() as u64;
-        Place { address: start.address.wrapping_add(distance), key: start.key }
+        RemoteAddress { address: start.address.wrapping_add(distance), key: start.key }
     }
 
     /// The word of a line that counts signs of life.
-    pub(super) fn beat_place(line: Place) -> Place {
+    pub(super) fn beat_place(line: RemoteAddress) -> RemoteAddress {
         let distance = std::mem::offset_of!(Line, beats) as u64;
-        Place { address: line.address.wrapping_add(distance), key: line.key }
+        RemoteAddress { address: line.address.wrapping_add(distance), key: line.key }
     }
 }

@@ -9,7 +9,7 @@
 mod backlog;
 
 use super::inbox::Inbox;
-use super::net::Place;
+use super::net::RemoteAddress;
 use super::slots::{SLOT, Slot, Slots};
 use super::wire::{FRAME, Frame, HEADER, MAX_MESSAGE, Token, Word, next_frame, piece_head};
 use backlog::Backlog;
@@ -19,11 +19,11 @@ use std::collections::VecDeque;
 
 /// What waits in a peer's queue.
 #[derive(Clone, Copy)]
-pub(super) enum Step {
+pub(super) enum Queued {
     /// Of so many bytes.
     Packet { slot: Slot, len: usize },
     /// The `number`th.
-    Write { slot: Slot, len: usize, place: Place, number: u64 },
+    Write { slot: Slot, len: usize, place: RemoteAddress, number: u64 },
 }
 
 /// What a peer is known by.
@@ -35,14 +35,14 @@ pub(super) struct Identity {
     /// and from it.
     pub(super) from: Token,
     /// Its words for this rank: see `super::lines`.
-    pub(super) line: Place,
+    pub(super) line: RemoteAddress,
 }
 
 /// A peer.
 pub(super) struct Link {
     pub(super) rank: u32,
     pub(super) identity: Identity,
-    pub(super) queue: VecDeque<Step>,
+    pub(super) queue: VecDeque<Queued>,
     /// The packet that frames are being put into, and its length so far.
     open: Option<(Slot, usize)>,
     /// Slots that the queue, the open packet and what is under way hold.
@@ -92,7 +92,7 @@ pub(super) struct Link {
     /// Whether the peer has heard this rank's goodbye.
     pub(super) heard: bool,
     /// Where the peer has its segments.
-    pub(super) segments: Vec<Place>,
+    pub(super) segments: Vec<RemoteAddress>,
 }
 
 impl Link {
@@ -135,9 +135,9 @@ impl Link {
     }
 
     /// Where a piece of the peer's segment is.
-    pub(super) fn place(&self, segment: SegmentId, offset: u64) -> Option<Place> {
+    pub(super) fn place(&self, segment: SegmentId, offset: u64) -> Option<RemoteAddress> {
         let region = self.segments.get(segment.0 as usize)?;
-        Some(Place { address: region.address.wrapping_add(offset), key: region.key })
+        Some(RemoteAddress { address: region.address.wrapping_add(offset), key: region.key })
     }
 
     /// Room for `len` bytes in the open packet, if there is a slot for one within `share`.
@@ -239,7 +239,7 @@ impl Link {
     /// Ends the open packet: it goes in its turn.
     pub(super) fn seal(&mut self) {
         if let Some((slot, len)) = self.open.take() {
-            self.queue.push_back(Step::Packet { slot, len });
+            self.queue.push_back(Queued::Packet { slot, len });
         }
     }
 
@@ -395,7 +395,7 @@ impl Link {
         self.owes.retain(|word| matches!((word, &fate), (Word::Heard, Fate::Left)));
         self.seal();
         for step in self.queue.drain(..) {
-            let (Step::Packet { slot, .. } | Step::Write { slot, .. }) = step;
+            let (Queued::Packet { slot, .. } | Queued::Write { slot, .. }) = step;
             slots.release(slot);
             self.slots -= 1;
         }

@@ -95,7 +95,7 @@ impl Drop for Object {
 
 /// Where registered memory is, as peers name it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct RemoteAddress {
     pub(super) address: u64,
     pub(super) key: u64,
 }
@@ -259,13 +259,18 @@ impl Net {
     ///
     /// # Safety
     /// The memory is mapped until this value ends, and there are no references to it.
-    pub(super) unsafe fn register(&mut self, base: *mut u8, len: usize, access: u64) -> Result<Place> {
+    pub(super) unsafe fn register(
+        &mut self,
+        base: *mut u8,
+        len: usize,
+        access: u64,
+    ) -> Result<RemoteAddress> {
         // SAFETY: passed on to the caller.
         let region = unsafe { self.open_region(base, len, access) }?;
         let domain = self.info.attributes(|info| info.domain_attr);
         let is_virtual = domain.is_some_and(|domain| domain.mr_mode & sys::MR_VIRT_ADDR != 0);
         let address = if is_virtual { base.expose_provenance() as u64 } else { 0 };
-        Ok(Place { address, key: field!(region, FidMr, key) })
+        Ok(RemoteAddress { address, key: field!(region, FidMr, key) })
     }
 
     /// Registers memory.
@@ -350,8 +355,8 @@ impl Net {
     ///
     /// # Safety
     /// See [`Self::send`].
-    pub(super) unsafe fn write(&self, to: u64, place: Place, buffer: Buffer) -> Posted {
-        let (Buffer { start, len, context }, Place { address, key }) = (buffer, place);
+    pub(super) unsafe fn write(&self, to: u64, place: RemoteAddress, buffer: Buffer) -> Posted {
+        let (Buffer { start, len, context }, RemoteAddress { address, key }) = (buffer, place);
         // SAFETY: a live endpoint; the buffer is the caller's promise.
         posted(unsafe {
             (self.calls.write)(self.endpoint.0, start.cast(), len, self.local, to, address, key, context)
@@ -362,8 +367,8 @@ impl Net {
     ///
     /// # Safety
     /// See [`Self::send`].
-    pub(super) unsafe fn read(&self, from: u64, place: Place, buffer: Buffer) -> Posted {
-        let (Buffer { start, len, context }, Place { address, key }) = (buffer, place);
+    pub(super) unsafe fn read(&self, from: u64, place: RemoteAddress, buffer: Buffer) -> Posted {
+        let (Buffer { start, len, context }, RemoteAddress { address, key }) = (buffer, place);
         // SAFETY: a live endpoint; the buffer is the caller's promise.
         posted(unsafe {
             (self.calls.read)(self.endpoint.0, start.cast(), len, self.local, from, address, key, context)

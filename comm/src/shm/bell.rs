@@ -44,7 +44,7 @@ const RUNG: u32 = 1 << 2;
 pub(crate) struct Bell<'a>(pub(crate) &'a AtomicU32);
 
 impl Bell<'_> {
-    /// Step 1, unless it has been taken already: the word to wait for if `ASLEEP` was set before this call, that is,
+    /// Turn 1, unless it has been taken already: the word to wait for if `ASLEEP` was set before this call, that is,
     /// if the caller has had the time for step 2 since.
     pub(crate) fn announce(self) -> Option<u32> {
         // Read only, because a word with ASLEEP in it is step 1 done; the fence below orders step 2 after it.
@@ -63,7 +63,7 @@ impl Bell<'_> {
         self.silence()
     }
 
-    /// Step 6.
+    /// Turn 6.
     pub(crate) fn silence(self) -> bool {
         let word = self.0.load(Ordering::Relaxed);
         if word & ASLEEP == 0 {

@@ -137,7 +137,7 @@ impl Inbox {
         self.alarm.as_ref().map(AsFd::as_fd)
     }
 
-    /// Step 7 of the bell's protocol: wakes all of the owner's threads that sleep.
+    /// Turn 7 of the bell's protocol: wakes all of the owner's threads that sleep.
     #[cold]
     pub(super) fn wake_all(&self) {
         match &self.alarm {

@@ -4,7 +4,7 @@
 use super::inbox::Inbox;
 use super::outbox::{MAX_MESSAGE, TOTAL};
 use super::peers::Peers;
-use super::ring::{Checked, Consumer, FEW, FRONT, Frame, HEAD, Part};
+use super::ring::{Checked, Consumer, FEW, FRONT, Frame, FramePart, HEAD};
 use crate::{Bytes, Error, Event, Result};
 use std::hint::spin_loop;
 use std::sync::Arc;
@@ -127,19 +127,19 @@ impl Line {
     fn next(&mut self, from: u32, short: &mut Vec<u8>, sink: &mut dyn FnMut(Event<'_>)) -> Checked<bool> {
         let Some(frame) = self.consumer.peek()? else { return Ok(false) };
         let kind = frame.kind;
-        if matches!(frame.part, Part::Whole | Part::Long) && self.expected > 0 {
+        if matches!(frame.part, FramePart::Whole | FramePart::Long) && self.expected > 0 {
             return Err("a message begins inside another".to_owned());
         }
-        if frame.part == Part::Long {
+        if frame.part == FramePart::Long {
             return self.offer(from, frame, sink).map(|()| true);
         }
-        if frame.part == Part::Whole && frame.len <= FEW {
+        if frame.part == FramePart::Whole && frame.len <= FEW {
             let few = self.consumer.read_few(frame);
             self.consumer.pass(frame);
             sink(Event::Message { from, kind, payload: &few[..frame.len] });
             return Ok(true);
         }
-        if frame.part == Part::Whole {
+        if frame.part == FramePart::Whole {
             short.clear();
             self.consumer.take(frame, short);
             sink(Event::Message { from, kind, payload: short });
@@ -183,12 +183,12 @@ impl Line {
     /// Adds a frame to the message that is coming in several. Memory grows with what arrives, not with what is
     /// announced.
     fn gather(&mut self, frame: Frame) -> Checked<()> {
-        if (frame.part == Part::First) != (self.expected == 0) {
+        if (frame.part == FramePart::First) != (self.expected == 0) {
             return Err("the frames of a message are out of order".to_owned());
         }
         let before = self.long.len();
         self.consumer.take(frame, &mut self.long);
-        if frame.part == Part::First {
+        if frame.part == FramePart::First {
             let Some((&total, _)) = self.long.split_first_chunk::<TOTAL>() else {
                 return Err("the first frame of a message has no length".to_owned());
             };

@@ -144,7 +144,7 @@ impl ShmEndpoint {
         (from != self.rank).then(|| self.inbox.window(from).enter())
     }
 
-    /// Step 6 of the windows' protocol after its first look.
+    /// Turn 6 of the windows' protocol after its first look.
     #[cold]
     fn wait_for_gets(&self, to: u32, peer: &Inbox, wait: Wait) -> Result<()> {
         let waiting = self.peers.waiting(to);

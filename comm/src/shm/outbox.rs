@@ -4,7 +4,7 @@
 //! everything sent later goes behind it; later calls move the backlog into the ring as room appears. Order is kept
 //! because nothing enters the ring while the backlog holds anything.
 
-use super::ring::{Checked, FEW, FRONT, HEAD, Part, Producer};
+use super::ring::{Checked, FEW, FRONT, FramePart, HEAD, Producer};
 use std::collections::VecDeque;
 
 /// The longest message, in bytes. A receiver believes no announcement of more.
@@ -78,7 +78,7 @@ impl Outbox {
         self.taken.bytes += total as u64;
         if self.backlog.is_empty() && total <= self.producer.max() && self.producer.begin(total)? {
             parts.iter().for_each(|part| self.producer.append(part));
-            self.producer.publish(kind, Part::Whole);
+            self.producer.publish(kind, FramePart::Whole);
             return Ok(());
         }
         self.send_later(kind, parts, total)
@@ -120,7 +120,7 @@ impl Outbox {
         front[0] = head.len().to_le_bytes()[0];
         self.producer.append(&front);
         self.producer.append(body);
-        self.producer.publish(kind, Part::Long);
+        self.producer.publish(kind, FramePart::Long);
         Ok(())
     }
 
@@ -152,13 +152,14 @@ impl Letter {
             let fits = producer.begin(self.total)?;
             if fits {
                 parts.read(self.total, |piece| producer.append(piece));
-                producer.publish(self.kind, Part::Whole);
+                producer.publish(self.kind, FramePart::Whole);
                 self.sent = self.total;
             }
             return Ok(fits);
         }
         while self.sent < self.total {
-            let (prefix, part) = if self.sent == 0 { (TOTAL, Part::First) } else { (0, Part::Further) };
+            let (prefix, part) =
+                if self.sent == 0 { (TOTAL, FramePart::First) } else { (0, FramePart::Further) };
             let len = (self.total - self.sent).min(producer.max() - prefix);
             if !producer.begin(prefix + len)? {
                 return Ok(false);

@@ -29,7 +29,7 @@ const YIELDS_SCARCE: u32 = 400;
 
 /// What to do in a turn of waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum Turn {
     Spin,
     Yield,
     Sleep,
@@ -53,12 +53,12 @@ impl Patience {
     }
 
     /// What to do after `turn` vain polls in a row.
-    pub(super) fn step(self, turn: u32) -> Step {
+    pub(super) fn step(self, turn: u32) -> Turn {
         match (self.scarce, turn) {
-            (false, POLITE_AFTER..SPINS) if turn.is_multiple_of(POLITE_EVERY) => Step::Yield,
-            (false, ..SPINS) | (true, ..SPINS_SCARCE) => Step::Spin,
-            (true, turn) if turn < SPINS_SCARCE + YIELDS_SCARCE => Step::Yield,
-            _ => Step::Sleep,
+            (false, POLITE_AFTER..SPINS) if turn.is_multiple_of(POLITE_EVERY) => Turn::Yield,
+            (false, ..SPINS) | (true, ..SPINS_SCARCE) => Turn::Spin,
+            (true, turn) if turn < SPINS_SCARCE + YIELDS_SCARCE => Turn::Yield,
+            _ => Turn::Sleep,
         }
     }
 }
@@ -72,7 +72,7 @@ mod tests {
         let rule = Patience::new(2, 2);
         assert_eq!(
             [0, 64, 1_024, 1_025, SPINS - 1, SPINS, u32::MAX].map(|turn| rule.step(turn)),
-            [Step::Spin, Step::Spin, Step::Yield, Step::Spin, Step::Spin, Step::Sleep, Step::Sleep]
+            [Turn::Spin, Turn::Spin, Turn::Yield, Turn::Spin, Turn::Spin, Turn::Sleep, Turn::Sleep]
         );
     }
 
@@ -81,7 +81,7 @@ mod tests {
         let rule = Patience::new(3, 2);
         assert_eq!(
             [0, 4, 403, 404].map(|turn| rule.step(turn)),
-            [Step::Spin, Step::Yield, Step::Yield, Step::Sleep]
+            [Turn::Spin, Turn::Yield, Turn::Yield, Turn::Sleep]
         );
     }
 }

@@ -71,7 +71,7 @@ pub(super) type Checked<T> = std::result::Result<T, String>;
 
 /// What a frame is to its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum FramePart {
     /// All of it.
     Whole,
     /// The first of several frames.
@@ -90,16 +90,16 @@ pub(super) struct Frame {
     /// The sender's word for the message.
     pub(super) kind: u16,
     /// Its part of the message.
-    pub(super) part: Part,
+    pub(super) part: FramePart,
 }
 
 impl Frame {
     fn encode(self) -> u64 {
         let part = match self.part {
-            Part::Whole => 0,
-            Part::First => 1,
-            Part::Further => 2,
-            Part::Long => 3,
+            FramePart::Whole => 0,
+            FramePart::First => 1,
+            FramePart::Further => 2,
+            FramePart::Long => 3,
         };
         self.len as u64 | u64::from(self.kind) << 32 | part << 48 | MARK << 56
     }
@@ -109,10 +109,10 @@ impl Frame {
         let [l0, l1, l2, l3, k0, k1, part, mark] = word.to_le_bytes();
         let len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
         let part = match part {
-            0 => Part::Whole,
-            1 => Part::First,
-            2 => Part::Further,
-            3 => Part::Long,
+            0 => FramePart::Whole,
+            1 => FramePart::First,
+            2 => FramePart::Further,
+            3 => FramePart::Long,
             _ => return Err(format!("a frame has the header {word:#x}")),
         };
         if u64::from(mark) != MARK || len > max {
@@ -148,7 +148,7 @@ impl Ring {
         self.inbox.head(self.sender)
     }
 
-    /// Place of a position.
+    /// PeerPart of a position.
     fn place(&self, position: u64) -> usize {
         // The remainder is below `size`, a usize.
         #[allow(clippy::cast_possible_truncation)]
@@ -205,7 +205,7 @@ impl Producer {
         self.ring.max()
     }
 
-    /// Step 1: begins a frame of `len` bytes of payload, which must be written with [`append`](Self::append) and
+    /// Turn 1: begins a frame of `len` bytes of payload, which must be written with [`append`](Self::append) and
     /// ended with [`publish`](Self::publish). `false`, and nothing has begun, if there is no room now. The error says
     /// what is wrong with the receiver's head.
     #[inline]
@@ -216,7 +216,7 @@ impl Producer {
         if self.tail + need - self.head <= self.ring.size as u64 { Ok(true) } else { self.look_for(need) }
     }
 
-    /// Step 1 where the room that is known of is too small.
+    /// Turn 1 where the room that is known of is too small.
     #[cold]
     fn look_for(&mut self, need: u64) -> Checked<bool> {
         let head = self.ring.head().load(Ordering::Acquire); // step 1, pairs with step 7
@@ -227,7 +227,7 @@ impl Producer {
         Ok(self.tail + need - head <= self.ring.size as u64)
     }
 
-    /// Step 2, for some of the payload.
+    /// Turn 2, for some of the payload.
     #[inline]
     pub(super) fn append(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
@@ -258,13 +258,13 @@ impl Producer {
         // SAFETY: as above.
         unsafe { copy_few(body.as_ptr(), rest, body.len()) };
         self.next += total as u64;
-        self.publish(kind, Part::Whole);
+        self.publish(kind, FramePart::Whole);
         Ok(true)
     }
 
     /// Steps 3 and 4: the frame that was begun and written is there for the receiver.
     #[inline]
-    pub(super) fn publish(&mut self, kind: u16, part: Part) {
+    pub(super) fn publish(&mut self, kind: u16, part: FramePart) {
         let end = self.next.next_multiple_of(SLOT as u64);
         // The payload is at most a quarter of the ring.
         #[allow(clippy::cast_possible_truncation)]
@@ -305,7 +305,7 @@ impl Consumer {
         Self { ring: Ring::new(inbox, sender), position: 0, told: 0 }
     }
 
-    /// Step 5 without a look at what is there.
+    /// Turn 5 without a look at what is there.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.ring.header(self.position).load(Ordering::Acquire) == 0
@@ -330,7 +330,7 @@ impl Consumer {
         self.pass(frame);
     }
 
-    /// Step 6 for `len` bytes of the payload from `at` on, of the frame that [`peek`](Self::peek) gave, which has as many.
+    /// Turn 6 for `len` bytes of the payload from `at` on, of the frame that [`peek`](Self::peek) gave, which has as many.
     ///
     /// # Safety
     /// They may be written at `to`.
@@ -347,7 +347,7 @@ impl Consumer {
         }
     }
 
-    /// Step 6 for the payload of the frame that [`peek`](Self::peek) gave, if that is a cache line's: at most [`FEW`] bytes. Whatever lies behind it there comes with it.
+    /// Turn 6 for the payload of the frame that [`peek`](Self::peek) gave, if that is a cache line's: at most [`FEW`] bytes. Whatever lies behind it there comes with it.
     #[inline]
     pub(super) fn read_few(&self, frame: Frame) -> [u8; FEW] {
         const WORD: usize = 16;
@@ -368,7 +368,7 @@ impl Consumer {
         few
     }
 
-    /// Step 7: moves on behind the frame that [`peek`](Self::peek) gave.
+    /// Turn 7: moves on behind the frame that [`peek`](Self::peek) gave.
     #[inline]
     pub(super) fn pass(&mut self, frame: Frame) {
         self.position += Ring::span(frame.len);

@@ -14,21 +14,21 @@ const MAX: usize = 64;
 /// All segments of a job.
 pub(super) struct Segments {
     /// Every rank's part, in rank order, for each segment.
-    tables: Box<[OnceLock<Vec<Part>>]>,
+    tables: Box<[OnceLock<Vec<RankPart>>]>,
     /// Segments registered; locked during a registration.
     count: Mutex<u32>,
 }
 
 /// A rank's part of a segment.
-struct Part {
+struct RankPart {
     mapping: Mapping,
     file: OwnedFd,
 }
 
 /// A rank's part of a segment, for use.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
-    part: &'a Part,
+pub(super) struct PeerPart<'a> {
+    part: &'a RankPart,
 }
 
 impl Segments {
@@ -60,7 +60,7 @@ impl Segments {
             if map::file_len(&file)? < len as u64 {
                 return Err(broken(format!("its file is shorter than its segment of {len} bytes")));
             }
-            Ok(Part { mapping: Mapping::new(&file, len, "a rank's registered memory")?, file })
+            Ok(RankPart { mapping: Mapping::new(&file, len, "a rank's registered memory")?, file })
         });
         // Nobody else sets it: `count` is locked.
         let _ = table.set(parts.collect::<Result<_>>()?);
@@ -70,7 +70,7 @@ impl Segments {
 
     /// The part of `segment` that is `rank`'s.
     #[inline]
-    pub(super) fn find(&self, rank: u32, segment: SegmentId) -> Result<Place<'_>> {
+    pub(super) fn find(&self, rank: u32, segment: SegmentId) -> Result<PeerPart<'_>> {
         let table = self.tables.get(segment.0 as usize).and_then(OnceLock::get);
         let Some(table) = table else {
             return Err(Error::Invalid(format!("there is no segment {}: register it first", segment.0)));
@@ -78,11 +78,11 @@ impl Segments {
         let part = table.get(rank as usize);
         let part =
             part.ok_or_else(|| Error::Invalid(format!("there is no rank {rank} among {}", table.len())))?;
-        Ok(Place { part })
+        Ok(PeerPart { part })
     }
 }
 
-impl Place<'_> {
+impl PeerPart<'_> {
     /// Reads `len` bytes from `offset` on, by a system call and without mapping them. `false` if they did not all come.
     ///
     /// # Safety

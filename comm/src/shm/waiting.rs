@@ -9,7 +9,7 @@
 use super::endpoint::ShmEndpoint;
 use super::futex;
 use super::inbox::Inbox;
-use super::patience::{BACKLOG_SLEEP, LONGEST_SLEEP, Step};
+use super::patience::{BACKLOG_SLEEP, LONGEST_SLEEP, Turn};
 use std::hint::spin_loop;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,9 +21,9 @@ impl ShmEndpoint {
     #[inline]
     pub(super) fn wait(&self, turn: u32, limit: Duration) {
         match self.patience.step(turn) {
-            Step::Spin => spin_loop(),
-            Step::Yield => yield_now(),
-            Step::Sleep => self.sleep(limit),
+            Turn::Spin => spin_loop(),
+            Turn::Yield => yield_now(),
+            Turn::Sleep => self.sleep(limit),
         }
     }
 
@@ -74,7 +74,7 @@ impl ShmEndpoint {
         move || Self::shake(&inbox)
     }
 
-    /// Step 2 of the bell's protocol: whether a poll would deliver something, or is delivering now.
+    /// Turn 2 of the bell's protocol: whether a poll would deliver something, or is delivering now.
     pub(super) fn has_any(&self) -> bool {
         let Some(intake) = self.intake.try_lock() else { return true };
         intake.has_any() || self.peers.any_unreported() || self.is_met()

@@ -77,7 +77,7 @@ impl<'a> Window<'a> {
         Get { window: self, one }
     }
 
-    /// Step 5 and the first look of step 6, by H: `None` if the put may go on at once.
+    /// Turn 5 and the first look of step 6, by H: `None` if the put may go on at once.
     pub(crate) fn wait(self) -> Option<Wait> {
         fence(Ordering::SeqCst); // step 5
         let mut wait = Wait::default();

@@ -30,7 +30,7 @@ const KEEP: usize = 4 << 20;
 
 /// A part of the batch.
 #[derive(Clone, Copy)]
-enum Part {
+enum BatchPart {
     /// Bytes of `Outgoing::bytes`.
     Own { start: usize, len: usize },
     /// Bytes of a put or of a long message, where the caller has them.
@@ -52,7 +52,7 @@ struct Run {
 pub(super) struct Outgoing {
     outlet: Outlet,
     bytes: Vec<u8>,
-    parts: Vec<Part>,
+    parts: Vec<BatchPart>,
     run: Option<Run>,
     pieces: Vec<Piece>,
     backlog: Vec<u8>,
@@ -110,7 +110,7 @@ impl Outgoing {
         let length = u8::try_from(head.len()).expect("bounded by LONGEST_HEAD");
         self.own(&Head::Long { kind, head: length, len: head.len() + body.len() }.encode());
         self.own(head);
-        self.parts.push(Part::Lent { at: body.as_ptr(), len: body.len() });
+        self.parts.push(BatchPart::Lent { at: body.as_ptr(), len: body.len() });
         self.position += body.len() as u64;
     }
 
@@ -169,8 +169,8 @@ impl Outgoing {
         self.pieces.clear();
         for part in &self.parts {
             self.pieces.push(match *part {
-                Part::Own { start, len } => sys::piece(self.bytes[start..start + len].as_ptr(), len),
-                Part::Lent { at, len } => sys::piece(at, len),
+                BatchPart::Own { start, len } => sys::piece(self.bytes[start..start + len].as_ptr(), len),
+                BatchPart::Lent { at, len } => sys::piece(at, len),
             });
         }
         let mut rest = &mut self.pieces[..];
@@ -225,13 +225,13 @@ impl Outgoing {
             Some(run) => run,
             None => {
                 let run = Run { head: self.bytes.len(), part: self.parts.len(), count: 0 };
-                self.parts.push(Part::Own { start: run.head, len: 0 });
+                self.parts.push(BatchPart::Own { start: run.head, len: 0 });
                 self.extend_own(run.part, &[0; HEAD]);
                 run
             }
         };
         self.extend_own(run.part, &target.encode());
-        self.parts.push(Part::Lent { at, len });
+        self.parts.push(BatchPart::Lent { at, len });
         self.position += len as u64;
         self.run = Some(Run { count: run.count + 1, ..run });
     }
@@ -246,9 +246,9 @@ impl Outgoing {
     /// Appends bytes of our own at the end of the batch.
     fn own(&mut self, bytes: &[u8]) {
         let last = match self.parts.last() {
-            Some(Part::Own { .. }) => self.parts.len() - 1,
+            Some(BatchPart::Own { .. }) => self.parts.len() - 1,
             _ => {
-                self.parts.push(Part::Own { start: self.bytes.len(), len: 0 });
+                self.parts.push(BatchPart::Own { start: self.bytes.len(), len: 0 });
                 self.parts.len() - 1
             }
         };
@@ -257,7 +257,7 @@ impl Outgoing {
 
     /// Appends bytes to the part at `index`, which is the last one that has bytes of our own.
     fn extend_own(&mut self, index: usize, bytes: &[u8]) {
-        if let Part::Own { len, .. } = &mut self.parts[index] {
+        if let BatchPart::Own { len, .. } = &mut self.parts[index] {
             *len += bytes.len();
         }
         self.bytes.extend_from_slice(bytes);

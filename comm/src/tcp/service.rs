@@ -18,7 +18,7 @@
 
 use super::incoming::{Incoming, Pulled};
 use super::peer::Peer;
-use super::serving::{Serving, Step};
+use super::serving::{RequestState, Serving};
 use super::{Shared, lock, sys};
 use crate::remote::Fate;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags, EpollTimeout};
@@ -336,14 +336,18 @@ impl Server {
             shared.nap.end();
         }
         match step? {
-            Step::Nothing => return Ok(false),
-            Step::Fence(position) => {
+            RequestState::Nothing => return Ok(false),
+            RequestState::Fence(position) => {
                 lock(&peer.incoming).ask_fence(position);
                 self.fences.push(peer.rank);
             }
-            Step::Idle if was_full => shared.service.turn_to(peer, EpollFlags::EPOLLIN).map_err(io)?,
-            Step::Full if !was_full => shared.service.turn_to(peer, EpollFlags::EPOLLOUT).map_err(io)?,
-            Step::Idle | Step::Full => {}
+            RequestState::Idle if was_full => {
+                shared.service.turn_to(peer, EpollFlags::EPOLLIN).map_err(io)?
+            }
+            RequestState::Full if !was_full => {
+                shared.service.turn_to(peer, EpollFlags::EPOLLOUT).map_err(io)?
+            }
+            RequestState::Idle | RequestState::Full => {}
         }
         Ok(true)
     }
@@ -413,7 +417,7 @@ fn try_fence(shared: &Shared, peer: &Peer, client: &mut Serving) -> Result<bool,
     }
     incoming.end_fence();
     drop(incoming);
-    if client.answer_fence(peer.serves(), position)? == Step::Full {
+    if client.answer_fence(peer.serves(), position)? == RequestState::Full {
         shared.service.turn_to(peer, EpollFlags::EPOLLOUT).map_err(io)?;
     }
     Ok(false)

@@ -41,7 +41,7 @@ unsafe impl Send for Serving {}
 
 /// Where a request stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum RequestState {
     /// The requester has not spoken.
     Nothing,
     /// The requester is to speak next.
@@ -86,19 +86,19 @@ impl Serving {
         socket: BorrowedFd<'_>,
         segments: &Segments,
         has_taken: impl FnOnce(u64) -> Result<bool, Fate>,
-    ) -> Result<Step, Fate> {
+    ) -> Result<RequestState, Fate> {
         if self.is_replying() {
             return self.send(socket);
         }
         let free = &mut self.request[self.filled..];
         // SAFETY: the piece is the free part of our own buffer, which nobody else uses.
         match unsafe { self.inlet.receive(socket, &[sys::piece(free.as_mut_ptr(), free.len())]) }? {
-            None => return Ok(Step::Nothing),
+            None => return Ok(RequestState::Nothing),
             Some(0) => return Err(Fate::closed()),
             Some(count) => self.filled += count,
         }
         self.hear_rouses()?;
-        let Some(request) = self.whole_request()? else { return Ok(Step::Idle) };
+        let Some(request) = self.whole_request()? else { return Ok(RequestState::Idle) };
         self.filled = 0;
         match request {
             Request::Get { segment, count, position } => {
@@ -120,15 +120,19 @@ impl Serving {
             }
             Request::Fence { position } => {
                 self.fencing = true;
-                Ok(Step::Fence(position))
+                Ok(RequestState::Fence(position))
             }
-            Request::Rouse { .. } => Ok(Step::Idle),
+            Request::Rouse { .. } => Ok(RequestState::Idle),
             Request::Goodbye => Err(Fate::Left),
         }
     }
 
     /// Answers the fence that was asked for.
-    pub(super) fn answer_fence(&mut self, socket: BorrowedFd<'_>, position: u64) -> Result<Step, Fate> {
+    pub(super) fn answer_fence(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        position: u64,
+    ) -> Result<RequestState, Fate> {
         self.fencing = false;
         self.prepare_head(Reply::Fenced { position });
         self.send(socket)
@@ -222,18 +226,18 @@ impl Serving {
     }
 
     /// Sends what the socket takes of the reply.
-    fn send(&mut self, socket: BorrowedFd<'_>) -> Result<Step, Fate> {
+    fn send(&mut self, socket: BorrowedFd<'_>) -> Result<RequestState, Fate> {
         while self.is_replying() {
             // SAFETY: the pieces are the header, of this value, and places in segments, which stay mapped.
             let Some(sent) = unsafe { self.outlet.send(socket, &self.reply[self.next..]) }? else {
-                return Ok(Step::Full);
+                return Ok(RequestState::Full);
             };
             let rest = sys::advance(&mut self.reply[self.next..], sent).len();
             self.next = self.reply.len() - rest;
         }
         self.reply.clear();
         self.next = 0;
-        Ok(Step::Idle)
+        Ok(RequestState::Idle)
     }
 }
 

@@ -40,7 +40,7 @@ pub enum Step {
     /// Ask whose a page is.
     Claim(Claim),
     /// Execute an atomic operation.
-    Operate(Place),
+    Operate(WordPlace),
     /// The fault is the program's own: the page belongs to no allocation.
     Denied(u32),
     /// The collective call is over.
@@ -62,7 +62,7 @@ pub struct Claim {
 
 /// An [`Output::Operate`](crate::Output::Operate).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct WordPlace {
     /// The page of the word.
     pub page: u32,
     /// Whose frame holds it.
@@ -167,12 +167,12 @@ pub trait Machine {
     }
     /// An interval ends: there may be memory set aside for what faults note.
     fn make_room(&mut self) {}
-    /// See [`Output::Testify`](crate::Output::Testify).
-    fn testify(&mut self) -> Result<(), Self::Error> {
+    /// See [`Output::SendWrites`](crate::Output::SendWrites).
+    fn send_writes(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
-    /// See [`Output::Judge`](crate::Output::Judge).
-    fn judge(&mut self) -> Result<(), Self::Error> {
+    /// See [`Output::CompareWrites`](crate::Output::CompareWrites).
+    fn compare_writes(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
     /// A peer tells what it has written. Called whether or not data races are looked for here.

@@ -5,6 +5,7 @@
 //! `objects` (which there are, and who manages them), `locks` (who has which), `served` and `conditions` (the other objects), `destroy` (their end), `intervals` (what must be known with all these);
 //! `atomics` (words that ranks operate on), `reduce` (values of all ranks that become one).
 
+mod activities;
 mod adapt;
 mod arrivals;
 mod atomics;
@@ -18,7 +19,6 @@ mod config;
 mod counters;
 mod destroy;
 mod dissemination;
-mod doings;
 mod fault;
 mod history;
 mod home;
@@ -53,7 +53,7 @@ use std::collections::VecDeque;
 
 /// Which of its meetings a barrier is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum MeetingStage {
     /// Everybody comes, and what was written goes home.
     Flush,
     /// Homes have passed on what others wrote.
@@ -72,9 +72,9 @@ enum Phase {
     /// This rank has said that none of its threads uses the objects that are to be destroyed. It waits for the word of all others, and none may begin to.
     Announcing,
     /// Orders that come before one of the barrier's meetings are being carried out.
-    Flushing(Part),
+    Flushing(MeetingStage),
     /// Waiting for tokens and items.
-    Meeting(Part),
+    Meeting(MeetingStage),
     /// Ranks disagreed on a collective call.
     Failed,
 }
@@ -167,8 +167,8 @@ impl Node {
             Input::Acquire { lock, who } => self.acquire(lock, who, true)?,
             Input::TryAcquire { lock, who } => self.acquire(lock, who, false)?,
             Input::Release(lock) => self.release(lock),
-            Input::Wish { object, who, wish } => self.wish(object, who, wish)?,
-            Input::Deed { object, who, deed } => self.deed(object, who, deed)?,
+            Input::Request { object, who, request } => self.request(object, who, request)?,
+            Input::Signal { object, who, signal } => self.signal(object, who, signal)?,
             Input::Wait { condition, lock, who } => self.wait(condition, lock, who)?,
             Input::Sync(from, message) => self.sync(from, message)?,
             Input::Claimed { page, home } => self.claimed(page, home),
@@ -177,7 +177,7 @@ impl Node {
             Input::Operate { page, changes } => self.operate(page, changes),
             Input::Marked(page) => self.sync.operated.marked(page),
             Input::IsMarked { page } => self.keep_back(page),
-            Input::Testified(to) => self.testified(to),
+            Input::WritesSent(to) => self.writes_sent(to),
             Input::Testimony(from, meeting) => self.testimony(from, meeting)?,
         }
         Ok(())
@@ -213,7 +213,7 @@ impl Node {
 
     /// True from the end of a barrier's first meeting on, if there is a second one.
     pub fn in_second_meeting(&self) -> bool {
-        matches!(self.meetings.phase, Phase::Flushing(part) | Phase::Meeting(part) if part != Part::Flush)
+        matches!(self.meetings.phase, Phase::Flushing(part) | Phase::Meeting(part) if part != MeetingStage::Flush)
     }
 
     /// Memory barriers passed.

@@ -3,7 +3,7 @@
 //! 1. Where a rank compares a page with its twin, it **notes** what it finds (a trace: which bytes, what they were and what they are, in which interval). In a signal
 //!    handler nothing may allocate, so traces go to a log that has room.
 //! 2. Between the meetings of the memory barrier each rank **testifies**: it sends its traces to the homes of the pages.
-//! 3. At the end of the barrier the home **judges** (`races/judge.rs`): it compares the traces of several ranks with each other, and each with what it knows of its own writes.
+//! 3. At the end of the barrier the home **compares** (`races/compare.rs`): it compares the traces of several ranks with each other, and each with what it knows of its own writes.
 //!
 //! A home has no twins of most of its pages, and no faults. What it wrote itself shows in other ways: in a byte that another rank found different from what it knew (a
 //! merge or a put meets a value that should not be there), and in the **base**, a copy of the page as the epoch began. Bases cost a copy of the page each, so not all
@@ -15,7 +15,7 @@
 //! **Invariant:** programs without data races are never accused. Bytes that others brought to a copy (a home's changes on its way into the barrier) can look
 //! like the copy's own writes; they are what the home has, and such traces count for nothing.
 
-mod judge;
+mod compare;
 mod log;
 #[cfg(test)]
 mod tests;
@@ -23,7 +23,7 @@ mod tests;
 use crate::diff::{Changes, PageBytes};
 use crate::wire::sync::Known;
 use crate::{Node, PAGE_SIZE, Rank};
-use judge::{Case, Writes};
+use compare::{Case, Writes};
 pub use log::Testimony;
 use log::{Log, Trace};
 use std::collections::{BTreeMap, BTreeSet};
@@ -103,7 +103,7 @@ type Copies = BTreeMap<u32, Box<PageBytes>>;
 pub struct Races {
     /// What this rank has written away from home.
     log: Log,
-    /// What ranks testified about pages whose home is here.
+    /// What ranks writes_sent about pages whose home is here.
     heard: BTreeMap<u32, Vec<Trace>>,
     /// Some rank does not tell all.
     incomplete: bool,
@@ -157,7 +157,7 @@ impl Races {
     }
 
     /// All have come to the barrier: what this rank has to say, by receiver. `words` says in words where a site is.
-    pub fn testify(
+    pub fn send_writes(
         &mut self,
         node: &Node,
         frames: &impl Frames,
@@ -178,7 +178,12 @@ impl Races {
     }
 
     /// The barrier ends: finds the races of the epoch that is over, and begins the next one. `own` says in words where this rank wrote a page.
-    pub fn judge(&mut self, node: &Node, frames: &impl Frames, own: impl Fn(u32) -> String) -> Vec<Race> {
+    pub fn compare_writes(
+        &mut self,
+        node: &Node,
+        frames: &impl Frames,
+        own: impl Fn(u32) -> String,
+    ) -> Vec<Race> {
         const ZEROS: PageBytes = [0; PAGE_SIZE];
         let mut races = Vec::new();
         let heard = std::mem::take(&mut self.heard);
@@ -198,7 +203,7 @@ impl Races {
                     .map(|trace| Writes::of(trace, find(&before, page, trace.rank)))
                     .collect(),
             };
-            races.extend(case.judge(page, || own(page)));
+            races.extend(case.compare_writes(page, || own(page)));
         }
         // Not what was heard: some of that may be lost.
         self.ever.extend(before.values().flat_map(|merges| merges.keys()).map(|&(page, _)| page));

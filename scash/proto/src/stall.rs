@@ -1,7 +1,7 @@
 //! Who waits for whom: what all ranks say they do, put together.
 
 use crate::Rank;
-use crate::wire::stall::{Deal, Doings};
+use crate::wire::stall::{Activities, Relation};
 use std::collections::BTreeMap;
 
 /// A thread of a rank.
@@ -30,23 +30,25 @@ pub struct Link {
 /// A circle of threads of which each waits for the next, if there is one: a deadlock.
 ///
 /// A thread that has something while its rank is in a collective call is taken for the one that makes the call.
-pub fn circle(ranks: &BTreeMap<Rank, Doings>) -> Option<Vec<Link>> {
-    let threads = || ranks.iter().flat_map(|(&rank, d)| d.threads.iter().map(move |doing| (rank, doing)));
+pub fn circle(ranks: &BTreeMap<Rank, Activities>) -> Option<Vec<Link>> {
+    let threads =
+        || ranks.iter().flat_map(|(&rank, d)| d.threads.iter().map(move |activity| (rank, activity)));
     let mut edges: BTreeMap<Thread, Vec<(Because, Thread)>> = BTreeMap::new();
-    for (rank, doing) in threads() {
-        let from = (rank, doing.who);
+    for (rank, activity) in threads() {
+        let from = (rank, activity.who);
         let edges = edges.entry(from).or_default();
-        match doing.deal {
-            Deal::Awaits => {
-                let has = threads().filter(|(_, d)| (d.deal, d.object) == (Deal::Has, doing.object));
-                edges.extend(has.map(|(rank, d)| (Because::Object(doing.object), (rank, d.who))));
+        match activity.relation {
+            Relation::Awaits => {
+                let has =
+                    threads().filter(|(_, d)| (d.relation, d.object) == (Relation::Holds, activity.object));
+                edges.extend(has.map(|(rank, d)| (Because::Object(activity.object), (rank, d.who))));
             }
-            Deal::Has if ranks[&rank].meets.is_some() => {
-                let away =
-                    threads().filter(|(rank, d)| ranks[rank].meets.is_none() && d.deal == Deal::Awaits);
+            Relation::Holds if ranks[&rank].meets.is_some() => {
+                let away = threads()
+                    .filter(|(rank, d)| ranks[rank].meets.is_none() && d.relation == Relation::Awaits);
                 edges.extend(away.map(|(rank, d)| (Because::Meeting, (rank, d.who))));
             }
-            Deal::Has => {}
+            Relation::Holds => {}
         }
     }
     let mut done = Vec::new();
@@ -79,25 +81,26 @@ fn walk(
 mod tests {
     use super::*;
     use crate::wire::Purpose;
-    use crate::wire::stall::Doing;
+    use crate::wire::stall::Activity;
 
-    fn doings(meets: bool, threads: &[(u64, Deal, u32)]) -> Doings {
-        let threads = threads.iter().map(|&(who, deal, object)| Doing { who, deal, object }).collect();
-        Doings { meets: meets.then(Purpose::default), threads }
+    fn activities(meets: bool, threads: &[(u64, Relation, u32)]) -> Activities {
+        let threads =
+            threads.iter().map(|&(who, relation, object)| Activity { who, relation, object }).collect();
+        Activities { meets: meets.then(Purpose::default), threads }
     }
 
-    fn ranks(all: Vec<Doings>) -> BTreeMap<Rank, Doings> {
+    fn ranks(all: Vec<Activities>) -> BTreeMap<Rank, Activities> {
         (0..).map(Rank).zip(all).collect()
     }
 
-    use Deal::{Awaits, Has};
+    use Relation::{Awaits, Holds};
 
     #[test]
     fn two_ranks_that_take_two_locks_in_different_order_are_a_circle() {
         let all = ranks(vec![
-            doings(false, &[(1, Has, 3), (1, Awaits, 7)]),
-            doings(false, &[(2, Awaits, 3)]),
-            doings(false, &[(1, Has, 7), (1, Awaits, 3)]),
+            activities(false, &[(1, Holds, 3), (1, Awaits, 7)]),
+            activities(false, &[(2, Awaits, 3)]),
+            activities(false, &[(1, Holds, 7), (1, Awaits, 3)]),
         ]);
         let link = |rank, object| Link { rank: Rank(rank), who: 1, because: Because::Object(object) };
         assert_eq!(circle(&all), Some(vec![link(0, 7), link(2, 3)]));
@@ -106,17 +109,17 @@ mod tests {
     #[test]
     fn a_queue_for_a_lock_is_no_circle() {
         let all = ranks(vec![
-            doings(false, &[(1, Has, 0)]),
-            doings(false, &[(1, Awaits, 0), (2, Awaits, 0), (2, Has, 1)]),
-            doings(false, &[(1, Awaits, 1)]),
-            doings(true, &[]),
+            activities(false, &[(1, Holds, 0)]),
+            activities(false, &[(1, Awaits, 0), (2, Awaits, 0), (2, Holds, 1)]),
+            activities(false, &[(1, Awaits, 1)]),
+            activities(true, &[]),
         ]);
         assert_eq!(circle(&all), None);
     }
 
     #[test]
     fn a_lock_that_is_taken_into_a_barrier_is_a_circle_with_whoever_waits_for_it() {
-        let all = ranks(vec![doings(true, &[(1, Has, 0)]), doings(false, &[(5, Awaits, 0)])]);
+        let all = ranks(vec![activities(true, &[(1, Holds, 0)]), activities(false, &[(5, Awaits, 0)])]);
         let found = circle(&all).expect("a circle");
         let because: Vec<Because> = found.iter().map(|link| link.because).collect();
         assert_eq!(because, [Because::Meeting, Because::Object(0)]);

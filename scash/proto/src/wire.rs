@@ -9,7 +9,7 @@
 //! | [`Parcel`] | down a broadcast's tree | "the pages of this home are in your frames" | by itself |
 //! | [`ReduceMessage`] | up and down a tree of all ranks, outside of meetings | see [`reduce`] | – |
 //! | [`Testimony`](crate::races::Testimony) | writer → home, where data races are looked for | what was written, and in which intervals | 1 a message |
-//! | [`SyncMessage`] | between ranks that share a lock or another object, outside of meetings | see [`sync`] | deeds: 1 |
+//! | [`SyncMessage`] | between ranks that share a lock or another object, outside of meetings | see [`sync`] | signals: 1 |
 //!
 //! Items are *counted* so that a rank knows when it has all that is meant for it: meeting tokens carry, for each rank, the
 //! number of items that were sent to it, routed towards it along the rounds (after round k all entries whose distance has

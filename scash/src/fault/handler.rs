@@ -66,13 +66,13 @@ struct Post {
     previous_spent: AtomicBool,
 }
 
-// `Post::state`: ARMED → GONE or COVERED, once, by the drop of its `Handler`.
+// `Post::state`: SERVING → REMOVED or REPLACED, once, by the drop of its `Handler`.
 /// Faults in the region are served.
-const ARMED: u8 = 0;
+const SERVING: u8 = 0;
 /// The previous action is back in place.
-const GONE: u8 = 1;
+const REMOVED: u8 = 1;
 /// Someone installed another action over ours and may call ours: we stay, and pass everything on.
-const COVERED: u8 = 2;
+const REPLACED: u8 = 2;
 
 /// Null until the first [`install`].
 static POST: AtomicPtr<Post> = AtomicPtr::new(ptr::null_mut());
@@ -100,8 +100,8 @@ pub unsafe fn install(region: &Region, kind: Kind, serve: Serve) -> Result<Handl
     let old = POST.load(Ordering::Acquire);
     // SAFETY: a post is never freed.
     match unsafe { old.as_ref() }.map(|old| old.state.load(Ordering::Acquire)) {
-        None | Some(GONE) => {}
-        Some(COVERED) => return Err(refused("another handler was installed over an earlier one of ours")),
+        None | Some(REMOVED) => {}
+        Some(REPLACED) => return Err(refused("another handler was installed over an earlier one of ours")),
         Some(_) => return Err(refused("one region a process, and it has one")),
     }
     let signal = kind.signal();
@@ -110,7 +110,7 @@ pub unsafe fn install(region: &Region, kind: Kind, serve: Serve) -> Result<Handl
         signal,
         code: if signal == libc::SIGBUS { libc::BUS_ADRERR } else { SEGV_ACCERR },
         serve,
-        state: AtomicU8::new(ARMED),
+        state: AtomicU8::new(SERVING),
         previous: exchange_action(signal, None)?,
         previous_spent: AtomicBool::new(false),
     }));
@@ -132,7 +132,7 @@ impl Drop for Handler {
         let ours = exchange_action(*signal, None)
             .is_ok_and(|now| now.sa_sigaction == on_fault as *const () as usize);
         let restored = ours && exchange_action(*signal, Some(previous)).is_ok();
-        state.store(if restored { GONE } else { COVERED }, Ordering::Release);
+        state.store(if restored { REMOVED } else { REPLACED }, Ordering::Release);
     }
 }
 
@@ -210,7 +210,8 @@ fn serve(post: &Post, info: *const libc::siginfo_t, context: *const libc::uconte
     // SAFETY: these signals have an address; one that was sent by `kill` has other bytes in its place, which the check of
     // the code keeps us from using.
     let addr = unsafe { info.si_addr() } as usize;
-    if info.si_code != post.code || !post.app.contains(&addr) || post.state.load(Ordering::Acquire) != ARMED {
+    if info.si_code != post.code || !post.app.contains(&addr) || post.state.load(Ordering::Acquire) != SERVING
+    {
         return Verdict::NotOurs;
     }
     let page = u32::try_from((addr - post.app.start) / PAGE);

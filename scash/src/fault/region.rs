@@ -163,7 +163,7 @@ impl View {
             return Err(map_error(base, len));
         }
         let view = Self { base: at.cast(), len };
-        // A kernel before 4.17 takes the fixed address as a wish.
+        // A kernel before 4.17 takes the fixed address as a hint.
         match base {
             Some(wanted) if wanted != at as usize => Err(taken(wanted, len, io::ErrorKind::AddrInUse.into())),
             _ => Ok(view),

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::fault::PAGE;
 use crate::runtime::within;
 use scash_comm::{Atomic, Rmw};
-use scash_proto::interpreter::{Place, Step};
+use scash_proto::interpreter::{Step, WordPlace};
 use scash_proto::node::Input;
 
 impl Runtime {
@@ -48,8 +48,8 @@ impl Runtime {
             core.node.handle(Input::Operate { page, changes })?;
             while let Some(order) = core.node.poll_output() {
                 match core.execute(context, order)? {
-                    Step::Operate(Place { at, mark: false, .. }) => return Ok(at),
-                    Step::Operate(Place { at, mark: true, .. }) => {
+                    Step::Operate(WordPlace { at, mark: false, .. }) => return Ok(at),
+                    Step::Operate(WordPlace { at, mark: true, .. }) => {
                         let epoch = core.node.epoch();
                         drop(core);
                         // Other threads that operate on the page before this is done do it, too.

@@ -66,7 +66,7 @@ impl Core {
     /// Answers those that asked what this rank does.
     pub(crate) fn answer_inquiries(&mut self, context: &RankContext) -> Result<()> {
         let inquiry = &mut self.tools.inquiry;
-        if inquiry.is_asked() { inquiry.answer(context, self.node.doings()) } else { Ok(()) }
+        if inquiry.is_asked() { inquiry.answer(context, self.node.activities()) } else { Ok(()) }
     }
 
     /// The search for data races, if there is one, with what it works on.

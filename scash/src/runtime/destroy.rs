@@ -4,7 +4,7 @@ use super::objects::name;
 use super::{Runtime, lock};
 use crate::error::{Error, Result};
 use scash_proto::node::{Collective, InUse, ObjectKind, Outcome};
-use scash_proto::wire::stall::Deal;
+use scash_proto::wire::stall::Relation;
 
 impl Runtime {
     /// Destroys `count` objects of synchronisation of a kind, from the one with number `first` on. Collective, and includes a memory barrier. The numbers never mean
@@ -24,11 +24,11 @@ impl Runtime {
         })
     }
 
-    fn in_use(&self, InUse { rank, object, deal }: InUse) -> Error {
+    fn in_use(&self, InUse { rank, object, relation }: InUse) -> Error {
         let what = lock(&self.core).node.kind(object).map_or("object", name);
-        let (does, remedy) = match deal {
-            Deal::Has => ("has it", "give it back first"),
-            Deal::Awaits => ("waits for it", "let it go on first"),
+        let (does, remedy) = match relation {
+            Relation::Holds => ("has it", "give it back first"),
+            Relation::Awaits => ("waits for it", "let it go on first"),
         };
         Error::InUse(format!(
             "{what} {object} cannot be destroyed, because a thread of {rank} {does}: {remedy} (no rank has destroyed anything, and all were told so)"

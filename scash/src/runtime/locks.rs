@@ -63,7 +63,7 @@ impl Runtime {
         self.guarded(|| self.acquire(number, Input::TryAcquire { lock: number, who: this_thread() }))
     }
 
-    fn acquire(&self, number: u32, wish: Input) -> Result<bool> {
+    fn acquire(&self, number: u32, request: Input) -> Result<bool> {
         let mut core = lock(&self.core);
         must_be(&core, number, ObjectKind::Lock)?;
         if core.node.holder(number) == Some(this_thread()) {
@@ -71,7 +71,7 @@ impl Runtime {
                 "lock {number} is taken by the thread that has it: give it back first (locks are not recursive)"
             )));
         }
-        core.node.handle(wish)?;
+        core.node.handle(request)?;
         self.answer_to(core, number)
     }
 

@@ -297,14 +297,14 @@ impl Machine for RankMachine<'_> {
         self.tools.search.iter_mut().for_each(|search| search.make_room());
     }
 
-    fn testify(&mut self) -> Result<()> {
+    fn send_writes(&mut self) -> Result<()> {
         let Some(search) = &mut self.tools.search else { return Ok(()) };
-        search.testify(self.node, self.context)
+        search.send_writes(self.node, self.context)
     }
 
-    fn judge(&mut self) -> Result<()> {
+    fn compare_writes(&mut self) -> Result<()> {
         if let Some(search) = &mut self.tools.search {
-            search.judge(self.node, &self.context.region);
+            search.compare_writes(self.node, &self.context.region);
         }
         Ok(())
     }

@@ -18,17 +18,17 @@ use std::time::{Duration, Instant};
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Which part of the memory barrier an order belongs to; `None` for those that belong to wherever they come up.
-fn part_of(order: &Output) -> Option<Part> {
+fn part_of(order: &Output) -> Option<BarrierPart> {
     match order {
-        Output::Diff { .. } | Output::DiffZero { .. } => Some(Part::Diff),
-        Output::Push(_) | Output::PushWhole { .. } | Output::Hand { .. } => Some(Part::Update),
-        Output::Protect(..) | Output::Unmap(_) | Output::Discard(_) => Some(Part::Update),
+        Output::Diff { .. } | Output::DiffZero { .. } => Some(BarrierPart::Diff),
+        Output::Push(_) | Output::PushWhole { .. } | Output::Hand { .. } => Some(BarrierPart::Update),
+        Output::Protect(..) | Output::Unmap(_) | Output::Discard(_) => Some(BarrierPart::Update),
         _ => None,
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum BarrierPart {
     Sync,
     Diff,
     Update,
@@ -36,17 +36,17 @@ enum Part {
 
 /// A stop watch over the barrier's parts that looks at the clock only when the part changes.
 struct Laps {
-    part: Part,
+    part: BarrierPart,
     since: Instant,
     time: BarrierTime,
 }
 
 impl Laps {
     fn start() -> Laps {
-        Laps { part: Part::Diff, since: Instant::now(), time: BarrierTime::default() }
+        Laps { part: BarrierPart::Diff, since: Instant::now(), time: BarrierTime::default() }
     }
 
-    fn enter(&mut self, part: Part) {
+    fn enter(&mut self, part: BarrierPart) {
         if part != self.part {
             self.stop();
             self.part = part;
@@ -58,9 +58,9 @@ impl Laps {
         let lap = now - self.since;
         self.since = now;
         match self.part {
-            Part::Sync => self.time.sync += lap,
-            Part::Diff => self.time.diff += lap,
-            Part::Update => self.time.update += lap,
+            BarrierPart::Sync => self.time.sync += lap,
+            BarrierPart::Diff => self.time.diff += lap,
+            BarrierPart::Update => self.time.update += lap,
         }
     }
 }
@@ -202,7 +202,11 @@ impl<'a> Meeting<'a> {
             self.or_lost(context.endpoint.flush().map_err(Error::from))?;
         } else if news {
             self.or_lost(context.endpoint.flush().map_err(Error::from))?;
-            self.laps.enter(if core.node.in_second_meeting() { Part::Update } else { Part::Sync });
+            self.laps.enter(if core.node.in_second_meeting() {
+                BarrierPart::Update
+            } else {
+                BarrierPart::Sync
+            });
         }
         Ok(outcome)
     }

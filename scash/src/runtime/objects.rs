@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::runtime::core::Core;
 use crate::runtime::owned::Guard;
 use scash_proto::node::{Collective, Input, ObjectKind, Outcome};
-use scash_proto::wire::sync::{Deed, Wish};
+use scash_proto::wire::sync::{Request, Signal};
 use std::ops::Range;
 
 /// What users call an object of that kind.
@@ -49,7 +49,7 @@ impl Runtime {
     /// # Errors
     /// There is no such lock; the calling thread has it already; a rank is gone.
     pub fn read_lock(&self, number: u32) -> Result<()> {
-        self.enter_rwlock(number, Wish::Read)
+        self.enter_rwlock(number, Request::Read)
     }
 
     /// Takes a reader–writer lock to write: returns when nobody else has it.
@@ -57,16 +57,16 @@ impl Runtime {
     /// # Errors
     /// As those of [`read_lock`](Self::read_lock).
     pub fn write_lock(&self, number: u32) -> Result<()> {
-        self.enter_rwlock(number, Wish::Write)
+        self.enter_rwlock(number, Request::Write)
     }
 
-    fn enter_rwlock(&self, number: u32, wish: Wish) -> Result<()> {
+    fn enter_rwlock(&self, number: u32, request: Request) -> Result<()> {
         self.guarded(|| {
             let core = lock(&self.core);
             must_be(&core, number, ObjectKind::RwLock)?;
             let how = match core.node.holding(number, this_thread()) {
-                None => return self.wish(core, number, wish),
-                Some(Deed::HasRead) => "read",
+                None => return self.request(core, number, request),
+                Some(Signal::HasRead) => "read",
                 Some(_) => "write",
             };
             Err(Error::Argument(format!(
@@ -83,12 +83,12 @@ impl Runtime {
         self.guarded(|| {
             let core = lock(&self.core);
             must_be(&core, number, ObjectKind::RwLock)?;
-            let deed = core.node.holding(number, this_thread()).ok_or_else(|| {
+            let signal = core.node.holding(number, this_thread()).ok_or_else(|| {
                 Error::Argument(format!(
                     "reader-writer lock {number} is given back by a thread that does not have it"
                 ))
             })?;
-            self.deed(core, number, deed)
+            self.signal(core, number, signal)
         })
     }
 
@@ -97,7 +97,7 @@ impl Runtime {
     /// # Errors
     /// There is no such semaphore; a rank is gone.
     pub fn semaphore_wait(&self, number: u32) -> Result<()> {
-        self.wish_of(number, SEMAPHORE, Wish::Take)
+        self.request_of(number, SEMAPHORE, Request::Take)
     }
 
     /// Adds so many to a semaphore's count: as many who wait go on, in the order in which they came.
@@ -110,7 +110,7 @@ impl Runtime {
                 "semaphore {number} is posted 0 times: post it once at least"
             )));
         }
-        self.deed_to(number, SEMAPHORE, Deed::Post(count))
+        self.signal_to(number, SEMAPHORE, Signal::Post(count))
     }
 
     /// Gives a lock back, waits for the signal of a condition, and takes the lock again. No signal is lost that is given by somebody who has had the lock since.
@@ -139,7 +139,7 @@ impl Runtime {
     /// # Errors
     /// There is no such condition; a rank is gone.
     pub fn condition_signal(&self, condition: u32) -> Result<()> {
-        self.deed_to(condition, ObjectKind::Condition, Deed::Signal)
+        self.signal_to(condition, ObjectKind::Condition, Signal::WakeOne)
     }
 
     /// Lets all go on that wait for a condition.
@@ -147,7 +147,7 @@ impl Runtime {
     /// # Errors
     /// As those of [`condition_signal`](Self::condition_signal).
     pub fn condition_broadcast(&self, condition: u32) -> Result<()> {
-        self.deed_to(condition, ObjectKind::Condition, Deed::Broadcast)
+        self.signal_to(condition, ObjectKind::Condition, Signal::WakeAll)
     }
 
     /// Waits until a flag's number is at least so large, and sees what was written before it was raised so far. It is 0 in the beginning.
@@ -155,7 +155,7 @@ impl Runtime {
     /// # Errors
     /// There is no such flag; a rank is gone.
     pub fn flag_wait(&self, number: u32, least: u64) -> Result<()> {
-        self.wish_of(number, ObjectKind::Flag, Wish::AtLeast(least))
+        self.request_of(number, ObjectKind::Flag, Request::AtLeast(least))
     }
 
     /// Raises a flag's number. (It never falls: if it is larger already, it stays so.) Waits for nobody.
@@ -163,32 +163,32 @@ impl Runtime {
     /// # Errors
     /// There is no such flag; a rank is gone.
     pub fn flag_raise(&self, number: u32, to: u64) -> Result<()> {
-        self.deed_to(number, ObjectKind::Flag, Deed::Raise(to))
+        self.signal_to(number, ObjectKind::Flag, Signal::Raise(to))
     }
 
-    fn wish_of(&self, object: u32, kind: ObjectKind, wish: Wish) -> Result<()> {
+    fn request_of(&self, object: u32, kind: ObjectKind, request: Request) -> Result<()> {
         self.guarded(|| {
             let core = lock(&self.core);
             must_be(&core, object, kind)?;
-            self.wish(core, object, wish)
+            self.request(core, object, request)
         })
     }
 
-    fn wish<'a>(&'a self, mut core: Guard<'a, Core>, object: u32, wish: Wish) -> Result<()> {
-        core.node.handle(Input::Wish { object, who: this_thread(), wish })?;
+    fn request<'a>(&'a self, mut core: Guard<'a, Core>, object: u32, request: Request) -> Result<()> {
+        core.node.handle(Input::Request { object, who: this_thread(), request })?;
         self.answer_to(core, object).map(drop)
     }
 
-    fn deed_to(&self, object: u32, kind: ObjectKind, deed: Deed) -> Result<()> {
+    fn signal_to(&self, object: u32, kind: ObjectKind, signal: Signal) -> Result<()> {
         self.guarded(|| {
             let core = lock(&self.core);
             must_be(&core, object, kind)?;
-            self.deed(core, object, deed)
+            self.signal(core, object, signal)
         })
     }
 
-    fn deed(&self, mut core: Guard<'_, Core>, object: u32, deed: Deed) -> Result<()> {
-        core.node.handle(Input::Deed { object, who: this_thread(), deed })?;
+    fn signal(&self, mut core: Guard<'_, Core>, object: u32, signal: Signal) -> Result<()> {
+        core.node.handle(Input::Signal { object, who: this_thread(), signal })?;
         self.look_around(&mut core)?;
         self.settle(&mut core)
     }

@@ -103,12 +103,12 @@ impl Search {
     }
 
     /// Tells the homes of pages what was written in them.
-    pub(crate) fn testify(&mut self, node: &mut Node, context: &RankContext) -> Result<()> {
+    pub(crate) fn send_writes(&mut self, node: &mut Node, context: &RankContext) -> Result<()> {
         let places = &mut self.places;
-        let said = self.races.testify(node, &load(&context.region), |site| places.words(site));
+        let said = self.races.send_writes(node, &load(&context.region), |site| places.words(site));
         for (to, message) in said {
             context.endpoint.send(to.0, Kind::Testimony.number(), &[&message])?;
-            node.handle(Input::Testified(to))?;
+            node.handle(Input::WritesSent(to))?;
         }
         Ok(())
     }
@@ -119,7 +119,7 @@ impl Search {
     }
 
     /// Finds the races of the epoch that ends, and tells them.
-    pub(crate) fn judge(&mut self, node: &Node, region: &Region) {
+    pub(crate) fn compare_writes(&mut self, node: &Node, region: &Region) {
         // The node is in the next epoch already.
         let epoch = node.epoch().wrapping_sub(1);
         let (sites, places) = (&self.sites, std::cell::RefCell::new(&mut self.places));
@@ -128,7 +128,7 @@ impl Search {
             let then = site & ((1 << EPOCH_BITS) - 1) == u64::from(epoch) & ((1 << EPOCH_BITS) - 1);
             if then { places.borrow_mut().words(site >> EPOCH_BITS) } else { String::new() }
         };
-        for race in self.races.judge(node, &load(region), own) {
+        for race in self.races.compare_writes(node, &load(region), own) {
             self.found += 1;
             self.tell(node, region, &race);
         }

@@ -8,7 +8,7 @@ use crate::runtime::say::say;
 use scash_proto::Rank;
 use scash_proto::stall::{Because, Link, circle};
 use scash_proto::wire::Kind;
-use scash_proto::wire::stall::{Deal, Doing, Doings, StallMessage};
+use scash_proto::wire::stall::{Activities, Activity, Relation, StallMessage};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub(crate) struct Inquiry {
     askers: Vec<Rank>,
     /// When somebody asked last: that one tells, and others need not.
     asked: Option<Instant>,
-    answers: BTreeMap<Rank, Doings>,
+    answers: BTreeMap<Rank, Activities>,
 }
 
 impl Inquiry {
@@ -34,8 +34,8 @@ impl Inquiry {
                 self.asked = Some(Instant::now());
                 self.askers.push(from);
             }
-            StallMessage::Answer(doings) => {
-                self.answers.insert(from, doings);
+            StallMessage::Answer(activities) => {
+                self.answers.insert(from, activities);
             }
         }
     }
@@ -46,8 +46,8 @@ impl Inquiry {
     }
 
     /// Answers those that have asked.
-    pub(crate) fn answer(&mut self, context: &RankContext, doings: Doings) -> Result<()> {
-        let answer = StallMessage::Answer(doings).encode();
+    pub(crate) fn answer(&mut self, context: &RankContext, activities: Activities) -> Result<()> {
+        let answer = StallMessage::Answer(activities).encode();
         for to in self.askers.drain(..) {
             context.endpoint.send(to.0, Kind::Stall.number(), &[&answer])?;
         }
@@ -118,10 +118,10 @@ impl Patience {
     }
 
     fn tell(&mut self, runtime: &Runtime, core: &mut Core, waited: Duration) {
-        let mut doings = std::mem::take(&mut core.inquiry().answers);
-        doings.insert(Rank(runtime.rank), core.node.doings());
+        let mut activities = std::mem::take(&mut core.inquiry().answers);
+        activities.insert(Rank(runtime.rank), core.node.activities());
         let name = |object| core.node.kind(object).map_or("object", objects::name);
-        say(&report(runtime.rank, runtime.size, waited, &doings, name));
+        say(&report(runtime.rank, runtime.size, waited, &activities, name));
         self.rest();
     }
 
@@ -137,27 +137,28 @@ fn report(
     rank: u32,
     size: u32,
     waited: Duration,
-    all: &BTreeMap<Rank, Doings>,
+    all: &BTreeMap<Rank, Activities>,
     name: impl Fn(u32) -> &'static str,
 ) -> String {
     let mut out = format!(
         "scash: rank {rank} has waited for {} s (SCASH_STALL says when that is told). What each rank does:\n",
         waited.as_secs_f64()
     );
-    let meeting = all.values().find_map(|doings| doings.meets).map(call);
+    let meeting = all.values().find_map(|activities| activities.meets).map(call);
     let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
     let mut busy = Vec::new();
     for rank in 0..size {
-        let doings = all.get(&Rank(rank));
-        let does = doings.map_or_else(|| "no answer".to_owned(), |doings| describe(doings, &name));
-        let is_busy = does.is_empty() || doings.is_none();
+        let activities = all.get(&Rank(rank));
+        let does =
+            activities.map_or_else(|| "no answer".to_owned(), |activities| describe(activities, &name));
+        let is_busy = does.is_empty() || activities.is_none();
         let does = match &meeting {
             _ if !is_busy => does,
-            Some(meeting) if doings.is_none() => {
+            Some(meeting) if activities.is_none() => {
                 format!("has not come to {meeting} yet: it computes, or is stopped")
             }
             Some(meeting) => format!("computes, and has not come to {meeting} yet"),
-            None if doings.is_none() => "no answer: it computes, or is stopped".to_owned(),
+            None if activities.is_none() => "no answer: it computes, or is stopped".to_owned(),
             None => "has nothing, waits for nothing: it computes".to_owned(),
         };
         if is_busy {
@@ -205,12 +206,12 @@ fn people(ranks: &[u32]) -> String {
 }
 
 /// What a rank does that waits or has something; nothing for one that computes.
-fn describe(doings: &Doings, name: impl Fn(u32) -> &'static str) -> String {
+fn describe(activities: &Activities, name: impl Fn(u32) -> &'static str) -> String {
     let mut parts: Vec<String> =
-        doings.meets.map(|purpose| format!("in {}", call(purpose))).into_iter().collect();
-    parts.extend(doings.threads.iter().map(|&Doing { who, deal, object }| {
-        let deal = if deal == Deal::Has { "has" } else { "waits for" };
-        format!("thread {who} {deal} {} {object}", name(object))
+        activities.meets.map(|purpose| format!("in {}", call(purpose))).into_iter().collect();
+    parts.extend(activities.threads.iter().map(|&Activity { who, relation, object }| {
+        let relation = if relation == Relation::Holds { "has" } else { "waits for" };
+        format!("thread {who} {relation} {} {object}", name(object))
     }));
     parts.join(", ")
 }
@@ -229,15 +230,15 @@ fn describe_link(link: &Link, name: impl Fn(u32) -> &'static str) -> String {
 mod tests {
     use super::*;
 
-    fn in_barrier() -> Doings {
-        Doings { meets: Some(scash_proto::wire::Purpose::default()), threads: Vec::new() }
+    fn in_barrier() -> Activities {
+        Activities { meets: Some(scash_proto::wire::Purpose::default()), threads: Vec::new() }
     }
 
     #[test]
     fn ranks_that_compute_while_others_wait_are_no_alarm() {
-        let computes = || Doings { meets: None, threads: Vec::new() };
+        let computes = || Activities { meets: None, threads: Vec::new() };
         let ranks = [in_barrier(), in_barrier(), computes(), in_barrier(), in_barrier()];
-        let all: BTreeMap<Rank, Doings> = (0..).map(Rank).zip(ranks).collect();
+        let all: BTreeMap<Rank, Activities> = (0..).map(Rank).zip(ranks).collect();
         assert_eq!(
             report(0, 6, Duration::from_secs(60), &all, |_| "lock"),
             "scash: rank 0 has waited for 60 s (SCASH_STALL says when that is told). What each rank does:\n\
@@ -250,11 +251,11 @@ mod tests {
 
     #[test]
     fn a_report_names_who_has_what_and_the_circle() {
-        let doing = |who, deal, object| Doing { who, deal, object };
-        let of = |threads| Doings { meets: None, threads };
+        let activity = |who, relation, object| Activity { who, relation, object };
+        let of = |threads| Activities { meets: None, threads };
         let all = BTreeMap::from([
-            (Rank(0), of(vec![doing(1, Deal::Has, 0), doing(1, Deal::Awaits, 1)])),
-            (Rank(1), of(vec![doing(1, Deal::Has, 1), doing(1, Deal::Awaits, 0)])),
+            (Rank(0), of(vec![activity(1, Relation::Holds, 0), activity(1, Relation::Awaits, 1)])),
+            (Rank(1), of(vec![activity(1, Relation::Holds, 1), activity(1, Relation::Awaits, 0)])),
             (Rank(3), in_barrier()),
         ]);
         let text = report(1, 4, Duration::from_millis(1500), &all, |_| "lock");

@@ -4,7 +4,7 @@ use super::{REGION, array, read, write};
 use crate::sim::program::{Op, Script};
 use scash_proto::PAGE_SIZE;
 use scash_proto::node::ObjectKind;
-use scash_proto::wire::sync::{Deed, Wish};
+use scash_proto::wire::sync::{Request, Signal};
 use std::ops::Range;
 
 /// Relaxation whose ranks do not wait for each other: who writes the edges of its rows, or reads those of a neighbour, has the lock of their owner. A
@@ -82,9 +82,9 @@ pub(super) fn producer(ranks: u32) -> Script {
             for (item, number) in (0..ITEMS).zip(1 + 16 * turn..) {
                 let page = item * PAGE_SIZE..(item + 1) * PAGE_SIZE;
                 write(i, 0, pages, page.clone(), number);
-                i.push(0, Op::Deed(flag, Deed::Raise(u64::from(number))));
+                i.push(0, Op::Signal(flag, Signal::Raise(u64::from(number))));
                 for rank in 1..ranks {
-                    i.push(rank, Op::Wish(flag, Wish::AtLeast(u64::from(number))));
+                    i.push(rank, Op::Request(flag, Request::AtLeast(u64::from(number))));
                     read(i, rank, pages, page.clone());
                 }
             }

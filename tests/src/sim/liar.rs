@@ -2,8 +2,8 @@
 
 use super::rng::Rng;
 use scash_proto::copyset::CopyMode;
-use scash_proto::wire::reduce::Step;
-use scash_proto::wire::sync::{Deed, Record, SyncBody, Wish};
+use scash_proto::wire::reduce::Direction;
+use scash_proto::wire::sync::{Record, Request, Signal, SyncBody};
 use scash_proto::wire::{Control, Kind, News, Notice, PageBatch, Parcel, ReduceMessage, SyncMessage, Token};
 use scash_proto::{Pages, Rank};
 
@@ -50,27 +50,28 @@ impl Liar<'_> {
                 SyncBody::Ask { ticket, .. }
                 | SyncBody::Follow { ticket, .. }
                 | SyncBody::Refused { ticket, .. }
-                | SyncBody::Wish { ticket, .. }
+                | SyncBody::Request { ticket, .. }
                 | SyncBody::Queued { ticket }
                 | SyncBody::Grant { ticket, .. },
             ) => {
                 *ticket = self.rng.below(*ticket + 2);
             }
-            (3, SyncBody::Wish { wish, .. }) => {
-                *wish = self.rng.pick(&[Wish::Read, Wish::Take, Wish::Signal])
+            (3, SyncBody::Request { request, .. }) => {
+                *request = self.rng.pick(&[Request::Read, Request::Take, Request::Wakeup])
             }
-            (3, SyncBody::Deed { deed, .. }) => {
-                *deed = self.rng.pick(&[Deed::HasRead, Deed::HasWritten, Deed::Post(9), Deed::Broadcast]);
+            (3, SyncBody::Signal { signal, .. }) => {
+                *signal =
+                    self.rng.pick(&[Signal::HasRead, Signal::HasWritten, Signal::Post(9), Signal::WakeAll]);
             }
             (_, SyncBody::Queued { ticket }) => {
                 message.body = SyncBody::Grant { ticket: *ticket, records: Vec::new() };
             }
-            (_, SyncBody::Ask { known, .. } | SyncBody::Wish { known, .. }) => {
+            (_, SyncBody::Ask { known, .. } | SyncBody::Request { known, .. }) => {
                 known.push((self.rank(), self.rng.below(9)))
             }
             (_, SyncBody::Follow { next, .. }) => next.place.rank = self.rank(),
             (_, SyncBody::Refused { before, .. }) => before.rank = self.rank(),
-            (_, SyncBody::Grant { records, .. } | SyncBody::Deed { records, .. }) => {
+            (_, SyncBody::Grant { records, .. } | SyncBody::Signal { records, .. }) => {
                 records.push(Record {
                     rank: self.rank(),
                     number: self.rng.below(9),
@@ -119,7 +120,7 @@ impl Liar<'_> {
         match self.rng.below(6) {
             0 => message.epoch = message.epoch.wrapping_add(self.rng.below(3)).wrapping_sub(1),
             1 => message.number = message.number.wrapping_add(self.rng.below(3)).wrapping_sub(1),
-            2 => message.step = self.rng.pick(&[Step::Up, Step::Down, Step::Disagree]),
+            2 => message.direction = self.rng.pick(&[Direction::Up, Direction::Down, Direction::Disagree]),
             3 => message.span[1].purpose.0[0] += 1,
             4 => message.values.push(0),
             _ => {

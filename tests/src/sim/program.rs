@@ -6,7 +6,7 @@
 
 use scash_proto::heap::Heap;
 use scash_proto::node::{Collective, ObjectKind, Outcome};
-use scash_proto::wire::sync::{Deed, Wish};
+use scash_proto::wire::sync::{Request, Signal};
 use scash_proto::{Access, AllocOptions, PAGE_SIZE, Pages, Protocol, Rank};
 use std::num::NonZeroU32;
 
@@ -122,9 +122,9 @@ pub enum Op {
     /// Gives it back.
     Unlock(u32),
     /// Waits for something of an object.
-    Wish(u32, Wish),
+    Request(u32, Request),
     /// Lets others go on with an object.
-    Deed(u32, Deed),
+    Signal(u32, Signal),
     /// From now on this event has happened. The lock that it is told with is held.
     Announce(u32),
     /// Waits until an event has happened: as long as it has not, for the signal of a condition. The lock is held.

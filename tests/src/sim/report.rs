@@ -162,8 +162,8 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
         refused_locks: f(a.refused_locks, b.refused_locks),
         cached_locks: f(a.cached_locks, b.cached_locks),
         handed_locks: f(a.handed_locks, b.handed_locks),
-        wishes: f(a.wishes, b.wishes),
-        deeds: f(a.deeds, b.deeds),
+        requests: f(a.requests, b.requests),
+        signals: f(a.signals, b.signals),
         barriers: f(a.barriers, b.barriers),
         second_meetings: f(a.second_meetings, b.second_meetings),
         third_meetings: f(a.third_meetings, b.third_meetings),
@@ -207,7 +207,7 @@ pub const OUTPUTS: [&str; 37] = [
     "Refused",
     "Operate",
     "Reduce",
-    "Testify",
+    "SendWrites",
     "Judge",
 ];
 
@@ -249,8 +249,8 @@ pub fn output_number(output: &Output) -> usize {
         Output::Refused { .. } => 32,
         Output::Operate { .. } => 33,
         Output::Reduce(..) => 34,
-        Output::Testify => 35,
-        Output::Judge => 36,
+        Output::SendWrites => 35,
+        Output::CompareWrites => 36,
     }
 }
 
@@ -279,8 +279,8 @@ pub fn by_name(c: Counters) -> [(&'static str, u64); 27] {
         ("refused_locks", c.refused_locks),
         ("cached_locks", c.cached_locks),
         ("handed_locks", c.handed_locks),
-        ("wishes", c.wishes),
-        ("deeds", c.deeds),
+        ("requests", c.requests),
+        ("signals", c.signals),
         ("barriers", c.barriers),
         ("second_meetings", c.second_meetings),
         ("third_meetings", c.third_meetings),

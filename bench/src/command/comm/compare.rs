@@ -3,7 +3,7 @@
 //! Each round runs every work over every contender, one after the other. What scash is worth is told round by round against the best of the others in that round.
 
 use super::lines::{Pick, Results, Work};
-use super::place::{Place, Places};
+use super::place::{Places, Transport};
 use crate::Session;
 use crate::limited::{Failure, Limit};
 use crate::table::{Table, number, spread};
@@ -116,8 +116,8 @@ pub(super) fn run(session: &Session, places: &Places, limit: Limit) -> bool {
         }
     };
     let (contenders, compiled) = contenders(session, &directory);
-    let networks = [(Place::Shm, Network::Shm), (Place::Tcp, Network::Tcp)];
-    let compared = |(place, network): (Place, Network)| {
+    let networks = [(Transport::Shm, Network::Shm), (Transport::Tcp, Network::Tcp)];
+    let compared = |(place, network): (Transport, Network)| {
         let comparison = Comparison { session, places, place, network, limit };
         !places.all().contains(&place) || comparison.run(&contenders)
     };
@@ -147,7 +147,7 @@ fn contenders(session: &Session, directory: &TempDir) -> (Vec<Contender>, bool) 
 struct Comparison<'a> {
     session: &'a Session,
     places: &'a Places,
-    place: Place,
+    place: Transport,
     network: Network,
     limit: Limit,
 }
@@ -222,7 +222,13 @@ fn works(pick: impl Fn(&Line) -> Pick) -> Vec<Work> {
 }
 
 impl Line {
-    fn tell<'a>(&'a self, place: Place, all: &'a [Contender], ours: &Results, theirs: &[Theirs]) -> Told<'a> {
+    fn tell<'a>(
+        &'a self,
+        place: Transport,
+        all: &'a [Contender],
+        ours: &Results,
+        theirs: &[Theirs],
+    ) -> Told<'a> {
         let rounds: Vec<_> = theirs.iter().map(|theirs| theirs.results.rounds(&self.theirs)).collect();
         let named = || all.iter().map(|contender| contender.rival.name()).zip(theirs);
         let is_endless = |theirs: &Theirs| theirs.endless.contains(&self.theirs.work);
@@ -274,9 +280,9 @@ mod tests {
         let all = Rival::ALL.map(contender);
         let (ended, mut endless) = (Theirs::default(), Theirs::default());
         endless.endless.insert(PAIR);
-        let told = LINES[0].tell(Place::Tcp, &all, &Results::default(), &[ended, endless]);
+        let told = LINES[0].tell(Transport::Tcp, &all, &Results::default(), &[ended, endless]);
         assert_eq!((told.no_end, told.others.len()), (vec![Rival::ALL[1].name()], 2));
-        let told = LINES[11].tell(Place::Tcp, &all, &Results::default(), &[]);
+        let told = LINES[11].tell(Transport::Tcp, &all, &Results::default(), &[]);
         assert!(told.no_end.is_empty());
     }
 

@@ -11,14 +11,14 @@ mod protocols;
 
 use super::Session;
 use super::limited::Limit;
-use place::{Place, Places};
+use place::{Places, Transport};
 
 /// Message passing: latency and bandwidth by protocol, collective operations, overlap, long queues, start-up and memory
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct Options {
     /// Measure on these [default: all that work here]: shm, tcp (through the loopback interface), hosts (auto, between two network namespaces), ofi
     #[arg(long, value_name = "PLACE,…", value_delimiter = ',', value_enum)]
-    on: Vec<Place>,
+    on: Vec<Transport>,
 
     /// Compare with Open MPI, Open MPI on UCX, and MPICH in turns, over shared memory and TCP, as far as they are installed
     #[arg(long)]

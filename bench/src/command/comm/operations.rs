@@ -1,7 +1,7 @@
 //! What else message passing does: MMP's figures and tables, long queues, start-up and memory.
 
 use super::lines::{Pick, Results, Work};
-use super::place::{Place, Places};
+use super::place::{Places, Transport};
 use crate::Session;
 use crate::runner::{Job, On, Rounds};
 use crate::table::{Table, number, spread};
@@ -132,7 +132,7 @@ impl Line {
 
 /// Measures all of them in all places, in turns; whether everything could be measured.
 pub(super) fn run(session: &Session, places: &Places) -> bool {
-    let mut columns: Vec<(Place, Results)> =
+    let mut columns: Vec<(Transport, Results)> =
         places.all().iter().map(|place| (*place, Results::default())).collect();
     let mut others = Others::default();
     for _ in 0..session.how.rounds(3) {
@@ -159,12 +159,12 @@ pub(super) fn run(session: &Session, places: &Places) -> bool {
 }
 
 /// What all lines need in a place, each once.
-fn works(place: Place) -> Vec<Work> {
+fn works(place: Transport) -> Vec<Work> {
     let mut works: Vec<Work> = LINES.iter().flat_map(Line::picks).map(|pick| pick.work).collect();
     works.sort_unstable();
     works.dedup();
     // There is nothing like a bare connection within a host.
-    works.retain(|work| place != Place::Shm || *work != SOCKETS);
+    works.retain(|work| place != Transport::Shm || *work != SOCKETS);
     works
 }
 
@@ -172,14 +172,14 @@ fn works(place: Place) -> Vec<Work> {
 #[derive(Default)]
 struct Others {
     /// Milliseconds from `scash run` to the first line.
-    start: BTreeMap<Place, Vec<Option<f64>>>,
-    network: BTreeMap<Place, Rounds>,
+    start: BTreeMap<Transport, Vec<Option<f64>>>,
+    network: BTreeMap<Transport, Rounds>,
 }
 
 const START: u32 = 8;
 
 impl Others {
-    fn measure(&mut self, session: &Session, places: &Places, place: Place) {
+    fn measure(&mut self, session: &Session, places: &Places, place: Transport) {
         let job = places.job(place, START, "hello");
         let time = (session.runner.command(&job))
             .and_then(|command| session.runner.time_to_first_line(command, &job))
@@ -189,7 +189,7 @@ impl Others {
             .object(&serde_json::json!({ "place": place.name(), "ranks": START, "start_ms": milliseconds }));
         self.start.entry(place).or_default().push(milliseconds);
         // It has no launcher, so there are neither hosts nor libfabric.
-        if matches!(place, Place::Shm | Place::Tcp) {
+        if matches!(place, Transport::Shm | Transport::Tcp) {
             let quick: &[&str] = if session.how.quick { &["--rounds", "2"] } else { &[] };
             let words = ["network", "--provider", place.name()];
             let records = session.measure(&Job::new("scash-micro", On::Alone, words.iter().chain(quick)));
@@ -198,8 +198,8 @@ impl Others {
         }
     }
 
-    fn lines(&self, places: &[Place], table: &mut Table) {
-        let mut line = |about: &str, goal: &str, cell: &dyn Fn(&Place) -> Option<f64>| {
+    fn lines(&self, places: &[Transport], table: &mut Table) {
+        let mut line = |about: &str, goal: &str, cell: &dyn Fn(&Transport) -> Option<f64>| {
             let cells = places.iter().map(|place| number(cell(place)));
             table.line([about.to_owned()].into_iter().chain(cells).chain([String::new(), goal.to_owned()]));
         };
@@ -225,9 +225,9 @@ mod tests {
 
     #[test]
     fn every_line_is_of_a_work_that_is_measured_once() {
-        let works = super::works(Place::Tcp);
+        let works = super::works(Transport::Tcp);
         assert!(LINES.iter().flat_map(Line::picks).all(|pick| works.contains(&pick.work)));
         assert!(works.windows(2).all(|pair| pair[0] != pair[1]) && works.contains(&SOCKETS));
-        assert!(!super::works(Place::Shm).contains(&SOCKETS));
+        assert!(!super::works(Transport::Shm).contains(&SOCKETS));
     }
 }

@@ -5,7 +5,7 @@ use crate::runner::{Job, On};
 
 /// A provider, or two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
-pub(super) enum Place {
+pub(super) enum Transport {
     /// Shared memory
     Shm,
     /// TCP through the loopback interface
@@ -16,25 +16,25 @@ pub(super) enum Place {
     Ofi,
 }
 
-impl Place {
-    pub(super) const ALL: [Place; 4] = [Place::Shm, Place::Tcp, Place::Hosts, Place::Ofi];
+impl Transport {
+    pub(super) const ALL: [Transport; 4] = [Transport::Shm, Transport::Tcp, Transport::Hosts, Transport::Ofi];
 
     /// Its name in tables.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Place::Shm => "shm",
-            Place::Tcp => "tcp",
-            Place::Hosts => "two hosts",
-            Place::Ofi => "ofi",
+            Transport::Shm => "shm",
+            Transport::Tcp => "tcp",
+            Transport::Hosts => "two hosts",
+            Transport::Ofi => "ofi",
         }
     }
 
     fn on(self, ranks: u32) -> On {
         match self {
-            Place::Shm => On::Ranks(ranks, "shm"),
-            Place::Tcp => On::Ranks(ranks, "tcp"),
-            Place::Hosts => On::Hosts(ranks, 2),
-            Place::Ofi => On::Ranks(ranks, "ofi"),
+            Transport::Shm => On::Ranks(ranks, "shm"),
+            Transport::Tcp => On::Ranks(ranks, "tcp"),
+            Transport::Hosts => On::Hosts(ranks, 2),
+            Transport::Ofi => On::Ranks(ranks, "ofi"),
         }
     }
 }
@@ -42,7 +42,7 @@ impl Place {
 /// The places that there are here.
 #[derive(Debug)]
 pub(super) struct Places {
-    all: Vec<Place>,
+    all: Vec<Transport>,
     missing: Vec<String>,
     hosts: Option<Hosts>,
 }
@@ -52,10 +52,10 @@ impl Places {
     ///
     /// # Errors
     /// One that was asked for does not work.
-    pub(super) fn find(asked: &[Place]) -> Result<Places, String> {
-        let wanted = if asked.is_empty() { &Place::ALL[..] } else { asked };
+    pub(super) fn find(asked: &[Transport]) -> Result<Places, String> {
+        let wanted = if asked.is_empty() { &Transport::ALL[..] } else { asked };
         let mut places = Places { all: Vec::new(), missing: Vec::new(), hosts: None };
-        for &place in Place::ALL.iter().filter(|place| wanted.contains(place)) {
+        for &place in Transport::ALL.iter().filter(|place| wanted.contains(place)) {
             match places.prepare(place) {
                 Ok(()) => places.all.push(place),
                 Err(why) if asked.is_empty() => places.missing.push(format!("{}: {why}", place.name())),
@@ -65,11 +65,11 @@ impl Places {
         Ok(places)
     }
 
-    fn prepare(&mut self, place: Place) -> Result<(), String> {
+    fn prepare(&mut self, place: Transport) -> Result<(), String> {
         match place {
-            Place::Shm | Place::Tcp => Ok(()),
-            Place::Ofi => ofi(),
-            Place::Hosts => {
+            Transport::Shm | Transport::Tcp => Ok(()),
+            Transport::Ofi => ofi(),
+            Transport::Hosts => {
                 self.hosts = Some(Hosts::new(2)?);
                 Ok(())
             }
@@ -77,7 +77,7 @@ impl Places {
     }
 
     /// All of them.
-    pub(super) fn all(&self) -> &[Place] {
+    pub(super) fn all(&self) -> &[Transport] {
         &self.all
     }
 
@@ -87,12 +87,14 @@ impl Places {
     }
 
     /// A job of `scash-comm-bench` on one of them.
-    pub(super) fn job(&self, place: Place, ranks: u32, words: &str) -> Job {
+    pub(super) fn job(&self, place: Transport, ranks: u32, words: &str) -> Job {
         let job = Job::new("scash-comm-bench", place.on(ranks), words.split_whitespace());
         match (&self.hosts, place) {
-            (Some(hosts), Place::Hosts) => hosts.reached_by(job),
+            (Some(hosts), Transport::Hosts) => hosts.reached_by(job),
             // What works on every machine, if the user says nothing else.
-            (_, Place::Ofi) => job.with("SCASH_OFI", std::env::var("SCASH_OFI").unwrap_or("tcp".to_owned())),
+            (_, Transport::Ofi) => {
+                job.with("SCASH_OFI", std::env::var("SCASH_OFI").unwrap_or("tcp".to_owned()))
+            }
             _ => job,
         }
     }

@@ -1,7 +1,7 @@
 //! Latency, bandwidth and half-bandwidth point of each protocol (CLUMP's Table 4), and the curves that they are of.
 
 use super::lines::{Pick, Results, Work};
-use super::place::{Place, Places};
+use super::place::{Places, Transport};
 use crate::Session;
 use crate::table::{Table, number, spread};
 use scash_bench::figures::half_bandwidth;
@@ -79,7 +79,7 @@ impl Protocol {
 
 /// Measures every protocol in every place; whether everything could be measured.
 pub(super) fn run(session: &Session, places: &Places) -> bool {
-    let one = |place: &Place| {
+    let one = |place: &Transport| {
         let protocols = of(*place);
         let mut results = Results::default();
         for _ in 0..session.how.rounds(3) {
@@ -96,16 +96,16 @@ pub(super) fn run(session: &Session, places: &Places) -> bool {
     incomplete == 0
 }
 
-fn of(place: Place) -> Vec<&'static Protocol> {
-    let sockets = (place != Place::Shm).then_some(&SOCKETS);
+fn of(place: Transport) -> Vec<&'static Protocol> {
+    let sockets = (place != Transport::Shm).then_some(&SOCKETS);
     PROTOCOLS
         .iter()
-        .filter(|protocol| place == Place::Shm || !protocol.is_within_hosts)
+        .filter(|protocol| place == Transport::Shm || !protocol.is_within_hosts)
         .chain(sockets)
         .collect()
 }
 
-fn show(session: &Session, place: Place, protocols: &[&Protocol], results: &Results) {
+fn show(session: &Session, place: Transport, protocols: &[&Protocol], results: &Results) {
     let title = format!("Protocols over {} (2 ranks; CLUMP's Table 4)", place.name());
     session.show(&format!("{title}\n{}", summary(place, protocols, results)));
     for (title, figure) in [
@@ -115,7 +115,7 @@ fn show(session: &Session, place: Place, protocols: &[&Protocol], results: &Resu
     ] {
         session.show(&format!("{title}, over {}\n{}", place.name(), curves(figure, protocols, results)));
     }
-    if place == Place::Shm {
+    if place == Transport::Shm {
         session.show(&format!(
             "Bandwidth of one copy, in times of that of two (CLUMP: 2.1), with how far the rounds reach\n{}",
             gets(results)
@@ -124,9 +124,9 @@ fn show(session: &Session, place: Place, protocols: &[&Protocol], results: &Resu
 }
 
 /// Latency of 8 bytes, greatest bandwidth, and half-bandwidth point.
-fn summary(place: Place, protocols: &[&Protocol], results: &Results) -> Table {
+fn summary(place: Transport, protocols: &[&Protocol], results: &Results) -> Table {
     let mut table = Table::new(["", "8 bytes µs", "MB/s", "n½ bytes"]);
-    let paper = if place == Place::Shm { PAPER_WITHIN } else { PAPER_BETWEEN };
+    let paper = if place == Transport::Shm { PAPER_WITHIN } else { PAPER_BETWEEN };
     paper.into_iter().for_each(|line| table.line(line));
     for protocol in protocols {
         let curve = protocol.curve(results);

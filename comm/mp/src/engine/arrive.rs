@@ -61,7 +61,7 @@ impl Engine {
         let Some(seat) = self.requests.get_mut(receive) else { return };
         let Request::Expected { into, .. } = seat else { return };
         *seat = match into {
-            Destination::Place(place) if body.len() <= place.len() => {
+            Destination::Room(place) if body.len() <= place.len() => {
                 place.store(0, body);
                 Request::Received(status)
             }
@@ -156,7 +156,7 @@ impl Engine {
         }
         let status = *status;
         *seat = match into {
-            Destination::Place(_) => Request::Received(status),
+            Destination::Room(_) => Request::Received(status),
             Destination::Own(bytes) => {
                 let bytes = std::mem::take(bytes);
                 Request::Over(Ok(Ended { status, bytes }))

@@ -26,7 +26,7 @@ mod tests;
 use super::matching::{Expected, Unexpected};
 use super::meeting::Groups;
 use super::requests::{Awaited, Ended, Number, Outcome, Request, Requests};
-use super::span::{Place, Source};
+use super::span::{Room, Source};
 use super::wire::{Encoded, Head};
 use super::{Options, Status};
 use account::Account;
@@ -92,7 +92,7 @@ pub(super) struct Reading {
     /// Where the bytes begin there.
     pub(super) address: u64,
     /// Where they go: as many as there is room.
-    pub(super) place: Place,
+    pub(super) place: Room,
 }
 
 /// What is known of a rank.
@@ -158,7 +158,7 @@ pub(super) struct Engine {
     /// Addresses of registered memory.
     registered: Range<usize>,
     /// Windows in it: where each begins there.
-    windows: BTreeMap<usize, Place>,
+    windows: BTreeMap<usize, Room>,
     /// Numbers of handlers of active messages.
     handlers: BTreeSet<u16>,
     dues: Dues,

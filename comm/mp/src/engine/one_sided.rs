@@ -9,13 +9,13 @@ use super::{Engine, gone};
 use crate::Status;
 use crate::blocks::{Blocks, Shape};
 use crate::requests::{Ended, Number, Request};
-use crate::span::Place;
+use crate::span::Room;
 use crate::wire::Head;
 use scash_comm::Result;
 
 impl Engine {
     /// This part of registered memory is a window from now on, which others may get from: where it begins there, and where it is.
-    pub(crate) fn open_window(&mut self, offset: usize, place: Place) {
+    pub(crate) fn open_window(&mut self, offset: usize, place: Room) {
         // A part without bytes takes no memory, so another window may begin there.
         if place.len() > 0 {
             self.windows.insert(offset, place);

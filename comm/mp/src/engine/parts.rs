@@ -5,7 +5,7 @@
 use super::Engine;
 use super::landings::{EAGER, Target};
 use crate::requests::{Number, Request};
-use crate::span::Place;
+use crate::span::Room;
 use crate::wire::{self, Head};
 use scash_comm::{Error, Result};
 
@@ -20,7 +20,7 @@ impl Engine {
         kind: u16,
         head: &[u8],
         (at, left): (usize, usize),
-    ) -> Result<Option<Place>> {
+    ) -> Result<Option<Room>> {
         let peer = &self.peers[from as usize];
         if peer.is_refused {
             return Ok(None);
@@ -76,7 +76,7 @@ impl Engine {
         receive: Number,
         offset: u64,
         len: usize,
-    ) -> std::result::Result<Place, &'static str> {
+    ) -> std::result::Result<Room, &'static str> {
         match self.requests.get_mut(receive) {
             None => Err("data come for no receive"),
             Some(Request::Coming { from: source, status, into, here })
@@ -95,7 +95,7 @@ impl Engine {
         from: u32,
         (context, tag): (u16, u64),
         (at, left): (usize, usize),
-    ) -> std::result::Result<Option<Place>, &'static str> {
+    ) -> std::result::Result<Option<Room>, &'static str> {
         match (self.landings.has(from, EAGER), at) {
             (true, _) => {}
             (false, 0) => self.land(from, context, tag, left, EAGER)?,
@@ -112,14 +112,14 @@ impl Engine {
         from: u32,
         push: u64,
         len: usize,
-    ) -> std::result::Result<Option<Place>, &'static str> {
+    ) -> std::result::Result<Option<Room>, &'static str> {
         let landing = self.landings.get_mut(from, push).ok_or("bytes are pushed of no message")?;
         if len > landing.len - landing.here {
             return Err("more bytes are pushed than were announced");
         }
         Ok(match &mut landing.target {
             Target::Nobody => None,
-            Target::Waiting(_, own) => Some(Place::behind(own, len)),
+            Target::Waiting(_, own) => Some(Room::behind(own, len)),
             Target::Receive(number) => match self.requests.get_mut(*number) {
                 Some(Request::Coming { into, here, .. }) => Some(into.place(*here, len)),
                 _ => None,

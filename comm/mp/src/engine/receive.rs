@@ -57,7 +57,7 @@ impl Engine {
             }
             Content::Landing { push } => {
                 let fits = match &into {
-                    Destination::Place(place) => status.len <= place.len(),
+                    Destination::Room(place) => status.len <= place.len(),
                     Destination::Own(_) => true,
                 };
                 let number = self.requests.add(Request::Over(Err(too_long(status.len, &into))));
@@ -73,7 +73,7 @@ impl Engine {
                 let here = landing.here;
                 match &mut into {
                     Destination::Own(own) => *own = bytes,
-                    Destination::Place(place) => {
+                    Destination::Room(place) => {
                         place.store(0, &bytes);
                         self.spares.give(bytes);
                     }
@@ -137,7 +137,7 @@ pub(super) fn whole(spares: &mut Spares, mut into: Destination, status: Status, 
 /// The message has no room where it was to be received.
 pub(super) fn too_long(len: usize, into: &Destination) -> Error {
     match into {
-        Destination::Place(place) => Error::TooLong { len, room: place.len() },
+        Destination::Room(place) => Error::TooLong { len, room: place.len() },
         Destination::Own(_) => no_memory(len, "a message"),
     }
 }

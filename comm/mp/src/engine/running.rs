@@ -8,7 +8,7 @@ use crate::collective::{Area, Collective, Piece, Reduction, Round, Schedule, Sta
 use crate::matching::Pattern;
 use crate::meeting::Groups;
 use crate::requests::{Destination, Ended, Number, Request};
-use crate::span::{Place, Source};
+use crate::span::{Room, Source};
 use crate::wire::Head;
 use scash_comm::{Error, Mark, Result};
 use std::collections::VecDeque;
@@ -41,7 +41,7 @@ pub(super) struct Running {
 #[derive(Debug)]
 struct Memory {
     input: Source,
-    output: Place,
+    output: Room,
     temporary: Vec<u8>,
 }
 
@@ -72,11 +72,11 @@ impl Running {
 
 impl Memory {
     /// A piece to be written.
-    fn place(&mut self, Piece { area, offset, len }: Piece) -> Place {
+    fn place(&mut self, Piece { area, offset, len }: Piece) -> Room {
         match area {
             Area::Temporary => {
                 // SAFETY: the vector is as long as the schedule says, stays where it is, and goes only when no transfer uses it any more.
-                unsafe { Place::new(self.temporary.as_mut_ptr(), self.temporary.len()) }.part(offset, len)
+                unsafe { Room::new(self.temporary.as_mut_ptr(), self.temporary.len()) }.part(offset, len)
             }
             Area::Output => self.output.part(offset, len),
             // Schedules do not write to the input.
@@ -113,7 +113,7 @@ impl Engine {
     ///
     /// # Errors
     /// The system has no memory for what comes in between. Nothing was begun.
-    pub(crate) fn start(&mut self, collective: &Collective, input: Source, output: Place) -> Result<Number> {
+    pub(crate) fn start(&mut self, collective: &Collective, input: Source, output: Room) -> Result<Number> {
         let size = u32::try_from(self.peers.len()).unwrap_or(u32::MAX);
         let Schedule { rounds, temporary, reduction } = collective.schedule(self.rank, size, &self.groups);
         if temporary > SURELY_THERE && Vec::<u8>::new().try_reserve_exact(temporary).is_err() {
@@ -321,7 +321,7 @@ impl Engine {
                 }
                 Transfer::Receive { from, piece } => {
                     let pattern = Pattern { context, source: Some(from), tag: Some(tag) };
-                    (self.receive(pattern, Destination::Place(memory.place(piece))).map(Some), piece.len)
+                    (self.receive(pattern, Destination::Room(memory.place(piece))).map(Some), piece.len)
                 }
             };
             match begun {

@@ -61,7 +61,7 @@ impl Spares {
     /// Prepares for a message of `len` bytes; whether it fits.
     pub(super) fn prepare(&mut self, into: &mut Destination, len: usize) -> bool {
         match into {
-            Destination::Place(place) => len <= place.len(),
+            Destination::Room(place) => len <= place.len(),
             Destination::Own(bytes) => match self.find(len) {
                 Some(block) => {
                     *bytes = block;

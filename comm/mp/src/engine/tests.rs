@@ -19,7 +19,7 @@ use super::{Call, Content, Engine, Order, PATIENCE, Reach, Reading};
 use crate::matching::Pattern;
 use crate::meeting::Groups;
 use crate::requests::{Destination, Ended, Number, Outcome, Request};
-use crate::span::{Place, Source};
+use crate::span::{Room, Source};
 use crate::wire::{FIRST_KIND, Head};
 use crate::{Large, Options, Tune};
 use proptest::prelude::*;
@@ -365,7 +365,7 @@ proptest! {
         let mut net = Network::new(2, OPTIONS, false);
         let body = [7; 600];
         // SAFETY: the body lives to the end of the test, and is only read.
-        net.engines[0].open_window(0, unsafe { Place::new(body.as_ptr().cast_mut(), body.len()) });
+        net.engines[0].open_window(0, unsafe { Room::new(body.as_ptr().cast_mut(), body.len()) });
         net.send(0, 1, 1, &body);
         let unwanted = vec![7; 2000];
         let unwanted = net.send(0, 1, 1, &unwanted).unwrap();
@@ -495,7 +495,7 @@ fn a_message_that_is_too_long_for_its_receive_fails_it_and_not_its_send() {
                 let mut net = Network::new(2, Options { large, ..OPTIONS }, reads);
                 let (bytes, mut room) = (message(0, 1, len), [0u8; 20]);
                 // SAFETY: the room lives to the end of the test and is not used meanwhile.
-                let place = || Destination::Place(unsafe { Place::new(room.as_ptr().cast_mut(), 10) });
+                let place = || Destination::Room(unsafe { Room::new(room.as_ptr().cast_mut(), 10) });
                 let early = is_early.then(|| net.receive(1, None, None, place()).unwrap());
                 let send = net.send(0, 1, 0, &bytes);
                 net.settle();

@@ -1,8 +1,8 @@
 //! What goes to a peer, when it may.
 
 use super::super::lines::Lines;
-use super::super::link::{Step, after};
-use super::super::net::{Place, Posted};
+use super::super::link::{Queued, after};
+use super::super::net::{Posted, RemoteAddress};
 use super::super::slots::Slot;
 use super::super::wire::{HEADER, Header};
 use super::{Engine, MOST_ANNOUNCING, Use};
@@ -51,8 +51,8 @@ impl Engine {
         link.answer(&mut self.slots, self.sizes.share);
         while let Some(step) = self.link(rank).queue.front().copied() {
             let went = match step {
-                Step::Packet { slot, len } => self.pump_packet(rank, slot, len),
-                Step::Write { slot, len, place, number } => self.pump_write(rank, slot, len, place, number),
+                Queued::Packet { slot, len } => self.pump_packet(rank, slot, len),
+                Queued::Write { slot, len, place, number } => self.pump_write(rank, slot, len, place, number),
             };
             if !went {
                 break;
@@ -98,7 +98,7 @@ impl Engine {
     }
 
     /// Writes, if that may be done; announces it first. `true`: its step is over.
-    fn pump_write(&mut self, rank: u32, slot: Slot, len: usize, place: Place, number: u64) -> bool {
+    fn pump_write(&mut self, rank: u32, slot: Slot, len: usize, place: RemoteAddress, number: u64) -> bool {
         if self.link(rank).announced < number && !self.announce(rank) {
             return false;
         }
@@ -146,7 +146,7 @@ impl Engine {
     }
 
     /// Writes a word of a peer's.
-    fn write_word(&mut self, rank: u32, place: Place, word: u64, what: Use) -> bool {
+    fn write_word(&mut self, rank: u32, place: RemoteAddress, word: u64, what: Use) -> bool {
         let Some(slot) = self.slots.claim() else { return false };
         // SAFETY: just claimed.
         unsafe { self.slots.write(slot, 0, &word.to_ne_bytes()) };

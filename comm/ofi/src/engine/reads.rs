@@ -1,13 +1,13 @@
 //! Reads of peers' memory.
 
-use super::super::net::Place;
+use super::super::net::RemoteAddress;
 use super::super::slots::Slot;
 use super::{Engine, Reading, Use};
 use scash_comm::Result;
 
 impl Engine {
     /// Begins to read a peer's memory into a slot. None: not now.
-    pub(crate) fn read(&mut self, rank: u32, place: Place, len: usize) -> Result<Option<Slot>> {
+    pub(crate) fn read(&mut self, rank: u32, place: RemoteAddress, len: usize) -> Result<Option<Slot>> {
         let (link, slots, share) = self.peer(rank)?;
         if link.slots >= share {
             return Ok(None);

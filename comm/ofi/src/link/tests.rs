@@ -10,7 +10,7 @@ const CREDITS: u32 = 4;
 fn link() -> Link {
     let secret = Secret::random().unwrap();
     let (to, from) = (Token::new(&secret, 0, 1), Token::new(&secret, 1, 0));
-    Link::new(1, Identity { address: 0, to, from, line: Place { address: 0, key: 0 } })
+    Link::new(1, Identity { address: 0, to, from, line: RemoteAddress { address: 0, key: 0 } })
 }
 
 /// The frames of a message of one piece.
@@ -158,7 +158,7 @@ fn messages_that_find_no_room_wait_and_are_heard_in_their_order() {
         link.seal();
         assert!(link.slots <= SHARE);
         for step in std::mem::take(&mut link.queue) {
-            let Step::Packet { slot, len } = step else { panic!("nothing was put") };
+            let Queued::Packet { slot, len } = step else { panic!("nothing was put") };
             // SAFETY: no operation is under way.
             let bytes = unsafe { slots.bytes(slot, len) };
             hear(&mut peer, &mut inbox, &bytes[HEADER..]).unwrap();

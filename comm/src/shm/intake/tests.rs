@@ -21,7 +21,7 @@ fn pair() -> Pair {
 }
 
 impl Pair {
-    fn write(&mut self, part: Part, bytes: &[u8]) {
+    fn write(&mut self, part: FramePart, bytes: &[u8]) {
         assert!(self.producer.begin(bytes.len()).unwrap());
         self.producer.append(bytes);
         self.producer.publish(5, part);
@@ -48,11 +48,11 @@ impl Pair {
 #[test]
 fn a_message_in_frames_arrives_when_its_last_frame_does() {
     let mut pair = pair();
-    pair.write(Part::First, &[&10u64.to_le_bytes()[..], &[1; 4]].concat());
-    pair.write(Part::Further, &[2; 5]);
+    pair.write(FramePart::First, &[&10u64.to_le_bytes()[..], &[1; 4]].concat());
+    pair.write(FramePart::Further, &[2; 5]);
     assert_eq!(pair.poll().0, Vec::<String>::new());
-    pair.write(Part::Further, &[3; 1]);
-    pair.write(Part::Whole, &[]);
+    pair.write(FramePart::Further, &[3; 1]);
+    pair.write(FramePart::Whole, &[]);
     assert_eq!(pair.poll().0, ["1/5: 10", "1/5: 0"]);
 }
 
@@ -60,7 +60,7 @@ fn a_message_in_frames_arrives_when_its_last_frame_does() {
 fn all_that_a_rank_has_sent_arrives_before_it_is_reported_gone() {
     let mut pair = pair();
     for len in 1..=20 {
-        pair.write(Part::Whole, &vec![0; len]);
+        pair.write(FramePart::Whole, &vec![0; len]);
     }
     pair.peers.inbox(1).unwrap().bell().leave();
     pair.peers.look();
@@ -79,8 +79,8 @@ fn a_long_message_is_offered_until_all_of_it_is_taken() {
     let mut pair = pair();
     let mut front = [0; FRONT];
     (front[0], front[HEAD]) = (1, 9);
-    pair.write(Part::Long, &[&front[..], &[1; 10]].concat());
-    pair.write(Part::Whole, &[]);
+    pair.write(FramePart::Long, &[&front[..], &[1; 10]].concat());
+    pair.write(FramePart::Whole, &[]);
     assert_eq!(pair.poll().0, ["1/5: 7 of 10 behind 0, 1", "1/5: 3 of 3 behind 7, 1"]);
     assert_eq!(pair.poll().0, ["1/5: 0"], "what was waited for comes alone");
 }
@@ -88,22 +88,22 @@ fn a_long_message_is_offered_until_all_of_it_is_taken() {
 #[test]
 fn frames_that_no_correct_sender_writes_end_the_peer_and_nothing_else() {
     let announced = |total: u64, bytes: usize| [&total.to_le_bytes()[..], &vec![0; bytes]].concat();
-    let cases: [&[(Part, Vec<u8>)]; 11] = [
-        &[(Part::Long, vec![0; FRONT - 1])],
-        &[(Part::Long, vec![255; FRONT])],
-        &[(Part::First, announced(100, 1)), (Part::Long, vec![0; FRONT])],
-        &[(Part::Further, vec![1])],
-        &[(Part::First, announced(100, 1)), (Part::First, announced(100, 1))],
-        &[(Part::First, announced(100, 1)), (Part::Whole, vec![1])],
-        &[(Part::First, announced(100, 1)), (Part::Further, vec![])],
-        &[(Part::First, announced(3, 1)), (Part::Further, vec![1; 3])],
-        &[(Part::First, vec![1; TOTAL - 1])],
-        &[(Part::First, announced(0, 0))],
-        &[(Part::First, announced(u64::MAX, 8))],
+    let cases: [&[(FramePart, Vec<u8>)]; 11] = [
+        &[(FramePart::Long, vec![0; FRONT - 1])],
+        &[(FramePart::Long, vec![255; FRONT])],
+        &[(FramePart::First, announced(100, 1)), (FramePart::Long, vec![0; FRONT])],
+        &[(FramePart::Further, vec![1])],
+        &[(FramePart::First, announced(100, 1)), (FramePart::First, announced(100, 1))],
+        &[(FramePart::First, announced(100, 1)), (FramePart::Whole, vec![1])],
+        &[(FramePart::First, announced(100, 1)), (FramePart::Further, vec![])],
+        &[(FramePart::First, announced(3, 1)), (FramePart::Further, vec![1; 3])],
+        &[(FramePart::First, vec![1; TOTAL - 1])],
+        &[(FramePart::First, announced(0, 0))],
+        &[(FramePart::First, announced(u64::MAX, 8))],
     ];
     for (i, case) in cases.into_iter().enumerate() {
         let mut pair = pair();
-        pair.write(Part::Whole, b"hi");
+        pair.write(FramePart::Whole, b"hi");
         for (part, bytes) in case {
             pair.write(*part, bytes);
         }
@@ -124,8 +124,8 @@ fn frames_that_no_correct_sender_writes_end_the_peer_and_nothing_else() {
 #[test]
 fn a_sink_that_panics_loses_its_message_only() {
     let mut pair = pair();
-    pair.write(Part::First, &[&2u64.to_le_bytes()[..], &[1; 2]].concat());
-    pair.write(Part::Whole, &[1; 3]);
+    pair.write(FramePart::First, &[&2u64.to_le_bytes()[..], &[1; 2]].concat());
+    pair.write(FramePart::Whole, &[1; 3]);
     let Pair { intake, peers, .. } = &mut pair;
     let poll = std::panic::AssertUnwindSafe(|| intake.poll(peers, &mut |_| panic!("the sink's own trouble")));
     assert!(std::panic::catch_unwind(poll).is_err());

@@ -17,13 +17,13 @@ fn receive(outbox: &mut Outbox, consumer: &mut Consumer) -> (u16, Vec<u8>) {
         let frame = consumer.peek().unwrap().expect("a frame is there after a drain");
         consumer.take(frame, &mut bytes);
         match frame.part {
-            Part::Whole => return (frame.kind, bytes),
-            Part::First => {
+            FramePart::Whole => return (frame.kind, bytes),
+            FramePart::First => {
                 total = Some(usize::from_le_bytes(bytes[..TOTAL].try_into().unwrap()));
                 bytes.drain(..TOTAL);
             }
-            Part::Further => {}
-            Part::Long => {
+            FramePart::Further => {}
+            FramePart::Long => {
                 bytes.drain(..FRONT);
                 return (frame.kind, bytes);
             }

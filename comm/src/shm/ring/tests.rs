@@ -23,14 +23,14 @@ fn push(producer: &mut Producer, bytes: &[u8]) -> bool {
         let (head, tail) = bytes.split_at(bytes.len() / 2);
         producer.append(head);
         producer.append(tail);
-        producer.publish(KIND, Part::Whole);
+        producer.publish(KIND, FramePart::Whole);
     }
     fits
 }
 
 fn pop(consumer: &mut Consumer) -> Option<Vec<u8>> {
     let frame = consumer.peek().unwrap()?;
-    assert_eq!((frame.kind, frame.part), (KIND, Part::Whole));
+    assert_eq!((frame.kind, frame.part), (KIND, FramePart::Whole));
     let mut bytes = Vec::new();
     consumer.take(frame, &mut bytes);
     assert_eq!(bytes.len(), frame.len);
@@ -75,7 +75,7 @@ fn a_full_ring_takes_nothing_and_an_emptied_one_takes_the_longest_frame() {
 #[test]
 fn a_payload_that_looks_like_headers_is_never_mistaken_for_a_frame() {
     let (mut producer, mut consumer, _) = ends();
-    let header = Frame { len: 1, kind: KIND, part: Part::Whole }.encode().to_le_bytes();
+    let header = Frame { len: 1, kind: KIND, part: FramePart::Whole }.encode().to_le_bytes();
     let trap: Vec<u8> = header.iter().copied().cycle().take(RING / 4).collect();
     for i in 0..300 {
         assert!(push(&mut producer, &trap[..trap.len() - i % 50 * 8]));
@@ -113,7 +113,7 @@ fn two_threads_at_the_two_ends_lose_and_change_nothing() {
 
 #[test]
 fn a_header_that_no_correct_sender_writes_is_refused() {
-    let good = Frame { len: 5, kind: KIND, part: Part::Further };
+    let good = Frame { len: 5, kind: KIND, part: FramePart::Further };
     assert_eq!(Frame::decode(good.encode(), RING / 4), Ok(good));
     let too_long = Frame { len: RING / 4 + 1, ..good }.encode();
     let of_no_part = good.encode() | 0xFF << 48;
@@ -147,7 +147,7 @@ fn messages_of_one_cache_line_come_out_as_they_went_in_in_whatever_two_parts() {
             let (head, body) = all[..len].split_at(head);
             assert!(producer.put_few(KIND, head, body).unwrap());
             let frame = consumer.peek().unwrap().unwrap();
-            assert_eq!(frame, Frame { len, kind: KIND, part: Part::Whole });
+            assert_eq!(frame, Frame { len, kind: KIND, part: FramePart::Whole });
             assert_eq!(consumer.read_few(frame)[..len], all[..len]);
             consumer.pass(frame);
             assert!(consumer.is_empty());

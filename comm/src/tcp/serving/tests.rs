@@ -32,11 +32,11 @@ impl Server {
         self.memory.iter().flat_map(|word| word.to_ne_bytes()).collect()
     }
 
-    fn advance(&mut self) -> Result<Step, Fate> {
+    fn advance(&mut self) -> Result<RequestState, Fate> {
         self.serving.advance(self.here.as_fd(), &self.segments, |position| Ok(position <= 100))
     }
 
-    fn ask(&mut self, request: &[u8]) -> Result<Step, Fate> {
+    fn ask(&mut self, request: &[u8]) -> Result<RequestState, Fate> {
         self.there.write_all(request).unwrap();
         self.advance()
     }
@@ -64,7 +64,7 @@ fn atomic(segment: u16, position: u64, offset: u64, op: Atomic) -> Vec<u8> {
 #[test]
 fn a_get_is_answered_with_its_ranges_in_a_row() {
     let mut server = Server::new();
-    assert_eq!(server.ask(&get(0, &[(1_000, 5), (0, 3)])), Ok(Step::Idle));
+    assert_eq!(server.ask(&get(0, &[(1_000, 5), (0, 3)])), Ok(RequestState::Idle));
     let bytes = server.bytes();
     let expected = [&Reply::Got { bytes: 8 }.encode()[..], &bytes[1_000..1_005], &bytes[..3]].concat();
     assert_eq!(server.answer(), expected);
@@ -73,7 +73,7 @@ fn a_get_is_answered_with_its_ranges_in_a_row() {
 #[test]
 fn a_get_that_runs_ahead_of_its_puts_is_told_so() {
     let mut server = Server::new();
-    assert_eq!(server.ask(&get(101, &[(0, 3)])), Ok(Step::Idle));
+    assert_eq!(server.ask(&get(101, &[(0, 3)])), Ok(RequestState::Idle));
     assert_eq!(server.answer(), Reply::Behind { position: 101 }.encode());
 }
 
@@ -82,7 +82,7 @@ fn a_request_in_pieces_is_answered_once_it_is_whole() {
     let mut server = Server::new();
     let request = get(0, &[(0, 1), (1, 1)]);
     for byte in &request[..request.len() - 1] {
-        assert_eq!(server.ask(&[*byte]), Ok(Step::Idle));
+        assert_eq!(server.ask(&[*byte]), Ok(RequestState::Idle));
         assert!(server.answer().is_empty());
     }
     server.ask(&request[request.len() - 1..]).unwrap();
@@ -95,18 +95,18 @@ fn an_operation_is_executed_once_it_is_whole_and_once() {
     server.memory[3] = 40;
     let request = atomic(0, 100, 24, Atomic::U64(Rmw::Add(2)));
     for byte in &request[..request.len() - 1] {
-        assert_eq!(server.ask(&[*byte]), Ok(Step::Idle));
+        assert_eq!(server.ask(&[*byte]), Ok(RequestState::Idle));
         assert_eq!((server.answer(), server.memory[3]), (Vec::new(), 40));
     }
-    assert_eq!(server.ask(&request[request.len() - 1..]), Ok(Step::Idle));
+    assert_eq!(server.ask(&request[request.len() - 1..]), Ok(RequestState::Idle));
     assert_eq!((server.answer(), server.memory[3]), (Reply::Was { before: 40 }.encode().to_vec(), 42));
-    assert_eq!((server.advance(), server.memory[3]), (Ok(Step::Nothing), 42));
+    assert_eq!((server.advance(), server.memory[3]), (Ok(RequestState::Nothing), 42));
 }
 
 #[test]
 fn an_operation_that_runs_ahead_of_its_puts_is_told_so_and_not_executed() {
     let mut server = Server::new();
-    assert_eq!(server.ask(&atomic(0, 101, 0, Atomic::U64(Rmw::Swap(7)))), Ok(Step::Idle));
+    assert_eq!(server.ask(&atomic(0, 101, 0, Atomic::U64(Rmw::Swap(7)))), Ok(RequestState::Idle));
     assert_eq!(server.answer(), Reply::Behind { position: 101 }.encode());
     assert_eq!(server.memory[0], 0);
 }
@@ -144,10 +144,10 @@ fn an_operation_on_what_is_no_word_of_registered_memory_is_refused() {
 #[test]
 fn a_requester_that_reads_slowly_gets_all_of_a_large_reply() {
     let mut server = Server::new();
-    assert_eq!(server.ask(&get(0, &[(0, SEGMENT as u64)])), Ok(Step::Full));
+    assert_eq!(server.ask(&get(0, &[(0, SEGMENT as u64)])), Ok(RequestState::Full));
     assert!(server.serving.is_replying());
     let mut reply = server.answer();
-    while server.advance().unwrap() == Step::Full {
+    while server.advance().unwrap() == RequestState::Full {
         reply.extend(server.answer());
     }
     reply.extend(server.answer());
@@ -178,7 +178,7 @@ fn a_requester_that_does_not_wait_its_turn_is_refused() {
         assert!(matches!(Server::new().ask(&twice.concat()), Err(Fate::Broke(_))));
     }
     let mut server = Server::new();
-    assert_eq!(server.ask(&Request::Fence { position: 5 }.encode()), Ok(Step::Fence(5)));
+    assert_eq!(server.ask(&Request::Fence { position: 5 }.encode()), Ok(RequestState::Fence(5)));
     assert!(matches!(server.ask(&get(0, &[(0, 1)])), Err(Fate::Broke(_))));
 }
 
@@ -186,24 +186,24 @@ fn a_requester_that_does_not_wait_its_turn_is_refused() {
 fn a_rouse_has_no_answer_and_the_next_request_need_not_wait_for_one() {
     let mut server = Server::new();
     let rouse = |position| Request::Rouse { position }.encode().to_vec();
-    assert_eq!(server.ask(&rouse(7)), Ok(Step::Idle));
+    assert_eq!(server.ask(&rouse(7)), Ok(RequestState::Idle));
     assert_eq!([server.serving.take_rouse(), server.serving.take_rouse()], [Some(7), None]);
-    assert_eq!(server.ask(&[rouse(8), rouse(9), get(0, &[(0, 3)])].concat()), Ok(Step::Idle));
+    assert_eq!(server.ask(&[rouse(8), rouse(9), get(0, &[(0, 3)])].concat()), Ok(RequestState::Idle));
     assert_eq!(server.serving.take_rouse(), Some(9));
     assert_eq!(server.answer(), [&Reply::Got { bytes: 3 }.encode()[..], &server.bytes()[..3]].concat());
     // Not even that comes before its answer to a fence.
-    assert_eq!(server.ask(&Request::Fence { position: 5 }.encode()), Ok(Step::Fence(5)));
+    assert_eq!(server.ask(&Request::Fence { position: 5 }.encode()), Ok(RequestState::Fence(5)));
     assert!(matches!(server.ask(&rouse(10)), Err(Fate::Broke(_))));
 }
 
 #[test]
 fn a_fence_is_answered_when_it_is_told_to_be() {
     let mut server = Server::new();
-    assert_eq!(server.ask(&Request::Fence { position: 5 }.encode()), Ok(Step::Fence(5)));
+    assert_eq!(server.ask(&Request::Fence { position: 5 }.encode()), Ok(RequestState::Fence(5)));
     assert!(server.answer().is_empty());
-    assert_eq!(server.serving.answer_fence(server.here.as_fd(), 5), Ok(Step::Idle));
+    assert_eq!(server.serving.answer_fence(server.here.as_fd(), 5), Ok(RequestState::Idle));
     assert_eq!(server.answer(), Reply::Fenced { position: 5 }.encode());
-    assert_eq!(server.ask(&get(0, &[(0, 1)])), Ok(Step::Idle));
+    assert_eq!(server.ask(&get(0, &[(0, 1)])), Ok(RequestState::Idle));
 }
 
 #[test]

@@ -123,7 +123,7 @@ pub unsafe extern "C" fn scomm_put(
 ) -> c_int {
     // SAFETY: by the caller's word, who gets the bytes back when they are in place.
     let start = |job: &Communicator| unsafe {
-        Part::new("scomm_put", window, to, offset)?.start_put(job, bytes, whole(len))
+        WindowPart::new("scomm_put", window, to, offset)?.start_put(job, bytes, whole(len))
     };
     done("scomm_put", |job| job.wait(start(job)?).map(drop))
 }
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn scomm_iput(
 ) -> c_int {
     // SAFETY: by the caller's word.
     let start = |job: &Communicator| unsafe {
-        Part::new("scomm_iput", window, to, offset)?.start_put(job, bytes, whole(len))
+        WindowPart::new("scomm_iput", window, to, offset)?.start_put(job, bytes, whole(len))
     };
     // SAFETY: by the caller's word.
     unsafe { begin("scomm_iput", request, start) }
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn scomm_put_and_forget(
 ) -> c_int {
     // SAFETY: by the caller's word.
     done("scomm_put_and_forget", |job| unsafe {
-        Part::new("scomm_put_and_forget", window, to, offset)?.forget(job, bytes, whole(len))
+        WindowPart::new("scomm_put_and_forget", window, to, offset)?.forget(job, bytes, whole(len))
     })
 }
 
@@ -182,7 +182,7 @@ pub unsafe extern "C" fn scomm_put_strided(
     let blocks = unsafe { given("scomm_put_strided", blocks) };
     // SAFETY: by the caller's word, who gets the bytes back when they are in place.
     let start = |job: &Communicator| unsafe {
-        Part::new("scomm_put_strided", window, to, offset)?.start_put(job, bytes, blocks?)
+        WindowPart::new("scomm_put_strided", window, to, offset)?.start_put(job, bytes, blocks?)
     };
     done("scomm_put_strided", |job| job.wait(start(job)?).map(drop))
 }
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn scomm_iput_strided(
     let blocks = unsafe { given("scomm_iput_strided", blocks) };
     // SAFETY: by the caller's word.
     let start = |job: &Communicator| unsafe {
-        Part::new("scomm_iput_strided", window, to, offset)?.start_put(job, bytes, blocks?)
+        WindowPart::new("scomm_iput_strided", window, to, offset)?.start_put(job, bytes, blocks?)
     };
     // SAFETY: by the caller's word.
     unsafe { begin("scomm_iput_strided", request, start) }
@@ -224,7 +224,7 @@ pub unsafe extern "C" fn scomm_put_strided_and_forget(
     let blocks = unsafe { given("scomm_put_strided_and_forget", blocks) };
     // SAFETY: by the caller's word.
     done("scomm_put_strided_and_forget", |job| unsafe {
-        Part::new("scomm_put_strided_and_forget", window, to, offset)?.forget(job, bytes, blocks?)
+        WindowPart::new("scomm_put_strided_and_forget", window, to, offset)?.forget(job, bytes, blocks?)
     })
 }
 
@@ -242,7 +242,7 @@ pub unsafe extern "C" fn scomm_get(
 ) -> c_int {
     // SAFETY: by the caller's word.
     done("scomm_get", |job| unsafe {
-        Part::new("scomm_get", window, from, offset)?.get(job, into, whole(len))
+        WindowPart::new("scomm_get", window, from, offset)?.get(job, into, whole(len))
     })
 }
 
@@ -260,7 +260,7 @@ pub unsafe extern "C" fn scomm_iget(
 ) -> c_int {
     // SAFETY: by the caller's word.
     let start = |job: &Communicator| unsafe {
-        Part::new("scomm_iget", window, from, offset)?.start_get(job, into, whole(len))
+        WindowPart::new("scomm_iget", window, from, offset)?.start_get(job, into, whole(len))
     };
     // SAFETY: by the caller's word.
     unsafe { begin("scomm_iget", request, start) }
@@ -282,7 +282,7 @@ pub unsafe extern "C" fn scomm_get_strided(
     let blocks = unsafe { given("scomm_get_strided", blocks) };
     // SAFETY: by the caller's word.
     done("scomm_get_strided", |job| unsafe {
-        Part::new("scomm_get_strided", window, from, offset)?.get(job, into, blocks?)
+        WindowPart::new("scomm_get_strided", window, from, offset)?.get(job, into, blocks?)
     })
 }
 
@@ -302,7 +302,7 @@ pub unsafe extern "C" fn scomm_iget_strided(
     let blocks = unsafe { given("scomm_iget_strided", blocks) };
     // SAFETY: by the caller's word.
     let start = |job: &Communicator| unsafe {
-        Part::new("scomm_iget_strided", window, from, offset)?.start_get(job, into, blocks?)
+        WindowPart::new("scomm_iget_strided", window, from, offset)?.start_get(job, into, blocks?)
     };
     // SAFETY: by the caller's word.
     unsafe { begin("scomm_iget_strided", request, start) }
@@ -338,14 +338,14 @@ unsafe fn given(name: &str, blocks: *const scomm_strided_t) -> Result<Strided> {
 }
 
 /// A place in a rank's part of a window, for the function `name`.
-struct Part<'a> {
+struct WindowPart<'a> {
     name: &'a str,
     window: Arc<Window>,
     rank: u32,
     offset: usize,
 }
 
-impl<'a> Part<'a> {
+impl<'a> WindowPart<'a> {
     fn new(name: &'a str, window: scomm_window_t, rank: c_int, offset: usize) -> Result<Self> {
         Ok(Self { name, window: self::window(window)?, rank: self::rank(rank)?, offset })
     }

@@ -46,7 +46,7 @@ pub(super) enum Action {
 
 /// The next step towards the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum Escalation {
     Terminate,
     Kill,
 }
@@ -60,7 +60,7 @@ pub(super) struct Supervisor {
     /// When the time limit is over.
     limit: Option<(Instant, Duration)>,
     /// What comes next, and when.
-    next: Option<(Instant, Step)>,
+    next: Option<(Instant, Escalation)>,
     /// The first signal by which the user asked for an end, and when.
     interrupt: Option<(Signal, Instant)>,
     /// Whether the front is dead.
@@ -203,8 +203,8 @@ impl Supervisor {
             return self.out_of_time(limit, now);
         }
         match self.next.take_if(|(at, _)| *at <= now) {
-            Some((_, Step::Terminate)) => self.terminate(now),
-            Some((_, Step::Kill)) => self.kill(),
+            Some((_, Escalation::Terminate)) => self.terminate(now),
+            Some((_, Escalation::Kill)) => self.kill(),
             None => Vec::new(),
         }
     }
@@ -222,7 +222,7 @@ impl Supervisor {
 
     fn terminate(&mut self, now: Instant) -> Vec<Action> {
         self.blame_the_interrupt();
-        self.next = Some((now + AFTER_TERMINATE, Step::Kill));
+        self.next = Some((now + AFTER_TERMINATE, Escalation::Kill));
         // A stopped process acts on signals when it is continued.
         vec![Action::Signal(Signal::SIGTERM), Action::Signal(Signal::SIGCONT)]
     }
@@ -243,8 +243,8 @@ impl Supervisor {
 
     /// Sets SIGTERM as the next step, unless it is due earlier or has been sent.
     fn terminate_at(&mut self, at: Instant) {
-        if self.next.is_none_or(|(planned, step)| step == Step::Terminate && at < planned) {
-            self.next = Some((at, Step::Terminate));
+        if self.next.is_none_or(|(planned, step)| step == Escalation::Terminate && at < planned) {
+            self.next = Some((at, Escalation::Terminate));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One order after the other.
 
-use super::{Claim, Interpreter, Machine, Place, Step};
+use super::{Claim, Interpreter, Machine, Step, WordPlace};
 use crate::diff::{Changes, PageBytes};
 use crate::node::{Input, Outcome, Output};
 use crate::wire::{Kind, Parcel};
@@ -25,7 +25,7 @@ impl Interpreter {
             Output::Get { from, pages } => return Ok(Step::Get(from, pages)),
             Output::Wait(page) => return Ok(Step::Wait(page)),
             Output::Claim { page, key, at, take } => return Ok(Step::Claim(Claim { page, key, at, take })),
-            Output::Operate { page, at, mark } => return Ok(Step::Operate(Place { page, at, mark })),
+            Output::Operate { page, at, mark } => return Ok(Step::Operate(WordPlace { page, at, mark })),
             Output::Denied(page) => return Ok(Step::Denied(page)),
             Output::Done(outcome) => return done(m, outcome),
             Output::Diff { page, to, force } => self.diff(m, page, to, force)?,
@@ -55,8 +55,8 @@ impl Interpreter {
             Output::Acquired { object, who } => m.answer(object, who, true)?,
             Output::Refused { object, who } => m.answer(object, who, false)?,
             Output::ForgetClaims(pages) => m.forget_claims(pages)?,
-            Output::Testify => m.testify()?,
-            Output::Judge => m.judge()?,
+            Output::SendWrites => m.send_writes()?,
+            Output::CompareWrites => m.compare_writes()?,
         }
         Ok(Step::Next)
     }

@@ -18,8 +18,8 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn new(way: Dissemination) -> Self {
-        let tokens = vec![None; way.steps()];
+    pub(super) fn new(topology: Dissemination) -> Self {
+        let tokens = vec![None; topology.steps()];
         Slot { tokens, items: 0, controls: Vec::new(), merged: Vec::new() }
     }
 
@@ -53,7 +53,7 @@ impl Node {
     pub(super) fn token(&mut self, from: Rank, token: Token) -> Result<(), Violation> {
         let (me, size) = (self.cfg.rank.0, self.cfg.size);
         let step = u32::from(token.step);
-        if self.meetings.way.hop(step).is_none_or(|hop| (from.0 + hop) % size != me) {
+        if self.meetings.topology.distance(step).is_none_or(|distance| (from.0 + distance) % size != me) {
             return Err(Violation { rank: from, what: "a token that is not for this rank" });
         }
         let pages = self.table.len();

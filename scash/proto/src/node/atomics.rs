@@ -15,7 +15,7 @@
 
 use super::fault::block_of;
 use super::home::join;
-use super::{Node, Output, Part, Phase};
+use super::{MeetingStage, Node, Output, Phase};
 use crate::page::Access;
 use crate::{Pages, Rank};
 use std::collections::BTreeMap;
@@ -121,6 +121,6 @@ impl Node {
 
     /// Whether an [`Output::Push`] comes before everybody is in the barrier, so that a page that is marked is to be left for later.
     pub fn pushes_early(&self) -> bool {
-        self.meetings.phase == Phase::Flushing(Part::Flush) && !self.keeps_back()
+        self.meetings.phase == Phase::Flushing(MeetingStage::Flush) && !self.keeps_back()
     }
 }

@@ -26,7 +26,7 @@ use super::collective::purpose;
 use super::dissemination::Dissemination;
 use super::home::join;
 use super::intervals::After;
-use super::{Collective, Node, Outcome, Output, Part, Phase, Transfer, Violation, runs};
+use super::{Collective, MeetingStage, Node, Outcome, Output, Phase, Transfer, Violation, runs};
 use crate::page::{Access, CachedPage, Hold, Page};
 use crate::wire::{Attendance, Control, News, Notice, Token};
 use crate::{Pages, Rank};
@@ -68,7 +68,7 @@ pub(super) struct Meetings {
     /// Number of the meeting that this rank is in, or will be in next.
     pub(super) meeting: u32,
     /// Who sends tokens to whom.
-    pub(super) way: Dissemination,
+    pub(super) topology: Dissemination,
     /// What has arrived for this meeting and the next one, by parity.
     pub(super) slots: [Slot; 2],
     pub(super) now: Meeting,
@@ -85,12 +85,12 @@ pub(super) struct Meetings {
 }
 
 impl Meetings {
-    pub(super) fn new(way: Dissemination) -> Meetings {
+    pub(super) fn new(topology: Dissemination) -> Meetings {
         Meetings {
             phase: Phase::Running,
             meeting: 0,
-            way,
-            slots: [Slot::new(way), Slot::new(way)],
+            topology,
+            slots: [Slot::new(topology), Slot::new(topology)],
             now: Meeting::default(),
             collective: Collective::Barrier,
             settling: false,
@@ -115,7 +115,7 @@ impl Node {
 
     /// Comes to the memory barrier.
     pub(super) fn come(&mut self) {
-        self.meetings.phase = Phase::Flushing(Part::Flush);
+        self.meetings.phase = Phase::Flushing(MeetingStage::Flush);
         if !self.may_meet() {
             return;
         }
@@ -236,15 +236,15 @@ impl Node {
 
     /// Sends the tokens of the round that begins now, if one does.
     fn send_tokens(&mut self) {
-        for step in self.meetings.way.round(self.meetings.now.step) {
-            let Some(hop) = self.meetings.way.hop(step) else { break };
+        for step in self.meetings.topology.round(self.meetings.now.step) {
+            let Some(hop) = self.meetings.topology.distance(step) else { break };
             self.send_token(step, hop);
         }
     }
 
     /// One step: everything whose way leads over the rank at this distance, and all that this rank has learnt and that one cannot know.
     fn send_token(&mut self, step: u32, hop: u32) {
-        let (way, me) = (self.meetings.way, self.cfg.rank);
+        let (way, me) = (self.meetings.topology, self.cfg.rank);
         let mut counts = Vec::new();
         self.meetings.now.counts.retain(|&to, n| {
             let goes = way.leads(step, me, to);
@@ -283,7 +283,7 @@ impl Node {
     /// Goes as far as what has arrived allows.
     pub(super) fn advance(&mut self) -> Result<(), Violation> {
         let Phase::Meeting(part) = self.meetings.phase else { return Ok(()) };
-        while self.meetings.way.hop(self.meetings.now.step).is_some() {
+        while self.meetings.topology.distance(self.meetings.now.step).is_some() {
             let step = self.meetings.now.step as usize;
             let Some(token) = self.slot().tokens[step].take() else { return Ok(()) };
             self.absorb(token);
@@ -317,7 +317,7 @@ impl Node {
     }
 
     /// Everybody has come, and everything for this rank has arrived.
-    fn met(&mut self, part: Part) {
+    fn met(&mut self, part: MeetingStage) {
         let span = self.meetings.now.span;
         if span[0].purpose != span[1].purpose {
             self.meetings.phase = Phase::Failed;
@@ -325,10 +325,12 @@ impl Node {
             return;
         }
         match part {
-            Part::Flush => self.met_first(),
-            Part::PassOn if self.meetings.settling => self.next_part(Part::Settle),
-            Part::PassOn | Part::Settle if self.is_broadcast() => self.next_part(Part::Close),
-            Part::PassOn | Part::Settle | Part::Close => self.end(),
+            MeetingStage::Flush => self.met_first(),
+            MeetingStage::PassOn if self.meetings.settling => self.next_part(MeetingStage::Settle),
+            MeetingStage::PassOn | MeetingStage::Settle if self.is_broadcast() => {
+                self.next_part(MeetingStage::Close)
+            }
+            MeetingStage::PassOn | MeetingStage::Settle | MeetingStage::Close => self.end(),
         }
     }
 
@@ -365,21 +367,21 @@ impl Node {
                 self.out.push_back(Output::DiffZero { page, to });
             }
         }
-        self.testify();
-        self.next_part(Part::PassOn);
+        self.send_writes();
+        self.next_part(MeetingStage::PassOn);
     }
 
     /// Leaves a meeting for the orders that come before the next one.
-    fn next_part(&mut self, part: Part) {
+    fn next_part(&mut self, part: MeetingStage) {
         self.close_slot();
         self.meetings.phase = Phase::Flushing(part);
         // Pages that come to new homes must be there before they are broadcast.
-        let last = if self.meetings.settling { Part::Settle } else { Part::PassOn };
+        let last = if self.meetings.settling { MeetingStage::Settle } else { MeetingStage::PassOn };
         if part == last {
             self.begin_broadcast();
         }
         self.counters.third_meetings +=
-            u64::from(part == Part::Settle || part == Part::Close && !self.meetings.settling);
+            u64::from(part == MeetingStage::Settle || part == MeetingStage::Close && !self.meetings.settling);
         self.out.push_back(Output::Flushed);
     }
 
@@ -422,7 +424,7 @@ impl Node {
     /// The end of the barrier: copies that are not good any more go out of view, what was written is protected again, and the next interval begins.
     fn end(&mut self) {
         self.close_slot();
-        self.judge();
+        self.compare_writes();
         let controls = std::mem::take(&mut self.meetings.kept);
         for (_, control) in &controls {
             for page in control.stale.iter().flat_map(|p| p.iter()) {

@@ -6,7 +6,7 @@
 
 use super::{Node, Violation};
 use crate::Rank;
-use crate::wire::sync::Wish;
+use crate::wire::sync::Request;
 
 /// A thread of this rank that waits for a condition.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Node {
     pub(super) fn wait(&mut self, condition: u32, lock: u32, who: u64) -> Result<(), Violation> {
         let ticket = self.sync.served.ticket();
         self.sync.waits.push(Wait { condition, ticket, who, lock, queued: false });
-        self.ask_manager(condition, ticket, Wish::Signal)
+        self.ask_manager(condition, ticket, Request::Wakeup)
     }
 
     fn find_wait(&self, condition: u32, ticket: u32, queued: bool) -> Option<usize> {

@@ -48,9 +48,9 @@ pub struct Counters {
     /// Locks handed on to other ranks.
     pub handed_locks: u64,
     /// Times that a thread asked for a reader–writer lock, a semaphore, a condition's signal or a flag.
-    pub wishes: u64,
+    pub requests: u64,
     /// Times that a thread let others go on with these.
-    pub deeds: u64,
+    pub signals: u64,
     /// Memory barriers passed.
     pub barriers: u64,
     /// Of these, those with a second meeting.

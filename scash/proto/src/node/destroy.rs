@@ -5,7 +5,7 @@
 //! 1. **Announcement**, a [reduction](super::reduce) and no memory barrier: a rank may come to it while its threads wait for the very objects. Each rank says what it uses, and all learn
 //!    the least of it: of the lowest rank, the object with the lowest number. If there is one, that is the outcome at every rank, and nothing else has happened. A rank that uses none lets no thread begin to
 //!    until the call is over; it still serves the others, whose threads may use the objects until they come.
-//! 2. **Memory barrier.** Nobody has or wants an object any more, so nothing is on its way but deeds, which the barrier waits for. At its end each rank forgets what it knew.
+//! 2. **Memory barrier.** Nobody has or wants an object any more, so nothing is on its way but signals, which the barrier waits for. At its end each rank forgets what it knew.
 //!
 //! A rank uses an object if a thread has it, waits or tries for it, or has given it back to wait for a condition. The count of a semaphore and the number of a flag are nobody's use.
 
@@ -14,7 +14,7 @@ use super::objects::cut_out;
 use super::{InUse, Node, Outcome, Phase};
 use crate::Rank;
 use crate::page::MAX_RANKS;
-use crate::wire::stall::{Deal, Doing};
+use crate::wire::stall::{Activity, Relation};
 use std::ops::Range;
 
 /// What a rank announces that uses nothing: greater than all else.
@@ -26,7 +26,9 @@ const _: () = assert!(MAX_RANKS < 1 << 31);
 impl InUse {
     /// The number that is announced: of two, the lesser has the lower rank, or the lower object.
     fn word(self) -> u64 {
-        u64::from(self.rank.0) << 33 | u64::from(self.object) << 1 | u64::from(self.deal == Deal::Awaits)
+        u64::from(self.rank.0) << 33
+            | u64::from(self.object) << 1
+            | u64::from(self.relation == Relation::Awaits)
     }
 
     fn from_word(word: u64) -> Option<InUse> {
@@ -34,7 +36,7 @@ impl InUse {
         (word != NOTHING).then(|| InUse {
             rank: Rank(low(word >> 33)),
             object: low(word >> 1),
-            deal: if word & 1 == 0 { Deal::Has } else { Deal::Awaits },
+            relation: if word & 1 == 0 { Relation::Holds } else { Relation::Awaits },
         })
     }
 }
@@ -42,13 +44,14 @@ impl InUse {
 impl Node {
     /// The first of these objects that a thread of this rank uses, if one does, and how.
     pub fn in_use(&self, objects: Range<u32>) -> Option<InUse> {
-        let locks = self.sync.locks.range(objects.clone()).flat_map(|(&object, lock)| lock.doings(object));
-        let awaits = |who, object| Doing { who, deal: Deal::Awaits, object };
+        let locks =
+            self.sync.locks.range(objects.clone()).flat_map(|(&object, lock)| lock.activities(object));
+        let awaits = |who, object| Activity { who, relation: Relation::Awaits, object };
         let waits =
             self.sync.waits.iter().flat_map(|w| [w.condition(), w.lock()].map(|o| awaits(w.who(), o)));
-        let all = locks.chain(self.sync.served.doings()).chain(waits);
-        let first = all.filter(|d| objects.contains(&d.object)).min_by_key(|d| (d.object, d.deal))?;
-        Some(InUse { rank: self.cfg.rank, object: first.object, deal: first.deal })
+        let all = locks.chain(self.sync.served.activities()).chain(waits);
+        let first = all.filter(|d| objects.contains(&d.object)).min_by_key(|d| (d.object, d.relation))?;
+        Some(InUse { rank: self.cfg.rank, object: first.object, relation: first.relation })
     }
 
     /// Says whether this rank uses one of the objects that are to be destroyed.

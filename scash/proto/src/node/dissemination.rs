@@ -25,15 +25,15 @@ impl Dissemination {
     }
 
     /// How far the token of a step goes, if there is such a step.
-    pub(super) fn hop(self, step: u32) -> Option<u32> {
+    pub(super) fn distance(self, step: u32) -> Option<u32> {
         let (round, digit) = (step / (self.base - 1), step % (self.base - 1) + 1);
-        let hop = self.base.checked_pow(round)?.checked_mul(digit)?;
-        (hop < self.size).then_some(hop)
+        let distance = self.base.checked_pow(round)?.checked_mul(digit)?;
+        (distance < self.size).then_some(distance)
     }
 
     /// How many steps there are.
     pub(super) fn steps(self) -> usize {
-        (0..).take_while(|&step| self.hop(step).is_some()).count()
+        (0..).take_while(|&step| self.distance(step).is_some()).count()
     }
 
     /// The steps of the round that begins with this one: none, if a round is under way there.
@@ -49,8 +49,8 @@ impl Dissemination {
     }
 
     /// Whether a rank with the token of a step is to learn of another: it cannot know of it, and will hear it from nobody else.
-    pub(super) fn tells(self, hop: u32, of: Rank, me: Rank) -> bool {
-        (me.0 + self.size - of.0) % self.size + hop < self.size
+    pub(super) fn tells(self, distance: u32, of: Rank, me: Rank) -> bool {
+        (me.0 + self.size - of.0) % self.size + distance < self.size
     }
 }
 
@@ -65,39 +65,39 @@ mod tests {
 
     #[test]
     fn everyone_learns_of_everyone_once() {
-        for way in all() {
-            let mut known: Vec<BTreeSet<u32>> = (0..way.size).map(|r| BTreeSet::from([r])).collect();
+        for topology in all() {
+            let mut known: Vec<BTreeSet<u32>> = (0..topology.size).map(|r| BTreeSet::from([r])).collect();
             let mut first = 0;
-            while way.hop(first).is_some() {
+            while topology.distance(first).is_some() {
                 let before = known.clone();
-                for step in way.round(first) {
-                    let Some(hop) = way.hop(step) else { break };
-                    for me in 0..way.size {
-                        let to = (me + hop) % way.size;
+                for step in topology.round(first) {
+                    let Some(distance) = topology.distance(step) else { break };
+                    for me in 0..topology.size {
+                        let to = (me + distance) % topology.size;
                         for &of in &before[me as usize] {
-                            let told = way.tells(hop, Rank(of), Rank(me));
+                            let told = topology.tells(distance, Rank(of), Rank(me));
                             assert!(
                                 !told || known[to as usize].insert(of),
-                                "{way:?}: {to} hears of {of} twice"
+                                "{topology:?}: {to} hears of {of} twice"
                             );
                         }
                     }
                 }
-                first = way.round(first).end;
+                first = topology.round(first).end;
             }
-            assert!(known.iter().all(|of| of.len() == way.size as usize), "{way:?}");
+            assert!(known.iter().all(|of| of.len() == topology.size as usize), "{topology:?}");
         }
     }
 
     #[test]
     fn what_is_meant_for_a_rank_gets_there_along_the_steps() {
-        for way in all() {
-            for to in (0..way.size).map(Rank) {
-                let hops = (0..).map_while(|step| Some((step, way.hop(step)?)));
-                let at = hops.fold(Rank(0), |at, (step, hop)| {
-                    if way.leads(step, at, to) { Rank((at.0 + hop) % way.size) } else { at }
+        for topology in all() {
+            for to in (0..topology.size).map(Rank) {
+                let distances = (0..).map_while(|step| Some((step, topology.distance(step)?)));
+                let at = distances.fold(Rank(0), |at, (step, distance)| {
+                    if topology.leads(step, at, to) { Rank((at.0 + distance) % topology.size) } else { at }
                 });
-                assert_eq!(at, to, "{way:?}");
+                assert_eq!(at, to, "{topology:?}");
             }
         }
     }

@@ -17,7 +17,7 @@ pub(super) struct Homes {
     /// Pages mapped writable here that are not tracked.
     untracked: u64,
     /// Pages that are to be brought to sharers when everybody is in the barrier.
-    kept_back: Vec<u32>,
+    deferred_pushes: Vec<u32>,
     /// Pages whose changes went to sharers by message, in this barrier or the one before.
     messaged: Vec<u32>,
 }
@@ -112,7 +112,7 @@ impl Node {
     /// What changed in a page goes to its sharers when everybody is in the barrier.
     pub(super) fn keep_back(&mut self, page: u32) {
         self.meetings.now.away = true;
-        self.homes.kept_back.push(page);
+        self.homes.deferred_pushes.push(page);
     }
 
     /// Where races are looked for, what a home brings to a copy must not take the place of what its rank has written and not yet told.
@@ -212,11 +212,11 @@ impl Node {
 
     /// Between the meetings: what was kept back goes to sharers now, but for pages that go as wholes.
     pub(super) fn push_kept_back(&mut self, merged: &[(u32, Rank)]) {
-        if self.homes.kept_back.is_empty() {
+        if self.homes.deferred_pushes.is_empty() {
             return;
         }
         let whole: BTreeSet<u32> = merged.iter().map(|&(page, _)| page).collect();
-        for page in std::mem::take(&mut self.homes.kept_back) {
+        for page in std::mem::take(&mut self.homes.deferred_pushes) {
             if self.table.get(page).has_twin() && !whole.contains(&page) {
                 self.out.push_back(Output::Push(page));
             }

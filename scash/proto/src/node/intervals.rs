@@ -1,6 +1,6 @@
 //! Lazy release consistency between two memory barriers.
 //!
-//! A rank's time is cut into **intervals** where a lock leaves it for another rank, or where it does a deed that lets others go on. At the end of an interval its changes of cached pages are put into their
+//! A rank's time is cut into **intervals** where a lock leaves it for another rank, or where it does a signal that lets others go on. At the end of an interval its changes of cached pages are put into their
 //! homes' frames, and a **record** (write notice) says which pages it wrote. A lock comes with all records that happened before and that the new
 //! holder does not know: it takes the copies that they name out of view, and fetches them again when they are touched.
 //!
@@ -12,7 +12,7 @@
 //!    *all* leases of pages whose home is r. A page that was written here, too, goes home first; its own changes are in the home's frame then, and come back with the others'.
 //!    A copy that was fetched again after an acquire had ended it is likely to be used again: it is renewed where it stands, without a fault, some times until it is ended
 //!    to see whether it still is.
-//!    A manager learns records with deeds long before it applies them: only what its own threads go on with concerns its own copies.
+//!    A manager learns records with signals long before it applies them: only what its own threads go on with concerns its own copies.
 //! 4. **Fetches under way** when records are applied may have read what was there before. They are waited for, and taken for nothing.
 //!
 //! While a job has locks, homes keep back what they bring to sharers until everybody has come to the memory barrier (its second meeting): a put into the frame of a
@@ -23,7 +23,7 @@ use super::history::{History, as_runs};
 use super::{Node, Output, Violation, runs};
 use crate::Rank;
 use crate::page::{Access, HomePage, List, Page};
-use crate::wire::sync::{self, Known, Place, Record};
+use crate::wire::sync::{self, Known, QueuePlace, Record};
 use std::collections::VecDeque;
 
 /// What follows the end of an interval.
@@ -45,16 +45,16 @@ pub(super) enum After {
         /// Which lock.
         lock: u32,
         /// To where.
-        to: Place,
+        to: QueuePlace,
         /// What is known there.
         known: Known,
     },
     /// Others go on.
-    Deed {
+    Signal {
         /// Which object.
         object: u32,
         /// How.
-        deed: sync::Deed,
+        signal: sync::Signal,
     },
 }
 
@@ -183,9 +183,9 @@ impl Node {
                 self.record();
                 self.send_grant(lock, to, &known);
             }
-            Deed { object, deed } => {
+            Signal { object, signal } => {
                 self.record();
-                self.do_deed(object, deed)?;
+                self.do_deed(object, signal)?;
             }
         }
         Ok(())
@@ -370,4 +370,4 @@ impl Node {
     }
 }
 
-use After::{Barrier, Deed, Enter, Grant, Left};
+use After::{Barrier, Enter, Grant, Left, Signal};

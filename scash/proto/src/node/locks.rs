@@ -14,8 +14,8 @@
 use super::intervals::After;
 use super::{Node, Output, Violation};
 use crate::Rank;
-use crate::wire::stall::{Deal, Doing};
-use crate::wire::sync::{Follower, Known, Place, SyncBody};
+use crate::wire::stall::{Activity, Relation};
+use crate::wire::sync::{Follower, Known, QueuePlace, SyncBody};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A place in a queue, at the rank whose place it is.
@@ -44,13 +44,13 @@ enum State {
 #[derive(Debug)]
 pub(super) struct Lock {
     /// Manager: the last place in the queue.
-    last: Place,
+    last: QueuePlace,
     /// Tickets that this rank has given.
     tickets: u32,
     /// This rank's places. Only the first one can have the lock.
     spots: VecDeque<Spot>,
     /// Places of this rank that were given up before anybody followed, and where their followers belong.
-    signposts: BTreeMap<u32, Place>,
+    signposts: BTreeMap<u32, QueuePlace>,
 }
 
 impl Lock {
@@ -58,7 +58,7 @@ impl Lock {
     fn new(manager: Rank, me: Rank) -> Lock {
         let first = Spot { ticket: 0, state: State::Idle, next: None };
         let spots = if manager == me { VecDeque::from([first]) } else { VecDeque::new() };
-        Lock { last: Place { rank: manager, ticket: 0 }, tickets: 1, spots, signposts: BTreeMap::new() }
+        Lock { last: QueuePlace { rank: manager, ticket: 0 }, tickets: 1, spots, signposts: BTreeMap::new() }
     }
 }
 
@@ -71,14 +71,14 @@ impl Lock {
 
 impl Lock {
     /// What threads of this rank do with it, if it is this one.
-    pub(super) fn doings(&self, object: u32) -> impl Iterator<Item = Doing> {
+    pub(super) fn activities(&self, object: u32) -> impl Iterator<Item = Activity> {
         self.spots.iter().filter_map(move |spot| {
-            let (who, deal) = match spot.state {
-                State::Held(who) => (who, Deal::Has),
-                State::Waiting(who) | State::Trying(who) | State::Entering(who) => (who, Deal::Awaits),
+            let (who, relation) = match spot.state {
+                State::Held(who) => (who, Relation::Holds),
+                State::Waiting(who) | State::Trying(who) | State::Entering(who) => (who, Relation::Awaits),
                 State::Idle => return None,
             };
-            Some(Doing { who, deal, object })
+            Some(Activity { who, relation, object })
         })
     }
 }
@@ -135,7 +135,7 @@ impl Node {
         let state = if patient { State::Waiting(who) } else { State::Trying(who) };
         entry.spots.push_back(Spot { ticket, state, next: None });
         if manager == me {
-            return self.line_up(lock, Follower { place: Place { rank: me, ticket }, known, patient });
+            return self.line_up(lock, Follower { place: QueuePlace { rank: me, ticket }, known, patient });
         }
         self.tell(manager, lock, SyncBody::Ask { ticket, known, patient });
         Some(())
@@ -157,7 +157,7 @@ impl Node {
     }
 
     /// Tells a place, of whichever rank, who follows. `None` if it should be here and is not.
-    fn send_behind(&mut self, lock: u32, place: Place, next: Follower) -> Option<()> {
+    fn send_behind(&mut self, lock: u32, place: QueuePlace, next: Follower) -> Option<()> {
         if place.rank == self.cfg.rank {
             return self.follow(lock, place.ticket, next);
         }
@@ -187,7 +187,7 @@ impl Node {
             return Some(());
         }
         let Some(next) = spot.next.take_if(|next| !next.patient) else { return Some(()) };
-        let before = Place { rank: me, ticket };
+        let before = QueuePlace { rank: me, ticket };
         if next.place.rank == me {
             return self.give_up(lock, next.place.ticket, before);
         }
@@ -197,7 +197,7 @@ impl Node {
 
     /// A place of this rank is refused: its thread does not wait, and whoever follows belongs behind the place before. `None` if no thread tries there,
     /// or the place before should be here and is not.
-    fn give_up(&mut self, lock: u32, ticket: u32, before: Place) -> Option<()> {
+    fn give_up(&mut self, lock: u32, ticket: u32, before: QueuePlace) -> Option<()> {
         let entry = self.lock(lock);
         let at = entry.spots.iter().position(|s| s.ticket == ticket)?;
         let State::Trying(who) = entry.spots[at].state else { return None };
@@ -230,7 +230,7 @@ impl Node {
     }
 
     /// An interval was closed for this: the lock leaves, with all that its next holder does not know.
-    pub(super) fn send_grant(&mut self, lock: u32, to: Place, known: &Known) {
+    pub(super) fn send_grant(&mut self, lock: u32, to: QueuePlace, known: &Known) {
         let records = self.sync.intervals.history.missing(known);
         self.tell(to.rank, lock, SyncBody::Grant { ticket: to.ticket, records });
     }
@@ -251,11 +251,11 @@ impl Node {
         match body {
             SyncBody::Ask { ticket, known, patient } => {
                 if self.manager(lock) != self.cfg.rank {
-                    return lie("a wish for a lock that another rank manages");
+                    return lie("a request for a lock that another rank manages");
                 }
-                let next = Follower { place: Place { rank: from, ticket }, known, patient };
+                let next = Follower { place: QueuePlace { rank: from, ticket }, known, patient };
                 if self.line_up(lock, next).is_none() {
-                    return lie("a wish for a lock whose queue has lost its end");
+                    return lie("a request for a lock whose queue has lost its end");
                 }
             }
             SyncBody::Follow { ticket, next } => {
@@ -280,7 +280,7 @@ impl Node {
                 self.learn(from, records)?;
                 self.enter(lock, ticket);
             }
-            SyncBody::Wish { .. } | SyncBody::Queued { .. } | SyncBody::Deed { .. } => {
+            SyncBody::Request { .. } | SyncBody::Queued { .. } | SyncBody::Signal { .. } => {
                 return lie("a word about a lock that is none for locks");
             }
         }

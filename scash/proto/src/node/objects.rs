@@ -9,7 +9,7 @@ use super::intervals::Intervals;
 use super::locks::Locks;
 use super::reduce::Reductions;
 use super::served::Served;
-use super::{Node, Output, Part, Phase, Violation};
+use super::{MeetingStage, Node, Output, Phase, Violation};
 use crate::Rank;
 use crate::wire::SyncMessage;
 use crate::wire::sync::SyncBody;
@@ -55,8 +55,8 @@ pub(super) struct Objects {
     given: u32,
     /// Messages of ranks that have left the memory barrier before this one.
     early: Vec<(Rank, SyncMessage)>,
-    /// Deeds sent since the last memory barrier, by receiver.
-    deeds: BTreeMap<Rank, u32>,
+    /// Signals sent since the last memory barrier, by receiver.
+    signals: BTreeMap<Rank, u32>,
 }
 
 impl Objects {
@@ -100,9 +100,9 @@ impl Objects {
         cut_out(&mut self.runs, objects);
     }
 
-    /// A deed was sent: the memory barrier waits for its arrival.
+    /// A signal was sent: the memory barrier waits for its arrival.
     pub(super) fn count_deed(&mut self, to: Rank) {
-        *self.deeds.entry(to).or_default() += 1;
+        *self.signals.entry(to).or_default() += 1;
     }
 }
 
@@ -200,21 +200,21 @@ impl Node {
         }
     }
 
-    /// The deeds that the first meeting must wait for, as items of it.
+    /// The signals that the first meeting must wait for, as items of it.
     pub(super) fn announce_deeds(&mut self) {
-        for (to, count) in std::mem::take(&mut self.sync.objects.deeds) {
+        for (to, count) in std::mem::take(&mut self.sync.objects.signals) {
             self.meetings.now.sent(to, count);
         }
     }
 
-    /// A deed has arrived: an item of the first meeting that comes.
+    /// A signal has arrived: an item of the first meeting that comes.
     pub(super) fn deed_arrives(&mut self, from: Rank) -> Result<(), Violation> {
         let due = match self.meetings.phase {
-            Phase::Flushing(part) | Phase::Meeting(part) => part == Part::Flush,
+            Phase::Flushing(part) | Phase::Meeting(part) => part == MeetingStage::Flush,
             Phase::Running | Phase::Announcing | Phase::Failed => true,
         };
         if !due {
-            return Err(Violation { rank: from, what: "a deed after the meeting that waited for it" });
+            return Err(Violation { rank: from, what: "a signal after the meeting that waited for it" });
         }
         self.item_arrives();
         Ok(())

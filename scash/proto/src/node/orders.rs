@@ -4,8 +4,8 @@ use super::{AllocOptions, ObjectKind, Protocol};
 use crate::heap::OutOfSpace;
 use crate::page::Access;
 use crate::wire::reduce::{ReduceMessage, Reduction};
-use crate::wire::stall::Deal;
-use crate::wire::sync::{Deed, SyncMessage, Wish};
+use crate::wire::stall::Relation;
+use crate::wire::sync::{Request, Signal, SyncMessage};
 use crate::wire::{Attendance, Control, Token};
 use crate::{Pages, Rank, Strided};
 
@@ -117,22 +117,22 @@ pub enum Input {
     /// The thread that has a lock gives it back.
     Release(u32),
     /// A thread of this rank waits for something. The object exists and can grant it. While it waits, the rank does not come to a collective call.
-    Wish {
+    Request {
         /// The object's number.
         object: u32,
         /// Stands for the thread.
         who: u64,
         /// What for.
-        wish: Wish,
+        request: Request,
     },
     /// A thread of this rank lets others go on. It may do so to this object.
-    Deed {
+    Signal {
         /// The object's number.
         object: u32,
         /// Stands for the thread.
         who: u64,
         /// How.
-        deed: Deed,
+        signal: Signal,
     },
     /// A thread of this rank, which has a lock, gives it back, waits for a condition, and takes the lock again.
     Wait {
@@ -171,9 +171,9 @@ pub enum Input {
         /// Its home, if it has one now.
         home: Option<Rank>,
     },
-    /// A message of an [`Output::Testify`] was sent to that rank.
-    Testified(Rank),
-    /// A peer has testified, in the meeting of the given number. To be heard when this was accepted.
+    /// A message of an [`Output::SendWrites`] was sent to that rank.
+    WritesSent(Rank),
+    /// A peer has writes_sent, in the meeting of the given number. To be heard when this was accepted.
     Testimony(Rank, u32),
 }
 
@@ -329,10 +329,10 @@ pub enum Output {
     },
     /// Forget the claims of these pages that are kept here: the pages are free.
     ForgetClaims(Pages),
-    /// Send what was written here to those who judge ([`Races::testify`](crate::races::Races::testify)); [`Input::Testified`] for each message.
-    Testify,
-    /// Find the data races of the epoch that ends ([`Races::judge`](crate::races::Races::judge)).
-    Judge,
+    /// Send what was written here to the ranks that compare ([`Races::send_writes`](crate::races::Races::send_writes)); [`Input::WritesSent`] for each message.
+    SendWrites,
+    /// Find the data races of the epoch that ends ([`Races::compare_writes`](crate::races::Races::compare_writes)).
+    CompareWrites,
     /// The collective call is over.
     Done(Outcome),
 }
@@ -380,7 +380,7 @@ pub struct InUse {
     /// Which object.
     pub object: u32,
     /// How.
-    pub deal: Deal,
+    pub relation: Relation,
 }
 
 /// What a peer did that no correct peer does.

@@ -1,4 +1,4 @@
-//! What the search for data races ([`races`](crate::races)) must know of the protocol's state: which interval it is, who judges, which pages were zeros.
+//! What the search for data races ([`races`](crate::races)) must know of the protocol's state: which interval it is, which rank compares, which pages were zeros.
 //!
 //! With races off nothing here is ever asked.
 
@@ -18,11 +18,11 @@ const SEARCHED: usize = 4096;
 pub(super) struct Epoch {
     /// The intervals so far, and what was known in each. Numbers in this list go into traces, for they can be taken in a signal handler.
     stamps: Vec<Stamp>,
-    /// Pages that got new homes in this barrier, with those that judge.
+    /// Pages that got new homes in this barrier, with the ranks that compare.
     moved: BTreeMap<u32, Rank>,
     /// Pages that are zeros when the next epoch begins, or were when the present one did: allocated, or touched first.
     zeros: Vec<Pages>,
-    /// The same of the epoch that is judged.
+    /// The same of the epoch that is looked at.
     were_zeros: Vec<Pages>,
     /// Home pages with words that were ever operated on: in frames that this rank may never have touched.
     operated: BTreeSet<u32>,
@@ -58,18 +58,18 @@ impl Node {
         &self.epoch_of_races.stamps[number as usize]
     }
 
-    /// The rank that judges what others wrote in a page: its home, and before that moves.
-    pub(crate) fn judge_of(&self, page: u32) -> Option<Rank> {
+    /// The rank that compares what others wrote in a page: its home, and before that moves.
+    pub(crate) fn comparer_of(&self, page: u32) -> Option<Rank> {
         let moved = self.epoch_of_races.moved.get(&page).copied();
-        moved.or_else(|| self.home(page)).filter(|&judge| judge != self.cfg.rank)
+        moved.or_else(|| self.home(page)).filter(|&comparer| comparer != self.cfg.rank)
     }
 
-    /// What this rank knew at the end of the epoch that is judged.
+    /// What this rank knew at the end of the epoch that is looked at.
     pub(crate) fn known_at_end(&self) -> &Known {
         &self.epoch_of_races.known
     }
 
-    /// Whether a page held zeros when the epoch began that is judged.
+    /// Whether a page held zeros when the epoch began that is looked at.
     pub(crate) fn was_zero(&self, page: u32) -> bool {
         let runs = &self.epoch_of_races.were_zeros;
         let run = runs.get(runs.partition_point(|run| run.end() <= page));
@@ -141,25 +141,25 @@ impl Node {
     }
 
     /// All have come to the barrier: orders that homes are told what was written.
-    pub(super) fn testify(&mut self) {
+    pub(super) fn send_writes(&mut self) {
         if self.cfg.races {
-            self.out.push_back(Output::Testify);
+            self.out.push_back(Output::SendWrites);
         }
     }
 
-    /// A message of an [`Output::Testify`] was sent.
-    pub(super) fn testified(&mut self, to: Rank) {
+    /// A message of an [`Output::SendWrites`] was sent.
+    pub(super) fn writes_sent(&mut self, to: Rank) {
         self.meetings.now.sent(to, 1);
     }
 
-    /// Somebody has testified.
+    /// Somebody has writes_sent.
     pub(super) fn testimony(&mut self, from: Rank, meeting: u32) -> Result<(), Violation> {
         self.item_for(from, meeting)?;
         self.advance()
     }
 
     /// The barrier ends: orders the judgement, before anything else happens to frames.
-    pub(super) fn judge(&mut self) {
+    pub(super) fn compare_writes(&mut self) {
         if !self.cfg.races {
             return;
         }
@@ -168,6 +168,6 @@ impl Node {
         let were_zeros = union(std::mem::take(&mut epoch.zeros));
         let operated = std::mem::take(&mut epoch.operated);
         *epoch = Epoch { were_zeros, known, operated, ..Epoch::new() };
-        self.out.push_back(Output::Judge);
+        self.out.push_back(Output::CompareWrites);
     }
 }

@@ -13,7 +13,7 @@
 
 use super::{Node, Outcome, Output, Phase, Violation};
 use crate::Rank;
-use crate::wire::reduce::{Combine, Number, ReduceMessage, Reduction, Step};
+use crate::wire::reduce::{Combine, Direction, Number, ReduceMessage, Reduction};
 use crate::wire::{Attendance, Purpose, Token};
 use std::collections::BTreeMap;
 
@@ -141,9 +141,9 @@ impl Node {
         (0..most).map(move |k| Rank(me + (1 << k))).filter(move |child| child.0 < size)
     }
 
-    fn say(&mut self, to: Rank, step: Step, span: [Attendance; 2], values: Vec<u64>) {
+    fn say(&mut self, to: Rank, direction: Direction, span: [Attendance; 2], values: Vec<u64>) {
         let (epoch, number) = (self.interval, self.sync.reductions.passed);
-        self.out.push_back(Output::Reduce(to, ReduceMessage { epoch, number, step, span, values }));
+        self.out.push_back(Output::Reduce(to, ReduceMessage { epoch, number, direction, span, values }));
     }
 
     /// Sends up what this rank and its children have, if all of that is here.
@@ -163,7 +163,7 @@ impl Node {
             values.clear();
         }
         match self.parent() {
-            Some(parent) => self.say(parent, Step::Up, span, values),
+            Some(parent) => self.say(parent, Direction::Up, span, values),
             None => self.go_down(span, values),
         }
     }
@@ -172,7 +172,7 @@ impl Node {
     fn go_down(&mut self, span: [Attendance; 2], values: Vec<u64>) {
         // Those first that have the longest way before them.
         for child in self.children().rev() {
-            self.say(child, Step::Down, span, values.clone());
+            self.say(child, Direction::Down, span, values.clone());
         }
         self.sync.reductions.passed += 1;
         let outcome = if agree(span) {
@@ -203,10 +203,12 @@ impl Node {
             // Said before its sender heard of it. Nothing comes of it any more.
             return Ok(());
         }
-        match message.step {
-            Step::Disagree => self.break_off(message.span),
-            Step::Up if self.children().any(|child| child == from) => return self.take_up(from, message),
-            Step::Down if self.parent() == Some(from) => {
+        match message.direction {
+            Direction::Disagree => self.break_off(message.span),
+            Direction::Up if self.children().any(|child| child == from) => {
+                return self.take_up(from, message);
+            }
+            Direction::Down if self.parent() == Some(from) => {
                 let (this, passed) = (self.interval, self.sync.reductions.passed);
                 let Some(now) = self.sync.reductions.now.as_ref().filter(|now| now.gone) else {
                     return lie("the result of a reduction that this rank is not in");
@@ -217,7 +219,9 @@ impl Node {
                 }
                 self.go_down(message.span, message.values);
             }
-            Step::Up | Step::Down => return lie("a message of a reduction from nowhere near in the tree"),
+            Direction::Up | Direction::Down => {
+                return lie("a message of a reduction from nowhere near in the tree");
+            }
         }
         Ok(())
     }
@@ -270,7 +274,7 @@ impl Node {
         if self.sync.reductions.disagreement.is_none() {
             let me = self.cfg.rank;
             for to in (0..self.cfg.size).map(Rank).filter(|&to| to != me) {
-                self.say(to, Step::Disagree, span, Vec::new());
+                self.say(to, Direction::Disagree, span, Vec::new());
             }
         }
         self.break_off(span);

@@ -2,13 +2,13 @@
 //!
 //! Rank (number mod ranks) keeps the state of an object, and the queue of those who wait for it. There are two kinds of messages to it:
 //!
-//! 1. A **wish** waits for an answer. With it comes what the asker knows; with the answer, all that the manager knows and the asker does not. The asker takes
+//! 1. A **request** waits for an answer. With it comes what the asker knows; with the answer, all that the manager knows and the asker does not. The asker takes
 //!    the copies that it names out of view before its thread goes on, as with a lock.
-//! 2. A **deed** lets others go on, and waits for nothing. The interval ends, and its records go to the manager with the deed. The manager learns them for those whom it lets
-//!    go on; its own program's copies stay until one of its own threads goes on. A deed after which others need not see anything (the signal of a condition, whose
+//! 2. A **signal** lets others go on, and waits for nothing. The interval ends, and its records go to the manager with the signal. The manager learns them for those whom it lets
+//!    go on; its own program's copies stay until one of its own threads goes on. A signal after which others need not see anything (the signal of a condition, whose
 //!    lock tells all) has no records, and ends no interval.
 //!
-//! Nobody waits for a deed's arrival, so the memory barrier does: deeds are *counted*, like diffs, and the first meeting is not over before all have arrived. So none
+//! Nobody waits for a signal's arrival, so the memory barrier does: signals are *counted*, like diffs, and the first meeting is not over before all have arrived. So none
 //! is ever overtaken by a memory barrier, or by the end of the job, and a signal from before a memory barrier finds nobody who waits after it.
 
 mod condition;
@@ -20,8 +20,8 @@ use super::intervals::After;
 use super::objects::{ObjectKind, cut_out};
 use super::{Node, Output, Violation};
 use crate::Rank;
-use crate::wire::stall::{Deal, Doing};
-use crate::wire::sync::{Deed, Known, Place, Record, SyncBody, Wish};
+use crate::wire::stall::{Activity, Relation};
+use crate::wire::sync::{Known, QueuePlace, Record, Request, Signal, SyncBody};
 use condition::Condition;
 use flag::Flag;
 use rwlock::RwLock;
@@ -32,7 +32,7 @@ use std::ops::Range;
 /// Who waits at a manager, and what that one knows.
 #[derive(Debug)]
 struct Waiter {
-    place: Place,
+    place: QueuePlace,
     known: Known,
 }
 
@@ -57,42 +57,42 @@ impl State {
         })
     }
 
-    /// Takes a wish, and lists who goes on. `None` if it is none for such an object.
-    fn ask(&mut self, wish: Wish, waiter: Waiter, go: &mut Vec<Waiter>) -> Option<()> {
-        match (self, wish) {
-            (State::RwLock(lock), Wish::Read) => lock.ask(false, waiter, go),
-            (State::RwLock(lock), Wish::Write) => lock.ask(true, waiter, go),
-            (State::Semaphore(semaphore), Wish::Take) => semaphore.ask(waiter, go),
-            (State::Condition(condition), Wish::Signal) => condition.ask(waiter),
-            (State::Flag(flag), Wish::AtLeast(least)) => flag.ask(least, waiter, go),
+    /// Takes a request, and lists who goes on. `None` if it is none for such an object.
+    fn ask(&mut self, request: Request, waiter: Waiter, go: &mut Vec<Waiter>) -> Option<()> {
+        match (self, request) {
+            (State::RwLock(lock), Request::Read) => lock.ask(false, waiter, go),
+            (State::RwLock(lock), Request::Write) => lock.ask(true, waiter, go),
+            (State::Semaphore(semaphore), Request::Take) => semaphore.ask(waiter, go),
+            (State::Condition(condition), Request::Wakeup) => condition.ask(waiter),
+            (State::Flag(flag), Request::AtLeast(least)) => flag.ask(least, waiter, go),
             _ => return None,
         }
         Some(())
     }
 
-    /// Takes a deed, and lists who goes on. `None` if it is none for such an object, or none that this rank may do now.
-    fn take(&mut self, from: Rank, deed: Deed, go: &mut Vec<Waiter>) -> Option<()> {
-        match (self, deed) {
-            (State::RwLock(lock), Deed::HasRead) => return lock.has_read(from, go),
-            (State::RwLock(lock), Deed::HasWritten) => return lock.has_written(from, go),
-            (State::Semaphore(semaphore), Deed::Post(count)) => semaphore.post(count, go),
-            (State::Condition(condition), Deed::Signal) => condition.signal(false, go),
-            (State::Condition(condition), Deed::Broadcast) => condition.signal(true, go),
-            (State::Flag(flag), Deed::Raise(to)) => flag.raise(to, go),
+    /// Takes a signal, and lists who goes on. `None` if it is none for such an object, or none that this rank may do now.
+    fn take(&mut self, from: Rank, signal: Signal, go: &mut Vec<Waiter>) -> Option<()> {
+        match (self, signal) {
+            (State::RwLock(lock), Signal::HasRead) => return lock.has_read(from, go),
+            (State::RwLock(lock), Signal::HasWritten) => return lock.has_written(from, go),
+            (State::Semaphore(semaphore), Signal::Post(count)) => semaphore.post(count, go),
+            (State::Condition(condition), Signal::WakeOne) => condition.signal(false, go),
+            (State::Condition(condition), Signal::WakeAll) => condition.signal(true, go),
+            (State::Flag(flag), Signal::Raise(to)) => flag.raise(to, go),
             _ => return None,
         }
         Some(())
     }
 }
 
-/// A wish of a thread of this rank.
+/// A request of a thread of this rank.
 #[derive(Debug)]
 struct Asked {
     object: u32,
     ticket: u32,
     who: u64,
     /// How the thread gives back what it asks for, if it is to be given back.
-    back: Option<Deed>,
+    back: Option<Signal>,
     /// Copies are being taken out of view.
     entering: bool,
 }
@@ -102,7 +102,7 @@ struct Asked {
 struct Holding {
     object: u32,
     who: u64,
-    deed: Deed,
+    signal: Signal,
 }
 
 /// All objects that are served by managers, as far as this rank has to do with them.
@@ -116,7 +116,7 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// A new number for a wish of this rank.
+    /// A new number for a request of this rank.
     pub(super) fn ticket(&mut self) -> u32 {
         let ticket = self.tickets;
         self.tickets = ticket.wrapping_add(1);
@@ -135,9 +135,11 @@ impl Served {
     }
 
     /// What threads of this rank have and wait for.
-    pub(super) fn doings(&self) -> impl Iterator<Item = Doing> {
-        let has = self.holding.iter().map(|h| Doing { who: h.who, deal: Deal::Has, object: h.object });
-        let awaits = self.asked.iter().map(|a| Doing { who: a.who, deal: Deal::Awaits, object: a.object });
+    pub(super) fn activities(&self) -> impl Iterator<Item = Activity> {
+        let has =
+            self.holding.iter().map(|h| Activity { who: h.who, relation: Relation::Holds, object: h.object });
+        let awaits =
+            self.asked.iter().map(|a| Activity { who: a.who, relation: Relation::Awaits, object: a.object });
         has.chain(awaits)
     }
 
@@ -148,56 +150,65 @@ impl Served {
 }
 
 impl Node {
-    /// What a thread of this rank has of a reader–writer lock, as the deed that gives it back.
-    pub fn holding(&self, object: u32, who: u64) -> Option<Deed> {
+    /// What a thread of this rank has of a reader–writer lock, as the signal that gives it back.
+    pub fn holding(&self, object: u32, who: u64) -> Option<Signal> {
         let held = |h: &&Holding| (h.object, h.who) == (object, who);
-        self.sync.served.holding.iter().find(held).map(|h| h.deed)
+        self.sync.served.holding.iter().find(held).map(|h| h.signal)
     }
 
-    /// A thread has a wish: [`Output::Acquired`] follows.
-    pub(super) fn wish(&mut self, object: u32, who: u64, wish: Wish) -> Result<(), Violation> {
-        let back = match wish {
-            Wish::Read => Some(Deed::HasRead),
-            Wish::Write => Some(Deed::HasWritten),
-            Wish::Take | Wish::AtLeast(_) | Wish::Signal => None,
+    /// A thread has a request: [`Output::Acquired`] follows.
+    pub(super) fn request(&mut self, object: u32, who: u64, request: Request) -> Result<(), Violation> {
+        let back = match request {
+            Request::Read => Some(Signal::HasRead),
+            Request::Write => Some(Signal::HasWritten),
+            Request::Take | Request::AtLeast(_) | Request::Wakeup => None,
         };
         let ticket = self.sync.served.ticket();
         self.sync.served.asked.push(Asked { object, ticket, who, back, entering: false });
-        self.ask_manager(object, ticket, wish)
+        self.ask_manager(object, ticket, request)
     }
 
-    /// Brings a wish to whom it concerns.
-    pub(super) fn ask_manager(&mut self, object: u32, ticket: u32, wish: Wish) -> Result<(), Violation> {
-        self.counters.wishes += 1;
+    /// Brings a request to whom it concerns.
+    pub(super) fn ask_manager(
+        &mut self,
+        object: u32,
+        ticket: u32,
+        request: Request,
+    ) -> Result<(), Violation> {
+        self.counters.requests += 1;
         let known = self.sync.intervals.history.known();
         let (manager, me) = (self.manager(object), self.cfg.rank);
         if manager == me {
-            return self.serve_wish(object, wish, Waiter { place: Place { rank: me, ticket }, known });
+            return self.serve_request(
+                object,
+                request,
+                Waiter { place: QueuePlace { rank: me, ticket }, known },
+            );
         }
-        self.tell(manager, object, SyncBody::Wish { ticket, wish, known });
+        self.tell(manager, object, SyncBody::Request { ticket, request, known });
         Ok(())
     }
 
     /// A thread lets others go on.
-    pub(super) fn deed(&mut self, object: u32, who: u64, deed: Deed) -> Result<(), Violation> {
-        self.counters.deeds += 1;
-        self.sync.served.holding.retain(|h| (h.object, h.who, h.deed) != (object, who, deed));
-        if deed.orders_memory() && self.cfg.size > 1 {
-            self.close(After::Deed { object, deed });
+    pub(super) fn signal(&mut self, object: u32, who: u64, signal: Signal) -> Result<(), Violation> {
+        self.counters.signals += 1;
+        self.sync.served.holding.retain(|h| (h.object, h.who, h.signal) != (object, who, signal));
+        if signal.orders_memory() && self.cfg.size > 1 {
+            self.close(After::Signal { object, signal });
             return Ok(());
         }
-        self.do_deed(object, deed)
+        self.do_deed(object, signal)
     }
 
-    /// What was written before a deed is at home, and recorded.
-    pub(super) fn do_deed(&mut self, object: u32, deed: Deed) -> Result<(), Violation> {
+    /// What was written before a signal is at home, and recorded.
+    pub(super) fn do_deed(&mut self, object: u32, signal: Signal) -> Result<(), Violation> {
         let (manager, me) = (self.manager(object), self.cfg.rank);
         if manager == me {
-            return self.serve_deed(me, object, deed);
+            return self.serve_deed(me, object, signal);
         }
         let records =
-            if deed.orders_memory() { self.sync.intervals.history.news_for(manager) } else { Vec::new() };
-        self.tell(manager, object, SyncBody::Deed { deed, records });
+            if signal.orders_memory() { self.sync.intervals.history.news_for(manager) } else { Vec::new() };
+        self.tell(manager, object, SyncBody::Signal { signal, records });
         self.sync.objects.count_deed(manager);
         Ok(())
     }
@@ -211,12 +222,12 @@ impl Node {
         }
     }
 
-    fn serve_wish(&mut self, object: u32, wish: Wish, waiter: Waiter) -> Result<(), Violation> {
-        let Place { rank, ticket } = waiter.place;
+    fn serve_request(&mut self, object: u32, request: Request, waiter: Waiter) -> Result<(), Violation> {
+        let QueuePlace { rank, ticket } = waiter.place;
         let mut go = Vec::new();
-        let asked = self.state(object).and_then(|state| state.ask(wish, waiter, &mut go));
-        asked.ok_or(Violation { rank, what: "a wish that no such object can grant" })?;
-        if wish == Wish::Signal {
+        let asked = self.state(object).and_then(|state| state.ask(request, waiter, &mut go));
+        asked.ok_or(Violation { rank, what: "a request that no such object can grant" })?;
+        if request == Request::Wakeup {
             if rank == self.cfg.rank {
                 return self.queued(rank, object, ticket);
             }
@@ -225,15 +236,15 @@ impl Node {
         self.let_go_on(object, go)
     }
 
-    fn serve_deed(&mut self, from: Rank, object: u32, deed: Deed) -> Result<(), Violation> {
+    fn serve_deed(&mut self, from: Rank, object: u32, signal: Signal) -> Result<(), Violation> {
         let mut go = Vec::new();
-        let taken = self.state(object).and_then(|state| state.take(from, deed, &mut go));
-        taken.ok_or(Violation { rank: from, what: "a deed that it may not do now to such an object" })?;
+        let taken = self.state(object).and_then(|state| state.take(from, signal, &mut go));
+        taken.ok_or(Violation { rank: from, what: "a signal that it may not do now to such an object" })?;
         self.let_go_on(object, go)
     }
 
     fn let_go_on(&mut self, object: u32, go: Vec<Waiter>) -> Result<(), Violation> {
-        for Waiter { place: Place { rank, ticket }, known } in go {
+        for Waiter { place: QueuePlace { rank, ticket }, known } in go {
             if rank == self.cfg.rank {
                 self.granted(rank, object, ticket, Vec::new())?;
             } else {
@@ -244,7 +255,7 @@ impl Node {
         Ok(())
     }
 
-    /// The manager has granted a wish.
+    /// The manager has granted a request.
     fn granted(
         &mut self,
         from: Rank,
@@ -260,7 +271,7 @@ impl Node {
         let Some(asked) = asked else {
             return Err(Violation {
                 rank: from,
-                what: "the granting of a wish that this rank does not have",
+                what: "the granting of a request that this rank does not have",
             });
         };
         asked.entering = true;
@@ -274,7 +285,7 @@ impl Node {
         let asked = &mut self.sync.served.asked;
         let at = asked.iter().position(|a| (a.object, a.ticket) == (object, ticket))?;
         let Asked { who, back, .. } = asked.swap_remove(at);
-        self.sync.served.holding.extend(back.map(|deed| Holding { object, who, deed }));
+        self.sync.served.holding.extend(back.map(|signal| Holding { object, who, signal }));
         self.out.push_back(Output::Acquired { object, who });
         Some(())
     }
@@ -288,13 +299,15 @@ impl Node {
     ) -> Result<(), Violation> {
         let manages = self.manager(object) == self.cfg.rank;
         match body {
-            SyncBody::Wish { ticket, wish, known } if manages => {
-                self.serve_wish(object, wish, Waiter { place: Place { rank: from, ticket }, known })
-            }
-            SyncBody::Deed { deed, records } if manages => {
+            SyncBody::Request { ticket, request, known } if manages => self.serve_request(
+                object,
+                request,
+                Waiter { place: QueuePlace { rank: from, ticket }, known },
+            ),
+            SyncBody::Signal { signal, records } if manages => {
                 self.deed_arrives(from)?;
                 self.learn(from, records)?;
-                self.serve_deed(from, object, deed)?;
+                self.serve_deed(from, object, signal)?;
                 self.advance()
             }
             SyncBody::Queued { ticket } if self.manager(object) == from => self.queued(from, object, ticket),
@@ -314,7 +327,7 @@ mod tests {
     use super::*;
 
     pub(super) fn waiter(rank: u32) -> Waiter {
-        Waiter { place: Place { rank: Rank(rank), ticket: 0 }, known: Known::new() }
+        Waiter { place: QueuePlace { rank: Rank(rank), ticket: 0 }, known: Known::new() }
     }
 
     pub(super) fn ranks(waiters: &[Waiter]) -> Vec<u32> {

@@ -67,7 +67,7 @@ impl Log {
         Log { bytes: Vec::with_capacity(room), room, lost: false }
     }
 
-    /// Sees to it that a good deal can be appended where nothing may allocate.
+    /// Sees to it that much can be appended where nothing may allocate.
     pub(super) fn make_room(&mut self) {
         self.bytes.reserve(self.room / 2);
     }
@@ -110,11 +110,11 @@ impl Log {
         let mut entries = Reader::new(&self.bytes);
         while entries.remaining() > 0 {
             let entry = Entry::read(&mut entries).expect("a rank can read its own log");
-            let Some(judge) = node.judge_of(entry.page) else { continue };
-            let batch = batches.entry(judge).or_insert_with(|| begin(node.meeting(), self.lost));
+            let Some(comparer) = node.comparer_of(entry.page) else { continue };
+            let batch = batches.entry(comparer).or_insert_with(|| begin(node.meeting(), self.lost));
             entry.say(node, &words(entry.site), batch);
             if batch.len() > BATCH {
-                full.push((judge, std::mem::replace(batch, begin(node.meeting(), self.lost))));
+                full.push((comparer, std::mem::replace(batch, begin(node.meeting(), self.lost))));
             }
         }
         full.extend(batches);

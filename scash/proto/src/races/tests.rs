@@ -1,4 +1,4 @@
-//! Traces on their way, and cases that are judged. (Whole jobs, with and without races, are for the simulator.)
+//! Traces on their way, and cases to compare. (Whole jobs, with and without races, are for the simulator.)
 
 use super::log::{Testimony, Trace};
 use super::*;
@@ -36,7 +36,7 @@ fn races(traces: &[Trace], base: Option<u8>, after: Option<u8>, known: &Known) -
         complete: true,
         writes: traces.iter().map(|trace| Writes::of(trace, None)).collect(),
     };
-    let found = case.judge(7, String::new);
+    let found = case.compare_writes(7, String::new);
     assert!(found.iter().all(|race| (race.page, race.offset, race.len) == (7, 100, 1)));
     found.iter().map(|race| race.writers.each_ref().map(|writer| writer.rank.0)).collect()
 }
@@ -45,12 +45,12 @@ fn races(traces: &[Trace], base: Option<u8>, after: Option<u8>, known: &Known) -
 fn two_ranks_race_unless_one_has_heard_of_the_other_or_both_write_the_same() {
     let none = Known::new();
     let first = trace(1, 3, &[], [0, 5], None);
-    let judge = |second| races(&[first.clone(), second], None, None, &none);
-    assert_eq!(judge(trace(2, 1, &[], [0, 6], None)), [[1, 2]]);
-    assert_eq!(judge(trace(2, 1, &[(1, 2)], [0, 6], None)), [[1, 2]]);
-    assert_eq!(judge(trace(2, 1, &[(1, 3)], [5, 6], None)), [[0u32; 2]; 0]);
-    assert_eq!(judge(trace(2, 1, &[], [0, 5], None)), [[0u32; 2]; 0]);
-    assert_eq!(judge(trace(1, 4, &[], [5, 6], None)), [[0u32; 2]; 0]);
+    let compare = |second| races(&[first.clone(), second], None, None, &none);
+    assert_eq!(compare(trace(2, 1, &[], [0, 6], None)), [[1, 2]]);
+    assert_eq!(compare(trace(2, 1, &[(1, 2)], [0, 6], None)), [[1, 2]]);
+    assert_eq!(compare(trace(2, 1, &[(1, 3)], [5, 6], None)), [[0u32; 2]; 0]);
+    assert_eq!(compare(trace(2, 1, &[], [0, 5], None)), [[0u32; 2]; 0]);
+    assert_eq!(compare(trace(1, 4, &[], [5, 6], None)), [[0u32; 2]; 0]);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn said(room: usize, traces: usize) -> Vec<(Rank, Vec<u8>)> {
             &Change { page, site: 17, old: &old, new: &new, changes: &changes, met: Some(&old) },
         );
     }
-    races.testify(&node, &frames, |site| format!("site {site}"))
+    races.send_writes(&node, &frames, |site| format!("site {site}"))
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Messages of reductions: up a tree of ranks, and down again.
 //!
-//! | step | from → to | carries |
+//! | direction | from → to | carries |
 //! |---|---|---|
-//! | [`Up`](Step::Up) | rank → its parent | what it and all ranks below it came for, and their values as one |
-//! | [`Down`](Step::Down) | rank → each of its children | what all ranks came for, and the result |
-//! | [`Disagree`](Step::Disagree) | who found it out → all others | what two ranks came for, one of them not for a reduction |
+//! | [`Up`](Direction::Up) | rank → its parent | what it and all ranks below it came for, and their values as one |
+//! | [`Down`](Direction::Down) | rank → each of its children | what all ranks came for, and the result |
+//! | [`Disagree`](Direction::Disagree) | who found it out → all others | what two ranks came for, one of them not for a reduction |
 
 use super::{Attendance, Malformed, Purpose, Reader, Why, Writer, list, put_span, span};
 use crate::Rank;
@@ -80,7 +80,7 @@ impl Reduction {
 
 /// Where a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Direction {
     /// To the parent.
     Up,
     /// To a child.
@@ -97,7 +97,7 @@ pub struct ReduceMessage {
     /// Reductions since then that it has passed.
     pub number: u32,
     /// Which way.
-    pub step: Step,
+    pub direction: Direction,
     /// Least and greatest attendance that the sender knows.
     pub span: [Attendance; 2],
     /// Nothing where ranks disagree.
@@ -111,10 +111,10 @@ impl ReduceMessage {
         let mut w = Writer::new(&mut out);
         w.u32(self.epoch);
         w.varint(u64::from(self.number));
-        w.u8(match self.step {
-            Step::Up => 0,
-            Step::Down => 1,
-            Step::Disagree => 2,
+        w.u8(match self.direction {
+            Direction::Up => 0,
+            Direction::Down => 1,
+            Direction::Disagree => 2,
         });
         put_span(&mut w, self.span);
         w.varint(self.values.len() as u64);
@@ -127,16 +127,16 @@ impl ReduceMessage {
         let mut r = Reader::new(bytes);
         let (epoch, number) = (r.u32()?, r.varint_u32()?);
         let at = r.position();
-        let step = match r.u8()? {
-            0 => Step::Up,
-            1 => Step::Down,
-            2 => Step::Disagree,
+        let direction = match r.u8()? {
+            0 => Direction::Up,
+            1 => Direction::Down,
+            2 => Direction::Disagree,
             tag => return Err(Malformed { at, why: Why::UnknownTag { tag } }),
         };
         let span = span(&mut r)?;
         let values = list(&mut r, 8, |r| r.u64())?;
         r.finish()?;
-        Ok(ReduceMessage { epoch, number, step, span, values })
+        Ok(ReduceMessage { epoch, number, direction, span, values })
     }
 }
 
@@ -147,15 +147,15 @@ mod tests {
     #[test]
     fn messages_come_back_as_they_were_sent_and_every_prefix_is_refused() {
         let a = |rank, n| Attendance { purpose: Purpose([n, 2, 3, 4]), rank: Rank(rank) };
-        for (step, span) in [
-            (Step::Up, [a(1, 1), a(9, 1)]),
-            (Step::Down, [a(1, 1), a(70_000, 5)]),
-            (Step::Disagree, [a(0, 0); 2]),
+        for (direction, span) in [
+            (Direction::Up, [a(1, 1), a(9, 1)]),
+            (Direction::Down, [a(1, 1), a(70_000, 5)]),
+            (Direction::Disagree, [a(0, 0); 2]),
         ] {
-            let message = ReduceMessage { epoch: 7, number: 300, step, span, values: vec![0, u64::MAX] };
+            let message = ReduceMessage { epoch: 7, number: 300, direction, span, values: vec![0, u64::MAX] };
             let bytes = message.encode();
             let back = ReduceMessage::decode(&bytes).unwrap();
-            assert_eq!((back.step, back.number, back.values), (step, 300, message.values));
+            assert_eq!((back.direction, back.number, back.values), (direction, 300, message.values));
             assert!((0..bytes.len()).all(|n| ReduceMessage::decode(&bytes[..n]).is_err()));
         }
     }

@@ -11,31 +11,31 @@ use super::{Malformed, Purpose, Reader, Why, Writer, list};
 
 /// What a thread does with an object of synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Deal {
+pub enum Relation {
     /// It has it, and has to give it back.
-    Has,
+    Holds,
     /// It waits for it.
     Awaits,
 }
 
 /// What one thread of a rank does with one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Doing {
+pub struct Activity {
     /// The thread, by a number within its rank.
     pub who: u64,
     /// What it does.
-    pub deal: Deal,
+    pub relation: Relation,
     /// With which object.
     pub object: u32,
 }
 
 /// What a rank does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Doings {
+pub struct Activities {
     /// The collective call that it is in.
     pub meets: Option<Purpose>,
     /// What its threads have and wait for.
-    pub threads: Vec<Doing>,
+    pub threads: Vec<Activity>,
 }
 
 /// A message of a rank that waits, or an answer to one.
@@ -44,7 +44,7 @@ pub enum StallMessage {
     /// What do you do?
     Query,
     /// This.
-    Answer(Doings),
+    Answer(Activities),
 }
 
 impl StallMessage {
@@ -52,17 +52,17 @@ impl StallMessage {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut w = Writer::new(&mut out);
-        let StallMessage::Answer(doings) = self else {
+        let StallMessage::Answer(activities) = self else {
             w.u8(0);
             return out;
         };
-        w.u8(if doings.meets.is_some() { 2 } else { 1 });
-        doings.meets.iter().flat_map(|purpose| purpose.0).for_each(|number| w.varint(number));
-        w.varint(doings.threads.len() as u64);
-        for doing in &doings.threads {
-            w.varint(doing.who);
-            w.u8(u8::from(doing.deal == Deal::Awaits));
-            w.varint(u64::from(doing.object));
+        w.u8(if activities.meets.is_some() { 2 } else { 1 });
+        activities.meets.iter().flat_map(|purpose| purpose.0).for_each(|number| w.varint(number));
+        w.varint(activities.threads.len() as u64);
+        for activity in &activities.threads {
+            w.varint(activity.who);
+            w.u8(u8::from(activity.relation == Relation::Awaits));
+            w.varint(u64::from(activity.object));
         }
         out
     }
@@ -84,11 +84,11 @@ impl StallMessage {
         };
         let threads = list(&mut r, 3, |r| {
             let who = r.varint()?;
-            let deal = if r.u8()? == 0 { Deal::Has } else { Deal::Awaits };
-            Ok(Doing { who, deal, object: r.varint_u32()? })
+            let relation = if r.u8()? == 0 { Relation::Holds } else { Relation::Awaits };
+            Ok(Activity { who, relation, object: r.varint_u32()? })
         })?;
         r.finish()?;
-        Ok(StallMessage::Answer(Doings { meets, threads }))
+        Ok(StallMessage::Answer(Activities { meets, threads }))
     }
 }
 
@@ -97,18 +97,22 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn doings() -> impl Strategy<Value = Doings> {
-        let deal = prop_oneof![Just(Deal::Has), Just(Deal::Awaits)];
-        let doing =
-            (any::<u64>(), deal, any::<u32>()).prop_map(|(who, deal, object)| Doing { who, deal, object });
+    fn activities() -> impl Strategy<Value = Activities> {
+        let relation = prop_oneof![Just(Relation::Holds), Just(Relation::Awaits)];
+        let activity = (any::<u64>(), relation, any::<u32>()).prop_map(|(who, relation, object)| Activity {
+            who,
+            relation,
+            object,
+        });
         let meets = proptest::option::of(any::<[u64; 4]>().prop_map(Purpose));
-        (meets, proptest::collection::vec(doing, 0..9)).prop_map(|(meets, threads)| Doings { meets, threads })
+        (meets, proptest::collection::vec(activity, 0..9))
+            .prop_map(|(meets, threads)| Activities { meets, threads })
     }
 
     proptest! {
         #[test]
-        fn a_message_is_read_as_it_was_written(doings in doings()) {
-            let message = StallMessage::Answer(doings);
+        fn a_message_is_read_as_it_was_written(activities in activities()) {
+            let message = StallMessage::Answer(activities);
             prop_assert_eq!(StallMessage::decode(&message.encode()), Ok(message));
         }
 

@@ -6,23 +6,23 @@
 //! | [`Follow`](SyncBody::Follow) | manager → who was last in the queue | who comes next, what that one knows |
 //! | [`Grant`](SyncBody::Grant) | releaser → next in the queue | the lock, and all that happened before and is not known there |
 //! | [`Refused`](SyncBody::Refused) | who has a lock, or waits for it → who does not want to wait | whose place that is |
-//! | [`Wish`](SyncBody::Wish) | who waits for something → the object's manager | what for, what it knows |
-//! | [`Grant`](SyncBody::Grant) | manager → whose wish is granted | all that is not known there |
-//! | [`Deed`](SyncBody::Deed) | who lets others go on → manager | all that happened before and was not told yet. Counted, like diffs |
+//! | [`Request`](SyncBody::Request) | who waits for something → the object's manager | what for, what it knows |
+//! | [`Grant`](SyncBody::Grant) | manager → whose request is granted | all that is not known there |
+//! | [`Signal`](SyncBody::Signal) | who lets others go on → manager | all that happened before and was not told yet. Counted, like diffs |
 //! | [`Queued`](SyncBody::Queued) | manager → who wants a condition's signal | – |
 //!
 //! Each carries the sender's epoch: a rank that has left a memory barrier may send to one that is about to leave it, which keeps the message until it has.
 
 mod manager;
 
-pub use manager::{Deed, Wish};
+pub use manager::{Request, Signal};
 
 use super::{Malformed, Reader, Why, Writer, list, pages, put_pages, put_rank, rank};
 use crate::{Pages, Rank};
 
 /// A place in a lock's queue: the number that the waiting rank gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct QueuePlace {
     /// Who waits there.
     pub rank: Rank,
     /// Which of its places.
@@ -33,7 +33,7 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Follower {
     /// The place.
-    pub place: Place,
+    pub place: QueuePlace,
     /// What its rank knows.
     pub known: Known,
     /// Waits for the lock. If not, it wants the lock now or never.
@@ -86,7 +86,7 @@ pub enum SyncBody {
     },
     /// The lock is the receiver's, or what it waits for has come.
     Grant {
-        /// The receiver's place or wish.
+        /// The receiver's place or request.
         ticket: u32,
         /// What happened before.
         records: Vec<Record>,
@@ -96,38 +96,38 @@ pub enum SyncBody {
         /// The receiver's place.
         ticket: u32,
         /// The place before it.
-        before: Place,
+        before: QueuePlace,
     },
     /// A thread waits for something.
-    Wish {
-        /// The number of the wish.
+    Request {
+        /// The number of the request.
         ticket: u32,
         /// For what.
-        wish: Wish,
+        request: Request,
         /// What its rank knows.
         known: Known,
     },
-    /// The receiver's wish for a signal is in the queue.
+    /// The receiver's request for a signal is in the queue.
     Queued {
-        /// The number of the wish.
+        /// The number of the request.
         ticket: u32,
     },
     /// A thread lets others go on.
-    Deed {
+    Signal {
         /// How.
-        deed: Deed,
+        signal: Signal,
         /// What happened before.
         records: Vec<Record>,
     },
 }
 
-fn put_place(w: &mut Writer<'_>, place: Place) {
+fn put_place(w: &mut Writer<'_>, place: QueuePlace) {
     put_rank(w, place.rank);
     w.varint(u64::from(place.ticket));
 }
 
-fn place(r: &mut Reader<'_>) -> Result<Place, Malformed> {
-    Ok(Place { rank: rank(r)?, ticket: r.varint_u32()? })
+fn place(r: &mut Reader<'_>) -> Result<QueuePlace, Malformed> {
+    Ok(QueuePlace { rank: rank(r)?, ticket: r.varint_u32()? })
 }
 
 pub(crate) fn put_known(w: &mut Writer<'_>, known: &Known) {
@@ -161,7 +161,7 @@ fn record(r: &mut Reader<'_>) -> Result<Record, Malformed> {
 /// Tags of the kinds for those who do not wait.
 const ASK_NOW: u8 = 4;
 const FOLLOW_NOW: u8 = 5;
-/// The tag of the one kind that has no number of a place or wish.
+/// The tag of the one kind that has no number of a place or request.
 const DEED: u8 = 8;
 
 impl SyncMessage {
@@ -193,19 +193,19 @@ impl SyncMessage {
                 w.varint(u64::from(*ticket));
                 put_place(&mut w, *before);
             }
-            SyncBody::Wish { ticket, wish, known } => {
+            SyncBody::Request { ticket, request, known } => {
                 w.u8(6);
                 w.varint(u64::from(*ticket));
-                manager::put_wish(&mut w, *wish);
+                manager::put_wish(&mut w, *request);
                 put_known(&mut w, known);
             }
             SyncBody::Queued { ticket } => {
                 w.u8(7);
                 w.varint(u64::from(*ticket));
             }
-            SyncBody::Deed { deed, records } => {
+            SyncBody::Signal { signal, records } => {
                 w.u8(DEED);
-                manager::put_deed(&mut w, *deed);
+                manager::put_deed(&mut w, *signal);
                 put_records(&mut w, records);
             }
         }
@@ -228,9 +228,9 @@ impl SyncMessage {
             }
             2 => SyncBody::Grant { ticket, records: list(&mut r, 3, record)? },
             3 => SyncBody::Refused { ticket, before: place(&mut r)? },
-            6 => SyncBody::Wish { ticket, wish: manager::wish(&mut r)?, known: known(&mut r)? },
+            6 => SyncBody::Request { ticket, request: manager::request(&mut r)?, known: known(&mut r)? },
             7 => SyncBody::Queued { ticket },
-            DEED => SyncBody::Deed { deed: manager::deed(&mut r)?, records: list(&mut r, 3, record)? },
+            DEED => SyncBody::Signal { signal: manager::signal(&mut r)?, records: list(&mut r, 3, record)? },
             tag => return Err(Malformed { at, why: Why::UnknownTag { tag } }),
         };
         r.finish()?;
@@ -244,8 +244,11 @@ mod tests {
 
     fn messages() -> Vec<SyncMessage> {
         let known = vec![(Rank(0), 3), (Rank(900), 1 << 30)];
-        let next =
-            |patient| Follower { place: Place { rank: Rank(8), ticket: 300 }, known: known.clone(), patient };
+        let next = |patient| Follower {
+            place: QueuePlace { rank: Rank(8), ticket: 300 },
+            known: known.clone(),
+            patient,
+        };
         let record = |rank, number| Record {
             rank: Rank(rank),
             number,
@@ -257,22 +260,23 @@ mod tests {
             SyncBody::Follow { ticket: 0, next: next(true) },
             SyncBody::Follow { ticket: 9, next: next(false) },
             SyncBody::Queued { ticket: 1 },
-            SyncBody::Refused { ticket: 70, before: Place { rank: Rank(2), ticket: 0 } },
+            SyncBody::Refused { ticket: 70, before: QueuePlace { rank: Rank(2), ticket: 0 } },
             SyncBody::Grant { ticket: 1, records: vec![record(2, 1), record(70_000, 9)] },
             SyncBody::Grant { ticket: 1, records: vec![] },
         ];
-        let wishes = [Wish::Read, Wish::Write, Wish::Take, Wish::Signal, Wish::AtLeast(u64::MAX)]
-            .map(|wish| SyncBody::Wish { ticket: 4, wish, known: known.clone() });
-        let deeds = [
-            Deed::HasRead,
-            Deed::HasWritten,
-            Deed::Post(7),
-            Deed::Signal,
-            Deed::Broadcast,
-            Deed::Raise(1 << 40),
+        let requests =
+            [Request::Read, Request::Write, Request::Take, Request::Wakeup, Request::AtLeast(u64::MAX)]
+                .map(|request| SyncBody::Request { ticket: 4, request, known: known.clone() });
+        let signals = [
+            Signal::HasRead,
+            Signal::HasWritten,
+            Signal::Post(7),
+            Signal::WakeOne,
+            Signal::WakeAll,
+            Signal::Raise(1 << 40),
         ]
-        .map(|deed| SyncBody::Deed { deed, records: vec![record(2, 1)] });
-        let all = bodies.into_iter().chain(wishes).chain(deeds);
+        .map(|signal| SyncBody::Signal { signal, records: vec![record(2, 1)] });
+        let all = bodies.into_iter().chain(requests).chain(signals);
         all.map(|body| SyncMessage { epoch: 12, object: 3, body }).collect()
     }
 

@@ -10,7 +10,7 @@
 
 mod plan;
 
-use plan::{Call, Deed, End, Piece, Use};
+use plan::{Call, Edit, End, Piece, Use};
 use scash::runtime::{self, Runtime};
 use scash_tests::sim::rng::Rng;
 use std::error::Error;
@@ -39,9 +39,9 @@ impl Area {
         self.start.wrapping_add(offset)
     }
 
-    fn write(&self, offset: usize, values: &[u8], deed: Deed) {
+    fn write(&self, offset: usize, values: &[u8], edit: Edit) {
         let to = self.at(offset);
-        if deed == Deed::Copy {
+        if edit == Edit::Copy {
             // SAFETY: these bytes of the allocation are this thread's to write in this interval.
             unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), to, values.len()) };
             return;
@@ -101,7 +101,7 @@ impl Work<'_> {
                 if piece.writer == Some(self.rank) {
                     let new = piece.new_values(old);
                     area.check(start, &old[..old.len().min(16)])?;
-                    area.write(start, &new, piece.deed);
+                    area.write(start, &new, piece.edit);
                     area.check(start, &new)?;
                     checked += new.len();
                 } else if piece.is_read_by(self.rank, area.used.readers) {

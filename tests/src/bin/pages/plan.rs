@@ -56,8 +56,8 @@ impl Use {
             let longest = cut.pick(&[1, 3, 8, 64, 700, 4096, 9000]);
             let end = self.bytes.min(start + cut.between(1, longest) as usize);
             let writer = cut.chance(60).then(|| cut.below(ranks)).filter(|_| !idle);
-            let deed = now.pick(&[Deed::Bytes, Deed::Copy, Deed::Copy, Deed::Rewrite]);
-            pieces.push(Piece { range: start..end, writer, deed, seed: now.bits() });
+            let edit = now.pick(&[Edit::Bytes, Edit::Copy, Edit::Copy, Edit::Rewrite]);
+            pieces.push(Piece { range: start..end, writer, edit, seed: now.bits() });
             start = end;
         }
         now.shuffle(&mut pieces);
@@ -77,13 +77,13 @@ impl Use {
 pub(crate) struct Piece {
     pub(crate) range: Range<usize>,
     pub(crate) writer: Option<u32>,
-    pub(crate) deed: Deed,
+    pub(crate) edit: Edit,
     seed: u64,
 }
 
 /// How a writer writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum Edit {
     /// One by one.
     Bytes,
     /// As memcpy does it.
@@ -95,10 +95,10 @@ pub(crate) enum Deed {
 impl Piece {
     /// The values that the piece has after the interval, where `old` are those before it.
     pub(crate) fn new_values(&self, old: &[u8]) -> Vec<u8> {
-        match self.deed {
+        match self.edit {
             _ if self.writer.is_none() => old.to_vec(),
-            Deed::Rewrite => old.to_vec(),
-            Deed::Bytes | Deed::Copy => {
+            Edit::Rewrite => old.to_vec(),
+            Edit::Bytes | Edit::Copy => {
                 (0..old.len() as u64).map(|i| mix(self.seed ^ i).to_le_bytes()[0]).collect()
             }
         }

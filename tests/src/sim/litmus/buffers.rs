@@ -3,7 +3,7 @@
 use super::{Job, load, section, store};
 use crate::sim::program::{Op, Word};
 use scash_proto::node::ObjectKind;
-use scash_proto::wire::sync::{Deed, Wish};
+use scash_proto::wire::sync::{Request, Signal};
 
 /// Places of a buffer.
 const PLACES: u32 = 3;
@@ -11,18 +11,18 @@ const PLACES: u32 = 3;
 const ITEMS: u64 = 9;
 
 /// A place of a buffer: two words, so that it is seen whether all was written before it was announced.
-type Place = [Word; 2];
+type BufferSlot = [Word; 2];
 
-fn buffer(job: &mut Job) -> Vec<Place> {
+fn buffer(job: &mut Job) -> Vec<BufferSlot> {
     let halves = [job.words(PLACES), job.words(PLACES)];
     (0..PLACES as usize).map(|n| halves.each_ref().map(|words| words[n])).collect()
 }
 
-fn fill(places: &[Place], item: u64) -> [Op; 2] {
+fn fill(places: &[BufferSlot], item: u64) -> [Op; 2] {
     places[place(item)].map(|word| store(word, 1 + item))
 }
 
-fn empty(places: &[Place], item: u64) -> [Op; 2] {
+fn empty(places: &[BufferSlot], item: u64) -> [Op; 2] {
     places[place(item)].map(load)
 }
 
@@ -37,15 +37,15 @@ pub fn with_flags(job: &mut Job) {
     job.interval(|rank| {
         let produce = |item: u64| {
             let read = (item + 1).saturating_sub(u64::from(PLACES));
-            let free = (1..ranks).map(move |r| Op::Wish(flags + r, Wish::AtLeast(read)));
+            let free = (1..ranks).map(move |r| Op::Request(flags + r, Request::AtLeast(read)));
             free.chain(fill(&places, item))
-                .chain([Op::Deed(flags, Deed::Raise(item + 1))])
+                .chain([Op::Signal(flags, Signal::Raise(item + 1))])
                 .collect::<Vec<_>>()
         };
         let consume = |item: u64| {
-            let mut ops = vec![Op::Wish(flags, Wish::AtLeast(item + 1))];
+            let mut ops = vec![Op::Request(flags, Request::AtLeast(item + 1))];
             ops.extend(empty(&places, item));
-            ops.push(Op::Deed(flags + rank, Deed::Raise(item + 1)));
+            ops.push(Op::Signal(flags + rank, Signal::Raise(item + 1)));
             ops
         };
         (0..ITEMS).flat_map(|item| if rank == 0 { produce(item) } else { consume(item) }).collect()
@@ -67,12 +67,12 @@ pub fn with_conditions(job: &mut Job) {
             let wait = full.map(|before| Op::WaitFor { condition: not_full, lock, event: gone(before) });
             let fill = fill(&places, item).into_iter().chain([Op::Announce(there(item))]);
             let mut ops = section(lock, wait.into_iter().chain(fill));
-            ops.push(Op::Deed(not_empty, Deed::Signal));
+            ops.push(Op::Signal(not_empty, Signal::WakeOne));
             ops
         };
         let consume = |item: u64| {
             let wait = Op::WaitFor { condition: not_empty, lock, event: there(item) };
-            let tell = [Op::Announce(gone(item)), Op::Deed(not_full, Deed::Broadcast)];
+            let tell = [Op::Announce(gone(item)), Op::Signal(not_full, Signal::WakeAll)];
             section(lock, [wait].into_iter().chain(empty(&places, item)).chain(tell))
         };
         match rank {
@@ -85,20 +85,20 @@ pub fn with_conditions(job: &mut Job) {
 /// A chain of ranks with a buffer between each and the next, whose free and full places are counted by semaphores.
 pub fn with_semaphores(job: &mut Job) {
     let links = job.ranks - 1;
-    let buffers: Vec<Vec<Place>> = (0..links).map(|_| buffer(job)).collect();
+    let buffers: Vec<Vec<BufferSlot>> = (0..links).map(|_| buffer(job)).collect();
     let free = job.objects(ObjectKind::Semaphore(PLACES), links);
     let full = job.objects(ObjectKind::Semaphore(0), links);
     job.interval(|rank| {
         let take = |item: u64, link: u32| {
-            let mut ops = vec![Op::Wish(full + link, Wish::Take)];
+            let mut ops = vec![Op::Request(full + link, Request::Take)];
             ops.extend(empty(&buffers[link as usize], item));
-            ops.push(Op::Deed(free + link, Deed::Post(1)));
+            ops.push(Op::Signal(free + link, Signal::Post(1)));
             ops
         };
         let give = |item: u64, link: u32| {
-            let mut ops = vec![Op::Wish(free + link, Wish::Take)];
+            let mut ops = vec![Op::Request(free + link, Request::Take)];
             ops.extend(fill(&buffers[link as usize], item));
-            ops.push(Op::Deed(full + link, Deed::Post(1)));
+            ops.push(Op::Signal(full + link, Signal::Post(1)));
             ops
         };
         let step = |item: u64| {

@@ -4,7 +4,7 @@ use super::{Job, add, load, section};
 use crate::sim::program::{Op, Span, Word};
 use crate::sim::report::Report;
 use scash_proto::node::ObjectKind;
-use scash_proto::wire::sync::{Deed, Wish};
+use scash_proto::wire::sync::{Request, Signal};
 
 /// Additions of a thread in an interval.
 const TURNS: u64 = 6;
@@ -68,15 +68,15 @@ pub fn late_comer(job: &mut Job) {
         }
         1 => (1..=LATE)
             .flat_map(|turn| {
-                let wait = Op::Wish(flags, Wish::AtLeast(turn));
-                [wait, add(word, 1), Op::Deed(flags + 1, Deed::Raise(turn))]
+                let wait = Op::Request(flags, Request::AtLeast(turn));
+                [wait, add(word, 1), Op::Signal(flags + 1, Signal::Raise(turn))]
             })
             .collect(),
         r if r == late => vec![
             whole,
             load(word),
-            Op::Deed(begin, Deed::Post(1)),
-            Op::Wish(flags + 1, Wish::AtLeast(LATE)),
+            Op::Signal(begin, Signal::Post(1)),
+            Op::Request(flags + 1, Request::AtLeast(LATE)),
             whole,
             load(word),
         ],
@@ -87,9 +87,9 @@ pub fn late_comer(job: &mut Job) {
 /// What rank 0 does in a turn of [`late_comer`].
 fn turn_of_first(turn: u64, begin: u32, flags: u32, page: u32, add: Op) -> Vec<Op> {
     let mut ops = match turn {
-        1 => vec![Op::Wish(begin, Wish::Take), Op::Write(Span::page(page), 7)],
-        _ => vec![Op::Wish(flags + 1, Wish::AtLeast(turn - 1))],
+        1 => vec![Op::Request(begin, Request::Take), Op::Write(Span::page(page), 7)],
+        _ => vec![Op::Request(flags + 1, Request::AtLeast(turn - 1))],
     };
-    ops.extend([add, Op::Deed(flags, Deed::Raise(turn))]);
+    ops.extend([add, Op::Signal(flags, Signal::Raise(turn))]);
     ops
 }

@@ -69,8 +69,8 @@ impl RandomProgram {
 /// How many locks and the like more a thread has after an operation of a critical section.
 fn holds(op: &Op) -> i32 {
     match op {
-        Op::Lock(_) | Op::TryLock(_) | Op::Wish(..) => 1,
-        Op::Unlock(_) | Op::Deed(..) => -1,
+        Op::Lock(_) | Op::TryLock(_) | Op::Request(..) => 1,
+        Op::Unlock(_) | Op::Signal(..) => -1,
         _ => 0,
     }
 }

@@ -7,8 +7,8 @@ use crate::sim::program::{Interval, Op};
 use crate::sim::rng::Rng;
 use scash_proto::Rank;
 use scash_proto::node::{Collective, InUse, ObjectKind, Outcome};
-use scash_proto::wire::stall::Deal;
-use scash_proto::wire::sync::{Deed, Wish};
+use scash_proto::wire::stall::Relation;
+use scash_proto::wire::sync::{Request, Signal};
 
 /// How a program's objects end. With chances of its own, so that programs are the same but for this.
 pub(super) struct Ends {
@@ -85,7 +85,7 @@ impl RandomProgram {
             }
             work[rank as usize][0].push(take);
             self.objects.ends.held.push((rank, give));
-            let this = InUse { rank: Rank(rank), object, deal: Deal::Has };
+            let this = InUse { rank: Rank(rank), object, relation: Relation::Holds };
             least = least.into_iter().chain([this]).min_by_key(|it| (it.rank, it.object));
         }
         if let Some(in_use) = least {
@@ -110,9 +110,11 @@ fn uses(kind: ObjectKind, object: u32, rng: &mut Rng) -> Option<(Op, Op)> {
         ObjectKind::Lock if rng.chance(50) => Some((Op::Lock(object), Op::Unlock(object))),
         ObjectKind::Lock => Some((Op::TryLock(object), Op::Unlock(object))),
         ObjectKind::RwLock if rng.chance(50) => {
-            Some((Op::Wish(object, Wish::Read), Op::Deed(object, Deed::HasRead)))
+            Some((Op::Request(object, Request::Read), Op::Signal(object, Signal::HasRead)))
         }
-        ObjectKind::RwLock => Some((Op::Wish(object, Wish::Write), Op::Deed(object, Deed::HasWritten))),
+        ObjectKind::RwLock => {
+            Some((Op::Request(object, Request::Write), Op::Signal(object, Signal::HasWritten)))
+        }
         ObjectKind::Semaphore(_) | ObjectKind::Condition | ObjectKind::Flag => None,
     }
 }
@@ -120,7 +122,9 @@ fn uses(kind: ObjectKind, object: u32, rng: &mut Rng) -> Option<(Op, Op)> {
 /// Whether an operation is about an object.
 fn concerns(op: &Op, object: u32) -> bool {
     match *op {
-        Op::Lock(it) | Op::TryLock(it) | Op::Unlock(it) | Op::Wish(it, _) | Op::Deed(it, _) => it == object,
+        Op::Lock(it) | Op::TryLock(it) | Op::Unlock(it) | Op::Request(it, _) | Op::Signal(it, _) => {
+            it == object
+        }
         Op::WaitFor { condition, lock, .. } => condition == object || lock == object,
         _ => false,
     }

@@ -12,7 +12,7 @@ use crate::sim::program::Op;
 use crate::sim::rng::Rng;
 use scash_proto::Pages;
 use scash_proto::node::{Collective, ObjectKind, Outcome};
-use scash_proto::wire::sync::{Deed, Wish};
+use scash_proto::wire::sync::{Request, Signal};
 use std::collections::BTreeMap;
 
 /// The objects of a program.
@@ -152,7 +152,7 @@ impl RandomProgram {
                 let first = self.rng.below(cells);
                 let mine = (first..cells).chain(0..first).filter(|cell| cell % guards == guard);
                 for cell in mine.take(self.rng.between(1, 5) as usize).collect::<Vec<_>>() {
-                    self.visit(pages, c, cell, leave == Op::Deed(object, Deed::HasRead), &mut section);
+                    self.visit(pages, c, cell, leave == Op::Signal(object, Signal::HasRead), &mut section);
                 }
                 section.push(leave);
                 threads[thread].push(section);
@@ -164,10 +164,12 @@ impl RandomProgram {
     fn enter(&mut self, c: &Character, guard: u32, kind: ObjectKind) -> (Op, Op) {
         match kind {
             ObjectKind::RwLock if self.rng.chance(50) => {
-                (Op::Wish(guard, Wish::Read), Op::Deed(guard, Deed::HasRead))
+                (Op::Request(guard, Request::Read), Op::Signal(guard, Signal::HasRead))
             }
-            ObjectKind::RwLock => (Op::Wish(guard, Wish::Write), Op::Deed(guard, Deed::HasWritten)),
-            ObjectKind::Semaphore(_) => (Op::Wish(guard, Wish::Take), Op::Deed(guard, Deed::Post(1))),
+            ObjectKind::RwLock => (Op::Request(guard, Request::Write), Op::Signal(guard, Signal::HasWritten)),
+            ObjectKind::Semaphore(_) => {
+                (Op::Request(guard, Request::Take), Op::Signal(guard, Signal::Post(1)))
+            }
             _ if self.rng.chance(c.tried) => (Op::TryLock(guard), Op::Unlock(guard)),
             _ => (Op::Lock(guard), Op::Unlock(guard)),
         }
@@ -242,19 +244,19 @@ impl RandomProgram {
             0 => {
                 let semaphore = free.semaphores.pop()?;
                 let give = if self.rng.chance(50) {
-                    vec![Op::Deed(semaphore, Deed::Post(next))]
+                    vec![Op::Signal(semaphore, Signal::Post(next))]
                 } else {
-                    vec![Op::Deed(semaphore, Deed::Post(1)); next as usize]
+                    vec![Op::Signal(semaphore, Signal::Post(1)); next as usize]
                 };
-                Some((give, vec![Op::Wish(semaphore, Wish::Take)]))
+                Some((give, vec![Op::Request(semaphore, Request::Take)]))
             }
             1 => {
                 let flag = free.flags.pop()?;
                 let raised = self.objects.raised.entry(flag).or_default();
                 let least = *raised + 1 + u64::from(self.rng.below(3));
                 *raised = least + u64::from(self.rng.below(3));
-                let give = vec![Op::Deed(flag, Deed::Raise(*raised))];
-                Some((give, vec![Op::Wish(flag, Wish::AtLeast(least))]))
+                let give = vec![Op::Signal(flag, Signal::Raise(*raised))];
+                Some((give, vec![Op::Request(flag, Request::AtLeast(least))]))
             }
             _ => self.announce(next, free),
         }
@@ -267,9 +269,9 @@ impl RandomProgram {
         let event = self.objects.events;
         self.objects.events += 1;
         let lock = self.rng.pick(&self.objects.there[LOCKS]);
-        let signal = if own && next == 1 { Deed::Signal } else { Deed::Broadcast };
+        let signal = if own && next == 1 { Signal::WakeOne } else { Signal::WakeAll };
         let mut give =
-            vec![Op::Lock(lock), Op::Announce(event), Op::Deed(condition, signal), Op::Unlock(lock)];
+            vec![Op::Lock(lock), Op::Announce(event), Op::Signal(condition, signal), Op::Unlock(lock)];
         if self.rng.chance(50) {
             give.swap(2, 3);
         }

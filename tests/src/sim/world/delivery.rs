@@ -1,6 +1,6 @@
 //! What the network brings to a rank.
 
-use super::{Result, Step, World, number};
+use super::{Progress, Result, World, number};
 use crate::sim::program::Program;
 use scash_proto::Rank;
 use scash_proto::wire::{Kind, PageBatch};
@@ -33,15 +33,15 @@ impl<P: Program> World<P> {
     }
 
     /// Delivers the next put or message of a pair.
-    pub(super) fn step_channel(&mut self, from: usize, to: usize) -> Result<Step> {
+    pub(super) fn step_channel(&mut self, from: usize, to: usize) -> Result<Progress> {
         // A renewal may have taken all that was on its way.
         if self.net.is_empty(number(from), number(to)) {
-            return Ok(Step::Idle);
+            return Ok(Progress::Idle);
         }
         let put = self.may_land_next(from, to);
         let message = self.may_arrive(from, to);
         if !put && !message {
-            return Ok(Step::Blocked);
+            return Ok(Progress::Blocked);
         }
         if put && (!message || self.rng.chance(50)) {
             self.land_next(from, to)?;
@@ -49,7 +49,7 @@ impl<P: Program> World<P> {
             self.trace(|| format!("{:?} from rank {from} arrives at rank {to}", message.kind));
             self.receive(from, to, message.kind, &message.bytes)?;
         }
-        Ok(if self.net.is_empty(number(from), number(to)) { Step::Idle } else { Step::Moved })
+        Ok(if self.net.is_empty(number(from), number(to)) { Progress::Idle } else { Progress::Moved })
     }
 
     fn receive(&mut self, from: usize, to: usize, kind: Kind, bytes: &[u8]) -> Result<()> {

@@ -324,21 +324,21 @@ impl<P: Program> Machine for RankMachine<'_, P> {
         Ok(())
     }
 
-    fn testify(&mut self) -> Done<()> {
+    fn send_writes(&mut self) -> Done<()> {
         let me = &mut self.world.ranks[self.rank];
         let Some(races) = &mut me.races else { return Ok(()) };
-        let said = races.testify(&me.node, &load(&me.frames), |_| String::new());
+        let said = races.send_writes(&me.node, &load(&me.frames), |_| String::new());
         for (to, bytes) in said {
             self.world.send(self.rank, to, Kind::Testimony, bytes);
-            self.node().handle(Input::Testified(to))?;
+            self.node().handle(Input::WritesSent(to))?;
         }
         Ok(())
     }
 
-    fn judge(&mut self) -> Done<()> {
+    fn compare_writes(&mut self) -> Done<()> {
         let me = &mut self.world.ranks[self.rank];
         let Some(races) = &mut me.races else { return Ok(()) };
-        let found = races.judge(&me.node, &load(&me.frames), |_| String::new());
+        let found = races.compare_writes(&me.node, &load(&me.frames), |_| String::new());
         let interval = me.interval;
         if let Some(race) = found.first().filter(|_| !self.world.setup.racy) {
             let what = format!("rank {} finds a data race where there is none: {race:?}", self.rank);

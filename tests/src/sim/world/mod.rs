@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use thread::Thread;
 
-/// Bytes of a rank's log of traces: a good deal less than some epochs need.
+/// Bytes of a rank's log of traces: much less than some epochs need.
 const LOG: usize = 60_000;
 /// Steps after which a run is given up.
 const TOO_LONG: u64 = 20_000_000;
@@ -138,7 +138,7 @@ enum Task {
 
 /// How a step went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum Progress {
     /// Something happened, and more may.
     Moved,
     /// Nothing can happen now.
@@ -269,7 +269,7 @@ impl<P: Program> World<P> {
                 vain += 1;
                 continue;
             }
-            vain = if self.step(at)? == Step::Blocked { vain + 1 } else { 0 };
+            vain = if self.step(at)? == Progress::Blocked { vain + 1 } else { 0 };
             if self.report.steps > TOO_LONG {
                 return Err(self.failure("the program does not end"));
             }
@@ -281,7 +281,7 @@ impl<P: Program> World<P> {
     }
 
     /// Lets a task step, again and again if steps come in bursts.
-    fn step(&mut self, at: usize) -> Result<Step> {
+    fn step(&mut self, at: usize) -> Result<Progress> {
         loop {
             self.report.steps += 1;
             let step = match self.tasks[at] {
@@ -289,10 +289,10 @@ impl<P: Program> World<P> {
                 Task::Driver(rank) => self.step_driver(rank)?,
                 Task::Channel(from, to) => self.step_channel(from, to)?,
             };
-            if step == Step::Idle {
+            if step == Progress::Idle {
                 self.tasks.swap_remove(at);
             }
-            if step != Step::Moved || !self.rng.chance(self.setup.burst) {
+            if step != Progress::Moved || !self.rng.chance(self.setup.burst) {
                 return Ok(step);
             }
         }

@@ -1,6 +1,6 @@
 //! A rank's driver: has carried out what its node orders.
 
-use super::{Result, Step, World, number};
+use super::{Progress, Result, World, number};
 use crate::sim::program::Program;
 use scash_proto::node::{Collective, Outcome};
 use scash_proto::{Input, Rank, interpreter};
@@ -8,19 +8,23 @@ use std::collections::VecDeque;
 
 impl<P: Program> World<P> {
     /// Carries out one put or order.
-    pub(super) fn step_driver(&mut self, rank: usize) -> Result<Step> {
+    pub(super) fn step_driver(&mut self, rank: usize) -> Result<Progress> {
         if !self.ranks[rank].puts.is_empty() {
-            return Ok(if self.land_own(rank)? { Step::Moved } else { Step::Blocked });
+            return Ok(if self.land_own(rank)? { Progress::Moved } else { Progress::Blocked });
         }
         let Some(order) = self.ranks[rank].node.poll_output() else {
-            return if self.ends_without_barrier(rank)? { Ok(Step::Moved) } else { self.step_close(rank) };
+            return if self.ends_without_barrier(rank)? {
+                Ok(Progress::Moved)
+            } else {
+                self.step_close(rank)
+            };
         };
         match self.carry_out(rank, order)? {
             interpreter::Step::Next => {}
             interpreter::Step::Done(outcome) => self.done(rank, &outcome)?,
             step => return Err(self.failure(&format!("rank {rank} was told to {step:?} in a barrier"))),
         }
-        Ok(Step::Moved)
+        Ok(Progress::Moved)
     }
 
     /// Lands the next of the puts that the rank carries out itself, if it may land now.
@@ -47,13 +51,13 @@ impl<P: Program> World<P> {
     }
 
     /// Closes an interval, if all has landed that this waits for.
-    fn step_close(&mut self, rank: usize) -> Result<Step> {
+    fn step_close(&mut self, rank: usize) -> Result<Progress> {
         match self.may_close(rank) {
             None => {
                 self.ranks[rank].scheduled = false;
-                return Ok(Step::Idle);
+                return Ok(Progress::Idle);
             }
-            Some(false) => return Ok(Step::Blocked),
+            Some(false) => return Ok(Progress::Blocked),
             Some(true) => {}
         }
         let me = &mut self.ranks[rank];
@@ -62,7 +66,7 @@ impl<P: Program> World<P> {
             me.closing_waits_for.clear();
         }
         self.tell(rank, Input::Closed)?;
-        Ok(Step::Moved)
+        Ok(Progress::Moved)
     }
 
     /// Bytes that were put arrive in a frame.

@@ -2,11 +2,11 @@
 
 mod accesses;
 
-use super::{Result, Step as Took, Task, World, number};
+use super::{Progress, Result, Task, World, number};
 use crate::sim::program::{Change, Op, Program, Word};
 use crate::sim::report::output_number;
 use scash_proto::diff::PageBytes;
-use scash_proto::interpreter::{Claim, Place, Step};
+use scash_proto::interpreter::{Claim, Step, WordPlace};
 use scash_proto::node::Outcome;
 use scash_proto::wire::reduce::{Combine, Number, Reduction};
 use scash_proto::{Access, Input, Output, PAGE_SIZE, Rank, Strided};
@@ -161,40 +161,40 @@ impl<P: Program> World<P> {
         }
     }
 
-    pub(super) fn step_thread(&mut self, rank: usize, t: usize) -> Result<Took> {
+    pub(super) fn step_thread(&mut self, rank: usize, t: usize) -> Result<Progress> {
         if !self.thread_is_able(rank, t) {
-            return Ok(Took::Blocked);
+            return Ok(Progress::Blocked);
         }
         let thread = &mut self.ranks[rank].threads[t];
         match std::mem::replace(&mut thread.state, State::Ready) {
             State::Copying(copy) => {
                 self.step_copy(rank, t, copy)?;
-                return Ok(Took::Moved);
+                return Ok(Progress::Moved);
             }
             State::Claiming { page, key, take } => {
                 self.claim(rank, page, key, take)?;
                 self.take_orders(rank, t)?;
-                return Ok(Took::Moved);
+                return Ok(Progress::Moved);
             }
             State::Operating { page, at, mark } => {
                 self.step_operation(rank, t, page, at, mark)?;
-                return Ok(Took::Moved);
+                return Ok(Progress::Moved);
             }
             State::Reducing(sum) => self.check_sum(rank, sum)?,
             State::Ready | State::Waiting(_) | State::Arrived => {}
         }
         if let Some(order) = self.ranks[rank].threads[t].orders.pop_front() {
             self.thread_order(rank, t, order)?;
-            return Ok(Took::Moved);
+            return Ok(Progress::Moved);
         }
         self.conclude_call(rank, t);
         let thread = &self.ranks[rank].threads[t];
         if let Some(&op) = thread.ops.get(thread.at) {
             self.operate(rank, t, op)?;
-            return Ok(Took::Moved);
+            return Ok(Progress::Moved);
         }
         self.come_to_barrier(rank, t)?;
-        Ok(Took::Idle)
+        Ok(Progress::Idle)
     }
 
     /// What a call waited for has come.
@@ -286,9 +286,11 @@ impl<P: Program> World<P> {
             Op::WriteBack(pages) => (Some(Then::Fence), Input::WriteBack(pages)),
             Op::Lock(lock) => (Some(Then::Lock(lock)), Input::Acquire { lock, who }),
             Op::TryLock(lock) => (Some(Then::Lock(lock)), Input::TryAcquire { lock, who }),
-            Op::Wish(object, wish) => (Some(Then::Lock(object)), Input::Wish { object, who, wish }),
+            Op::Request(object, request) => {
+                (Some(Then::Lock(object)), Input::Request { object, who, request })
+            }
             Op::WaitFor { condition, lock, .. } => (Some(Then::Again), Input::Wait { condition, lock, who }),
-            Op::Deed(object, deed) => (None, Input::Deed { object, who, deed }),
+            Op::Signal(object, signal) => (None, Input::Signal { object, who, signal }),
             Op::Unlock(lock) => (None, Input::Release(lock)),
             Op::ReadHome(pages) => (None, Input::ReadHome(pages)),
             Op::SetHome(pages, home) => (None, Input::SetHome(pages, home)),
@@ -347,7 +349,7 @@ impl<P: Program> World<P> {
             Step::Denied(page) => return Err(self.failure_about("an access was denied", rank, page)),
             Step::Wait(page) => State::Waiting(page),
             Step::Claim(Claim { page, key, take, .. }) => State::Claiming { page, key, take },
-            Step::Operate(Place { page, at, mark }) => State::Operating { page, at, mark },
+            Step::Operate(WordPlace { page, at, mark }) => State::Operating { page, at, mark },
             Step::Get(from, pages) => {
                 let interval = self.ranks[rank].interval;
                 self.report.period(interval).traffic.gets += u64::from(pages.count());

@@ -4,7 +4,7 @@
 //! ends when all ranks of the job have finished in order; in a job that has failed it goes on as long as its process.
 
 use super::link::Link;
-use super::meeting::{Place, Root};
+use super::meeting::{Root, Standing};
 use super::{GRACE, Joined, Service, SharedSpace, io, lock, say, start_thread};
 use crate::boot::page::PageWriter;
 use crate::boot::{Branch, Decision, Exit, Layout, RankState, Report, Settings, Trunk};
@@ -49,12 +49,12 @@ struct Clerk {
 
 /// Becomes the lead of this host: connects with the other leads and its ranks, and starts the clerk.
 pub(super) fn begin(
-    place: Place,
+    place: Standing,
     settings: &Settings,
     space: SharedSpace,
     deadline: Instant,
 ) -> Result<Joined> {
-    let Place { rank, layout, door, root, secret } = place;
+    let Standing { rank, layout, door, root, secret } = place;
     let (host, size) = (layout.host_of(rank), layout.size());
     let Some(secret) = secret else {
         return Err(Error::Invalid("the lead of a host has no secret".to_owned()));

@@ -9,7 +9,7 @@
 //! ```
 //! What follows is the boot line.
 
-use super::meeting::{Place, hex, unhex};
+use super::meeting::{Standing, hex, unhex};
 use super::pmi::wait;
 use super::{io, pidfd, say};
 use crate::boot::roster::people;
@@ -144,7 +144,7 @@ impl Door {
 }
 
 /// At other ranks: goes through the door. Returns the line, this host's address, and the lead's process.
-pub(super) fn enter(place: &Place, deadline: Instant) -> Result<(OwnedFd, Option<IpAddr>, OwnedFd)> {
+pub(super) fn enter(place: &Standing, deadline: Instant) -> Result<(OwnedFd, Option<IpAddr>, OwnedFd)> {
     let lead = place.lead();
     let failed =
         |why: String| Error::Down { rank: lead, why: format!("it serves the ranks of this host, and {why}") };

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 const LAST_WORD: Duration = Duration::from_secs(2);
 
 /// What a rank knows when it has met the others.
-pub(super) struct Place {
+pub(super) struct Standing {
     pub(super) rank: u32,
     pub(super) layout: Layout,
     /// The door of this rank's host: a lead's own, or where it is.
@@ -45,7 +45,7 @@ pub(super) enum Root {
     There(Vec<SocketAddr>),
 }
 
-impl Place {
+impl Standing {
     /// The number of this rank's host.
     pub(super) fn host(&self) -> u32 {
         self.layout.host_of(self.rank)
@@ -63,7 +63,7 @@ impl Place {
 }
 
 /// Meets all other ranks. `interface` is what the user says of this host's address.
-pub(super) fn meet(space: &mut dyn Space, interface: Option<&str>, deadline: Instant) -> Result<Place> {
+pub(super) fn meet(space: &mut dyn Space, interface: Option<&str>, deadline: Instant) -> Result<Standing> {
     let _sign = Sign::leave(space.job(), space.rank());
     space.put(&format!("scash.{}", space.rank()), &card()?)?;
     fence(space, deadline)?;
@@ -91,7 +91,7 @@ pub(super) fn meet(space: &mut dyn Space, interface: Option<&str>, deadline: Ins
         let (theirs, addresses) = read_root(&space.get(numbers[0], "scash.root")?)?;
         (secret, root) = (Some(theirs), Some(Root::There(addresses)));
     }
-    Ok(Place { rank, layout, door, root, secret })
+    Ok(Standing { rank, layout, door, root, secret })
 }
 
 /// Who runs where.

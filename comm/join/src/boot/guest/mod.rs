@@ -47,7 +47,7 @@ use super::Settings;
 use super::io;
 use super::vars;
 use crate::job::setting;
-use meeting::Place;
+use meeting::Standing;
 pub use process::pidfd;
 use scash_comm::{Error, Result};
 use space::Space;
@@ -144,7 +144,7 @@ impl Guest {
 type Joined = (OwnedFd, Option<IpAddr>, Service, u32, u32);
 
 /// Goes through the lead's door.
-fn enter(place: &Place, space: &SharedSpace, deadline: Instant) -> Result<Joined> {
+fn enter(place: &Standing, space: &SharedSpace, deadline: Instant) -> Result<Joined> {
     let (line, address, lead_process) = door::enter(place, deadline)?;
     let service = Service {
         space: Arc::clone(space),

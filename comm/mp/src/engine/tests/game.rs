@@ -3,12 +3,12 @@
 use super::{Call, ECHO, KEEP, Network, OPTIONS, message, own};
 use crate::blocks::{Blocks, Shape};
 use crate::requests::Number;
-use crate::span::Place;
+use crate::span::Room;
 use crate::{Large, Options, Status};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum Move {
     Send {
         from: usize,
         to: usize,
@@ -56,7 +56,7 @@ const RANKS: usize = 3;
 const WINDOW: usize = 4096;
 const LEN: usize = 600;
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = Move> {
     let rank = || 0..RANKS;
     let len = prop_oneof![3..65usize, 65..513usize, 513..3000usize];
     let source = prop_oneof![Just(None), (0..RANKS as u32).prop_map(Some)];
@@ -64,17 +64,17 @@ fn step() -> impl Strategy<Value = Step> {
     let tag = prop_oneof![Just(None), (0..3u64).prop_map(Some)];
     prop_oneof![
         3 => (rank(), rank(), 0..3u64, len, how)
-            .prop_map(|(from, to, tag, len, how)| Step::Send { from, to, tag, len, how }),
-        1 => (rank(), 0..100usize).prop_map(|(from, at)| Step::Withdraw(from, at)),
-        3 => (rank(), source, tag).prop_map(|(at, source, tag)| Step::Receive { at, source, tag }),
+            .prop_map(|(from, to, tag, len, how)| Move::Send { from, to, tag, len, how }),
+        1 => (rank(), 0..100usize).prop_map(|(from, at)| Move::Withdraw(from, at)),
+        3 => (rank(), source, tag).prop_map(|(at, source, tag)| Move::Receive { at, source, tag }),
         1 => (rank(), rank(), (1..9usize, 1..60usize, 0..9usize))
-            .prop_map(|(at, from, blocks)| Step::Get { at, from, blocks }),
-        1 => (rank(), rank()).prop_map(|(at, to)| Step::Mark(at, to)),
+            .prop_map(|(at, from, blocks)| Move::Get { at, from, blocks }),
+        1 => (rank(), rank()).prop_map(|(at, to)| Move::Mark(at, to)),
         2 => (rank(), rank(), KEEP..=ECHO, 3..513usize)
-            .prop_map(|(from, to, handler, len)| Step::Call { from, to, handler, len }),
-        1 => rank().prop_map(Step::Run),
-        4 => (rank(), rank()).prop_map(|(from, to)| Step::Deliver(from, to)),
-        2 => (rank(), rank()).prop_map(|(from, to)| Step::Piece(from, to)),
+            .prop_map(|(from, to, handler, len)| Move::Call { from, to, handler, len }),
+        1 => rank().prop_map(Move::Run),
+        4 => (rank(), rank()).prop_map(|(from, to)| Move::Deliver(from, to)),
+        2 => (rank(), rank()).prop_map(|(from, to)| Move::Piece(from, to)),
     ]
 }
 
@@ -129,7 +129,7 @@ impl Game {
         let windows: Vec<_> = (0..RANKS).map(|rank| message(rank, 0, LEN)).collect();
         for (engine, window) in net.engines.iter_mut().zip(&windows) {
             // SAFETY: the window lives as long as the game, and is only read.
-            engine.open_window(WINDOW, unsafe { Place::new(window.as_ptr().cast_mut(), LEN) });
+            engine.open_window(WINDOW, unsafe { Room::new(window.as_ptr().cast_mut(), LEN) });
         }
         Game {
             net,
@@ -142,9 +142,9 @@ impl Game {
         }
     }
 
-    fn take(&mut self, step: Step) {
+    fn take(&mut self, step: Move) {
         match step {
-            Step::Send { from, to, tag, len, how } => {
+            Move::Send { from, to, tag, len, how } => {
                 let bytes = message(from, self.sent[from].len(), len);
                 let request = match how {
                     How::Forgotten => {
@@ -166,7 +166,7 @@ impl Game {
                     is_withdrawn: false,
                 });
             }
-            Step::Withdraw(from, at) => {
+            Move::Withdraw(from, at) => {
                 let at = at % self.sent[from].len().max(1);
                 let Some(Sent { request: Some(request), is_unwanted, .. }) = self.sent[from].get_mut(at)
                 else {
@@ -175,11 +175,11 @@ impl Game {
                 *is_unwanted |= self.net.engines[from].withdraw(*request);
                 self.net.carry_out(from);
             }
-            Step::Receive { at, source, tag } => {
+            Move::Receive { at, source, tag } => {
                 let request = self.net.receive(at, source, tag, own()).unwrap();
                 self.receives[at].push(Receive { source, tag, request });
             }
-            Step::Get { at, from, blocks: (count, len, gap) } => {
+            Move::Get { at, from, blocks: (count, len, gap) } => {
                 let shape = Shape::new(count, len, len + gap).unwrap();
                 let mut into = vec![0; shape.total()];
                 let whole = Shape::new(1, into.len(), 0).unwrap();
@@ -190,20 +190,20 @@ impl Game {
                 self.net.carry_out(at);
                 self.gets[at].push(Get { from, shape, into, request });
             }
-            Step::Mark(at, to) => {
+            Move::Mark(at, to) => {
                 self.net.engines[at].has_put(to as u32);
                 self.marks.push((at, self.net.engines[at].mark(to as u32).unwrap()));
                 self.net.carry_out(at);
             }
-            Step::Call { from, to, handler, len } => {
+            Move::Call { from, to, handler, len } => {
                 let bytes = message(from, self.calls[from].len(), len);
                 if self.net.call(from, to, handler, &bytes).unwrap() {
                     self.calls[from].push((to, Call { from: from as u32, handler, bytes }));
                 }
             }
-            Step::Run(at) => _ = self.net.run(at),
-            Step::Deliver(from, to) => _ = self.net.deliver(from, to),
-            Step::Piece(from, to) => _ = self.net.piece(from, to),
+            Move::Run(at) => _ = self.net.run(at),
+            Move::Deliver(from, to) => _ = self.net.deliver(from, to),
+            Move::Piece(from, to) => _ = self.net.piece(from, to),
         }
         let held = self.net.engines.iter().flat_map(|engine| &engine.peers).map(|peer| peer.held.bytes());
         assert!(held.max() <= Some(OPTIONS.held), "what waits to leave is bounded");
@@ -229,7 +229,7 @@ impl Game {
         self.net.settle();
         self.learn_withdrawn();
         for at in 0..RANKS {
-            (0..self.sent_to(at)).for_each(|_| self.take(Step::Receive { at, source: None, tag: None }));
+            (0..self.sent_to(at)).for_each(|_| self.take(Move::Receive { at, source: None, tag: None }));
         }
         self.net.settle();
     }

@@ -3,12 +3,12 @@
 use super::{Network, OPTIONS};
 use crate::collective::Collective;
 use crate::requests::Number;
-use crate::span::Place;
+use crate::span::Room;
 use proptest::prelude::*;
 use scash_comm::Error;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum Move {
     Begin(usize),
     Look(usize),
     Deliver(usize, usize),
@@ -19,13 +19,13 @@ enum Step {
 const RANKS: usize = 6;
 const MEETINGS: usize = 4;
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = Move> {
     let rank = || 0..RANKS;
     prop_oneof![
-        2 => rank().prop_map(Step::Begin),
-        3 => rank().prop_map(Step::Look),
-        3 => (rank(), rank()).prop_map(|(from, to)| Step::Deliver(from, to)),
-        1 => (rank(), rank()).prop_map(|(at, gone)| Step::Tell(at, gone)),
+        2 => rank().prop_map(Move::Begin),
+        3 => rank().prop_map(Move::Look),
+        3 => (rank(), rank()).prop_map(|(from, to)| Move::Deliver(from, to)),
+        1 => (rank(), rank()).prop_map(|(at, gone)| Move::Tell(at, gone)),
     ]
 }
 
@@ -56,23 +56,23 @@ impl Game {
         self.dies.is_some_and(|(rank, after)| rank == at && self.begun[at].len() >= after)
     }
 
-    fn take(&mut self, step: &Step) {
+    fn take(&mut self, step: &Move) {
         match *step {
-            Step::Begin(at) if self.may_begin(at) => {
+            Move::Begin(at) if self.may_begin(at) => {
                 // SAFETY: there are no bytes.
-                let nothing = unsafe { Place::new(std::ptr::dangling_mut(), 0) };
+                let nothing = unsafe { Room::new(std::ptr::dangling_mut(), 0) };
                 let number =
                     self.net.engines[at].start(&Collective::Barrier, nothing.source(), nothing).unwrap();
                 self.begun[at].push(number);
                 self.over[at].push(None);
                 self.settle(at);
             }
-            Step::Deliver(from, to) if !self.is_dead(to) => {
+            Move::Deliver(from, to) if !self.is_dead(to) => {
                 self.net.deliver(from, to);
                 self.settle(to);
             }
-            Step::Look(at) if !self.is_dead(at) => self.settle(at),
-            Step::Tell(at, gone) if !self.is_dead(at) && self.is_dead(gone) && at != gone => {
+            Move::Look(at) if !self.is_dead(at) => self.settle(at),
+            Move::Tell(at, gone) if !self.is_dead(at) && self.is_dead(gone) && at != gone => {
                 self.net.engines[at].down(gone as u32);
                 self.has_heard[at] = true;
                 self.settle(at);
@@ -112,10 +112,10 @@ impl Game {
     fn finish(&mut self) {
         let pairs = || (0..RANKS).flat_map(|from| (0..RANKS).map(move |to| (from, to)));
         for _ in 0..4 * MEETINGS * RANKS {
-            (0..RANKS).for_each(|at| self.take(&Step::Begin(at)));
-            pairs().for_each(|(from, to)| self.take(&Step::Deliver(from, to)));
-            pairs().for_each(|(at, gone)| self.take(&Step::Tell(at, gone)));
-            (0..RANKS).for_each(|at| self.take(&Step::Look(at)));
+            (0..RANKS).for_each(|at| self.take(&Move::Begin(at)));
+            pairs().for_each(|(from, to)| self.take(&Move::Deliver(from, to)));
+            pairs().for_each(|(at, gone)| self.take(&Move::Tell(at, gone)));
+            (0..RANKS).for_each(|at| self.take(&Move::Look(at)));
         }
     }
 }

@@ -5,7 +5,7 @@ use super::{Call, ECHO, Fate, KEEP, Network, OPTIONS, PATIENCE, message, own};
 use crate::blocks::{Blocks, Shape};
 use crate::matching::Pattern;
 use crate::requests::{Number, Outcome};
-use crate::span::{Place, Source};
+use crate::span::{Room, Source};
 use crate::wire::Head;
 use crate::{Large, Options};
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ const WINDOW: usize = 4096;
 const LEN: usize = 600;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum Move {
     Send {
         from: usize,
         to: usize,
@@ -52,26 +52,26 @@ enum Step {
     Tick,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = Move> {
     let rank = || 0..RANKS;
     let len = prop_oneof![3..65usize, 65..513usize, 513..3000usize];
     let source = prop_oneof![Just(None), (0..RANKS as u32).prop_map(Some)];
     let tag = prop_oneof![Just(None), (0..3u64).prop_map(Some)];
     prop_oneof![
         4 => (rank(), rank(), 0..3u64, len, any::<bool>())
-            .prop_map(|(from, to, tag, len, forgets)| Step::Send { from, to, tag, len, forgets }),
-        1 => (rank(), 0..100usize).prop_map(|(from, at)| Step::TakeBack(from, at)),
-        4 => (rank(), source, tag).prop_map(|(at, source, tag)| Step::Receive { at, source, tag }),
+            .prop_map(|(from, to, tag, len, forgets)| Move::Send { from, to, tag, len, forgets }),
+        1 => (rank(), 0..100usize).prop_map(|(from, at)| Move::TakeBack(from, at)),
+        4 => (rank(), source, tag).prop_map(|(at, source, tag)| Move::Receive { at, source, tag }),
         1 => (rank(), rank(), (1..9usize, 1..60usize, 0..9usize))
-            .prop_map(|(at, from, blocks)| Step::Get { at, from, blocks }),
-        1 => (rank(), rank()).prop_map(|(at, to)| Step::Mark(at, to)),
+            .prop_map(|(at, from, blocks)| Move::Get { at, from, blocks }),
+        1 => (rank(), rank()).prop_map(|(at, to)| Move::Mark(at, to)),
         2 => (rank(), rank(), KEEP..=ECHO, 3..513usize)
-            .prop_map(|(from, to, handler, len)| Step::Call { from, to, handler, len }),
-        3 => rank().prop_map(Step::Collect),
-        1 => rank().prop_map(Step::Run),
-        12 => (rank(), rank()).prop_map(|(from, to)| Step::Deliver(from, to)),
-        4 => (rank(), rank()).prop_map(|(from, to)| Step::Piece(from, to)),
-        1 => Just(Step::Tick),
+            .prop_map(|(from, to, handler, len)| Move::Call { from, to, handler, len }),
+        3 => rank().prop_map(Move::Collect),
+        1 => rank().prop_map(Move::Run),
+        12 => (rank(), rank()).prop_map(|(from, to)| Move::Deliver(from, to)),
+        4 => (rank(), rank()).prop_map(|(from, to)| Move::Piece(from, to)),
+        1 => Just(Move::Tick),
     ]
 }
 
@@ -143,7 +143,7 @@ impl Game {
         let windows: Vec<_> = (0..RANKS).map(|rank| message(rank, 0, LEN)).collect();
         for (engine, window) in net.engines.iter_mut().zip(&windows) {
             // SAFETY: the window lives as long as the game, and is only read.
-            engine.open_window(WINDOW, unsafe { Place::new(window.as_ptr().cast_mut(), LEN) });
+            engine.open_window(WINDOW, unsafe { Room::new(window.as_ptr().cast_mut(), LEN) });
         }
         let operations = (0..RANKS).map(|_| Vec::new()).collect();
         let (sent, calls) = (vec![Vec::new(); RANKS], vec![Vec::new(); RANKS]);
@@ -168,24 +168,24 @@ impl Game {
         self.operations[at].push(Operation { what, request, outcome, is_withdrawn: false });
     }
 
-    fn take(&mut self, step: Step) {
+    fn take(&mut self, step: Move) {
         match step {
-            Step::Deliver(from, to) => _ = self.net.deliver(from, to),
-            Step::Piece(from, to) => _ = self.net.piece(from, to),
-            Step::Run(at) => _ = self.net.run(at),
+            Move::Deliver(from, to) => _ = self.net.deliver(from, to),
+            Move::Piece(from, to) => _ = self.net.piece(from, to),
+            Move::Run(at) => _ = self.net.run(at),
             // The network may be slow, but not so slow that ranks are taken for gone.
-            Step::Tick if self.ticks < PATIENCE => {
+            Move::Tick if self.ticks < PATIENCE => {
                 self.ticks += 1;
                 self.net.tick();
             }
-            Step::Tick => {}
-            Step::Send { from: at, .. }
-            | Step::TakeBack(at, _)
-            | Step::Receive { at, .. }
-            | Step::Get { at, .. }
-            | Step::Mark(at, _)
-            | Step::Call { from: at, .. }
-            | Step::Collect(at) => {
+            Move::Tick => {}
+            Move::Send { from: at, .. }
+            | Move::TakeBack(at, _)
+            | Move::Receive { at, .. }
+            | Move::Get { at, .. }
+            | Move::Mark(at, _)
+            | Move::Call { from: at, .. }
+            | Move::Collect(at) => {
                 if self.lives(at) {
                     self.act(step);
                 }
@@ -193,15 +193,15 @@ impl Game {
         }
     }
 
-    fn act(&mut self, step: Step) {
+    fn act(&mut self, step: Move) {
         match step {
-            Step::Send { from, to, tag, len, forgets } => self.send(from, to, tag, len, forgets),
-            Step::TakeBack(at, number) => self.take_back(at, number),
-            Step::Receive { at, source, tag } => {
+            Move::Send { from, to, tag, len, forgets } => self.send(from, to, tag, len, forgets),
+            Move::TakeBack(at, number) => self.take_back(at, number),
+            Move::Receive { at, source, tag } => {
                 let begun = self.net.receive(at, source, tag, own());
                 self.note(at, What::Receive { source }, begun.map(Some));
             }
-            Step::Get { at, from, blocks: (count, len, gap) } => {
+            Move::Get { at, from, blocks: (count, len, gap) } => {
                 let shape = Shape::new(count, len, len + gap).unwrap();
                 let mut into = vec![0; shape.total()];
                 let whole = Shape::new(1, into.len(), 0).unwrap();
@@ -211,20 +211,20 @@ impl Game {
                 let begun = self.net.engines[at].get(from as u32, offset, shape, room);
                 self.note(at, What::Get { from, shape, into }, begun.map(Some));
             }
-            Step::Mark(at, to) => {
+            Move::Mark(at, to) => {
                 self.net.engines[at].has_put(to as u32);
                 let begun = self.net.engines[at].mark(to as u32);
                 self.note(at, What::Mark { to }, begun.map(Some));
             }
-            Step::Call { from, to, handler, len } => {
+            Move::Call { from, to, handler, len } => {
                 let bytes = message(from, self.calls[from].len(), len);
                 // It may be refused, because too much waits to leave or the other one is gone.
                 if matches!(self.net.call(from, to, handler, &bytes), Ok(true)) {
                     self.calls[from].push((to, bytes));
                 }
             }
-            Step::Collect(at) => self.collect(at),
-            Step::Run(_) | Step::Deliver(..) | Step::Piece(..) | Step::Tick => {}
+            Move::Collect(at) => self.collect(at),
+            Move::Run(_) | Move::Deliver(..) | Move::Piece(..) | Move::Tick => {}
         }
     }
 
@@ -279,7 +279,7 @@ impl Game {
         // SAFETY: both vectors live to the end of the game, though they are moved.
         let source = unsafe { Source::new(input.as_ptr().cast(), 8 * input.len()) };
         // SAFETY: as above, and the output is not used meanwhile.
-        let place = unsafe { Place::new(output.as_mut_ptr().cast(), 8 * output.len()) };
+        let place = unsafe { Room::new(output.as_mut_ptr().cast(), 8 * output.len()) };
         let request = self.net.engines[at].start(&played.collective(), source, place).unwrap();
         self.note(at, What::Collective { played, _input: input, output }, Ok(Some(request)));
     }
@@ -301,7 +301,7 @@ impl Game {
         let any = Pattern { context: 0, source: None, tag: None };
         for at in self.survivors() {
             while self.net.engines[at].probe(any).is_some() {
-                self.act(Step::Receive { at, source: None, tag: None });
+                self.act(Move::Receive { at, source: None, tag: None });
                 self.net.settle_for_long();
             }
         }

@@ -32,13 +32,13 @@ impl Scene {
     }
 
     /// Where the bytes from `at` on go.
-    fn room(&mut self, at: usize) -> Result<Option<Place>> {
+    fn room(&mut self, at: usize) -> Result<Option<Room>> {
         let (kind, head, left) = (self.kind, self.head.clone(), STATUS.len - at);
         self.engine().room(FROM, kind, &head, (at, left))
     }
 
     /// The bytes from `at` to `end` come.
-    fn come(&mut self, at: usize, end: usize) -> Option<Place> {
+    fn come(&mut self, at: usize, end: usize) -> Option<Room> {
         let room = self.room(at).unwrap();
         if let Some(room) = room {
             room.store(0, &self.bytes[at..end]);
@@ -62,7 +62,7 @@ impl Scene {
 
 fn place(room: &mut [u8]) -> Destination {
     // SAFETY: tests keep the room to their end.
-    Destination::Place(unsafe { Place::new(room.as_mut_ptr(), room.len()) })
+    Destination::Room(unsafe { Room::new(room.as_mut_ptr(), room.len()) })
 }
 
 #[test]

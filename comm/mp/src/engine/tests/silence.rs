@@ -126,7 +126,7 @@ unsafe fn exchange(net: &mut Network, at: usize, bytes: &[u8], room: &mut [u8]) 
     // SAFETY: the caller's promise.
     let input = unsafe { Source::new(bytes.as_ptr(), bytes.len()) };
     // SAFETY: as above.
-    let output = unsafe { Place::new(room.as_mut_ptr(), room.len()) };
+    let output = unsafe { Room::new(room.as_mut_ptr(), room.len()) };
     let number =
         net.engines[at].start(&Collective::AllToAll { to: lens.clone(), from: lens }, input, output).unwrap();
     net.carry_out(at);

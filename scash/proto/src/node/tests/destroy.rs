@@ -1,10 +1,10 @@
 //! The end of objects of synchronisation: together, or not at all.
 
 use super::*;
-use crate::wire::reduce::{ReduceMessage, Step};
-use crate::wire::stall::Deal;
-use crate::wire::sync::{Deed, SyncBody, SyncMessage, Wish};
-use Deal::{Awaits, Has};
+use crate::wire::reduce::{Direction, ReduceMessage};
+use crate::wire::stall::Relation;
+use crate::wire::sync::{Request, Signal, SyncBody, SyncMessage};
+use Relation::{Awaits, Holds};
 
 const SEMAPHORE: ObjectKind = ObjectKind::Semaphore(0);
 
@@ -41,20 +41,20 @@ impl Job {
     }
 }
 
-fn in_use(rank: u32, object: u32, deal: Deal) -> Outcome {
-    Outcome::InUse(InUse { rank: Rank(rank), object, deal })
+fn in_use(rank: u32, object: u32, relation: Relation) -> Outcome {
+    Outcome::InUse(InUse { rank: Rank(rank), object, relation })
 }
 
 fn lock(lock: u32) -> Input {
     Input::Acquire { lock, who: 7 }
 }
 
-fn wish(object: u32, wish: Wish) -> Input {
-    Input::Wish { object, who: 7, wish }
+fn request(object: u32, request: Request) -> Input {
+    Input::Request { object, who: 7, request }
 }
 
-fn deed(object: u32, deed: Deed) -> Input {
-    Input::Deed { object, who: 7, deed }
+fn signal(object: u32, signal: Signal) -> Input {
+    Input::Signal { object, who: 7, signal }
 }
 
 #[test]
@@ -77,30 +77,40 @@ fn what_nobody_uses_is_gone_at_all_ranks_and_its_numbers_mean_nothing_again() {
 }
 
 /// What a thread of a rank does with an object, how that is told, and what lets it be over.
-type Use = (ObjectKind, Vec<Input>, Deal, Vec<(u32, Input)>);
+type Use = (ObjectKind, Vec<Input>, Relation, Vec<(u32, Input)>);
 
 /// Each way to use object 0, of which there are two. Rank 2 uses it, and rank 0 has lock 1 and the like.
 fn uses() -> Vec<Use> {
     vec![
-        (ObjectKind::Lock, vec![lock(0)], Has, vec![(2, Input::Release(0))]),
-        (ObjectKind::RwLock, vec![wish(0, Wish::Read)], Has, vec![(2, deed(0, Deed::HasRead))]),
-        (ObjectKind::RwLock, vec![wish(0, Wish::Write)], Has, vec![(2, deed(0, Deed::HasWritten))]),
-        (SEMAPHORE, vec![wish(0, Wish::Take)], Awaits, vec![(1, deed(0, Deed::Post(1)))]),
-        (ObjectKind::Flag, vec![wish(0, Wish::AtLeast(3))], Awaits, vec![(1, deed(0, Deed::Raise(3)))]),
+        (ObjectKind::Lock, vec![lock(0)], Holds, vec![(2, Input::Release(0))]),
+        (ObjectKind::RwLock, vec![request(0, Request::Read)], Holds, vec![(2, signal(0, Signal::HasRead))]),
+        (
+            ObjectKind::RwLock,
+            vec![request(0, Request::Write)],
+            Holds,
+            vec![(2, signal(0, Signal::HasWritten))],
+        ),
+        (SEMAPHORE, vec![request(0, Request::Take)], Awaits, vec![(1, signal(0, Signal::Post(1)))]),
+        (
+            ObjectKind::Flag,
+            vec![request(0, Request::AtLeast(3))],
+            Awaits,
+            vec![(1, signal(0, Signal::Raise(3)))],
+        ),
     ]
 }
 
 #[test]
 fn what_a_thread_of_one_rank_has_or_waits_for_is_destroyed_by_none_and_all_are_told_whose_it_is() {
-    for (kind, begin, deal, end) in uses() {
+    for (kind, begin, relation, end) in uses() {
         let mut job = with(4, kind, 2);
         begin.into_iter().for_each(|input| job.act(2, input));
         let epochs = job.nodes.iter().map(Node::epoch).sum::<u32>();
-        job.all_are_told(destroy(kind, 0, 2), &in_use(2, 0, deal));
+        job.all_are_told(destroy(kind, 0, 2), &in_use(2, 0, relation));
         assert!(job.nodes.iter().all(|n| n.kind(0) == Some(kind) && !n.in_collective_call()), "{kind:?}");
         assert_eq!(job.nodes.iter().map(Node::epoch).sum::<u32>(), epochs, "no memory barrier");
         // Others can be destroyed meanwhile, if no thread waits.
-        if deal == Has {
+        if relation == Holds {
             job.all_are_told(destroy(kind, 1, 1), &Outcome::Done);
         }
         end.into_iter().for_each(|(rank, input)| job.act(rank, input));
@@ -114,9 +124,9 @@ fn a_queue_for_a_lock_uses_it_wherever_its_places_are() {
     let mut job = with(3, ObjectKind::Lock, 1);
     job.act(1, lock(0));
     job.act(2, lock(0));
-    job.all_are_told(destroy(ObjectKind::Lock, 0, 1), &in_use(1, 0, Has));
+    job.all_are_told(destroy(ObjectKind::Lock, 0, 1), &in_use(1, 0, Holds));
     job.act(1, Input::Release(0));
-    job.all_are_told(destroy(ObjectKind::Lock, 0, 1), &in_use(2, 0, Has));
+    job.all_are_told(destroy(ObjectKind::Lock, 0, 1), &in_use(2, 0, Holds));
     job.act(2, Input::Release(0));
     job.all_are_told(destroy(ObjectKind::Lock, 0, 1), &Outcome::Done);
     assert_eq!(job.kept(), [0; 3]);
@@ -145,7 +155,7 @@ fn who_waits_for_a_condition_uses_it_and_the_lock_that_it_will_take_again() {
     assert_eq!(job.nodes[1].holder(0), None);
     job.all_are_told(destroy(ObjectKind::Lock, 0, 1), &in_use(1, 0, Awaits));
     job.all_are_told(destroy(ObjectKind::Condition, 1, 1), &in_use(1, 1, Awaits));
-    job.act(2, deed(1, Deed::Signal));
+    job.act(2, signal(1, Signal::WakeOne));
     assert_eq!(job.nodes[1].holder(0), Some(7), "it goes on as ever");
     job.all_are_told(destroy(ObjectKind::Condition, 1, 1), &Outcome::Done);
     job.act(1, Input::Release(0));
@@ -159,8 +169,8 @@ fn of_several_uses_that_of_the_lowest_rank_is_told_and_there_the_lowest_object()
     for (rank, number) in [(5, 0), (3, 8), (3, 4), (4, 2)] {
         job.act(rank, lock(number));
     }
-    job.all_are_told(destroy(ObjectKind::Lock, 0, 9), &in_use(3, 4, Has));
-    job.all_are_told(destroy(ObjectKind::Lock, 5, 4), &in_use(3, 8, Has));
+    job.all_are_told(destroy(ObjectKind::Lock, 0, 9), &in_use(3, 4, Holds));
+    job.all_are_told(destroy(ObjectKind::Lock, 5, 4), &in_use(3, 8, Holds));
 }
 
 #[test]
@@ -173,7 +183,7 @@ fn a_rank_that_has_come_still_serves_those_that_have_not() {
     job.act(1, lock(0));
     assert_eq!(job.nodes[1].holder(0), Some(7));
     job.give(1, Input::Arrive(destroy(ObjectKind::Lock, 0, 1)));
-    assert_eq!(job.told(), [in_use(1, 0, Has), in_use(1, 0, Has)]);
+    assert_eq!(job.told(), [in_use(1, 0, Holds), in_use(1, 0, Holds)]);
     job.give(0, Input::Arrive(destroy(ObjectKind::Lock, 0, 1)));
     job.act(1, Input::Release(0));
     job.give(1, Input::Arrive(destroy(ObjectKind::Lock, 0, 1)));
@@ -184,10 +194,10 @@ fn a_rank_that_has_come_still_serves_those_that_have_not() {
 fn a_deed_that_is_under_way_arrives_before_its_object_is_gone() {
     let mut job = with(2, SEMAPHORE, 2);
     // For rank 1, which manages it.
-    job.give(0, deed(1, Deed::Post(1)));
+    job.give(0, signal(1, Signal::Post(1)));
     job.give(0, Input::Closed);
     let post = std::iter::from_fn(|| job.nodes[0].poll_output()).find(|o| matches!(o, Output::Sync(..)));
-    let Some(Output::Sync(to, post)) = post else { panic!("no deed") };
+    let Some(Output::Sync(to, post)) = post else { panic!("no signal") };
     (0..2).for_each(|rank| job.give(rank, Input::Arrive(destroy(SEMAPHORE, 0, 2))));
     assert_eq!(job.calm(), [Some(Outcome::Done), None]);
     assert!(job.nodes[1].kind(1).is_some());
@@ -230,11 +240,11 @@ fn objects_that_are_made_and_destroyed_again_and_again_leave_nothing() {
                         job.act(rank, Input::Release(object));
                     }
                     ObjectKind::RwLock => {
-                        job.act(rank, wish(object, Wish::Write));
-                        job.act(rank, deed(object, Deed::HasWritten));
+                        job.act(rank, request(object, Request::Write));
+                        job.act(rank, signal(object, Signal::HasWritten));
                     }
-                    ObjectKind::Flag => job.act(rank, deed(object, Deed::Raise(9))),
-                    _ => job.act(rank, deed(object, Deed::Post(3))),
+                    ObjectKind::Flag => job.act(rank, signal(object, Signal::Raise(9))),
+                    _ => job.act(rank, signal(object, Signal::Post(3))),
                 }
             }
             job.all_are_told(destroy(kind, first, 2), &Outcome::Done);
@@ -250,7 +260,7 @@ fn a_peer_cannot_talk_a_rank_into_destroying_what_it_uses() {
     job.give(1, Input::Arrive(destroy(ObjectKind::Lock, 0, 1)));
     let Some(Output::Reduce(_, up)) = job.nodes[1].poll_output() else { panic!("an announcement") };
     for values in [vec![u64::MAX], vec![], vec![0, 0]] {
-        let down = ReduceMessage { step: Step::Down, values, ..up.clone() };
+        let down = ReduceMessage { direction: Direction::Down, values, ..up.clone() };
         assert!(job.nodes[1].handle(Input::Reducing(Rank(0), down)).is_err());
     }
     assert_eq!(job.nodes[1].holder(0), Some(7));

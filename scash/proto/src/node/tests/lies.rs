@@ -1,7 +1,7 @@
 //! What no correct peer sends.
 
 use super::*;
-use crate::wire::reduce::{ReduceMessage, Step};
+use crate::wire::reduce::{Direction, ReduceMessage};
 use crate::wire::{Control, News, Notice, Purpose};
 use proptest::prelude::*;
 
@@ -99,12 +99,15 @@ fn announcement() -> impl Strategy<Value = Input> {
     let span = (purpose.clone(), rank(), purpose, rank()).prop_map(|(a, x, b, y)| {
         [(a, x), (b, y)].map(|(purpose, rank)| Attendance { purpose: Purpose(purpose), rank })
     });
-    let step = prop_oneof![4 => Just(Step::Up), 1 => Just(Step::Down), 1 => Just(Step::Disagree)];
+    let step =
+        prop_oneof![4 => Just(Direction::Up), 1 => Just(Direction::Down), 1 => Just(Direction::Disagree)];
     let word = prop_oneof![3 => Just(u64::MAX), 1 => any::<u64>()];
     let values = proptest::collection::vec(word, 0..3);
-    (rank(), 0..4u32, 0..4u32, step, span, values).prop_map(|(from, epoch, number, step, span, values)| {
-        Input::Reducing(from, ReduceMessage { epoch, number, step, span, values })
-    })
+    (rank(), 0..4u32, 0..4u32, step, span, values).prop_map(
+        |(from, epoch, number, direction, span, values)| {
+            Input::Reducing(from, ReduceMessage { epoch, number, direction, span, values })
+        },
+    )
 }
 
 /// Lets a node carry out what it ordered, as far as that takes nobody else.

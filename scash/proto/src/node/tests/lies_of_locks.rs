@@ -1,7 +1,7 @@
 //! What no correct peer says of locks.
 
 use super::*;
-use crate::wire::sync::{Follower, Known, Place, Record, SyncBody, SyncMessage, Wish};
+use crate::wire::sync::{Follower, Known, QueuePlace, Record, Request, SyncBody, SyncMessage};
 use proptest::prelude::*;
 
 /// Locks of the job: each rank manages one.
@@ -34,7 +34,7 @@ fn asked_for(job: &mut Job) -> u32 {
 }
 
 fn follower(rank: u32) -> Follower {
-    Follower { place: Place { rank: Rank(rank), ticket: 1 }, known: Known::new(), patient: true }
+    Follower { place: QueuePlace { rank: Rank(rank), ticket: 1 }, known: Known::new(), patient: true }
 }
 
 fn say(job: &mut Job, epoch: u32, object: u32, body: SyncBody) -> Result<(), Violation> {
@@ -56,7 +56,7 @@ fn a_message_of_another_epoch_is_refused_outside_of_a_barrier() {
 fn what_is_said_of_places_that_do_not_exist_is_refused() {
     let (mut job, here, there) = job();
     let now = job.nodes[0].epoch();
-    let before = Place { rank: Rank(2), ticket: 1 };
+    let before = QueuePlace { rank: Rank(2), ticket: 1 };
     let wrong = [
         (there, SyncBody::Ask { ticket: 1, known: Known::new(), patient: true }),
         (here, SyncBody::Follow { ticket: 77, next: follower(2) }),
@@ -107,7 +107,7 @@ fn the_follower_of_a_place_that_is_refused_is_sent_to_the_place_before() {
     let now = job.nodes[0].epoch();
     job.give(0, Input::TryAcquire { lock: there, who: 7 });
     let ticket = asked_for(&mut job);
-    let before = Place { rank: Rank(3), ticket: 5 };
+    let before = QueuePlace { rank: Rank(3), ticket: 5 };
     assert_eq!(say(&mut job, now, there, SyncBody::Follow { ticket, next: follower(2) }), Ok(()));
     assert_eq!(say(&mut job, now, there, SyncBody::Refused { ticket, before }), Ok(()));
     let ordered = job.ordered(0);
@@ -122,7 +122,7 @@ fn lie() -> impl Strategy<Value = Input> {
     let rank = || (0..6u32).prop_map(Rank);
     let ticket = || prop_oneof![4 => 0..4u32, 1 => any::<u32>()];
     let known = || proptest::collection::vec((rank(), 0..4u32), 0..3);
-    let place = || (rank(), ticket()).prop_map(|(rank, ticket)| Place { rank, ticket });
+    let place = || (rank(), ticket()).prop_map(|(rank, ticket)| QueuePlace { rank, ticket });
     let next = (place(), known(), any::<bool>()).prop_map(|(place, known, patient)| Follower {
         place,
         known,
@@ -145,7 +145,11 @@ fn lie() -> impl Strategy<Value = Input> {
         (ticket(), records).prop_map(|(ticket, records)| SyncBody::Grant { ticket, records }),
         (ticket(), place()).prop_map(|(ticket, before)| SyncBody::Refused { ticket, before }),
         ticket().prop_map(|ticket| SyncBody::Queued { ticket }),
-        (ticket(), known()).prop_map(|(ticket, known)| SyncBody::Wish { ticket, wish: Wish::Take, known }),
+        (ticket(), known()).prop_map(|(ticket, known)| SyncBody::Request {
+            ticket,
+            request: Request::Take,
+            known
+        }),
     ];
     (rank(), 0..3u32, 0..LOCKS + 1, body)
         .prop_map(|(from, epoch, object, body)| Input::Sync(from, SyncMessage { epoch, object, body }))

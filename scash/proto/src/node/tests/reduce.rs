@@ -1,7 +1,7 @@
 //! Reductions, and ranks of which some came for something else.
 
 use super::*;
-use crate::wire::reduce::{Combine, Number, Reduction, Step};
+use crate::wire::reduce::{Combine, Direction, Number, Reduction};
 use crate::wire::{Purpose, ReduceMessage};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -173,19 +173,19 @@ fn whoever_comes_for_something_else_all_ranks_are_told() {
 
 #[test]
 fn values_that_nobody_waits_for_are_refused() {
-    let message = |step, epoch, number| {
+    let message = |direction, epoch, number| {
         let me = Attendance { purpose: Purpose([16, 0, 0, 1]), rank: Rank(2) };
-        ReduceMessage { epoch, number, step, span: [me; 2], values: vec![1] }
+        ReduceMessage { epoch, number, direction, span: [me; 2], values: vec![1] }
     };
     let mut job = Job::new(4);
     let mut refused = |to: usize, from, message| {
         assert!(job.nodes[to].handle(Input::Reducing(Rank(from), message)).is_err());
     };
-    refused(0, 3, message(Step::Up, 0, 0));
-    refused(0, 2, message(Step::Up, 1, 0));
-    refused(0, 2, message(Step::Up, 0, 1));
-    refused(0, 9, message(Step::Up, 0, 0));
-    refused(1, 0, message(Step::Down, 0, 0));
-    job.give(0, Input::Reducing(Rank(2), message(Step::Up, 0, 0)));
-    assert!(job.nodes[0].handle(Input::Reducing(Rank(2), message(Step::Up, 0, 0))).is_err());
+    refused(0, 3, message(Direction::Up, 0, 0));
+    refused(0, 2, message(Direction::Up, 1, 0));
+    refused(0, 2, message(Direction::Up, 0, 1));
+    refused(0, 9, message(Direction::Up, 0, 0));
+    refused(1, 0, message(Direction::Down, 0, 0));
+    job.give(0, Input::Reducing(Rank(2), message(Direction::Up, 0, 0)));
+    assert!(job.nodes[0].handle(Input::Reducing(Rank(2), message(Direction::Up, 0, 0))).is_err());
 }

@@ -22,7 +22,7 @@ pub(super) struct Writes<'a> {
 
 /// Everything that is known of one page at the end of an epoch.
 pub(super) struct Case<'a> {
-    /// The page's home, which judges.
+    /// The page's home, which compares.
     pub(super) home: Rank,
     /// The last interval of each other rank that the home has heard of.
     pub(super) known: &'a Known,
@@ -85,7 +85,7 @@ fn spread(changes: &Changes, mut values: &[u8]) -> Box<PageBytes> {
 
 impl Case<'_> {
     /// The races for bytes of the page. `own` says where the home wrote it.
-    pub(super) fn judge(&self, page: u32, own: impl Fn() -> String) -> Vec<Race> {
+    pub(super) fn compare_writes(&self, page: u32, own: impl Fn() -> String) -> Vec<Race> {
         let mut places: BTreeMap<Pair, Vec<usize>> = BTreeMap::new();
         for at in ones(&self.suspects()) {
             for pair in self.pairs(at) {

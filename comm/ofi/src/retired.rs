@@ -9,30 +9,30 @@ use super::shared::Shared;
 use std::sync::{Arc, Mutex};
 
 /// How many endpoints are in use, and those that are not.
-struct Graves {
+struct Retired {
     living: usize,
     dead: Vec<Arc<Shared>>,
 }
 
-static GRAVES: Mutex<Graves> = Mutex::new(Graves { living: 0, dead: Vec::new() });
+static RETIRED: Mutex<Retired> = Mutex::new(Retired { living: 0, dead: Vec::new() });
 
 /// Says that one of this process's endpoints is in use as long as this lives, and closes it some time later.
 pub(super) struct Living(Arc<Shared>);
 
 impl Living {
     pub(super) fn new(shared: Arc<Shared>) -> Living {
-        lock(&GRAVES).living += 1;
+        lock(&RETIRED).living += 1;
         Living(shared)
     }
 }
 
 impl Drop for Living {
     fn drop(&mut self) {
-        let mut graves = lock(&GRAVES);
-        graves.living -= 1;
-        graves.dead.push(Arc::clone(&self.0));
-        if graves.living == 0 {
-            graves.dead.clear();
+        let mut retired = lock(&RETIRED);
+        retired.living -= 1;
+        retired.dead.push(Arc::clone(&self.0));
+        if retired.living == 0 {
+            retired.dead.clear();
         }
     }
 }
