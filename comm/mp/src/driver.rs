@@ -8,9 +8,9 @@ pub(super) use stall::Goal;
 
 use super::Options;
 use super::active::Handlers;
+use super::barrier::Groups;
 use super::cores::Cores;
 use super::engine::{COPIED_PIECE, Engine, PATIENCE};
-use super::meeting::Groups;
 use super::reading::{self, Memories};
 use super::registered::Heap;
 use scash_comm::biased::{Biased, Guard};

@@ -32,7 +32,7 @@
 //! | `cores` | where the helper runs |
 //! | `reading`, `registered` | reading another process's memory, by the kernel or, where it is registered, directly |
 //! | `collective`, `blocking` | collective operations, as schedules of rounds that the engine plays; and as calls that return when they are over |
-//! | `meeting` | who meets whom at a barrier, in shared memory and by messages |
+//! | `barrier` | who meets whom at a barrier, in shared memory and by messages |
 //! | `window`, `one_sided`, `blocks` | memory of all ranks that all can put to and get from; put, get, fence, atomic operations; blocks at a distance from each other |
 //! | `active` | active messages, and who runs their handlers |
 //! | `scope` | non-blocking operations on borrowed memory |
@@ -41,6 +41,7 @@
 //! They are used under locks, and by the kernel: memory whose access raises a fault that the program serves itself (a DSM's protected view) must not be given.
 
 mod active;
+mod barrier;
 mod blocking;
 mod blocks;
 mod collective;
@@ -50,7 +51,6 @@ mod driver;
 mod engine;
 mod lists;
 mod matching;
-mod meeting;
 mod one_sided;
 mod options;
 mod progress;

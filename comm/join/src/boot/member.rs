@@ -1,8 +1,8 @@
 //! A rank's end of the boot line.
 
 use super::claim::claim;
+use super::external::{External, Service};
 use super::frame::{self, Assembler, Kind, Limits, Message, Packet, Reader, Share, decode_gathered};
-use super::guest::{Guest, Service};
 use super::identity::{Identity, text};
 use super::io;
 use super::layout::Layout;
@@ -66,8 +66,8 @@ impl Member {
     /// Joins the job that `var` tells of, which looks up environment variables. The descriptor that is named there becomes this member's.
     pub(super) fn from_vars(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Member> {
         if [vars::RANK, vars::SIZE, vars::BOOT_FD].iter().all(|name| var(name).is_none()) {
-            return match Guest::from_vars(var)? {
-                Some(guest) => Member::of_guest(guest),
+            return match External::from_vars(var)? {
+                Some(external) => Member::of_external(external),
                 None => Err(invalid(not_started(var))),
             };
         }
@@ -87,8 +87,8 @@ impl Member {
     }
 
     /// A rank of another launcher's job.
-    pub(super) fn of_guest(guest: Guest) -> Result<Member> {
-        let Guest { rank, size, settings, line, address, service } = guest;
+    pub(super) fn of_external(external: External) -> Result<Member> {
+        let External { rank, size, settings, line, address, service } = external;
         let member = Member::at(line, rank, size, settings, Some(service))?;
         Ok(Member { address, ..member })
     }

@@ -24,7 +24,7 @@
 //! notice nothing but the numbers of hosts in their Start message. Descriptors of a gather reach the ranks of their own host only.
 //!
 //! # Other launchers
-//! Ranks that `scash run` has not started have no line yet. If another launcher has, they find each other and make lines by themselves (`guest`).
+//! Ranks that `scash run` has not started have no line yet. If another launcher has, they find each other and make lines by themselves (`external`).
 //!
 //! # The job's secret
 //! The launcher draws 256 random bits for each job, and every rank finds them in its Start packet. Providers whose connections a
@@ -66,8 +66,8 @@
 //! - No waiting call of a rank outlives the job: the launcher's end, a rank's death and a refusal end it with an error.
 
 mod claim;
+mod external;
 mod frame;
-mod guest;
 mod host;
 mod identity;
 mod layout;
@@ -78,7 +78,7 @@ mod relay;
 mod roster;
 mod seats;
 
-pub use guest::pidfd;
+pub use external::pidfd;
 pub use host::{Host, Invitation, Settings};
 pub use identity::Identity;
 pub use layout::{Layout, MOST_HOSTS};

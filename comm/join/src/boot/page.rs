@@ -18,7 +18,7 @@
 //! that is not 0 never changes again); (2) it adds 1 to `changes` with release order. A rank that sees a new value of `changes` with acquire order (2)
 //! sees all words that were stored before (1). A rank's word alone may be read at any time: it carries no other data.
 //!
-//! Under another launcher ([`guest`](super::guest)) a thread of a rank writes the page. When that rank dies, all others of its host write so into its
+//! Under another launcher ([`external`](super::external)) a thread of a rank writes the page. When that rank dies, all others of its host write so into its
 //! word, the same value; nobody else writes then.
 
 use nix::errno::Errno;

@@ -2,7 +2,7 @@
 
 use super::trees::{barrier, broadcast, tree};
 use super::{Area, Collective, Piece, Reduction, Round, Schedule, Transfer, Work};
-use crate::meeting::Groups;
+use crate::barrier::Groups;
 use std::ops::Range;
 
 /// Bytes from which on the long algorithms are worth their rounds.

@@ -5,7 +5,7 @@
 //!
 //! | operation | short | long |
 //! |---|---|---|
-//! | barrier | words within groups that share memory (`meeting`); between them dissemination, log₂ rounds, or a flat tree where ranks compete for cores | |
+//! | barrier | words within groups that share memory (`barrier`); between them dissemination, log₂ rounds, or a flat tree where ranks compete for cores | |
 //! | broadcast | binomial tree between groups, and within each | a chain of ranks through which pieces are passed on |
 //! | reduce | binomial tree | reduce-scatter on a ring, then to the root |
 //! | all-reduce | doubling distances | reduce-scatter, then all-gather, on a ring |
@@ -26,7 +26,7 @@ mod trees;
 pub use reduction::{Element, Op, Reducible, Reduction};
 pub(super) use stamp::Stamp;
 
-use super::meeting::Groups;
+use super::barrier::Groups;
 use scash_comm::Mark;
 
 /// A collective operation. Lengths are in bytes, counts in elements; all ranks name the same operation, with the same numbers.

@@ -1,7 +1,7 @@
 //! Schedules of all ranks, played against each other in memory.
 
 use super::*;
-use crate::meeting::Groups;
+use crate::barrier::Groups;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 

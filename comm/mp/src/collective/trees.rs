@@ -2,7 +2,7 @@
 
 use super::algorithms::{LONG, Seat, output, receive, send, temporary, transfers};
 use super::{Piece, Round, Schedule};
-use crate::meeting::Groups;
+use crate::barrier::Groups;
 use scash_comm::Mark;
 
 /// Bytes of the pieces that are passed along a chain.

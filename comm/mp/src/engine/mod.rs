@@ -23,8 +23,8 @@ mod spares;
 #[cfg(test)]
 mod tests;
 
+use super::barrier::Groups;
 use super::matching::{Expected, Unexpected};
-use super::meeting::Groups;
 use super::requests::{Awaited, Ended, Number, Outcome, Request, Requests};
 use super::span::{Room, Source};
 use super::wire::{Encoded, Head};

@@ -16,8 +16,8 @@ mod withdrawals;
 
 use super::account::COST;
 use super::{Call, Content, Engine, Order, PATIENCE, Reach, Reading};
+use crate::barrier::Groups;
 use crate::matching::Pattern;
-use crate::meeting::Groups;
 use crate::requests::{Destination, Ended, Number, Outcome, Request};
 use crate::span::{Room, Source};
 use crate::wire::{FIRST_KIND, Head};

@@ -1,13 +1,13 @@
 //! Ranks that another launcher has started: `srun`, MPICH's `mpiexec`, Open MPI's `mpirun`. They become a job by themselves.
 //!
 //! Such a launcher tells each process its number, and keeps words for all of them ([`space`]): by the PMI wire protocol ([`pmi`]), or by the library PMIx
-//! ([`pmix`]). Through these words the ranks learn who shares a host with whom ([`meeting`]). Then the lowest rank of each host, its **lead**,
+//! ([`pmix`]). Through these words the ranks learn who shares a host with whom ([`discovery`]). Then the lowest rank of each host, its **lead**,
 //! does what an agent of `scash run` does there, and rank 0 what the launcher does, too:
 //!
 //! ```text
 //!   host a                                   host b
-//!   rank 0: Trunk, Branch ◀── TCP, [link] ──▶ rank 2: Branch        (a thread of the lead, the [clerk])
-//!      ▲ line      ▲ line                       ▲ line     ▲ line   (abstract Unix socket, the [door])
+//!   rank 0: Trunk, Branch ◀── TCP, [link] ──▶ rank 2: Branch        (a thread of the lead, the [lead])
+//!      ▲ line      ▲ line                       ▲ line     ▲ line   (abstract Unix socket, the [local_socket])
 //!   rank 0      rank 1                        rank 2     rank 3     (each but a lead has a [watch])
 //! ```
 //!
@@ -32,13 +32,13 @@
 //! # Numbers
 //! Ranks are numbered along hosts ([`Layout`](super::Layout)). Where the launcher has dealt its numbers otherwise (`srun -m cyclic`), a rank's number is not the launcher's.
 
-mod clerk;
-mod door;
+mod arrivals;
+mod discovery;
+mod lead;
 mod link;
-mod meeting;
+mod local_socket;
 mod pmi;
 mod pmix;
-mod presence;
 mod process;
 mod space;
 mod watch;
@@ -47,7 +47,7 @@ use super::Settings;
 use super::io;
 use super::vars;
 use crate::job::setting;
-use meeting::Standing;
+use discovery::Standing;
 pub use process::pidfd;
 use scash_comm::{Error, Result};
 use space::Space;
@@ -74,7 +74,7 @@ const JOIN: &str = "SCASH_JOIN";
 type SharedSpace = Arc<Mutex<Box<dyn Space>>>;
 
 /// A rank that has found the others of its host, and has its line.
-pub(super) struct Guest {
+pub(super) struct External {
     pub(super) rank: u32,
     pub(super) size: u32,
     pub(super) settings: Settings,
@@ -96,9 +96,9 @@ pub(super) struct Service {
     lead_process: Option<OwnedFd>,
 }
 
-impl Guest {
+impl External {
     /// Joins the job of another launcher, if `var`, which looks up environment variables, tells of any.
-    pub(super) fn from_vars(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Option<Guest>> {
+    pub(super) fn from_vars(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Option<External>> {
         let text = |name: &str| setting(name, var(name));
         let patience = match text(JOIN)? {
             None => PATIENCE,
@@ -120,7 +120,7 @@ impl Guest {
         let interface = text("SCASH_INTERFACE")?;
         let deadline = Instant::now() + patience;
         let Some(space) = space::find(var, deadline)? else { return Ok(None) };
-        Guest::join(space, settings, interface.as_deref(), deadline).map(Some)
+        External::join(space, settings, interface.as_deref(), deadline).map(Some)
     }
 
     fn join(
@@ -128,24 +128,24 @@ impl Guest {
         settings: Settings,
         interface: Option<&str>,
         deadline: Instant,
-    ) -> Result<Guest> {
-        let place = meeting::meet(&mut *space, interface, deadline)?;
+    ) -> Result<External> {
+        let place = discovery::meet(&mut *space, interface, deadline)?;
         let space = Arc::new(Mutex::new(space));
         let joined = match place.is_lead() {
-            true => clerk::begin(place, &settings, Arc::clone(&space), deadline),
+            true => lead::begin(place, &settings, Arc::clone(&space), deadline),
             false => enter(&place, &space, deadline),
         };
         // Not by all who could not join: the others learn it by the end of this process, or of its connections.
         let (line, address, service, rank, size) = joined?;
-        Ok(Guest { rank, size, settings, line, address, service })
+        Ok(External { rank, size, settings, line, address, service })
     }
 }
 
 type Joined = (OwnedFd, Option<IpAddr>, Service, u32, u32);
 
-/// Goes through the lead's door.
+/// Connects to the lead's socket.
 fn enter(place: &Standing, space: &SharedSpace, deadline: Instant) -> Result<Joined> {
-    let (line, address, lead_process) = door::enter(place, deadline)?;
+    let (line, address, lead_process) = local_socket::enter(place, deadline)?;
     let service = Service {
         space: Arc::clone(space),
         lead: place.lead(),
@@ -170,7 +170,7 @@ impl Service {
     /// This rank is done: waits until nobody needs it, and says so to its launcher.
     pub(super) fn leave(&mut self) -> Result<()> {
         if let Some(settled) = self.settled.take() {
-            // An error is the clerk's end, which is as good.
+            // An error is the lead thread's end, which is as good.
             let _ = settled.into_inner().unwrap_or_else(PoisonError::into_inner).recv();
         }
         lock(&self.space).finalize()

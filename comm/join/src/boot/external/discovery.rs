@@ -3,14 +3,14 @@
 //! ```text
 //! each      scash.I      VERSION,BOOT_ID,NETWORK_NAMESPACE,PROCESS_NAMESPACE     I: the launcher's number
 //! ─────────────────────────────── fence: now hosts and ranks are known ───────────────────────────────
-//! leads     scash.door.H     NAME,TOKEN                                          H: the host's number
+//! leads     scash.socket.H     NAME,TOKEN                                          H: the host's number
 //! rank 0    scash.root       SECRET,PORT,ADDRESS,ADDRESS,…                       if there are several hosts
 //! ─────────────────────────────── fence ──────────────────────────────────────────────────────────────
 //! ```
 //! Two ranks are on one host if they can share memory and see each other's processes and sockets: one kernel, one network namespace, one namespace of processes.
 
-use super::door::Door;
-use super::presence::{self, Sign};
+use super::arrivals::{self, Sign};
+use super::local_socket::LocalSocket;
 use super::space::{LONGEST, Space};
 use super::{HEARING, io, say};
 use crate::boot::roster::people;
@@ -29,8 +29,8 @@ const LAST_WORD: Duration = Duration::from_secs(2);
 pub(super) struct Standing {
     pub(super) rank: u32,
     pub(super) layout: Layout,
-    /// The door of this rank's host: a lead's own, or where it is.
-    pub(super) door: Door,
+    /// The socket of this rank's host: a lead's own, or where it is.
+    pub(super) socket: LocalSocket,
     /// What the leads of several hosts connect by.
     pub(super) root: Option<Root>,
     /// The job's secret, at leads.
@@ -70,9 +70,9 @@ pub(super) fn meet(space: &mut dyn Space, interface: Option<&str>, deadline: Ins
     let Census { numbers, layout, rank } = Census::take(space)?;
     let host = layout.host_of(rank);
     let lead = layout.ranks_of(host).start;
-    let door = if rank == lead { Some(Door::open()?) } else { None };
-    if let Some(door) = &door {
-        space.put(&format!("scash.door.{host}"), &door.describe())?;
+    let socket = if rank == lead { Some(LocalSocket::open()?) } else { None };
+    if let Some(socket) = &socket {
+        space.put(&format!("scash.socket.{host}"), &socket.describe())?;
     }
     let several = layout.hosts() > 1;
     let mut secret = if rank == 0 { Some(Secret::random()?) } else { None };
@@ -83,15 +83,15 @@ pub(super) fn meet(space: &mut dyn Space, interface: Option<&str>, deadline: Ins
         root = Some(Root::Here(listener));
     }
     fence(space, deadline)?;
-    let door = match door {
-        Some(door) => door,
-        None => Door::read(&space.get(numbers[lead as usize], &format!("scash.door.{host}"))?)?,
+    let socket = match socket {
+        Some(socket) => socket,
+        None => LocalSocket::read(&space.get(numbers[lead as usize], &format!("scash.socket.{host}"))?)?,
     };
     if rank == lead && rank != 0 {
         let (theirs, addresses) = read_root(&space.get(numbers[0], "scash.root")?)?;
         (secret, root) = (Some(theirs), Some(Root::There(addresses)));
     }
-    Ok(Standing { rank, layout, door, root, secret })
+    Ok(Standing { rank, layout, socket, root, secret })
 }
 
 /// Who runs where.
@@ -145,7 +145,7 @@ fn fence(space: &mut dyn Space, deadline: Instant) -> Result<()> {
     if space.fence(deadline)? {
         return Ok(());
     }
-    let here = presence::here(space.job(), space.size());
+    let here = arrivals::here(space.job(), space.size());
     let why = missing(&here, space.size());
     if here.first().is_none_or(|first| *first == space.rank()) {
         say(format_args!("{why}; ending the job"));
@@ -332,7 +332,7 @@ mod tests {
                 if let Ok((_, addresses)) = read_root(&text) {
                     prop_assert!(!addresses.is_empty());
                 }
-                let _ = (Door::read(&text), read_card(&text));
+                let _ = (LocalSocket::read(&text), read_card(&text));
             }
         }
     }

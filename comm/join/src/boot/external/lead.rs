@@ -3,8 +3,8 @@
 //! It waits for lines, for the ends of the ranks' processes, and for the other leads ([`Link`]); what one of them brings goes the way of `scash run` and its agents. It
 //! ends when all ranks of the job have finished in order; in a job that has failed it goes on as long as its process.
 
+use super::discovery::{Root, Standing};
 use super::link::Link;
-use super::meeting::{Root, Standing};
 use super::{GRACE, Joined, Service, SharedSpace, io, lock, say, start_thread};
 use crate::boot::page::PageWriter;
 use crate::boot::{Branch, Decision, Exit, Layout, RankState, Report, Settings, Trunk};
@@ -28,8 +28,8 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// How often a link that is full is tried again.
 const FULL: Duration = Duration::from_millis(2);
 
-/// A lead's clerk.
-struct Clerk {
+/// The thread of a lead that serves its host.
+struct LeadThread {
     layout: Layout,
     host: u32,
     branch: Branch,
@@ -47,14 +47,14 @@ struct Clerk {
     abort_at: Option<Instant>,
 }
 
-/// Becomes the lead of this host: connects with the other leads and its ranks, and starts the clerk.
+/// Becomes the lead of this host: connects with the other leads and its ranks, and starts the thread that serves them.
 pub(super) fn begin(
     place: Standing,
     settings: &Settings,
     space: SharedSpace,
     deadline: Instant,
 ) -> Result<Joined> {
-    let Standing { rank, layout, door, root, secret } = place;
+    let Standing { rank, layout, socket, root, secret } = place;
     let (host, size) = (layout.host_of(rank), layout.size());
     let Some(secret) = secret else {
         return Err(Error::Invalid("the lead of a host has no secret".to_owned()));
@@ -66,7 +66,7 @@ pub(super) fn begin(
     let line = branch.invite(rank)?.line;
     let others = layout.ranks_of(host).filter(|other| *other != rank).collect();
     let mut processes = Vec::new();
-    for arrival in door.receive(others, address, deadline)? {
+    for arrival in socket.receive(others, address, deadline)? {
         branch.admit(arrival.rank, arrival.line)?;
         processes.push((arrival.rank, arrival.process));
     }
@@ -74,7 +74,7 @@ pub(super) fn begin(
     let links = links
         .map_err(|source| Error::Io { what: "preparing a connection to another host".into(), source })?;
     let (settled, receiver) = channel();
-    let mut clerk = Clerk {
+    let mut thread = LeadThread {
         trunk: (rank == 0).then(|| Trunk::new(layout.clone())),
         layout,
         host,
@@ -86,8 +86,8 @@ pub(super) fn begin(
         settled: Some(settled),
         abort_at: None,
     };
-    clerk.watch_all()?;
-    start_thread(move || clerk.serve())?;
+    thread.watch_all()?;
+    start_thread(move || thread.serve())?;
     let service = Service { space, lead: rank, settled: Some(Mutex::new(receiver)), lead_process: None };
     Ok((line, address, service, rank, size))
 }
@@ -129,7 +129,7 @@ fn connect(
     }
 }
 
-impl Clerk {
+impl LeadThread {
     fn watch_all(&mut self) -> Result<()> {
         let watch = |fd: &dyn AsFd, tag: u64| {
             let event = EpollEvent::new(EpollFlags::EPOLLIN, tag);

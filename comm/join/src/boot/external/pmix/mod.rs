@@ -4,7 +4,7 @@
 mod library;
 mod sys;
 
-use super::presence;
+use super::arrivals;
 use super::space::Space;
 use crate::job::setting;
 use library::Library;
@@ -35,7 +35,7 @@ impl Pmix {
         };
         let library = Library::get()?;
         // The library does not tell off a second process.
-        let sign = presence::be_alone(&format!("PMIx {namespace} {rank}"))?;
+        let sign = arrivals::be_alone(&format!("PMIx {namespace} {rank}"))?;
         Pmix::greet(library, sign).map(Some)
     }
 

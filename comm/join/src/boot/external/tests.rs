@@ -101,8 +101,8 @@ fn join(
 ) -> Result<Member> {
     let shared = Arc::clone(shared);
     let space = InMemory { rank: number, size, on_a_host, job: job.to_owned(), shared };
-    let guest = Guest::join(Box::new(space), settings(), Some("127.0.0.1"), Instant::now() + patience)?;
-    Member::of_guest(guest)
+    let external = External::join(Box::new(space), settings(), Some("127.0.0.1"), Instant::now() + patience)?;
+    Member::of_external(external)
 }
 
 /// Plays `rank` on a thread for each process of a job on one host.
@@ -223,7 +223,7 @@ fn a_job_that_does_not_begin_is_ended_by_one_that_says_who_is_missing() {
 fn settings_that_make_no_sense_are_named() {
     for (name, value) in [(JOIN, "soon"), (JOIN, "0"), (vars::THREADS, "none")] {
         let var = |asked: &str| (asked == name).then(|| value.into());
-        let error = Guest::from_vars(&var).err().unwrap().to_string();
+        let error = External::from_vars(&var).err().unwrap().to_string();
         assert!(error.contains(&format!("{name}={value}")), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! The door of a host: where the ranks of a host get their lines from its lead.
+//! The socket of a host: where the ranks of a host get their lines from its lead.
 //!
 //! A socket in the abstract namespace of Unix sockets, which is gone with the lead. Its name is random, but every user of the host can read it; so whoever comes must be of
 //! the same user (`SO_PEERCRED`), and show the token that the ranks have from the launcher's words.
@@ -9,7 +9,7 @@
 //! ```
 //! What follows is the boot line.
 
-use super::meeting::{Standing, hex, unhex};
+use super::discovery::{Standing, hex, unhex};
 use super::pmi::wait;
 use super::{io, pidfd, say};
 use crate::boot::roster::people;
@@ -31,9 +31,9 @@ const KNOCK: usize = TOKEN + 4;
 /// How long who has come may take to say it.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// A door, of this host's lead or to be gone through.
+/// The socket of a host: its lead's own, or where it is.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct LocalSocket {
     name: [u8; NAME],
     token: [u8; TOKEN],
     /// At the lead.
@@ -49,9 +49,9 @@ pub(super) struct Arrival {
     pub(super) process: OwnedFd,
 }
 
-impl Door {
+impl LocalSocket {
     /// Opens one.
-    pub(super) fn open() -> Result<Door> {
+    pub(super) fn open() -> Result<LocalSocket> {
         let (mut name, mut token) = ([0; NAME], [0; TOKEN]);
         for random in [&mut name, &mut token] {
             getrandom::fill(random).map_err(|error| Error::Io {
@@ -62,7 +62,7 @@ impl Door {
         let socket = unix_socket()?;
         bind(socket.as_raw_fd(), &address(&name)?).map_err(io("naming a socket"))?;
         listen(&socket, Backlog::MAXALLOWABLE).map_err(io("listening for the ranks of this host"))?;
-        Ok(Door { name, token, listener: Some(socket) })
+        Ok(LocalSocket { name, token, listener: Some(socket) })
     }
 
     /// Where it is, for the ranks of this host.
@@ -70,13 +70,13 @@ impl Door {
         format!("{},{}", hex(&self.name), hex(&self.token))
     }
 
-    /// The door that a lead has described.
-    pub(super) fn read(text: &str) -> Result<Door> {
-        let door = text.split_once(',').and_then(|(name, token)| Some((unhex(name)?, unhex(token)?)));
-        let (name, token) = door.ok_or_else(|| {
+    /// The socket that a lead has described.
+    pub(super) fn read(text: &str) -> Result<LocalSocket> {
+        let socket = text.split_once(',').and_then(|(name, token)| Some((unhex(name)?, unhex(token)?)));
+        let (name, token) = socket.ok_or_else(|| {
             Error::Invalid("the rank that serves this host does not say where it is".to_owned())
         })?;
-        Ok(Door { name, token, listener: None })
+        Ok(LocalSocket { name, token, listener: None })
     }
 
     /// At the lead: lets these ranks in, and tells them `address`.
@@ -115,7 +115,7 @@ impl Door {
                     expected.retain(|rank| *rank != arrival.rank);
                     arrivals.push(arrival);
                 }
-                Err(why) => say(format_args!("refused somebody at the door of this host's ranks: {why}")),
+                Err(why) => say(format_args!("refused somebody at the socket of this host's ranks: {why}")),
             }
         }
         Ok(arrivals)
@@ -143,16 +143,16 @@ impl Door {
     }
 }
 
-/// At other ranks: goes through the door. Returns the line, this host's address, and the lead's process.
+/// At other ranks: connects to the socket. Returns the line, this host's address, and the lead's process.
 pub(super) fn enter(place: &Standing, deadline: Instant) -> Result<(OwnedFd, Option<IpAddr>, OwnedFd)> {
     let lead = place.lead();
     let failed =
         |why: String| Error::Down { rank: lead, why: format!("it serves the ranks of this host, and {why}") };
     let line = unix_socket()?;
-    connect(line.as_raw_fd(), &address(&place.door.name)?)
+    connect(line.as_raw_fd(), &address(&place.socket.name)?)
         .map_err(|errno| failed(format!("cannot be reached: {errno}")))?;
     let process = peer(&line).map_err(failed)?;
-    let knock = [&place.door.token[..], &place.rank.to_le_bytes()].concat();
+    let knock = [&place.socket.token[..], &place.rank.to_le_bytes()].concat();
     send(line.as_raw_fd(), &knock, MsgFlags::MSG_NOSIGNAL).map_err(|errno| failed(errno.to_string()))?;
     let mut answer = [0; 64]; // longer than any address
     let length = match wait(line.as_fd(), deadline)? {
@@ -187,5 +187,5 @@ fn unix_socket() -> Result<OwnedFd> {
 }
 
 fn address(name: &[u8; NAME]) -> Result<UnixAddr> {
-    UnixAddr::new_abstract(format!("scash-door-{}", hex(name)).as_bytes()).map_err(io("naming a socket"))
+    UnixAddr::new_abstract(format!("scash-socket-{}", hex(name)).as_bytes()).map_err(io("naming a socket"))
 }
