@@ -24,6 +24,7 @@ impl Node {
         match self.meetings.collective {
             Collective::Barrier
             | Collective::Publish(_)
+            | Collective::Divide { .. }
             | Collective::Broadcast(_)
             | Collective::Finalize => Outcome::Done,
             Collective::Alloc(bytes, options) => {
@@ -236,6 +237,7 @@ pub(super) fn purpose(collective: Collective) -> Purpose {
             let [kind, parameter] = kind.numbers();
             [6, u64::from(count), kind, parameter]
         }
+        Collective::Divide { page, digest: [a, b] } => [8, u64::from(page), a, b],
         Collective::Destroy { kind, first, count } => {
             let [kind, _] = kind.numbers();
             [7, u64::from(count), kind, u64::from(first)]

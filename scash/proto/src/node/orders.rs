@@ -16,6 +16,13 @@ pub enum Collective {
     Barrier,
     /// A memory barrier at which the partition that begins at this page passes to its next state.
     Publish(u32),
+    /// A memory barrier at which elements of arrays come to have other owners.
+    Divide {
+        /// The page at which the first of these arrays begins.
+        page: u32,
+        /// What stands for all of them and their owners: the same at every rank.
+        digest: [u64; 2],
+    },
     /// Allocate this many bytes.
     Alloc(u64, AllocOptions),
     /// Free the allocation that begins at this page.

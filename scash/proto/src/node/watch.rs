@@ -51,7 +51,10 @@ impl Node {
     pub(super) fn watch_runs(&mut self, protect: &mut Vec<u32>) {
         // Other collective calls may free pages before the system has been asked to watch them.
         if self.cfg.watch_from == 0
-            || !matches!(self.meetings.collective, Collective::Barrier | Collective::Publish(_))
+            || !matches!(
+                self.meetings.collective,
+                Collective::Barrier | Collective::Publish(_) | Collective::Divide { .. }
+            )
         {
             return;
         }
