@@ -24,6 +24,9 @@ pub enum Error {
     /// Ranks made different collective calls.
     #[error("{0}")]
     Mismatch(String),
+    /// Another thread of this rank has left a crew ([`Dsm::crew`](crate::Dsm::crew)) that this one waits for.
+    #[error("{0}")]
+    Deserted(String),
     /// A rank is gone that the call needed. Every later call says the same.
     #[error("rank {rank} is gone: {why}")]
     Lost {
@@ -107,6 +110,7 @@ pub(crate) fn call(purpose: Purpose) -> String {
         [6, count, kind, initial] => made(count, kind, initial),
         [7, count, kind, first] => destroyed(count, kind, first),
         [5, page, ..] => format!("Partition::publish of the partition at page {page}"),
+        [8, page, ..] => format!("Dsm::turn (or the making) of arrays, the first of them at page {page}"),
         [16, combine, number, values] => {
             let name = |names: &[&'static str], n: u64| {
                 usize::try_from(n).ok().and_then(|n| names.get(n).copied()).unwrap_or("?")

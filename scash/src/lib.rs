@@ -32,8 +32,8 @@
 //! with status 70. (One that cannot complete an access to shared memory for another reason, say because the home of the page is gone, exits with status 74.)
 //!
 //! # Layers
-//! [`Dsm`], [`SharedSlice`] and [`Partition`] are the typed interface (`api/`); [`runtime`] is the untyped one that it and the C API
-//! stand on.
+//! [`Dsm`], [`Worker`], [`SharedSlice`], and the arrays whose parts have owners ([`Partition`], [`Matrix`], [`Split`]) are the typed
+//! interface (`api/`); [`runtime`] is the untyped one that it and the C API stand on.
 
 mod api;
 mod config;
@@ -43,16 +43,23 @@ pub mod runtime;
 
 pub use api::atomics::AtomicWord;
 pub use api::destroy::SyncObject;
+pub use api::division::Division;
 pub use api::dsm::Dsm;
+pub use api::matrix::{Matrix, MatrixParts, Present, Rows};
+pub use api::messages::{Exchange, Messages};
 pub use api::mutex::{DsmMutex, Held, Lock, MutexGuard};
 pub use api::partition::{Partition, Parts};
 pub use api::reduce::Reducible;
 pub use api::rwlock::{DsmRwLock, ReadGuard, WriteGuard};
+pub use api::session::Session;
 pub use api::shared::{Plain, SharedSlice};
 pub use api::signals::{Condvar, Flag, Semaphore};
+pub use api::split::{Split, Turn, Unowned, View};
+pub use api::worker::Worker;
 pub use bytemuck;
 pub use error::{Error, Result};
 pub use runtime::stats::{BarrierTime, Stats};
 pub use scash_comm::{Atomic, Rmw};
+pub use scash_mp::{Received, Status};
 pub use scash_proto::wire::reduce::{Combine, Number};
 pub use scash_proto::{AllocOptions, Placement, Protocol};

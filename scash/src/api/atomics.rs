@@ -1,6 +1,6 @@
 //! Atomic operations in the typed interface.
 
-use crate::api::dsm::Dsm;
+use crate::api::session::{Session, job};
 use crate::api::shared::{Plain, SharedSlice};
 use crate::error::Result;
 use scash_comm::{Atomic, Rmw};
@@ -93,49 +93,55 @@ words! {
 /// # Errors
 /// There is no such element, the allocation was freed, or a rank is gone.
 impl<T: AtomicWord> SharedSlice<T> {
-    fn operate(self, dsm: &Dsm, index: usize, op: Rmw<T>) -> Result<T> {
+    fn operate(self, session: &(impl Session + ?Sized), index: usize, op: Rmw<T>) -> Result<T> {
         let (address, _) = self.address(index..index.saturating_add(1))?;
-        dsm.untyped().atomic(address, T::op(op, Seal(()))).map(|bits| T::of(bits, Seal(())))
+        job(session).atomic(address, T::op(op, Seal(()))).map(|bits| T::of(bits, Seal(())))
     }
 
     /// What the value is.
-    pub fn atomic_load(self, dsm: &Dsm, index: usize) -> Result<T> {
-        self.operate(dsm, index, Rmw::Load)
+    pub fn atomic_load(self, session: &(impl Session + ?Sized), index: usize) -> Result<T> {
+        self.operate(session, index, Rmw::Load)
     }
 
     /// Replaces the value.
-    pub fn atomic_store(self, dsm: &Dsm, index: usize, value: T) -> Result<()> {
-        self.operate(dsm, index, Rmw::Swap(value)).map(drop)
+    pub fn atomic_store(self, session: &(impl Session + ?Sized), index: usize, value: T) -> Result<()> {
+        self.operate(session, index, Rmw::Swap(value)).map(drop)
     }
 
     /// Adds to the value, wrapping around.
-    pub fn fetch_add(self, dsm: &Dsm, index: usize, number: T) -> Result<T> {
-        self.operate(dsm, index, Rmw::Add(number))
+    pub fn fetch_add(self, session: &(impl Session + ?Sized), index: usize, number: T) -> Result<T> {
+        self.operate(session, index, Rmw::Add(number))
     }
 
     /// Keeps the bits that are set in `mask`.
-    pub fn fetch_and(self, dsm: &Dsm, index: usize, mask: T) -> Result<T> {
-        self.operate(dsm, index, Rmw::And(mask))
+    pub fn fetch_and(self, session: &(impl Session + ?Sized), index: usize, mask: T) -> Result<T> {
+        self.operate(session, index, Rmw::And(mask))
     }
 
     /// Sets the bits that are set in `mask`.
-    pub fn fetch_or(self, dsm: &Dsm, index: usize, mask: T) -> Result<T> {
-        self.operate(dsm, index, Rmw::Or(mask))
+    pub fn fetch_or(self, session: &(impl Session + ?Sized), index: usize, mask: T) -> Result<T> {
+        self.operate(session, index, Rmw::Or(mask))
     }
 
     /// Turns the bits that are set in `mask`.
-    pub fn fetch_xor(self, dsm: &Dsm, index: usize, mask: T) -> Result<T> {
-        self.operate(dsm, index, Rmw::Xor(mask))
+    pub fn fetch_xor(self, session: &(impl Session + ?Sized), index: usize, mask: T) -> Result<T> {
+        self.operate(session, index, Rmw::Xor(mask))
     }
 
     /// Replaces the value.
-    pub fn swap(self, dsm: &Dsm, index: usize, value: T) -> Result<T> {
-        self.operate(dsm, index, Rmw::Swap(value))
+    pub fn swap(self, session: &(impl Session + ?Sized), index: usize, value: T) -> Result<T> {
+        self.operate(session, index, Rmw::Swap(value))
     }
 
     /// Replaces the value if it is `expected`. If, and only if, it returns `expected`, the value was replaced.
-    pub fn compare_swap(self, dsm: &Dsm, index: usize, expected: T, new: T) -> Result<T> {
-        self.operate(dsm, index, Rmw::CompareSwap { expected, new })
+    pub fn compare_swap(
+        self,
+        session: &(impl Session + ?Sized),
+        index: usize,
+        expected: T,
+        new: T,
+    ) -> Result<T> {
+        self.operate(session, index, Rmw::CompareSwap { expected, new })
     }
 }
 

@@ -1,8 +1,11 @@
 //! The typed interface: a job seen from one of its ranks.
 
+use crate::api::matrix::Matrix;
+use crate::api::messages::Messages;
 use crate::api::mutex::{DsmMutex, Lock};
 use crate::api::partition::Partition;
 use crate::api::rwlock::DsmRwLock;
+use crate::api::session;
 use crate::api::shared::{Plain, SharedSlice};
 use crate::api::signals::{Condvar, Flag, Semaphore};
 use crate::error::Result;
@@ -25,6 +28,8 @@ use std::marker::PhantomData;
 /// ```
 pub struct Dsm {
     runtime: &'static Runtime,
+    /// Message passing, if the program has asked for it.
+    pub(crate) messages: Option<Messages>,
     /// One thread makes the collective calls.
     _thread: PhantomData<*mut ()>,
 }
@@ -41,7 +46,7 @@ impl Dsm {
     /// # Errors
     /// Not started by `scash run`; settings that make no sense; ranks that run different programs; no fault engine; no memory.
     pub fn init() -> Result<Dsm> {
-        Ok(Dsm { runtime: runtime::init()?, _thread: PhantomData })
+        Ok(Dsm { runtime: runtime::init()?, messages: None, _thread: PhantomData })
     }
 
     /// This rank, from 0.
@@ -83,11 +88,6 @@ impl Dsm {
         self.runtime.barrier()
     }
 
-    /// A barrier in which all ranks publish the partition that begins with this slice.
-    pub(crate) fn publish<T: Plain>(&mut self, slice: SharedSlice<T>) -> Result<()> {
-        self.runtime.publish(slice.allocation()?)
-    }
-
     /// Allocates `len` zeroed values that all ranks share, at one address. Collective. Pages have their home where they are touched first.
     pub fn alloc<T: Plain>(&mut self, len: usize) -> Result<SharedSlice<T>> {
         self.alloc_with(len, AllocOptions::default())
@@ -95,9 +95,7 @@ impl Dsm {
 
     /// As [`alloc`](Self::alloc), with a say in placement, protocol and coherence block.
     pub fn alloc_with<T: Plain>(&mut self, len: usize, options: AllocOptions) -> Result<SharedSlice<T>> {
-        let bytes = len.saturating_mul(size_of::<T>());
-        let (address, generation) = self.runtime.alloc_live(bytes, options)?;
-        Ok(SharedSlice::new(address.cast(), len, generation))
+        session::alloc(self, len, options)
     }
 
     /// Makes `count` locks. Collective.
@@ -188,6 +186,22 @@ impl Dsm {
         Partition::new(self, len)
     }
 
+    /// Allocates a matrix of which each rank owns neighbouring rows. Collective, with the same numbers at all ranks.
+    ///
+    /// # Errors
+    /// No room, or none of the numbers may be 0; ranks made different collective calls; a rank is gone.
+    pub fn matrix<T: Plain>(&mut self, rows: usize, columns: usize) -> Result<Matrix<T>> {
+        Matrix::by_rows(self, rows, columns)
+    }
+
+    /// Allocates a matrix of which each rank owns a block of rows and columns: ranks form a grid, as square as their number allows. Collective, with the same numbers at all ranks.
+    ///
+    /// # Errors
+    /// As for [`matrix`](Self::matrix).
+    pub fn matrix_in_blocks<T: Plain>(&mut self, rows: usize, columns: usize) -> Result<Matrix<T>> {
+        Matrix::in_blocks(self, rows, columns)
+    }
+
     /// The home of the page that holds element `index`; `None` while nobody has touched it.
     pub fn home<T: Plain>(&self, slice: SharedSlice<T>, index: usize) -> Result<Option<usize>> {
         let home = self.runtime.home(slice.address(index..index.saturating_add(1))?.0)?;
@@ -265,6 +279,9 @@ impl Dsm {
 
     /// Ends this rank's part in the job, together with all others.
     pub fn finalize(self) -> Result<()> {
+        if let Some(messages) = &self.messages {
+            messages.barrier()?;
+        }
         self.runtime.finalize()
     }
 }

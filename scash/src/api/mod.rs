@@ -3,17 +3,28 @@
 //! | module | what it has |
 //! |---|---|
 //! | `dsm` | a rank's part in the job: allocation, memory barrier, homes |
-//! | `shared`, `partition` | arrays in shared memory: plain, and owned in parts |
+//! | `session`, `worker`, `team` | a thread that calls; the threads of a rank, and where they meet |
+//! | `shared`, `racing` | plain arrays in shared memory; values that several write |
+//! | `partition`, `matrix`, `split`, `division` | arrays whose parts have owners, and who owns what |
+//! | `messages` | messages beside shared memory |
 //! | `mutex`, `rwlock`, `signals` | locks and what they guard; semaphores, condition variables, flags |
 //! | `atomics`, `reduce` | atomic words, reductions and broadcasts of values |
 //! | `destroy` | giving such objects back |
 
 pub(crate) mod atomics;
 pub(crate) mod destroy;
+pub(crate) mod division;
 pub(crate) mod dsm;
+pub(crate) mod matrix;
+pub(crate) mod messages;
 pub(crate) mod mutex;
 pub(crate) mod partition;
+pub(crate) mod racing;
 pub(crate) mod reduce;
 pub(crate) mod rwlock;
+pub(crate) mod session;
 pub(crate) mod shared;
 pub(crate) mod signals;
+pub(crate) mod split;
+pub(crate) mod team;
+pub(crate) mod worker;

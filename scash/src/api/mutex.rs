@@ -1,8 +1,10 @@
 //! Locks in the typed interface.
 
-use crate::api::dsm::Dsm;
+use crate::api::session::{Session, job};
 use crate::api::shared::{Plain, SharedSlice};
 use crate::error::Result;
+use crate::runtime::Runtime;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 /// A lock, known to all ranks by its number. A handle: copying it makes no other lock.
@@ -12,7 +14,7 @@ use std::ops::{Deref, DerefMut};
 pub struct Lock(pub(crate) u32);
 
 impl Lock {
-    /// The lock of that number, which [`Dsm::locks`] made.
+    /// The lock of that number, which [`Dsm::locks`](crate::Dsm::locks) made.
     pub(crate) fn new(number: u32) -> Lock {
         Lock(number)
     }
@@ -21,39 +23,50 @@ impl Lock {
     ///
     /// # Errors
     /// The thread has it already; a rank is gone.
-    pub fn hold<'a>(&self, dsm: &'a Dsm) -> Result<Held<'a>> {
-        dsm.untyped().lock(self.0)?;
-        Ok(Held { dsm, number: self.0 })
+    pub fn hold<'a>(&self, session: &'a (impl Session + ?Sized)) -> Result<Held<'a>> {
+        job(session).lock(self.0)?;
+        Ok(Held::new(job(session), self.0))
     }
 
     /// Takes the lock if no thread of any rank has it.
     ///
     /// # Errors
     /// The thread has it already; a rank is gone.
-    pub fn try_hold<'a>(&self, dsm: &'a Dsm) -> Result<Option<Held<'a>>> {
-        Ok(dsm.untyped().try_lock(self.0)?.then(|| Held { dsm, number: self.0 }))
+    pub fn try_hold<'a>(&self, session: &'a (impl Session + ?Sized)) -> Result<Option<Held<'a>>> {
+        Ok(job(session).try_lock(self.0)?.then(|| Held::new(job(session), self.0)))
     }
 }
 
 /// A lock that this thread has, until the value is dropped. No memory barrier comes in between.
-#[derive(Debug)]
 #[must_use = "the lock is given back when this is dropped"]
 pub struct Held<'a> {
-    dsm: &'a Dsm,
+    runtime: &'static Runtime,
     number: u32,
+    /// Borrowed from the session of the thread that has the lock, which no other thread has.
+    _session: PhantomData<(&'a (), *mut ())>,
+}
+
+impl std::fmt::Debug for Held<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Held").field("number", &self.number).finish_non_exhaustive()
+    }
 }
 
 impl Held<'_> {
+    fn new(runtime: &'static Runtime, number: u32) -> Self {
+        Held { runtime, number, _session: PhantomData }
+    }
+
     /// Gives the lock back until a condition is signalled.
     pub(crate) fn wait(&self, condition: u32) -> Result<()> {
-        self.dsm.untyped().condition_wait(condition, self.number)
+        self.runtime.condition_wait(condition, self.number)
     }
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         // If a rank is gone, the next call says so.
-        let _ = self.dsm.untyped().unlock(self.number);
+        let _ = self.runtime.unlock(self.number);
     }
 }
 
@@ -99,8 +112,8 @@ impl<T: Plain> DsmMutex<T> {
     ///
     /// # Errors
     /// The thread has it already; a rank is gone.
-    pub fn lock<'a>(&self, dsm: &'a Dsm) -> Result<MutexGuard<'a, T>> {
-        let held = self.lock.hold(dsm)?;
+    pub fn lock<'a>(&self, session: &'a (impl Session + ?Sized)) -> Result<MutexGuard<'a, T>> {
+        let held = self.lock.hold(session)?;
         Ok(self.guard(held))
     }
 
@@ -108,8 +121,8 @@ impl<T: Plain> DsmMutex<T> {
     ///
     /// # Errors
     /// The thread has it already; a rank is gone.
-    pub fn try_lock<'a>(&self, dsm: &'a Dsm) -> Result<Option<MutexGuard<'a, T>>> {
-        Ok(self.lock.try_hold(dsm)?.map(|held| self.guard(held)))
+    pub fn try_lock<'a>(&self, session: &'a (impl Session + ?Sized)) -> Result<Option<MutexGuard<'a, T>>> {
+        Ok(self.lock.try_hold(session)?.map(|held| self.guard(held)))
     }
 
     fn guard<'a>(&self, held: Held<'a>) -> MutexGuard<'a, T> {

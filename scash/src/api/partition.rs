@@ -4,27 +4,96 @@
 //! [`Partition::publish`] the two change roles. So what is read is what the last barrier made public, whatever the
 //! other ranks are writing, and no two references ever lead to the same value.
 
-use crate::api::dsm::Dsm;
+use crate::api::session::{self, Session, digest};
 use crate::api::shared::{Plain, SharedSlice};
+use crate::api::team::Outcome;
 use crate::error::{Error, Result};
+use scash_proto::AllocOptions;
+use scash_proto::node::Collective;
+use std::hash::Hash;
 use std::ops::Range;
 
-/// An array of `T` of which each rank owns one contiguous part.
+/// An array of `T` of which each rank owns one contiguous part; each [`Worker`](crate::Worker), if workers have made it.
 ///
 /// A publication that fails may have succeeded at other ranks, which write from then on what is read here. So a partition whose publication
 /// has failed leads to its memory no more: calls that return a [`Result`] say so, the others panic. (One that was refused before it began,
 /// with [`Error::Argument`], has changed nothing, and can be made again.)
 #[derive(Debug)]
 pub struct Partition<T: Plain> {
-    states: [SharedSlice<T>; 2],
-    /// Which of the two is the present state; `None` after a publication that has failed, when ranks may not agree on it.
-    present: Option<usize>,
+    states: States<T>,
     mine: Range<usize>,
 }
+
+/// An array that exists twice. Which of the two is the present state, all handles of a rank see in the phase of the first one: how often it was published, or that this has failed and ranks may not
+/// agree on it.
+#[derive(Debug)]
+pub(crate) struct States<T: Plain>([SharedSlice<T>; 2]);
 
 /// What is said of a partition whose publication has failed.
 const FAILED: &str = "a publication of this partition has failed, and ranks may not agree on its present state: \
      end the job as the error of Partition::publish says";
+
+impl<T: Plain> States<T> {
+    /// Two states of `len` values. `shape` says which parts sessions own: the same at all of them.
+    pub(crate) fn new<S: Session + ?Sized>(session: &mut S, len: usize, shape: impl Hash) -> Result<Self> {
+        if size_of::<T>() == 0 {
+            return Err(Error::Argument("a partition of values that have no bytes".to_owned()));
+        }
+        let first = session::alloc(session, len, AllocOptions::default())?;
+        let second = match session::alloc(session, len, AllocOptions::default()) {
+            Err(e @ Error::OutOfSpace(_)) => {
+                session::free(session, first)?;
+                return Err(e);
+            }
+            second => second?,
+        };
+        // Allocations of as many bytes may be of other values, and divided in another way.
+        let shape = digest(&("partition", size_of::<T>(), len, session.count(), shape));
+        session::agree(session, first, shape)?;
+        Ok(States([first, second]))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0[0].len()
+    }
+
+    /// The present state and the next one.
+    pub(crate) fn now(&self) -> [SharedSlice<T>; 2] {
+        let [first, second] = self.0;
+        match first.generation().phase() {
+            Some(phase) if phase.is_multiple_of(2) => [first, second],
+            Some(_) => [second, first],
+            None => panic!("{FAILED}"),
+        }
+    }
+
+    /// Makes the next state the present one.
+    pub(crate) fn publish<S: Session + ?Sized>(&self, session: &mut S) -> Result<()> {
+        // Not just any barrier: were it one for other ranks, they would write what is the present state here.
+        let (first, runtime) = (self.0[0], session::job(session));
+        let address = first.allocation()?;
+        let memory = first.generation();
+        let phase = memory.phase().ok_or_else(|| Error::Broken(FAILED.to_owned()))?;
+        let call = Collective::Publish(runtime.first_page(address)?);
+        session::together(session, call, || {
+            let published = runtime.publish(address);
+            match &published {
+                Ok(()) => memory.set_phase(Some(phase + 1)),
+                // Refused before it began.
+                Err(Error::Argument(_)) => {}
+                Err(_) => memory.set_phase(None),
+            }
+            published.map(|()| Outcome::Done)
+        })
+        .map(drop)
+    }
+
+    pub(crate) fn free<S: Session + ?Sized>(self, session: &mut S) -> Result<()> {
+        let [first, second] = self.0;
+        session::free(session, first)?;
+        session::free(session, second)
+    }
+}
 
 /// One interval's view of a [`Partition`].
 #[derive(Debug)]
@@ -42,31 +111,20 @@ pub struct Parts<'a, T> {
 }
 
 impl<T: Plain> Partition<T> {
-    pub(crate) fn new(dsm: &mut Dsm, len: usize) -> Result<Partition<T>> {
-        if size_of::<T>() == 0 {
-            return Err(Error::Argument("a partition of values that have no bytes".to_owned()));
-        }
-        let first = dsm.alloc(len)?;
-        let second = match dsm.alloc(len) {
-            Err(e @ Error::OutOfSpace(_)) => {
-                dsm.free(first)?;
-                return Err(e);
-            }
-            second => second?,
-        };
-        let states = [first, second];
-        let bound = |rank: usize| rank * len / dsm.size();
-        Ok(Partition { states, present: Some(0), mine: bound(dsm.rank())..bound(dsm.rank() + 1) })
+    pub(crate) fn new<S: Session + ?Sized>(session: &mut S, len: usize) -> Result<Partition<T>> {
+        let states = States::new(session, len, "contiguous")?;
+        let bound = |index: usize| index * len / session.count();
+        Ok(Partition { states, mine: bound(session.index())..bound(session.index() + 1) })
     }
 
     /// Number of values in the whole.
     pub fn len(&self) -> usize {
-        self.states[0].len()
+        self.states.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.states[0].is_empty()
+        self.states.len() == 0
     }
 
     /// The part that this rank owns.
@@ -78,13 +136,13 @@ impl<T: Plain> Partition<T> {
     ///
     /// # Panics
     /// If a publication has failed.
-    pub fn parts<'a>(&'a mut self, dsm: &'a Dsm) -> Parts<'a, T> {
-        let [present, next] = self.now();
+    pub fn parts<'a, S: Session + ?Sized>(&'a mut self, _session: &'a S) -> Parts<'a, T> {
+        let [present, next] = self.states.now();
         let (start, end) = (self.mine.start, self.mine.end);
         // SAFETY: the present state is written by nobody before `publish`: only `mine` is handed out for writing, and it is of the other state.
-        let read = |range: Range<usize>| unsafe { present.slice(dsm, range) };
-        // SAFETY: this part of the next state belongs to this rank alone (parts are disjoint), and `self` is borrowed mutably.
-        let mine = unsafe { next.slice_mut(dsm, self.mine.clone()) };
+        let read = |range: Range<usize>| unsafe { present.part(range) };
+        // SAFETY: this part of the next state belongs to this handle alone (parts are disjoint), which is borrowed mutably; and a session is borrowed, which a publication ends.
+        let mine = unsafe { next.part_mut(self.mine.clone()) };
         Parts { mine, old: read(start..end), before: read(0..start), after: read(end..present.len()), start }
     }
 
@@ -92,45 +150,25 @@ impl<T: Plain> Partition<T> {
     ///
     /// # Panics
     /// If a publication has failed.
-    pub fn all<'a>(&'a self, dsm: &'a Dsm) -> &'a [T] {
-        let [present, _] = self.now();
+    pub fn all<'a, S: Session + ?Sized>(&'a self, _session: &'a S) -> &'a [T] {
+        let [present, _] = self.states.now();
         // SAFETY: the present state is written by nobody before the next `publish`.
-        unsafe { present.slice(dsm, 0..present.len()) }
-    }
-
-    /// The present state and the next one.
-    fn now(&self) -> [SharedSlice<T>; 2] {
-        let [first, second] = self.states;
-        match self.present {
-            Some(0) => [first, second],
-            Some(_) => [second, first],
-            None => panic!("{FAILED}"),
-        }
+        unsafe { present.part(0..present.len()) }
     }
 
     /// Makes what every rank wrote the present state. Collective: this is a memory barrier.
     ///
     /// # Errors
-    /// As those of [`Dsm::barrier`]; a publication has failed before.
-    pub fn publish(&mut self, dsm: &mut Dsm) -> Result<()> {
-        // Not just any barrier: were it one for other ranks, they would write what is the present state here.
-        let present = self.present.take().ok_or_else(|| Error::Broken(FAILED.to_owned()))?;
-        let published = dsm.publish(self.states[0]);
-        self.present = match &published {
-            Ok(()) => Some(1 - present),
-            Err(Error::Argument(_)) => Some(present),
-            Err(_) => None,
-        };
-        published
+    /// As those of [`Dsm::barrier`](crate::Dsm::barrier); a publication has failed before.
+    pub fn publish<S: Session + ?Sized>(&mut self, session: &mut S) -> Result<()> {
+        self.states.publish(session)
     }
 
     /// Frees the array. Collective.
     ///
     /// # Errors
-    /// As those of [`Dsm::free`].
-    pub fn free(self, dsm: &mut Dsm) -> Result<()> {
-        let [a, b] = self.states;
-        dsm.free(a)?;
-        dsm.free(b)
+    /// As those of [`Dsm::free`](crate::Dsm::free).
+    pub fn free<S: Session + ?Sized>(self, session: &mut S) -> Result<()> {
+        self.states.free(session)
     }
 }

@@ -43,6 +43,19 @@ macro_rules! reducible {
 }
 reducible! { u64, U64; i64, I64; f64, F64 }
 
+/// Replaces values by what becomes of their words.
+pub(crate) fn replace<T: Reducible>(
+    values: &mut [T],
+    reduce: impl FnOnce(Number, Vec<u64>) -> Result<Vec<u64>>,
+) -> Result<()> {
+    let words = values.iter().map(|&value| value.to_word(Seal(()))).collect();
+    let words = reduce(T::NUMBER, words)?;
+    for (value, &word) in values.iter_mut().zip(&words) {
+        *value = T::of_word(word, Seal(()));
+    }
+    Ok(())
+}
+
 impl Dsm {
     /// All ranks' values become one, element by element, at every rank. Collective, and no memory barrier: it takes a message a rank up a tree, and one down.
     ///
@@ -60,12 +73,7 @@ impl Dsm {
     /// # Errors
     /// More than 4096 values; bits of floating-point numbers; ranks made different collective calls; a rank is gone.
     pub fn all_reduce<T: Reducible>(&self, combine: Combine, values: &mut [T]) -> Result<()> {
-        let words = values.iter().map(|&value| value.to_word(Seal(()))).collect();
-        let words = self.untyped().all_reduce(combine, T::NUMBER, words)?;
-        for (value, &word) in values.iter_mut().zip(&words) {
-            *value = T::of_word(word, Seal(()));
-        }
-        Ok(())
+        replace(values, |number, words| self.untyped().all_reduce(combine, number, words))
     }
 
     /// As [`all_reduce`](Self::all_reduce), for one value a rank.

@@ -1,8 +1,10 @@
 //! Reader–writer locks in the typed interface.
 
-use crate::api::dsm::Dsm;
+use crate::api::session::{Session, job};
 use crate::api::shared::{Plain, SharedSlice};
 use crate::error::Result;
+use crate::runtime::Runtime;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 /// A value that all ranks share: any number at a time read it, or one writes it. Nobody is passed over: who comes after somebody who waits, waits too.
@@ -44,32 +46,45 @@ impl<T: Plain> DsmRwLock<T> {
     ///
     /// # Errors
     /// The thread has it already; a rank is gone.
-    pub fn read<'a>(&self, dsm: &'a Dsm) -> Result<ReadGuard<'a, T>> {
-        dsm.untyped().read_lock(self.number)?;
-        Ok(ReadGuard { value: self.values.element(self.index), _has: Has { dsm, number: self.number } })
+    pub fn read<'a>(&self, session: &'a (impl Session + ?Sized)) -> Result<ReadGuard<'a, T>> {
+        job(session).read_lock(self.number)?;
+        Ok(ReadGuard { value: self.values.element(self.index), _has: Has::new(job(session), self.number) })
     }
 
     /// Waits until nobody else has the value, and gives access to it.
     ///
     /// # Errors
     /// The thread has it already; a rank is gone.
-    pub fn write<'a>(&self, dsm: &'a Dsm) -> Result<WriteGuard<'a, T>> {
-        dsm.untyped().write_lock(self.number)?;
-        Ok(WriteGuard { value: self.values.element(self.index), _has: Has { dsm, number: self.number } })
+    pub fn write<'a>(&self, session: &'a (impl Session + ?Sized)) -> Result<WriteGuard<'a, T>> {
+        job(session).write_lock(self.number)?;
+        Ok(WriteGuard { value: self.values.element(self.index), _has: Has::new(job(session), self.number) })
     }
 }
 
 /// A reader–writer lock that this thread has, until the value is dropped.
-#[derive(Debug)]
 struct Has<'a> {
-    dsm: &'a Dsm,
+    runtime: &'static Runtime,
     number: u32,
+    /// Borrowed from the session of the thread that has the lock, which no other thread has.
+    _session: PhantomData<(&'a (), *mut ())>,
+}
+
+impl Has<'_> {
+    fn new(runtime: &'static Runtime, number: u32) -> Self {
+        Has { runtime, number, _session: PhantomData }
+    }
+}
+
+impl std::fmt::Debug for Has<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Has").field("number", &self.number).finish_non_exhaustive()
+    }
 }
 
 impl Drop for Has<'_> {
     fn drop(&mut self) {
         // If a rank is gone, the next call says so.
-        let _ = self.dsm.untyped().rw_unlock(self.number);
+        let _ = self.runtime.rw_unlock(self.number);
     }
 }
 

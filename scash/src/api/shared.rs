@@ -1,6 +1,7 @@
 //! Shared slices of plain data.
 
-use crate::api::dsm::Dsm;
+use crate::api::racing;
+use crate::api::session::Session;
 use crate::error::{Error, Result};
 use crate::fault::PAGE;
 use crate::runtime::live::Generation;
@@ -69,6 +70,11 @@ impl<T> Clone for SharedSlice<T> {
 
 impl<T> Copy for SharedSlice<T> {}
 
+// SAFETY: an address, and whether there is something. Reading and writing takes a session; values of plain types may be read and written by any thread, and no safe call makes a reference.
+unsafe impl<T: Plain> Send for SharedSlice<T> {}
+// SAFETY: as for `Send`.
+unsafe impl<T: Plain> Sync for SharedSlice<T> {}
+
 impl<T> std::fmt::Debug for SharedSlice<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "SharedSlice({:p}, {})", self.ptr, self.len)
@@ -103,6 +109,16 @@ impl<T: Plain> SharedSlice<T> {
         SharedSlice { ptr: ptr.cast(), len: len * size_of::<T>(), generation, _type: PhantomData }
     }
 
+    /// The same allocation as `len` values.
+    pub(crate) fn of<U: Plain>(self, len: usize) -> SharedSlice<U> {
+        SharedSlice::new(self.ptr.cast(), len, self.generation)
+    }
+
+    /// What the allocation is known by, also when it is freed.
+    pub(crate) fn generation(self) -> Generation {
+        self.generation
+    }
+
     /// The address of the allocation, if it is still there.
     pub(crate) fn allocation(self) -> Result<*const u8> {
         if self.generation.is_live() {
@@ -125,24 +141,24 @@ impl<T: Plain> SharedSlice<T> {
         Ok((at.cast::<u8>().cast_const(), elements.len() * size_of::<T>()))
     }
 
-    /// Reads one value.
+    /// Reads one value. If others write it meanwhile, ranks or threads, it is any mixture of old and new bytes.
     ///
     /// # Panics
     /// If there is no such element, or the allocation was freed.
-    pub fn get(self, _dsm: &Dsm, index: usize) -> T {
+    pub fn get(self, _session: &(impl Session + ?Sized), index: usize) -> T {
         let at = self.element(index);
-        // SAFETY: an element of a live allocation; a volatile read of a plain value is defined whatever others write.
-        unsafe { at.read_volatile() }
+        // SAFETY: an element of a live allocation; who writes it does so by `set`, or answers for it.
+        unsafe { racing::load(at) }
     }
 
     /// Writes one value.
     ///
     /// # Panics
     /// If there is no such element, or the allocation was freed.
-    pub fn set(self, _dsm: &Dsm, index: usize, value: T) {
+    pub fn set(self, _session: &(impl Session + ?Sized), index: usize, value: T) {
         let at = self.element(index);
-        // SAFETY: as in `get`; safe references lead to other allocations only (those of partitions).
-        unsafe { at.write_volatile(value) };
+        // SAFETY: as in `get`; safe references lead to other allocations only (those of partitions and the like).
+        unsafe { racing::store(at, value) };
     }
 
     /// Elements as a slice, until the next memory barrier.
@@ -152,10 +168,9 @@ impl<T: Plain> SharedSlice<T> {
     ///
     /// # Panics
     /// If there are no such elements, or the allocation was freed.
-    pub unsafe fn slice(self, _dsm: &Dsm, elements: Range<usize>) -> &[T] {
-        self.check(&elements);
-        // SAFETY: inside a live allocation, aligned (allocations begin at pages), plain; unchanged meanwhile by the caller's word.
-        unsafe { std::slice::from_raw_parts(self.ptr.wrapping_add(elements.start), elements.len()) }
+    pub unsafe fn slice(self, _session: &(impl Session + ?Sized), elements: Range<usize>) -> &[T] {
+        // SAFETY: the caller's promise; the next memory barrier borrows the session mutably.
+        unsafe { self.part(elements) }
     }
 
     /// Elements as a mutable slice, until the next memory barrier.
@@ -169,9 +184,34 @@ impl<T: Plain> SharedSlice<T> {
         clippy::mut_from_ref,
         reason = "what the borrow protects is the interval; the elements are the caller's word"
     )]
-    pub unsafe fn slice_mut(self, _dsm: &Dsm, elements: Range<usize>) -> &mut [T] {
-        self.check(&elements);
+    pub unsafe fn slice_mut(self, _session: &(impl Session + ?Sized), elements: Range<usize>) -> &mut [T] {
         // SAFETY: as in `slice`, and nobody else looks, by the caller's word.
+        unsafe { self.part_mut(elements) }
+    }
+
+    /// Elements as a slice, for as long as the caller likes.
+    ///
+    /// # Safety
+    /// Nobody writes any of these elements while the slice lives, which ends before the allocation does.
+    ///
+    /// # Panics
+    /// As [`slice`](Self::slice).
+    pub(crate) unsafe fn part<'a>(self, elements: Range<usize>) -> &'a [T] {
+        self.check(&elements);
+        // SAFETY: inside a live allocation, aligned (allocations begin at pages), plain; unchanged meanwhile by the caller's word.
+        unsafe { std::slice::from_raw_parts(self.ptr.wrapping_add(elements.start), elements.len()) }
+    }
+
+    /// Elements as a mutable slice, for as long as the caller likes.
+    ///
+    /// # Safety
+    /// Nobody else touches any of these elements while the slice lives, which ends before the allocation does.
+    ///
+    /// # Panics
+    /// As [`slice`](Self::slice).
+    pub(crate) unsafe fn part_mut<'a>(self, elements: Range<usize>) -> &'a mut [T] {
+        self.check(&elements);
+        // SAFETY: as in `part`, and nobody else looks, by the caller's word.
         unsafe { std::slice::from_raw_parts_mut(self.ptr.wrapping_add(elements.start), elements.len()) }
     }
 

@@ -1,7 +1,7 @@
 //! Semaphores, condition variables and flags in the typed interface.
 
-use crate::api::dsm::Dsm;
 use crate::api::mutex::{Held, MutexGuard};
+use crate::api::session::{Session, job};
 use crate::error::Result;
 
 /// A counting semaphore, known to all ranks by its number. A handle: copying it makes no other semaphore.
@@ -15,24 +15,24 @@ impl Semaphore {
     ///
     /// # Errors
     /// A rank is gone.
-    pub fn wait(&self, dsm: &Dsm) -> Result<()> {
-        dsm.untyped().semaphore_wait(self.0)
+    pub fn wait(&self, session: &(impl Session + ?Sized)) -> Result<()> {
+        job(session).semaphore_wait(self.0)
     }
 
     /// Adds one to the count. Waits for nobody.
     ///
     /// # Errors
     /// A rank is gone.
-    pub fn post(&self, dsm: &Dsm) -> Result<()> {
-        self.post_many(dsm, 1)
+    pub fn post(&self, session: &(impl Session + ?Sized)) -> Result<()> {
+        self.post_many(session, 1)
     }
 
     /// Adds so many to the count.
     ///
     /// # Errors
     /// `count` is 0; a rank is gone.
-    pub fn post_many(&self, dsm: &Dsm, count: u32) -> Result<()> {
-        dsm.untyped().semaphore_post(self.0, count)
+    pub fn post_many(&self, session: &(impl Session + ?Sized), count: u32) -> Result<()> {
+        job(session).semaphore_post(self.0, count)
     }
 }
 
@@ -91,16 +91,16 @@ impl Condvar {
     ///
     /// # Errors
     /// A rank is gone.
-    pub fn signal(&self, dsm: &Dsm) -> Result<()> {
-        dsm.untyped().condition_signal(self.0)
+    pub fn signal(&self, session: &(impl Session + ?Sized)) -> Result<()> {
+        job(session).condition_signal(self.0)
     }
 
     /// Lets all go on that wait.
     ///
     /// # Errors
     /// A rank is gone.
-    pub fn broadcast(&self, dsm: &Dsm) -> Result<()> {
-        dsm.untyped().condition_broadcast(self.0)
+    pub fn broadcast(&self, session: &(impl Session + ?Sized)) -> Result<()> {
+        job(session).condition_broadcast(self.0)
     }
 }
 
@@ -115,15 +115,15 @@ impl Flag {
     ///
     /// # Errors
     /// A rank is gone.
-    pub fn wait(&self, dsm: &Dsm, least: u64) -> Result<()> {
-        dsm.untyped().flag_wait(self.0, least)
+    pub fn wait(&self, session: &(impl Session + ?Sized), least: u64) -> Result<()> {
+        job(session).flag_wait(self.0, least)
     }
 
     /// Raises the number. If it is larger already, it stays so. Waits for nobody.
     ///
     /// # Errors
     /// A rank is gone.
-    pub fn raise(&self, dsm: &Dsm, to: u64) -> Result<()> {
-        dsm.untyped().flag_raise(self.0, to)
+    pub fn raise(&self, session: &(impl Session + ?Sized), to: u64) -> Result<()> {
+        job(session).flag_raise(self.0, to)
     }
 }

@@ -11,7 +11,19 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-type Slot = &'static AtomicU64;
+/// What an allocation has as long as it lives.
+#[derive(Debug, Default)]
+struct Place {
+    /// How many allocations have had it.
+    number: AtomicU64,
+    /// How often the memory has changed hands since it was allocated: see [`Generation::phase`].
+    phase: AtomicU64,
+}
+
+type Slot = &'static Place;
+
+/// The phase of memory of which ranks may think differently.
+const LOST: u64 = u64::MAX;
 
 /// The allocations of this process, by first page.
 #[derive(Debug, Default)]
@@ -22,6 +34,8 @@ pub(crate) struct Live {
 }
 
 /// What a handle remembers of its allocation.
+///
+/// Relaxed throughout: what is read was written by this thread, or before a collective call of all threads of a crew, or before the crew began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Generation {
     slot: Slot,
@@ -29,9 +43,20 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
-    /// Whether the allocation is there. Relaxed: the thread that uses handles is the one that frees, a [`Dsm`](crate::Dsm) being one thread's.
+    /// Whether the allocation is there.
     pub(crate) fn is_live(self) -> bool {
-        self.slot.load(Ordering::Relaxed) == self.number
+        self.slot.number.load(Ordering::Relaxed) == self.number
+    }
+
+    /// How often the memory has changed hands, for memory of which ranks or workers own parts; `None` when a change has failed, so that it may have succeeded at other ranks. All handles
+    /// of a rank that lead to the memory see the same.
+    pub(crate) fn phase(self) -> Option<u64> {
+        Some(self.slot.phase.load(Ordering::Relaxed)).filter(|&phase| phase != LOST)
+    }
+
+    /// The memory has changed hands, or it has failed to.
+    pub(crate) fn set_phase(self, phase: Option<u64>) {
+        self.slot.phase.store(phase.unwrap_or(LOST), Ordering::Relaxed);
     }
 }
 
@@ -40,13 +65,14 @@ impl Live {
     pub(crate) fn add(&mut self, first: u32) -> Generation {
         let slot = self.spare.pop().unwrap_or_else(|| Box::leak(Box::default()));
         self.slots.insert(first, slot);
-        Generation { slot, number: slot.load(Ordering::Relaxed) }
+        slot.phase.store(0, Ordering::Relaxed);
+        Generation { slot, number: slot.number.load(Ordering::Relaxed) }
     }
 
     /// The allocation that began at this page was freed.
     pub(crate) fn remove(&mut self, first: u32) {
         if let Some(slot) = self.slots.remove(&first) {
-            slot.fetch_add(1, Ordering::Relaxed);
+            slot.number.fetch_add(1, Ordering::Relaxed);
             self.spare.push(slot);
         }
     }
@@ -65,6 +91,20 @@ mod tests {
         let new = live.add(7);
         assert!(std::ptr::eq(old.slot, new.slot), "the slot is used again");
         assert!(!old.is_live() && new.is_live() && other.is_live());
+    }
+
+    #[test]
+    fn all_handles_see_the_phase_and_the_next_allocation_has_one_of_its_own() {
+        let mut live = Live::default();
+        let one = live.add(7);
+        let other = one;
+        assert_eq!(one.phase(), Some(0));
+        one.set_phase(Some(3));
+        assert_eq!(other.phase(), Some(3));
+        other.set_phase(None);
+        assert_eq!(one.phase(), None);
+        live.remove(7);
+        assert_eq!(live.add(9).phase(), Some(0));
     }
 
     #[test]

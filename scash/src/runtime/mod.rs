@@ -182,6 +182,11 @@ impl Runtime {
         self.collective(Collective::Publish(page)).map(drop)
     }
 
+    /// A memory barrier that all ranks must mean as this division of arrays, the first of which begins at `page`.
+    pub(crate) fn divide(&self, page: u32, digest: [u64; 2]) -> Result<()> {
+        self.collective(Collective::Divide { page, digest }).map(drop)
+    }
+
     /// Allocates shared memory, zeroed, at the same address on every rank. Collective, and includes a memory barrier.
     pub fn alloc(&self, bytes: usize, options: AllocOptions) -> Result<*mut u8> {
         self.alloc_live(bytes, options).map(|(address, _)| address)
@@ -234,7 +239,7 @@ impl Runtime {
     }
 
     /// The page at which an allocation begins that begins at this address.
-    fn first_page(&self, address: *const u8) -> Result<u32> {
+    pub(crate) fn first_page(&self, address: *const u8) -> Result<u32> {
         let wild = |why: &str| {
             Error::Argument(format!(
                 "{address:p} {why}: give an address that dsm_alloc returned and dsm_free did not take"
