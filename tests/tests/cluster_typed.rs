@@ -7,6 +7,7 @@ use scash_tests::cluster::kinds;
 use std::path::Path;
 
 const TYPED: &str = env!("CARGO_BIN_EXE_typed");
+const SAFE: &str = env!("CARGO_BIN_EXE_safe");
 const WRONG: &str = env!("CARGO_BIN_EXE_wrong");
 const README: &str = include_str!("../../README.md");
 const TEN_LINES: &str = include_str!("../../scash/examples/ten_lines.rs");
@@ -16,6 +17,18 @@ fn everything_that_the_typed_interface_has_gives_right_data() {
     for kind in kinds() {
         for ranks in [1, 2, 3] {
             let ended = kind.job(ranks).env("SCASH_REGION", "1M").run(Path::new(TYPED), &[]);
+            ended.succeeded();
+            let lines = ended.lines(ranks);
+            assert!(lines.iter().all(|line| line.ends_with("passed 12 checks")), "{ended}");
+        }
+    }
+}
+
+#[test]
+fn programs_without_unsafe_have_threads_owners_and_messages() {
+    for kind in kinds() {
+        for ranks in [1, 2, 3] {
+            let ended = kind.job(ranks).env("SCASH_REGION", "4M").run(Path::new(SAFE), &[]);
             ended.succeeded();
             let lines = ended.lines(ranks);
             assert!(lines.iter().all(|line| line.ends_with("passed 12 checks")), "{ended}");

@@ -88,6 +88,13 @@ fn ranks_that_free_different_memory_are_all_told() {
 }
 
 #[test]
+fn ranks_that_mean_other_owners_or_other_values_by_an_array_are_all_told() {
+    for deed in ["turns to others", "types", "shapes", "divisions"] {
+        all_are_told(deed, &["Dsm::turn (or the making) of arrays"]);
+    }
+}
+
+#[test]
 fn ranks_that_make_different_calls_are_all_told() {
     all_are_told("ends", &["dsm_barrier", "dsm_finalize"]);
     all_are_told("publishes", &["dsm_barrier", "Partition::publish of the partition at page 2"]);
@@ -96,6 +103,7 @@ fn ranks_that_make_different_calls_are_all_told() {
         &["dsm_semaphores_create of 2 semaphores of 7", "dsm_flags_create of 2 flags"],
     );
     all_are_told("broadcasts", &["dsm_barrier", "dsm_broadcast of 1 pages from page 0"]);
+    all_are_told("turns alone", &["dsm_barrier", "Dsm::turn (or the making) of arrays"]);
     all_are_told("destroys", &["dsm_barrier", "dsm_locks_destroy of 2 locks from 1 on"]);
     all_are_told(
         "destroys others",

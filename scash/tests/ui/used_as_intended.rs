@@ -19,4 +19,21 @@ fn step(dsm: &mut scash::Dsm, field: &mut scash::Partition<f64>) -> scash::Resul
     dsm.barrier()
 }
 
+fn turn(dsm: &mut scash::Dsm, counts: &mut scash::Split<u64>, read: &scash::Division) -> scash::Result<()> {
+    counts.mine(dsm)[0] = 1;
+    dsm.turn([counts.to(read)])?;
+    let shown = counts.view(dsm).shared;
+    assert_eq!(shown.get(0..1), [1]);
+    dsm.barrier()
+}
+
+fn share(dsm: &mut scash::Dsm, lock: scash::Lock) -> scash::Result<()> {
+    dsm.crew(2, |worker| {
+        drop(lock.hold(worker)?);
+        worker.barrier()
+    })?;
+    assert_eq!(dsm.rank(), 0);
+    Ok(())
+}
+
 fn main() {}

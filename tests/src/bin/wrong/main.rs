@@ -4,6 +4,7 @@
 
 mod destroy;
 mod fork;
+mod owners;
 mod publish;
 mod stall;
 
@@ -435,6 +436,9 @@ fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
     match deed {
         "sizes" | "frees" | "ends" | "broadcasts" | "publishes" | "semaphores" => {
             return disagree(rank, deed);
+        }
+        "turns to others" | "turns alone" | "types" | "shapes" | "divisions" => {
+            return owners::disagree(rank, deed);
         }
         "destroys" | "destroys others" => return destroy::alone(rank, deed),
         "destroy what is in use" => return destroy::what_is_in_use(rank),
