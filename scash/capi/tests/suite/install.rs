@@ -3,9 +3,19 @@
 use crate::support::{Job, built, cc, here, tool};
 use std::path::Path;
 use std::process::{Command, Output};
+use tempfile::TempDir;
 
 fn install(arguments: &[&str]) -> Output {
     Command::new("sh").arg(here("install.sh")).args(arguments).env_remove("DESTDIR").output().unwrap()
+}
+
+/// A prefix with everything installed that cargo has built.
+pub(crate) fn installed() -> TempDir {
+    let prefix = tempfile::tempdir().unwrap();
+    let from = built().shared.parent().unwrap();
+    let done = install(&["--prefix", prefix.path().to_str().unwrap(), "--from", from.to_str().unwrap()]);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    prefix
 }
 
 fn pkg_config(name: &str, prefix: &Path, arguments: &[&str]) -> Vec<String> {
@@ -22,11 +32,8 @@ fn programs_are_compiled_and_linked_with_what_pkg_config_says() {
         eprintln!("skipped: there is no pkg-config (or what PKG_CONFIG names)");
         return;
     };
-    let directory = tempfile::tempdir().unwrap();
+    let directory = installed();
     let prefix = directory.path();
-    let from = built().shared.parent().unwrap();
-    let done = install(&["--prefix", prefix.to_str().unwrap(), "--from", from.to_str().unwrap()]);
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(pkg_config(&pkg, prefix, &["--modversion"]), [env!("CARGO_PKG_VERSION")]);
 
     // With the shared library; and, when that is not there, with the archive.

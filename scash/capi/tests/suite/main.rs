@@ -4,6 +4,7 @@
 
 mod comm;
 mod errors;
+mod examples;
 mod header;
 mod install;
 mod library;

@@ -123,31 +123,42 @@ fn private_libs() -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
+/// The source of a test's program.
+fn test(name: &str) -> PathBuf {
+    here("tests/c").join(name).with_extension("c")
+}
+
 impl Program {
     /// Compiles `tests/c/NAME.c` as C99.
     pub(crate) fn compile(name: &str, link: Link) -> Program {
-        Program::compile_by(&cc(), &["-std=c99", "-pedantic"], name, link)
+        Program::compile_by(&cc(), &["-std=c99", "-pedantic"], &test(name), link)
+    }
+
+    /// Compiles `examples/NAME.c` as C99.
+    pub(crate) fn compile_example(name: &str) -> Program {
+        let source = here("examples").join(name).with_extension("c");
+        Program::compile_by(&cc(), &["-std=c99", "-pedantic"], &source, Link::Shared)
     }
 
     /// Compiles `tests/c/NAME.c` as C11 or C++11; `None` if there is no compiler.
     pub(crate) fn compile_as(language: Language, name: &str, link: Link) -> Option<Program> {
         if language == Language::C {
-            return Some(Program::compile_by(&cc(), &["-std=c11"], name, link));
+            return Some(Program::compile_by(&cc(), &["-std=c11"], &test(name), link));
         }
         let Some(compiler) = tool("CXX", "c++") else {
             eprintln!("skipped: {name} as C++: there is no compiler (c++, or what CXX names)");
             return None;
         };
-        Some(Program::compile_by(&compiler, &["-std=c++11", "-x", "c++"], name, link))
+        Some(Program::compile_by(&compiler, &["-std=c++11", "-x", "c++"], &test(name), link))
     }
 
-    fn compile_by(compiler: &str, language: &[&str], name: &str, link: Link) -> Program {
+    fn compile_by(compiler: &str, language: &[&str], source: &Path, link: Link) -> Program {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join(name);
+        let path = directory.path().join(source.file_stem().unwrap());
         let mut command = Command::new(compiler);
         command.args(language);
         command.args(["-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-O1", "-pthread", "-I"]);
-        command.arg(here("include")).arg("-o").arg(&path).arg(here("tests/c").join(name).with_extension("c"));
+        command.arg(here("include")).arg("-o").arg(&path).arg(source);
         // What follows is no source.
         command.args(["-x", "none"]);
         match link {
@@ -161,7 +172,7 @@ impl Program {
             }
         }
         let done = command.output().unwrap();
-        assert!(done.status.success(), "{name}.c: {}", String::from_utf8_lossy(&done.stderr));
+        assert!(done.status.success(), "{}: {}", source.display(), String::from_utf8_lossy(&done.stderr));
         Program { path, _directory: directory }
     }
 
@@ -172,16 +183,20 @@ impl Program {
 
     /// Runs it as the ranks of a job.
     pub(crate) fn run(&self, job: Job, environment: &[(&str, &str)], arguments: &[&str]) -> Ended {
+        self.run_with(job, &[], environment, arguments)
+    }
+
+    /// As [`run`](Self::run), with options of `scash run`.
+    pub(crate) fn run_with(
+        &self,
+        job: Job,
+        options: &[&str],
+        environment: &[(&str, &str)],
+        arguments: &[&str],
+    ) -> Ended {
         let mut command = Command::new(&built().command);
-        command.args([
-            "run",
-            "-n",
-            &job.ranks.to_string(),
-            "--provider",
-            job.provider,
-            "--timeout",
-            &LIMIT.to_string(),
-        ]);
+        command.args(["run", "-n", &job.ranks.to_string(), "--provider", job.provider]);
+        command.args(["--timeout", &LIMIT.to_string()]).args(options);
         command.env("SCASH_FAULT", job.engine).envs(environment.iter().copied());
         run(command.arg(&self.path).args(arguments), format!("{job:?}"))
     }
