@@ -10,7 +10,7 @@ const TYPED: &str = env!("CARGO_BIN_EXE_typed");
 const SAFE: &str = env!("CARGO_BIN_EXE_safe");
 const WRONG: &str = env!("CARGO_BIN_EXE_wrong");
 const README: &str = include_str!("../../README.md");
-const TEN_LINES: &str = include_str!("../../scash/examples/ten_lines.rs");
+const HELLO: &str = include_str!("../../scash/examples/hello.rs");
 
 #[test]
 fn everything_that_the_typed_interface_has_gives_right_data() {
@@ -71,7 +71,7 @@ fn the_readmes_program_says_what_it_is_to_say() {
     // Every kind of job: it is the first thing that a user runs.
     for kind in kinds() {
         for ranks in [1, 4] {
-            let ended = kind.job(ranks).run(&built("examples/ten_lines"), &[]);
+            let ended = kind.job(ranks).run(&built("examples/hello"), &[]);
             ended.succeeded();
             let mut lines = ended.lines(ranks);
             lines.sort_unstable();
@@ -87,6 +87,6 @@ fn the_readmes_program_says_what_it_is_to_say() {
 fn the_readmes_program_is_the_example() {
     let shown = README.split_once("```rust\n").and_then(|(_, rest)| rest.split_once("```"));
     let shown = shown.map(|(program, _)| program).expect("a program in the README");
-    let run = &TEN_LINES[TEN_LINES.find("fn main()").expect("a program")..];
-    assert_eq!(shown, run, "copy scash/examples/ten_lines.rs, from `fn main` on, into the README");
+    let run = &HELLO[HELLO.find("fn main()").expect("a program")..];
+    assert_eq!(shown, run, "copy scash/examples/hello.rs, from `fn main` on, into the README");
 }

@@ -3,7 +3,7 @@
 //!
 //! The engine is the one that a rank would take: that of `SCASH_FAULT`, or the best that works. What a program waits for
 //! on top of this is [`fault`](crate::fault)'s; more operations of engines shows
-//! `cargo run --release -p scash --example fault_cost`.
+//! `cargo run --release -p scash-bench --example fault_cost`.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,4 @@
-//! The command and the applications, built as the running test was.
+//! The command, the applications and the examples, built as the running test was.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,8 +10,8 @@ fn profile() -> PathBuf {
     test.ancestors().nth(2).unwrap().to_owned()
 }
 
-/// The executable `name` (`scash`, `laplace`, `lu-c`, `examples/ten_lines`, …), in the profile and target directory of the running test. Cargo
-/// brings it up to date first, which takes no time if the workspace was built before.
+/// The executable `name` (`scash`, `laplace`, `examples/hello`, …), in the profile and target directory of the
+/// running test. Cargo brings it up to date first, which takes no time if it was built before.
 pub fn built(name: &str) -> PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     let path = DIRECTORY.get_or_init(build).join(name);
@@ -26,13 +26,13 @@ fn build() -> PathBuf {
         other => other,
     };
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "-p", "scash-cli", "-p", "scash-apps", "--bins", "--profile", name]);
-    cargo.args(["-p", "scash", "--example", "ten_lines"]);
+    cargo.args(["build", "--quiet", "-p", "scash-cli", "-p", "scash-apps", "-p", "scash"]);
+    cargo.args(["--bins", "--examples", "--profile", name]);
     cargo.arg("--target-dir").arg(directory.parent().unwrap());
     cargo.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")));
     assert!(
         cargo.status().unwrap().success(),
-        "cargo cannot build the command, the applications and the example"
+        "cargo cannot build the command, the applications and the examples"
     );
     directory
 }

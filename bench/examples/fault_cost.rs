@@ -1,6 +1,6 @@
 //! What each fault engine costs on this machine, in nanoseconds a page: faults taken and served, and changes of protection.
 //!
-//!     cargo run --release -p scash --example fault_cost [pages] [repetitions]
+//!     cargo run --release -p scash-bench --example fault_cost [pages] [repetitions]
 //!
 //! A fault's figure is of the whole of it: trap, signal, the engine's call and the return. Each figure is the median of
 //! the repetitions, with the smallest in parentheses.

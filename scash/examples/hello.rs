@@ -1,4 +1,7 @@
-//! The ten-line program of the README: each rank writes its part, and reads everybody's.
+//! hello: ranks write parts of one array, and read all of it.
+//!
+//! Each rank owns a part of a `Partition`, which it writes as a slice. `publish` is a memory barrier: after
+//! it, every rank reads what all ranks have written.
 
 #![expect(clippy::print_stdout, reason = "that is what it is for")]
 
