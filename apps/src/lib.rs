@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `--sequential` | one | private memory |
 //! | `--threads T` | T threads of one process | private memory |
-//! | under `scash run` | ranks, times threads of each | the DSM's region |
+//! | under `scash run` (without it: one rank) | ranks, times threads of each | the DSM's region |
 //!
 //! Reading order: [`laplace`] and [`lu`] (what is computed, and who owns what), [`program`] (how it is run, timed and
 //! checked), [`memory`] (shared arrays), [`crew`] (workers and barriers), [`kernels`] (the arithmetic). The C twins are in `c/`.

@@ -198,10 +198,14 @@ fn the_nas_programs_say_that_their_results_are_the_published_ones() {
 }
 
 #[test]
-fn without_a_mode_and_without_a_launcher_a_program_says_how_to_start_it() {
+fn without_a_mode_and_without_a_launcher_a_program_is_a_job_of_one_rank() {
     for Program { path, parameters, .. } in PROGRAMS {
-        let text = refusal(path, parameters[0]);
-        assert!(text.contains("scash run") && text.contains("--sequential"), "{text}");
+        for parameters in parameters {
+            let line = objects(path, &format!("{parameters} --check --json")).remove(0);
+            let told = [&line["mode"], &line["check"]];
+            assert_eq!(told, ["dsm", "equal"], "{path} {parameters}");
+            assert_eq!((&line["ranks"], &line["threads"]), (&1.into(), &1.into()), "{path} {parameters}");
+        }
     }
 }
 

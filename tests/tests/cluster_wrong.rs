@@ -36,10 +36,12 @@ fn a_program_that_does_nothing_wrong_ends_well() {
 }
 
 #[test]
-fn a_program_that_was_not_launched_is_told_how_to_be() {
-    let mut command = Command::new(WRONG);
-    command.arg("nothing").env_remove("SCASH_RANK").env_remove("SCASH_SIZE").env_remove("SCASH_BOOT_FD");
-    run(command).refused(&["not started by scash run", "scash run -n N"]);
+fn a_program_that_has_half_of_a_launcher_is_told_which() {
+    for (name, other) in [("SCASH_RANK", "SCASH_SIZE"), ("SCASH_SIZE", "SCASH_RANK")] {
+        let mut command = Command::new(WRONG);
+        command.arg("nothing").env(name, "1").env_remove(other).env_remove("SCASH_BOOT_FD");
+        run(command).refused(&["is missing although", "scash run"]);
+    }
 }
 
 #[test]

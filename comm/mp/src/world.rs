@@ -9,7 +9,7 @@ use std::ops::Deref;
 /// Number of the agreement between ranks of message passing: what is sent, and what lies in shared memory. Raised whenever either changes.
 const ABI: u32 = 5;
 
-/// The ranks that `scash run` has started, and a [`Communicator`] of all of them.
+/// The ranks of a job, and a [`Communicator`] of all of them.
 ///
 /// ```no_run
 /// use scash_mp::{Options, World};
@@ -32,12 +32,14 @@ pub struct World {
 }
 
 impl World {
-    /// Joins the job that this process was started for. Once a process, and by programs that do not use the shared memory of `scash`, which joins by itself and has a
+    /// Joins the job that this process was started for; one that no launcher has started is a job of one rank. Once
+    /// a process, and by programs that do not use the shared memory of `scash`, which joins by itself and has a
     /// communicator of its own (`scash::runtime::Runtime::communicator`).
-    /// The provider is what `scash run --provider` says; `SCASH_INTERFACE`, `SCASH_PORT` and `SCASH_OFI` say more of the network.
+    /// The provider is what `scash run --provider` says; `SCASH_INTERFACE`, `SCASH_PORT` and `SCASH_OFI` say more of
+    /// the network.
     ///
     /// # Errors
-    /// Not started by a launcher, settings that make no sense, a rank that runs another program, or ranks that do not reach each other.
+    /// Settings that make no sense, a rank that runs another program, or ranks that do not reach each other.
     pub fn from_env(options: Options) -> Result<World> {
         // First: a process joins once, and may call again with other options.
         options.check()?;

@@ -1,10 +1,11 @@
 /*
  * scash.h - shared memory for the ranks of a job, from C.
  *
- * A program is started on several ranks (`scash run -n 4 ./program`), which are processes that run the same code. What they
- * allocate with dsm_alloc lies at the same address in each of them and is shared: pointers into it mean the same
- * everywhere, and plain loads and stores reach it. What one rank writes the others see after the next memory barrier, or
- * when they get a lock that it has given back since, or it lets them go on by a semaphore, a condition or a flag.
+ * A program is started on several ranks (`scash run -n 4 ./program`), which are processes that run the same code; started
+ * by itself (`./program`), it is a job of one rank. What ranks allocate with dsm_alloc lies at the same address in each of
+ * them and is shared: pointers into it mean the same everywhere, and plain loads and stores reach it. What one rank writes
+ * the others see after the next memory barrier, or when they get a lock that it has given back since, or it lets them go
+ * on by a semaphore, a condition or a flag.
  *
  *     #include <scash.h>
  *     #include <stdio.h>
@@ -315,12 +316,11 @@ extern "C" {
 #endif
 
 /**
- * Joins the job for which `scash run` started this process. To be called once, before all other
- * functions, by one thread.
+ * Joins the job for which `scash run` or another launcher started this process; a process that none
+ * has started is a job of one rank. To be called once, before all other functions, by one thread.
  *
- * Returns 0, or -1 if this process was not started by `scash run`, ranks run different programs, a
- * setting (environment variable SCASH_...) makes no sense, or the system lacks what is needed;
- * `dsm_error` tells. Then no other call can succeed.
+ * Returns 0, or -1 if ranks run different programs, a setting (environment variable SCASH_...) makes
+ * no sense, or the system lacks what is needed; `dsm_error` tells. Then no other call can succeed.
  */
 int dsm_init(void);
 

@@ -2,8 +2,8 @@
  * scash_comm.h - messages between the ranks of a job, from C.
  *
  * A program is started on several ranks (`scash run -n 4 ./program`), which are processes that run the same code and have
- * numbers from 0. They send each other messages, which have tags, and call collective operations together. Who knows MPI
- * finds its way about: what is said here is where it differs.
+ * numbers from 0; started by itself (`./program`), it is a job of one rank. Ranks send each other messages, which have
+ * tags, and call collective operations together. Who knows MPI finds its way about: what is said here is where it differs.
  *
  *     #include <scash_comm.h>
  *     #include <stdio.h>
@@ -370,13 +370,13 @@ extern "C" {
 int scomm_options(struct scomm_options_t *options);
 
 /**
- * Joins the job for which `scash run` started this process; in a program that uses the shared memory
- * of scash.h, too, after `dsm_init`. Collective. To be called once. `options` may be NULL, for what
- * the environment says; all ranks choose the same `window`, `registered` and `tune`.
+ * Joins the job for which `scash run` or another launcher started this process; a process that none
+ * has started is a job of one rank. In a program that uses the shared memory of scash.h, too, after
+ * `dsm_init`. Collective. To be called once. `options` may be NULL, for what the environment says;
+ * all ranks choose the same `window`, `registered` and `tune`.
  *
- * Returns 0, or an error: this process was not started by `scash run`, ranks run different programs,
- * options or settings (environment variables SCASH_...) make no sense, or ranks do not reach each
- * other.
+ * Returns 0, or an error: ranks run different programs, options or settings (environment variables
+ * SCASH_...) make no sense, or ranks do not reach each other.
  */
 int scomm_init(const struct scomm_options_t *options);
 

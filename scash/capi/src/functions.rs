@@ -12,12 +12,11 @@ use scash::{AllocOptions, Error};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
-/// Joins the job for which `scash run` started this process. To be called once, before all other
-/// functions, by one thread.
+/// Joins the job for which `scash run` or another launcher started this process; a process that none
+/// has started is a job of one rank. To be called once, before all other functions, by one thread.
 ///
-/// Returns 0, or -1 if this process was not started by `scash run`, ranks run different programs, a
-/// setting (environment variable SCASH_...) makes no sense, or the system lacks what is needed;
-/// `dsm_error` tells. Then no other call can succeed.
+/// Returns 0, or -1 if ranks run different programs, a setting (environment variable SCASH_...) makes
+/// no sense, or the system lacks what is needed; `dsm_error` tells. Then no other call can succeed.
 #[unsafe(no_mangle)]
 pub extern "C" fn dsm_init() -> c_int {
     status(note(runtime::init()).map(call::joined))

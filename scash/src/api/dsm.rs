@@ -41,10 +41,11 @@ impl std::fmt::Debug for Dsm {
 }
 
 impl Dsm {
-    /// Joins the job that `scash run` started this process for. Once a process.
+    /// Joins the job that `scash run` or another launcher started this process for; a process that none has started
+    /// is a job of one rank. Once a process.
     ///
     /// # Errors
-    /// Not started by `scash run`; settings that make no sense; ranks that run different programs; no fault engine; no memory.
+    /// Settings that make no sense; ranks that run different programs; no fault engine; no memory.
     pub fn init() -> Result<Dsm> {
         Ok(Dsm { runtime: runtime::init()?, messages: None, _thread: PhantomData })
     }

@@ -31,10 +31,11 @@ const ABI: u32 = 9;
 /// The largest job in which each rank sends its tokens to all, if they share memory: a round of dissemination costs a switch of ranks where these have no core of their own, a token a tenth of a microsecond.
 const ALL_TO_ALL: u32 = 8;
 
-/// Joins the job that this process was started for by `scash run`. Once a process.
+/// Joins the job that this process was started for; one that no launcher has started is a job of one rank. Once a
+/// process.
 ///
 /// # Errors
-/// Not started by the launcher, settings that make no sense, a rank that runs another program, no fault engine, no memory.
+/// Settings that make no sense, a rank that runs another program, no fault engine, no memory.
 pub fn init() -> Result<&'static Runtime> {
     static STARTED: AtomicBool = AtomicBool::new(false);
     let config = Config::read(|name| std::env::var_os(name))?;

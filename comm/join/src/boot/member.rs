@@ -1,7 +1,8 @@
 //! A rank's end of the boot line.
 
+use super::alone::{self, Alone};
 use super::claim::claim;
-use super::external::{External, Service};
+use super::external::{self, External, Service};
 use super::frame::{self, Assembler, Kind, Limits, Message, Packet, Reader, Share, decode_gathered};
 use super::identity::{Identity, text};
 use super::io;
@@ -24,29 +25,44 @@ use std::time::{Duration, Instant};
 /// How long to wait until other ranks have taken the descriptors that are on their way to them.
 const CONGESTION: Duration = Duration::from_secs(30);
 
-/// A rank as a member of its job: who it is, and its line to the launcher.
+/// A rank as a member of its job: who it is, and its way to the others.
 #[derive(Debug)]
 pub struct Member {
     rank: u32,
     size: u32,
-    threads: u32,
-    provider: String,
+    settings: Settings,
     secret: Secret,
     layout: Layout,
-    line: OwnedFd,
+    way: Way,
     page: Arc<JobPage>,
+    /// An address of this host that other hosts reach, if it is known.
+    address: Option<IpAddr>,
+}
+
+/// How a rank reaches the others, before it has an endpoint.
+#[derive(Debug)]
+enum Way {
+    /// By its launcher, or by the rank that does a launcher's work.
+    Line(Line),
+    /// There are no others, and no launcher.
+    Alone(Alone),
+}
+
+/// A rank's line.
+#[derive(Debug)]
+struct Line {
+    socket: OwnedFd,
     assembler: Assembler,
     buffer: Vec<u8>,
     /// Number of the next exchange.
     sequence: u32,
     /// What serves this rank where another launcher than `scash run` has started it.
     service: Option<Service>,
-    /// An address of this host that other hosts reach, if it is known.
-    address: Option<IpAddr>,
 }
 
 impl Member {
-    /// Joins the job that the environment tells of. Succeeds once in a process.
+    /// Joins the job that the environment tells of; a process that no launcher has started is a job of one rank.
+    /// Succeeds once in a process.
     pub fn from_env() -> Result<Member> {
         // The descriptor must not get two owners.
         static JOINED: AtomicBool = AtomicBool::new(false);
@@ -66,9 +82,10 @@ impl Member {
     /// Joins the job that `var` tells of, which looks up environment variables. The descriptor that is named there becomes this member's.
     pub(super) fn from_vars(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Member> {
         if [vars::RANK, vars::SIZE, vars::BOOT_FD].iter().all(|name| var(name).is_none()) {
-            return match External::from_vars(var)? {
-                Some(external) => Member::of_external(external),
-                None => Err(invalid(not_started(var))),
+            let settings = external::settings(var)?;
+            return match External::from_vars(var, &settings)? {
+                Some(external) => Member::of_external(external, settings),
+                None => alone::check_launcher(var).and_then(|()| Member::alone(settings)),
             };
         }
         let lookup = Lookup { var };
@@ -87,43 +104,39 @@ impl Member {
     }
 
     /// A rank of another launcher's job.
-    pub(super) fn of_external(external: External) -> Result<Member> {
-        let External { rank, size, settings, line, address, service } = external;
+    pub(super) fn of_external(external: External, settings: Settings) -> Result<Member> {
+        let External { rank, size, line, address, service } = external;
         let member = Member::at(line, rank, size, settings, Some(service))?;
         Ok(Member { address, ..member })
     }
 
+    /// The only rank of a job without a launcher.
+    fn alone(settings: Settings) -> Result<Member> {
+        let alone = Alone::new()?;
+        let page = Arc::new(alone.job_page()?);
+        let (secret, layout) = (Secret::random()?, Layout::one_host(1));
+        Ok(Member { rank: 0, size: 1, settings, secret, layout, way: Way::Alone(alone), page, address: None })
+    }
+
     /// The member at the end of this line, where the first message waits.
     fn at(
-        line: OwnedFd,
+        socket: OwnedFd,
         rank: u32,
         size: u32,
         settings: Settings,
         mut service: Option<Service>,
     ) -> Result<Member> {
         let mut buffer = line::buffer();
-        let started = start(line.as_fd(), &mut buffer, rank, size);
+        let started = start(socket.as_fd(), &mut buffer, rank, size);
         wipe(&mut buffer);
         let Start { secret, layout, page } = started?;
         if let Some(service) = &mut service {
             service.watch(&page, size)?;
         }
         let page = JobPage::open(page.as_fd(), size).map_err(io("mapping the job page"))?;
-        Ok(Member {
-            rank,
-            size,
-            threads: settings.threads,
-            provider: settings.provider,
-            secret,
-            layout,
-            line,
-            page: Arc::new(page),
-            assembler: Assembler::new(Limits::FROM_LAUNCHER),
-            buffer,
-            sequence: 0,
-            service,
-            address: None,
-        })
+        let assembler = Assembler::new(Limits::FROM_LAUNCHER);
+        let way = Way::Line(Line { socket, assembler, buffer, sequence: 0, service });
+        Ok(Member { rank, size, settings, secret, layout, way, page: Arc::new(page), address: None })
     }
 
     /// Forgets the job's secret: this member makes no endpoint more. One that it tried to make would find that others take it for a stranger.
@@ -137,12 +150,12 @@ impl Member {
 
     /// Application threads that this rank should run.
     pub fn threads(&self) -> u32 {
-        self.threads
+        self.settings.threads
     }
 
     /// The provider that was chosen for the job.
     pub fn provider(&self) -> &str {
-        &self.provider
+        &self.settings.provider
     }
 
     /// An address of this host that other hosts of the job reach, if joining has shown one.
@@ -157,23 +170,40 @@ impl Member {
 
     /// Introduces this rank. Returns when all ranks have said hello, and run the same program with the same scash.
     pub fn hello(&mut self, identity: &Identity) -> Result<()> {
-        self.send(Kind::Hello, 0, &identity.encode(), &[])?;
-        self.receive(Kind::Welcome)?;
-        Ok(())
+        match &mut self.way {
+            Way::Line(line) => {
+                line.send(Kind::Hello, 0, &identity.encode(), &[])?;
+                line.receive(Kind::Welcome).map(drop)
+            }
+            Way::Alone(_) => Ok(()),
+        }
     }
 
     /// Tells the launcher that this rank is done. From now on its process may end without being missed. (Under another launcher than `scash run` the lowest
     /// rank of each host serves the others, and waits here until they are done, too.)
     pub fn finalized(&mut self) -> Result<()> {
-        self.send(Kind::Finalized, 0, &[], &[])?;
-        self.service.as_mut().map_or(Ok(()), Service::leave)
+        match &mut self.way {
+            Way::Line(line) => {
+                line.send(Kind::Finalized, 0, &[], &[])?;
+                line.service.as_mut().map_or(Ok(()), Service::leave)
+            }
+            Way::Alone(alone) => {
+                alone.finalized();
+                Ok(())
+            }
+        }
     }
 
     /// Tells the launcher that the way to another rank broke, which has not ended: it ends the job, and says why.
     pub fn tell_cut(&mut self, why: &str) -> Result<()> {
-        self.send(Kind::Cut, 0, why.as_bytes(), &[])
+        match &mut self.way {
+            Way::Line(line) => line.send(Kind::Cut, 0, why.as_bytes(), &[]),
+            Way::Alone(_) => Ok(()),
+        }
     }
+}
 
+impl Line {
     fn send(&mut self, kind: Kind, sequence: u32, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
         for index in 0.. {
             let Some(packet) = frame::packet(kind, sequence, bytes, fds, index) else { break };
@@ -185,7 +215,7 @@ impl Member {
     fn send_packet(&mut self, packet: &Packet<'_, BorrowedFd<'_>>) -> Result<()> {
         let started = Instant::now();
         loop {
-            match line::send(self.line.as_fd(), packet, Wait::Yes) {
+            match line::send(self.socket.as_fd(), packet, Wait::Yes) {
                 Ok(()) => return Ok(()),
                 // The launcher closes the line of a rank that it has refused: what it had to say comes first.
                 Err(Errno::EPIPE | Errno::ECONNRESET) => {
@@ -204,6 +234,17 @@ impl Member {
         }
     }
 
+    /// Gives this rank's share, and waits for those of all.
+    fn gather(&mut self, blob: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Message> {
+        self.send(Kind::Gather, self.sequence, blob, fds)?;
+        let message = self.receive(Kind::Gathered)?;
+        if message.sequence != self.sequence {
+            return Err(confused(frame::Rubbish(format!("the result of exchange {}", message.sequence))));
+        }
+        self.sequence = self.sequence.wrapping_add(1);
+        Ok(message)
+    }
+
     fn launcher_is_gone(&self) -> Error {
         match &self.service {
             Some(service) => {
@@ -216,7 +257,7 @@ impl Member {
     /// Waits for the next message, which must be of this kind.
     fn receive(&mut self, expected: Kind) -> Result<Message> {
         loop {
-            let message = match line::receive(self.line.as_fd(), &mut self.buffer, Wait::Yes) {
+            let message = match line::receive(self.socket.as_fd(), &mut self.buffer, Wait::Yes) {
                 Ok(Received::Packet(length, fds)) => {
                     self.assembler.push(&self.buffer[..length], fds).map_err(confused)?
                 }
@@ -237,6 +278,7 @@ impl Member {
 }
 
 // SAFETY: the launcher, whose child this rank is, gives what ranks have sent it, whole and by rank: `decode_gathered` refuses everything else. Rank and size are checked as it joins, and do not change.
+// A rank that is alone gets back what it gave.
 unsafe impl Exchange for Member {
     fn rank(&self) -> u32 {
         self.rank
@@ -263,13 +305,10 @@ unsafe impl Exchange for Member {
                 fds.len()
             )));
         }
-        self.send(Kind::Gather, self.sequence, blob, fds)?;
-        let message = self.receive(Kind::Gathered)?;
-        if message.sequence != self.sequence {
-            return Err(confused(frame::Rubbish(format!("the result of exchange {}", message.sequence))));
+        match &mut self.way {
+            Way::Line(line) => decode_gathered(self.size, line.gather(blob, fds)?).map_err(confused),
+            Way::Alone(_) => Alone::gather(blob, fds),
         }
-        self.sequence = self.sequence.wrapping_add(1);
-        decode_gathered(self.size, message).map_err(confused)
     }
 }
 
@@ -369,15 +408,6 @@ fn start(line: BorrowedFd<'_>, buffer: &mut [u8], rank: u32, size: u32) -> Resul
     }
     let page = fds.into_iter().next().ok_or_else(|| confused(frame::Rubbish("no job page".into())))?;
     Ok(Start { secret, layout, page })
-}
-
-/// What to say to a program that no launcher has started.
-fn not_started(var: &dyn Fn(&str) -> Option<OsString>) -> String {
-    let usual = "this program was not started by scash run: use `scash run -n N PROGRAM`";
-    match var("SLURM_STEP_ID").is_some() && var("SLURM_PROCID").is_some() {
-        true => format!("{usual}, or have srun keep words for its processes: `srun --mpi=pmi2 PROGRAM`"),
-        false => usual.to_owned(),
-    }
 }
 
 fn invalid(why: impl Into<String>) -> Error {

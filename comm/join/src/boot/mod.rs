@@ -25,6 +25,7 @@
 //!
 //! # Other launchers
 //! Ranks that `scash run` has not started have no line yet. If another launcher has, they find each other and make lines by themselves (`external`).
+//! A process that no launcher has started is a job of one rank, which needs no line (`alone`).
 //!
 //! # The job's secret
 //! The launcher draws 256 random bits for each job, and every rank finds them in its Start packet. Providers whose connections a
@@ -33,7 +34,8 @@
 //! lines, files and the environment it is neither listed in `/proc` nor, once the rank has joined, passed on to what it starts (it closes the line
 //! on exec). Who can take it from a rank could read the rank's memory anyway: the same user, with the right to trace it.
 //! For the same reasons nothing on the line itself is authenticated: whoever holds the other end has started this process.
-//! A process without a line has no secret, and is refused. Agents on other hosts get it through the stdin of the remote shell that started them, and pass it on as above.
+//! A process without a line has no secret of another's job; a rank that is alone draws its own. Agents on other
+//! hosts get it through the stdin of the remote shell that started them, and pass it on as above.
 //!
 //! # Packets
 //! The sockets are `SOCK_SEQPACKET`: a packet arrives whole or not at all. A message of any size is cut into packets of at most
@@ -65,6 +67,7 @@
 //! - The launcher never waits for a rank: its sockets do not block, and what does not fit is queued.
 //! - No waiting call of a rank outlives the job: the launcher's end, a rank's death and a refusal end it with an error.
 
+mod alone;
 mod claim;
 mod external;
 mod frame;

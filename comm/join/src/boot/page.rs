@@ -19,12 +19,14 @@
 //! sees all words that were stored before (1). A rank's word alone may be read at any time: it carries no other data.
 //!
 //! Under another launcher ([`external`](super::external)) a thread of a rank writes the page. When that rank dies, all others of its host write so into its
-//! word, the same value; nobody else writes then.
+//! word, the same value; nobody else writes then. A rank without any launcher ([`alone`](super::alone)) writes its
+//! own.
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use scash_comm::descriptors::out_of_the_way;
 use std::ffi::c_void;
 use std::num::NonZeroUsize;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -157,6 +159,7 @@ impl PageWriter {
 
     fn sealed(size: u32, seals: SealFlag) -> Result<PageWriter, Errno> {
         let fd = memfd_create(c"scash-job", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+        let fd = out_of_the_way(fd);
         let length = length_for(size);
         nix::unistd::ftruncate(&fd, i64::try_from(length).map_err(|_| Errno::EFBIG)?)?;
         let map =

@@ -26,13 +26,13 @@ pub unsafe extern "C" fn scomm_options(options: *mut scomm_options_t) -> c_int {
     })
 }
 
-/// Joins the job for which `scash run` started this process; in a program that uses the shared memory
-/// of scash.h, too, after `dsm_init`. Collective. To be called once. `options` may be NULL, for what
-/// the environment says; all ranks choose the same `window`, `registered` and `tune`.
+/// Joins the job for which `scash run` or another launcher started this process; a process that none
+/// has started is a job of one rank. In a program that uses the shared memory of scash.h, too, after
+/// `dsm_init`. Collective. To be called once. `options` may be NULL, for what the environment says;
+/// all ranks choose the same `window`, `registered` and `tune`.
 ///
-/// Returns 0, or an error: this process was not started by `scash run`, ranks run different programs,
-/// options or settings (environment variables SCASH_...) make no sense, or ranks do not reach each
-/// other.
+/// Returns 0, or an error: ranks run different programs, options or settings (environment variables
+/// SCASH_...) make no sense, or ranks do not reach each other.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn scomm_init(options: *const scomm_options_t) -> c_int {
     told(may("scomm_init", options).and_then(|()| {

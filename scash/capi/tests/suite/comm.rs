@@ -94,8 +94,11 @@ fn message_passing_does_not_end_while_operations_are_under_way() {
 }
 
 #[test]
-fn a_program_without_a_launcher_is_told_by_each_function_of_messages() {
-    programs("comm_unlaunched").iter().for_each(|program| program.run_alone().succeeded());
+fn a_program_without_a_launcher_passes_messages_to_itself() {
+    for program in programs("comm_unlaunched") {
+        program.run_alone(&[], &[]).succeeded();
+        program.run_alone(&[("SCASH_PROVIDER", "tcp"), ("SCASH_ENCRYPT", "on")], &[]).succeeded();
+    }
 }
 
 #[test]

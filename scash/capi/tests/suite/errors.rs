@@ -28,9 +28,26 @@ fn objects_that_are_used_as_they_must_not_be_say_so_and_the_job_goes_on() {
 }
 
 #[test]
-fn a_program_that_was_not_launched_is_told_to_use_scash_run() {
+fn a_program_that_was_not_launched_is_a_job_of_one_rank() {
     for link in [Link::Shared, Link::Static] {
-        Program::compile("unlaunched", link).run_alone().succeeded();
+        let program = Program::compile("unlaunched", link);
+        program.run_alone(&[], &[]).succeeded();
+        for Job { provider, engine, .. } in Job::all() {
+            let settings = [("SCASH_PROVIDER", provider), ("SCASH_FAULT", engine), ("SCASH_CACHE", "256K")];
+            program.run_alone(&settings, &[provider, engine]).succeeded();
+        }
+    }
+}
+
+#[test]
+fn a_program_that_has_half_of_a_launcher_is_told_which() {
+    let program = Program::compile("unlaunched", Link::Shared);
+    for (name, words) in [("SCASH_RANK", "SCASH_SIZE is missing"), ("SCASH_SIZE", "SCASH_RANK is missing")] {
+        program.run_alone(&[(name, "1")], &["refused"]).said(&[words]);
+    }
+    for name in ["PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"] {
+        let ended = program.run_alone(&[(name, "2")], &["refused"]);
+        ended.said(&[&format!("{name}=2"), "scash run -n 2 PROGRAM"]);
     }
 }
 

@@ -176,9 +176,11 @@ impl Program {
         Program { path, _directory: directory }
     }
 
-    /// Runs it without the launcher.
-    pub(crate) fn run_alone(&self) -> Ended {
-        run(Command::new("timeout").arg(LIMIT.to_string()).arg(&self.path), "no job".to_owned())
+    /// Runs it without a launcher.
+    pub(crate) fn run_alone(&self, environment: &[(&str, &str)], arguments: &[&str]) -> Ended {
+        let mut command = Command::new("timeout");
+        command.arg(LIMIT.to_string()).arg(&self.path).args(arguments).envs(environment.iter().copied());
+        run(&mut command, format!("no launcher, {environment:?}"))
     }
 
     /// Runs it as the ranks of a job.

@@ -77,7 +77,6 @@ type SharedSpace = Arc<Mutex<Box<dyn Space>>>;
 pub(super) struct External {
     pub(super) rank: u32,
     pub(super) size: u32,
-    pub(super) settings: Settings,
     pub(super) line: OwnedFd,
     /// An address of this host that other hosts reach.
     pub(super) address: Option<IpAddr>,
@@ -96,9 +95,24 @@ pub(super) struct Service {
     lead_process: Option<OwnedFd>,
 }
 
+/// What the environment says to ranks that `scash run` has not started.
+pub(super) fn settings(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Settings> {
+    let text = |name: &str| setting(name, var(name));
+    let threads = match text(vars::THREADS)? {
+        None => 1,
+        Some(value) => value.parse().ok().filter(|threads| *threads > 0).ok_or_else(|| {
+            Error::Invalid(format!("{}={value}: a number from 1 on is expected", vars::THREADS))
+        })?,
+    };
+    Ok(Settings { threads, provider: text(vars::PROVIDER)?.unwrap_or_else(|| "auto".to_owned()) })
+}
+
 impl External {
     /// Joins the job of another launcher, if `var`, which looks up environment variables, tells of any.
-    pub(super) fn from_vars(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Option<External>> {
+    pub(super) fn from_vars(
+        var: &dyn Fn(&str) -> Option<OsString>,
+        settings: &Settings,
+    ) -> Result<Option<External>> {
         let text = |name: &str| setting(name, var(name));
         let patience = match text(JOIN)? {
             None => PATIENCE,
@@ -109,14 +123,6 @@ impl External {
                 Duration::from_secs(seconds.ok_or_else(why)?)
             }
         };
-        let threads = match text(vars::THREADS)? {
-            None => 1,
-            Some(value) => value.parse().ok().filter(|threads| *threads > 0).ok_or_else(|| {
-                Error::Invalid(format!("{}={value}: a number from 1 on is expected", vars::THREADS))
-            })?,
-        };
-        let settings =
-            Settings { threads, provider: text(vars::PROVIDER)?.unwrap_or_else(|| "auto".to_owned()) };
         let interface = text("SCASH_INTERFACE")?;
         let deadline = Instant::now() + patience;
         let Some(space) = space::find(var, deadline)? else { return Ok(None) };
@@ -125,19 +131,19 @@ impl External {
 
     fn join(
         mut space: Box<dyn Space>,
-        settings: Settings,
+        settings: &Settings,
         interface: Option<&str>,
         deadline: Instant,
     ) -> Result<External> {
         let place = discovery::meet(&mut *space, interface, deadline)?;
         let space = Arc::new(Mutex::new(space));
         let joined = match place.is_lead() {
-            true => lead::begin(place, &settings, Arc::clone(&space), deadline),
+            true => lead::begin(place, settings, Arc::clone(&space), deadline),
             false => enter(&place, &space, deadline),
         };
         // Not by all who could not join: the others learn it by the end of this process, or of its connections.
         let (line, address, service, rank, size) = joined?;
-        Ok(External { rank, size, settings, line, address, service })
+        Ok(External { rank, size, line, address, service })
     }
 }
 

@@ -87,7 +87,7 @@ impl Space for InMemory {
     }
 }
 
-fn settings() -> Settings {
+fn defaults() -> Settings {
     Settings { threads: 1, provider: "auto".to_owned() }
 }
 
@@ -101,8 +101,9 @@ fn join(
 ) -> Result<Member> {
     let shared = Arc::clone(shared);
     let space = InMemory { rank: number, size, on_a_host, job: job.to_owned(), shared };
-    let external = External::join(Box::new(space), settings(), Some("127.0.0.1"), Instant::now() + patience)?;
-    Member::of_external(external)
+    let deadline = Instant::now() + patience;
+    let external = External::join(Box::new(space), &defaults(), Some("127.0.0.1"), deadline)?;
+    Member::of_external(external, defaults())
 }
 
 /// Plays `rank` on a thread for each process of a job on one host.
@@ -223,7 +224,8 @@ fn a_job_that_does_not_begin_is_ended_by_one_that_says_who_is_missing() {
 fn settings_that_make_no_sense_are_named() {
     for (name, value) in [(JOIN, "soon"), (JOIN, "0"), (vars::THREADS, "none")] {
         let var = |asked: &str| (asked == name).then(|| value.into());
-        let error = External::from_vars(&var).err().unwrap().to_string();
+        let read = settings(&var).and_then(|settings| External::from_vars(&var, &settings));
+        let error = read.err().unwrap().to_string();
         assert!(error.contains(&format!("{name}={value}")), "{error}");
     }
 }

@@ -287,12 +287,6 @@ fn a_launcher_that_is_gone_is_an_error() {
 }
 
 #[test]
-fn no_launcher_is_an_error_that_says_what_to_do() {
-    let error = member(&HashMap::new()).unwrap_err().to_string();
-    assert_eq!(error, "this program was not started by scash run: use `scash run -n N PROGRAM`");
-}
-
-#[test]
 fn malformed_variables_are_named() {
     let mut host = Host::new(2, settings()).unwrap();
     let good = environment(host.invite(0).unwrap());
