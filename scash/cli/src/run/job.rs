@@ -232,6 +232,9 @@ impl Job {
 
     fn take_failures(&mut self) {
         while let Some(mut failure) = self.host.failure() {
+            if let Some(printing) = &self.printing {
+                printing.catch_up();
+            }
             if self.oom_kills.may_explain(failure.status, OomKills::until_now) {
                 failure.why += oom::HINT;
             }

@@ -398,6 +398,9 @@ impl Work {
 
     fn take_exit(&mut self, rank: u32) {
         if let Some(exit) = self.processes.take_exit(rank) {
+            if let Some(printing) = self.printing.as_ref().filter(|_| exit.shell_status() != 0) {
+                printing.catch_up();
+            }
             self.branch.exited(rank, exit);
         }
     }

@@ -32,6 +32,7 @@ use nix::unistd::pipe2;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
 /// One of the two streams that ranks print to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +84,12 @@ pub(super) fn is_one_file() -> bool {
 #[derive(Debug)]
 pub(super) struct Printing {
     news: File,
+    copiers: Vec<copy::Copier>,
 }
+
+/// How long what ranks have printed may take to be out, before something is said of them. (Whoever reads our output may
+/// be slow.)
+const CATCH_UP: Duration = Duration::from_millis(200);
 
 /// What they say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,12 +106,13 @@ impl Printing {
     pub(super) fn start(wiring: Wiring, screens: [Shared; 2]) -> io::Result<Printing> {
         let (news, report) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
         let report = File::from(report);
+        let mut copiers = Vec::new();
         for ((stream, pipes), screen) in Stream::BOTH.into_iter().zip(wiring.into_pipes()).zip(screens) {
             if !pipes.is_empty() {
-                copy::start(pipes, Printed { stream, screen, report: report.try_clone()? })?;
+                copiers.push(copy::start(pipes, Printed { stream, screen, report: report.try_clone()? })?);
             }
         }
-        Ok(Printing { news: news.into() })
+        Ok(Printing { news: news.into(), copiers })
     }
 
     /// Starts to send what comes from ranks elsewhere; what is returned says nothing but when all is sent.
@@ -114,10 +121,18 @@ impl Printing {
         sinks: impl FnOnce(File) -> io::Result<[S; 2]>,
     ) -> io::Result<Printing> {
         let (news, report) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
-        for (pipes, sink) in wiring.into_pipes().into_iter().zip(sinks(report.into())?) {
-            copy::start(pipes, sink)?;
-        }
-        Ok(Printing { news: news.into() })
+        let each = wiring.into_pipes().into_iter().zip(sinks(report.into())?);
+        let copiers = each.map(|(pipes, sink)| copy::start(pipes, sink)).collect::<io::Result<_>>()?;
+        Ok(Printing { news: news.into(), copiers })
+    }
+
+    /// Returns when what ranks have printed so far is out: what is said of a rank's end then comes behind it.
+    pub(super) fn catch_up(&self) {
+        self.copiers.iter().for_each(copy::Copier::ask);
+        let deadline = Instant::now() + CATCH_UP;
+        self.copiers
+            .iter()
+            .for_each(|copier| copier.wait(deadline.saturating_duration_since(Instant::now())));
     }
 
     /// The next word. Never waits.
