@@ -1,10 +1,10 @@
-//! The examples in Rust (`scash/examples/*.rs`) print what their README says.
+//! The examples in Rust (`scash/examples/*.rs`) print what their README says, which is what those in C print.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
 use scash_tests::cluster::Job;
 use scash_tests::cluster::built::built;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// A line of the README's table.
@@ -72,4 +72,12 @@ fn examples_print_what_the_readme_says_whatever_the_number_of_ranks() {
             assert_eq!(lines, example.lines(ranks), "{ended}");
         }
     }
+}
+
+#[test]
+fn examples_in_c_and_in_rust_have_the_same_names_and_print_the_same() {
+    let all = |directory| -> BTreeMap<_, _> {
+        examples(directory).into_iter().map(|example| (example.name, example.prints)).collect()
+    };
+    assert_eq!(all("scash/examples"), all("scash/capi/examples"));
 }
