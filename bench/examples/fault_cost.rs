@@ -1,9 +1,10 @@
-//! What each fault engine costs on this machine, in nanoseconds a page: faults taken and served, and changes of protection.
+//! What each fault engine costs on this machine, in nanoseconds a page: faults taken and served, and changes
+//! of protection.
 //!
 //!     cargo run --release -p scash-bench --example fault_cost [pages] [repetitions]
 //!
-//! A fault's figure is of the whole of it: trap, signal, the engine's call and the return. Each figure is the median of
-//! the repetitions, with the smallest in parentheses.
+//! A fault's figure is of the whole of it: trap, signal, the engine's call and the return. Each figure is the
+//! median of the repetitions, with the smallest in parentheses.
 
 #![expect(clippy::print_stdout, reason = "a program that prints its result")]
 
@@ -88,7 +89,8 @@ impl Bench {
         let engine = open(kind, Arc::clone(&region))?;
         assert!(ENGINES[usize::from(index)].set(engine).is_ok());
         ENGINE.store(index, Relaxed);
-        // SAFETY: `serve` asks an engine, and nothing else; the engine, which is never freed, holds the region.
+        // SAFETY: `serve` asks an engine, and nothing else; the engine, which is never freed, holds the
+        // region.
         let handler = unsafe { install(&region, kind, serve) }?;
         Ok(Self { region, pages, _handler: handler })
     }

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-/// What was measured, again and again. There is at least one sample, all are numbers, and they are in ascending order.
+/// What was measured, again and again. There is at least one sample, all are numbers, and they are in
+/// ascending order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Samples(Vec<f64>);
 
@@ -47,8 +48,8 @@ impl Samples {
     }
 }
 
-/// How many times as fast as `base` something is: round by round, of those rounds in which both were measured. Times
-/// may drift from round to round; within a round they are neighbours.
+/// How many times as fast as `base` something is: round by round, of those rounds in which both were
+/// measured. Times may drift from round to round; within a round they are neighbours.
 pub fn speed(base: &[Option<f64>], times: &[Option<f64>]) -> Option<Spread> {
     let ratios = base.iter().zip(times).filter_map(|(base, time)| Some((*base)? / (*time)?));
     Some(Samples::new(ratios.collect())?.spread())
@@ -59,8 +60,9 @@ pub fn median(rounds: &[Option<f64>]) -> Option<f64> {
     Some(Samples::new(rounds.iter().copied().flatten().collect())?.median())
 }
 
-/// The half-bandwidth point of a curve of lengths and rates: the length from which on messages have half of the greatest rate (Hockney's n½, as in CLUMP's Table 4). Between
-/// two lengths that were measured, rates are taken to lie on a line.
+/// The half-bandwidth point of a curve of lengths and rates: the length from which on messages have half of
+/// the greatest rate (Hockney's n½, as in CLUMP's Table 4). Between two lengths that were measured, rates are
+/// taken to lie on a line.
 pub fn half_bandwidth(curve: &[(f64, f64)]) -> Option<f64> {
     let half = curve.iter().map(|(_, rate)| *rate).reduce(f64::max)? / 2.0;
     let at = curve.iter().position(|(_, rate)| *rate >= half)?;

@@ -7,8 +7,9 @@
 //!  ────p1───── br0 ──────p2────              PREFIX-0, the switch
 //! ```
 //!
-//! Nothing of it is visible in the network of the machine. Hosts share processes and files with the machine: they differ in what they reach. What a remote shell does on real
-//! hosts is done by a script ([`Namespaces::rsh`]).
+//! Nothing of it is visible in the network of the machine. Hosts share processes and files with the machine:
+//! they differ in what they reach. What a remote shell does on real hosts is done by a script
+//! ([`Namespaces::rsh`]).
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -114,7 +115,8 @@ pub fn address(host: u32) -> String {
     format!("10.77.0.{host}")
 }
 
-/// Writes a script of the shell that is called as a remote shell: the host's name is in `$host`, the command in `"$@"`.
+/// Writes a script of the shell that is called as a remote shell: the host's name is in `$host`, the command
+/// in `"$@"`.
 ///
 /// # Errors
 /// It cannot be written.

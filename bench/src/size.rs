@@ -1,6 +1,7 @@
 //! Sizes of memory as people write them.
 
-/// The number of bytes that a text means: a number with an optional unit of 1,024, such as `4096`, `64M`, `16GiB`.
+/// The number of bytes that a text means: a number with an optional unit of 1,024, such as `4096`, `64M`,
+/// `16GiB`.
 ///
 /// # Errors
 /// It means none.

@@ -1,4 +1,5 @@
-//! Every measurement of message passing runs, over each provider and over MPI, and what it prints can be read. How long anything takes is not looked at.
+//! Every measurement of message passing runs, over each provider and over MPI, and what it prints can be
+//! read. How long anything takes is not looked at.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
 mod command;
@@ -133,7 +134,8 @@ fn messages_between_two_hosts_are_measured() {
     }
 }
 
-/// Libraries that are installed are measured, and others named. Only over shared memory: over TCP MPICH's ranks, where they outnumber cores, take a time slice for each message, and now and then never end.
+/// Libraries that are installed are measured, and others named. Only over shared memory: over TCP MPICH's
+/// ranks, where they outnumber cores, take a time slice for each message, and now and then never end.
 #[test]
 fn mpi_libraries_are_compared_with_over_shared_memory() {
     let text = text("bench comm --compare --quick --on shm", &[]);

@@ -1,4 +1,5 @@
-//! Every benchmark runs, on two ranks, and what it prints can be read. How long anything takes is not looked at.
+//! Every benchmark runs, on two ranks, and what it prints can be read. How long anything takes is not looked
+//! at.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
 mod command;
@@ -51,7 +52,8 @@ fn every_measurement_has_figures_that_are_numbers() {
     }
 }
 
-/// Each page faults twice a round: absent to readable, and read-only to writable. Writes to watched pages are no faults.
+/// Each page faults twice a round: absent to readable, and read-only to writable. Writes to watched pages are
+/// no faults.
 #[test]
 fn every_engine_that_works_is_measured_alone_without_a_job() {
     for kind in Kind::ALL.into_iter().filter(|kind| choose(Some(kind.name())).is_ok()) {
@@ -210,7 +212,8 @@ fn what_is_switched_off_is_of_no_use_any_more() {
     assert!(faults("without fetching ahead") > faults("with everything"));
 }
 
-/// Which accesses fault depends on the program and the protocol, and not on time. Rows of 510 elements and two of the frame are pages.
+/// Which accesses fault depends on the program and the protocol, and not on time. Rows of 510 elements and
+/// two of the frame are pages.
 #[test]
 fn the_simulator_counts_the_faults_that_real_ranks_take() {
     for (ranks, provider) in [(2, "shm"), (2, "tcp"), (4, "shm"), (4, "tcp")] {

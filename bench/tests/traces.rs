@@ -1,4 +1,5 @@
-//! The traces of `scash_bench::scale` do what the programs do: each rank initialises, and writes in the end, what is its own.
+//! The traces of `scash_bench::scale` do what the programs do: each rank initialises, and writes in the end,
+//! what is its own.
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
 use scash_apps::crew::Who;

@@ -18,7 +18,8 @@ pub enum Rmw<T> {
     Xor(T),
     /// Replaces it.
     Swap(T),
-    /// Replaces it if it is what was expected: if, and only if, the operation returns `expected`, it was replaced.
+    /// Replaces it if it is what was expected: if, and only if, the operation returns `expected`, it was
+    /// replaced.
     CompareSwap {
         /// What it has to be.
         expected: T,
@@ -27,8 +28,8 @@ pub enum Rmw<T> {
     },
 }
 
-/// An atomic operation on a word of 4 or 8 bytes. The operands have the word's type, so there is no width that they do
-/// not fit.
+/// An atomic operation on a word of 4 or 8 bytes. The operands have the word's type, so there is no width
+/// that they do not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Atomic {
     /// On 4 bytes.
@@ -37,7 +38,8 @@ pub enum Atomic {
     U64(Rmw<u64>),
 }
 
-/// Executes `$op` on `$word`, and gives what it was before. A macro, since the two types of words share no trait.
+/// Executes `$op` on `$word`, and gives what it was before. A macro, since the two types of words share no
+/// trait.
 macro_rules! execute {
     ($word:expr, $op:expr) => {
         match $op {
@@ -88,12 +90,13 @@ impl Atomic {
     /// # Safety
     /// The word is mapped, writable and aligned to its width, and no reference to plain data covers it.
     pub unsafe fn execute(self, at: *mut u8) -> u64 {
-        // What this thread stored before as plain data (a put, where memory is mapped) comes before the operation even
-        // where that stores nothing: a load, or a swap that did not find what it expected.
+        // What this thread stored before as plain data (a put, where memory is mapped) comes before the
+        // operation even where that stores nothing: a load, or a swap that did not find what it expected.
         fence(Ordering::SeqCst);
         match self {
             Atomic::U32(op) => {
-                // SAFETY: the caller's promise; the reference, which permits others to write, ends with this function.
+                // SAFETY: the caller's promise; the reference, which permits others to write, ends with this
+                // function.
                 let word = unsafe { AtomicU32::from_ptr(at.cast()) };
                 execute!(word, op).into()
             }

@@ -1,12 +1,15 @@
 //! Descriptors of ours in a program that has descriptors of its own.
 //!
-//! The system gives a new file the lowest number that is free. A program that closes what it has not opened (all from 3 on, as daemons do) may so get a file under a number of ours, and what we read
-//! and write by that number would be the program's file. So ours lie high, where files of programs seldom come to: then such a program takes descriptors away, which is an error of the next call
-//! that needs one, or finds none of them in its way.
+//! The system gives a new file the lowest number that is free. A program that closes what it has not opened
+//! (all from 3 on, as daemons do) may so get a file under a number of ours, and what we read and write by
+//! that number would be the program's file. So ours lie high, where files of programs seldom come to: then
+//! such a program takes descriptors away, which is an error of the next call that needs one, or finds none of
+//! them in its way.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// From here on, if there may be twice as many. (The system keeps a table as long as the highest number, of 8 bytes for each.)
+/// From here on, if there may be twice as many. (The system keeps a table as long as the highest number, of 8
+/// bytes for each.)
 const FIRST: libc::rlim_t = 4096;
 
 /// The same file under a number that is out of the program's way; under its own if there is no such number.

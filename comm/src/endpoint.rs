@@ -11,23 +11,24 @@ bitflags::bitflags! {
     /// What an endpoint can do beyond the guarantees that all give.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Caps: u32 {
-        /// Peers' registered memory is mapped here: [`Endpoint::read_peer`] works, put and get are plain copies
-        /// that make no system call, and a put is in the peer's memory when the call returns.
+        /// Peers' registered memory is mapped here: [`Endpoint::read_peer`] works, put and get are plain
+        /// copies that make no system call, and a put is in the peer's memory when the call returns.
         const DIRECT = 1;
-        /// What [`Endpoint::send_long`] sends goes from the caller's memory to the kernel, and at the peer from there to where it belongs: so the longer a piece, the better.
+        /// What [`Endpoint::send_long`] sends goes from the caller's memory to the kernel, and at the peer
+        /// from there to where it belongs: so the longer a piece, the better.
         const UNCOPIED = 2;
         /// Naps can be ended: [`Endpoint::end_nap`] works.
         const ROUSED = 4;
     }
 }
 
-/// Names a registered segment. Ranks register the same segments in the same order, so the same id means the same
-/// segment at each rank.
+/// Names a registered segment. Ranks register the same segments in the same order, so the same id means the
+/// same segment at each rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SegmentId(pub u32);
 
-/// Memory of this rank that peers may read and write: a shared mapping of `len` bytes at `base` (the start of a page, as of all mappings),
-/// whose bytes are those of the file `fd` from offset 0.
+/// Memory of this rank that peers may read and write: a shared mapping of `len` bytes at `base` (the start of
+/// a page, as of all mappings), whose bytes are those of the file `fd` from offset 0.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalSegment {
     /// First byte of this rank's always-writable mapping of the segment.
@@ -72,8 +73,9 @@ pub enum Event<'a> {
         /// The bytes.
         payload: &'a [u8],
     },
-    /// Bytes of a long message ([`Endpoint::send_long`]), if its endpoint lets them be [taken](Bytes::take) to where they are to be. Parts of a message follow one
-    /// another until nothing is left of it; nothing else comes from its sender meanwhile. What is not taken is offered again, but if the sink does not ask
+    /// Bytes of a long message ([`Endpoint::send_long`]), if its endpoint lets them be [taken](Bytes::take)
+    /// to where they are to be. Parts of a message follow one another until nothing is left of it; nothing
+    /// else comes from its sender meanwhile. What is not taken is offered again, but if the sink does not ask
     /// for any bytes, the message is thrown away.
     Part {
         /// The sender's rank.
@@ -99,7 +101,8 @@ pub enum Event<'a> {
 /// The bytes of an [`Event::Part`].
 ///
 /// # Safety
-/// [`take`](Self::take) writes as many bytes at `to` as it returns, which are `most` at most, and no others: receivers take them for initialised memory. So code without `unsafe` cannot implement it:
+/// [`take`](Self::take) writes as many bytes at `to` as it returns, which are `most` at most, and no others:
+/// receivers take them for initialised memory. So code without `unsafe` cannot implement it:
 /// ```compile_fail,E0200
 /// struct Liar;
 /// impl scash_comm::Bytes for Liar {
@@ -109,7 +112,8 @@ pub enum Event<'a> {
 /// }
 /// ```
 pub unsafe trait Bytes {
-    /// Stores the next bytes at `to`: those that are here, and `most` at most. Never waits. Returns how many there were.
+    /// Stores the next bytes at `to`: those that are here, and `most` at most. Never waits. Returns how many
+    /// there were.
     ///
     /// # Safety
     /// `most` bytes at `to` are writable, and nobody relies on what they are during the call.
@@ -155,7 +159,8 @@ pub enum Error {
         /// Bytes of the memory.
         room: usize,
     },
-    /// So much that handlers of active messages have sent to a rank waits to leave that no more is kept. The message was not sent.
+    /// So much that handlers of active messages have sent to a rank waits to leave that no more is kept. The
+    /// message was not sent.
     #[error(
         "rank {rank} handles active messages more slowly than handlers here send it others: {held} bytes wait to leave, of {bound} that may (SCASH_MP_HELD); \
          have handlers send less, or later"
@@ -183,16 +188,21 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// A rank's door to all others.
 ///
-/// All methods take `&self` and may be called by several threads, also from a signal handler that serves a *synchronous* fault of
-/// application code. So the common paths of `put`, `get`, `atomic`, `read_peer`, `send` do not allocate, and **no call may be given memory whose access
-/// can raise such a fault**: it is accessed under the endpoint's locks, which the serving of the fault would need again.
+/// All methods take `&self` and may be called by several threads, also from a signal handler that serves a
+/// *synchronous* fault of application code. So the common paths of `put`, `get`, `atomic`, `read_peer`,
+/// `send` do not allocate, and **no call may be given memory whose access can raise such a fault**: it is
+/// accessed under the endpoint's locks, which the serving of the fault would need again.
 ///
 /// # Safety
-/// Callers of these safe and unsafe methods rely on the following in code that is unsafe itself. An implementation
-/// - accesses memory that it is given only as far, and only as long, as the method's documentation says: sources of puts and the bodies of long messages until the next [`flush`](Self::flush) has
-///   returned, destinations of gets during the call, registered memory until the endpoint is dropped;
-/// - has written all ranges of a [`get`](Self::get) that returns `Ok`, and has done nothing outside of the segment with a range that is not inside;
-/// - gives the functions of [`read_peer`](Self::read_peer) and [`read_peer_once`](Self::read_peer_once) an address at which `len` bytes are readable while they run;
+/// Callers of these safe and unsafe methods rely on the following in code that is unsafe itself. An
+/// implementation
+/// - accesses memory that it is given only as far, and only as long, as the method's documentation says:
+///   sources of puts and the bodies of long messages until the next [`flush`](Self::flush) has returned,
+///   destinations of gets during the call, registered memory until the endpoint is dropped;
+/// - has written all ranges of a [`get`](Self::get) that returns `Ok`, and has done nothing outside of the
+///   segment with a range that is not inside;
+/// - gives the functions of [`read_peer`](Self::read_peer) and [`read_peer_once`](Self::read_peer_once) an
+///   address at which `len` bytes are readable while they run;
 /// - always gives the same [`rank`](Self::rank) and [`size`](Self::size).
 pub unsafe trait Endpoint: Send + Sync {
     /// This rank.
@@ -210,27 +220,31 @@ pub unsafe trait Endpoint: Send + Sync {
         self.caps()
     }
 
-    /// Whether this rank competes for cores with ranks that it can only send messages to: then few messages are worth more than few rounds of them.
+    /// Whether this rank competes for cores with ranks that it can only send messages to: then few messages
+    /// are worth more than few rounds of them.
     fn shares_cores(&self) -> bool {
         false
     }
 
-    /// Makes memory of this rank reachable for put, get and atomic operations. Collective: every rank registers the same segments in the same order,
-    /// and the call returns when all have. The memory must stay mapped until the endpoint is dropped.
+    /// Makes memory of this rank reachable for put, get and atomic operations. Collective: every rank
+    /// registers the same segments in the same order, and the call returns when all have. The memory must
+    /// stay mapped until the endpoint is dropped.
     ///
     /// # Safety
-    /// `mem` describes a live shared mapping of `mem.fd`, to which no Rust reference is kept while peers may write.
+    /// `mem` describes a live shared mapping of `mem.fd`, to which no Rust reference is kept while peers may
+    /// write.
     unsafe fn register(&self, exchange: &mut dyn crate::Exchange, mem: LocalSegment) -> Result<SegmentId>;
 
-    /// Writes pieces of memory into the peer's segment. Returns at once; the bytes are handed over by the next [`flush`](Self::flush)
-    /// (or earlier). `to` may be this rank.
+    /// Writes pieces of memory into the peer's segment. Returns at once; the bytes are handed over by the
+    /// next [`flush`](Self::flush) (or earlier). `to` may be this rank.
     ///
     /// # Safety
     /// The source ranges stay readable and unchanged until `flush` returns.
     unsafe fn put(&self, to: u32, segment: SegmentId, ranges: &[PutRange]) -> Result<()>;
 
-    /// Writes, of `64 * masks.len()` bytes at `src`, those whose bit in `masks` is set, to the same distances from `offset` in the peer's segment, and no byte
-    /// between them: a put of very many small pieces. Returns `false`, having done nothing, where pieces are better packed into a message.
+    /// Writes, of `64 * masks.len()` bytes at `src`, those whose bit in `masks` is set, to the same distances
+    /// from `offset` in the peer's segment, and no byte between them: a put of very many small pieces.
+    /// Returns `false`, having done nothing, where pieces are better packed into a message.
     ///
     /// # Safety
     /// As for [`put`](Self::put).
@@ -246,23 +260,25 @@ pub unsafe trait Endpoint: Send + Sync {
         Ok(false)
     }
 
-    /// Reads pieces of the peer's segment, as they are after what this rank has put there and flushed (guarantee 5); returns when they are here. Several
-    /// threads may get at once.
+    /// Reads pieces of the peer's segment, as they are after what this rank has put there and flushed
+    /// (guarantee 5); returns when they are here. Several threads may get at once.
     ///
     /// # Safety
     /// The destination ranges are writable, and nobody else relies on their contents during the call.
     unsafe fn get(&self, from: u32, segment: SegmentId, ranges: &[GetRange]) -> Result<()>;
 
-    /// Executes an atomic operation on the word at `offset` of the peer's segment, and returns what the word was before, a shorter one with zeros
-    /// in front. `to` may be this rank. The offset must be a multiple of the word's width. The word is in the byte order of its owner's processor, as its
-    /// owner's loads and stores are. For what is ordered, see guarantees 6 and 7. Several
-    /// threads may operate at once.
+    /// Executes an atomic operation on the word at `offset` of the peer's segment, and returns what the word
+    /// was before, a shorter one with zeros in front. `to` may be this rank. The offset must be a multiple of
+    /// the word's width. The word is in the byte order of its owner's processor, as its owner's loads and
+    /// stores are. For what is ordered, see guarantees 6 and 7. Several threads may operate at once.
     ///
-    /// After [`Error::Down`] from a peer that was lost during the call, the operation may or may not have been executed; it was not executed twice.
+    /// After [`Error::Down`] from a peer that was lost during the call, the operation may or may not have
+    /// been executed; it was not executed twice.
     fn atomic(&self, to: u32, segment: SegmentId, offset: u64, op: Atomic) -> Result<u64>;
 
-    /// With [`Caps::DIRECT`] to that peer: calls `f` with the address of the peer's bytes, under guarantee 2 (a put by `from` to this rank waits until `f`
-    /// has returned). Returns `false`, without calling `f`, where the peer's memory is not mapped here.
+    /// With [`Caps::DIRECT`] to that peer: calls `f` with the address of the peer's bytes, under guarantee 2
+    /// (a put by `from` to this rank waits until `f` has returned). Returns `false`, without calling `f`,
+    /// where the peer's memory is not mapped here.
     fn read_peer(
         &self,
         from: u32,
@@ -272,8 +288,9 @@ pub unsafe trait Endpoint: Send + Sync {
         f: &mut dyn FnMut(*const u8),
     ) -> Result<bool>;
 
-    /// Like [`read_peer`](Self::read_peer), for bytes of one page at most that this rank has most likely not read before, and may not read again: they
-    /// may be shown in a copy, where that is cheaper than mapping them here.
+    /// Like [`read_peer`](Self::read_peer), for bytes of one page at most that this rank has most likely not
+    /// read before, and may not read again: they may be shown in a copy, where that is cheaper than mapping
+    /// them here.
     fn read_peer_once(
         &self,
         from: u32,
@@ -285,13 +302,15 @@ pub unsafe trait Endpoint: Send + Sync {
         self.read_peer(from, segment, offset, len, f)
     }
 
-    /// Sends a message made of `parts` one after the other. The bytes are taken before the call returns; they leave with the next
-    /// [`flush`](Self::flush) at the latest. `to` may be this rank. The parts must not lie where
-    /// an access can fault: in a DSM, not in the application's protected view.
+    /// Sends a message made of `parts` one after the other. The bytes are taken before the call returns; they
+    /// leave with the next [`flush`](Self::flush) at the latest. `to` may be this rank. The parts must not
+    /// lie where an access can fault: in a DSM, not in the application's protected view.
     fn send(&self, to: u32, kind: u16, parts: &[&[u8]]) -> Result<()>;
 
-    /// Sends a message whose receiver may find a place for its bytes before they are there: `head`, at most [`LONGEST_HEAD`] bytes that say what it is, and `body`. It leaves with the next [`flush`](Self::flush). Where it pays, the
-    /// body is copied neither here nor at the peer, and arrives as [`Event::Part`]s; elsewhere head and body arrive as the payload of one [`Event::Message`].
+    /// Sends a message whose receiver may find a place for its bytes before they are there: `head`, at most
+    /// [`LONGEST_HEAD`] bytes that say what it is, and `body`. It leaves with the next
+    /// [`flush`](Self::flush). Where it pays, the body is copied neither here nor at the peer, and arrives as
+    /// [`Event::Part`]s; elsewhere head and body arrive as the payload of one [`Event::Message`].
     ///
     /// # Safety
     /// The body stays readable and unchanged until `flush` returns.
@@ -302,32 +321,37 @@ pub unsafe trait Endpoint: Send + Sync {
     /// Hands over all that was put and sent so far: one vectored write per peer, where there is a socket.
     fn flush(&self) -> Result<()>;
 
-    /// Whether something that was sent or put to `to`, and flushed, has not left yet: more would only be copied to wait behind it.
+    /// Whether something that was sent or put to `to`, and flushed, has not left yet: more would only be
+    /// copied to wait behind it.
     fn is_congested(&self, to: u32) -> bool;
 
     /// Returns when all earlier puts of this rank to `to` are in its memory (and drives progress meanwhile).
     fn fence(&self, to: u32) -> Result<()>;
 
-    /// Takes what has arrived and gives it to `sink`; returns how many events there were. Never waits. If another thread is polling,
-    /// returns 0 at once.
+    /// Takes what has arrived and gives it to `sink`; returns how many events there were. Never waits. If
+    /// another thread is polling, returns 0 at once.
     fn poll(&self, sink: &mut dyn FnMut(Event<'_>)) -> Result<usize>;
 
-    /// Called by a thread that has polled in vain and has nothing else to do; `turn` counts its vain polls in a row from 0. Spins (returns at once) while that is
-    /// worth it, yields the core when ranks outnumber cores, and at last sleeps until something arrives or `limit` has passed.
+    /// Called by a thread that has polled in vain and has nothing else to do; `turn` counts its vain polls in
+    /// a row from 0. Spins (returns at once) while that is worth it, yields the core when ranks outnumber
+    /// cores, and at last sleeps until something arrives or `limit` has passed.
     fn idle(&self, turn: u32, limit: Duration);
 
-    /// Sleeps until `limit` has passed, or somebody [ends the nap](Self::end_nap) of this rank: whether that is so, or was since the last nap. What arrives does not end it. One thread naps.
+    /// Sleeps until `limit` has passed, or somebody [ends the nap](Self::end_nap) of this rank: whether that
+    /// is so, or was since the last nap. What arrives does not end it. One thread naps.
     fn nap(&self, limit: Duration) -> bool {
         std::thread::park_timeout(limit);
         false
     }
 
-    /// Ends a rank's [nap](Self::nap), or the sleep of those of its threads that are [idle](Self::idle); it may be this one. Without [`Caps::ROUSED`] to that rank it does nothing.
+    /// Ends a rank's [nap](Self::nap), or the sleep of those of its threads that are [idle](Self::idle); it
+    /// may be this one. Without [`Caps::ROUSED`] to that rank it does nothing.
     fn end_nap(&self, rank: u32) {
         let _ = rank;
     }
 
-    /// Whether a rank sleeps, as far as can be seen from here: one that shares memory with this one, or one that has ended a nap here and sent nothing since.
+    /// Whether a rank sleeps, as far as can be seen from here: one that shares memory with this one, or one
+    /// that has ended a nap here and sent nothing since.
     fn is_asleep(&self, rank: u32) -> bool {
         let _ = rank;
         false
@@ -338,27 +362,32 @@ pub unsafe trait Endpoint: Send + Sync {
         None
     }
 
-    /// Whether a call waits for that rank's endpoint now, or something that was put or sent there for room: if so, a number that changes whenever something moves. Who
-    /// watches over ranks learns by it that one is silent which somebody waits for, and [gives it up](Self::give_up).
+    /// Whether a call waits for that rank's endpoint now, or something that was put or sent there for room:
+    /// if so, a number that changes whenever something moves. Who watches over ranks learns by it that one is
+    /// silent which somebody waits for, and [gives it up](Self::give_up).
     fn waits_for(&self, rank: u32) -> Option<u64> {
         let _ = rank;
         None
     }
 
-    /// Asks at once which peers still live, where that takes no message: their [`Event::Down`] is then what the next polls deliver. Those who poll ask themselves, but
-    /// seldom while others keep them busy.
+    /// Asks at once which peers still live, where that takes no message: their [`Event::Down`] is then what
+    /// the next polls deliver. Those who poll ask themselves, but seldom while others keep them busy.
     fn look_after_peers(&self) {}
 
-    /// Takes leave of all peers, for who ends the process without dropping the endpoint: what was flushed reaches those that are there. Nothing is called meanwhile; afterwards polls find nothing, flushes do nothing, and other calls than [`traffic`](Self::traffic) need not return.
+    /// Takes leave of all peers, for who ends the process without dropping the endpoint: what was flushed
+    /// reaches those that are there. Nothing is called meanwhile; afterwards polls find nothing, flushes do
+    /// nothing, and other calls than [`traffic`](Self::traffic) need not return.
     fn part(&self) {}
 
-    /// How the way to that peer broke, if that is why it is gone, and not its end: a sentence that names both ends.
+    /// How the way to that peer broke, if that is why it is gone, and not its end: a sentence that names both
+    /// ends.
     fn cut(&self, rank: u32) -> Option<String> {
         let _ = rank;
         None
     }
 
-    /// Takes a peer for gone from now on: calls that wait for it end with [`Error::Down`], and so do later ones. `why` is for people.
+    /// Takes a peer for gone from now on: calls that wait for it end with [`Error::Down`], and so do later
+    /// ones. `why` is for people.
     fn give_up(&self, rank: u32, why: &str) {
         let _ = (rank, why);
     }

@@ -1,9 +1,12 @@
-//! Children that a rank forks: they are copies of it, with its descriptors and the memory that it shares with peers, and could act in its name.
+//! Children that a rank forks: they are copies of it, with its descriptors and the memory that it shares with
+//! peers, and could act in its name.
 //!
-//! A process that joins a job asks to be told in its children ([`watch`]); from then on one load says whether this is such a child ([`is_child`]). What a child may do is compute on copies, and `exec`:
-//! whatever speaks to other ranks, or ends something of the rank's, looks first.
+//! A process that joins a job asks to be told in its children ([`watch`]); from then on one load says whether
+//! this is such a child ([`is_child`]). What a child may do is compute on copies, and `exec`: whatever speaks
+//! to other ranks, or ends something of the rank's, looks first.
 //!
-//! Only `fork` tells: a process made by the bare system call, which the C library knows nothing of, is not noticed.
+//! Only `fork` tells: a process made by the bare system call, which the C library knows nothing of, is not
+//! noticed.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +21,8 @@ pub fn watch() {
     }
     ASKED.call_once(|| {
         // It fails for want of memory only: then children are not noticed.
-        // SAFETY: `born` does what a child of a process with threads may do, and lives as long as the program.
+        // SAFETY: `born` does what a child of a process with threads may do, and lives as long as the
+        // program.
         let _ = unsafe { libc::pthread_atfork(None, None, Some(born)) };
     });
 }

@@ -1,9 +1,9 @@
-//! An [`Exchange`] among the threads of one process: the table in memory that tests and benchmarks start their ranks
-//! with.
+//! An [`Exchange`] among the threads of one process: the table in memory that tests and benchmarks start
+//! their ranks with.
 //!
-//! Every rank puts its contribution into its slot; the last one to arrive turns the slots into the round's table, and
-//! every rank takes a copy. A round cannot start before all ranks have taken the last one's table, because a rank
-//! contributes to a round only after it has taken what the round before it gave.
+//! Every rank puts its contribution into its slot; the last one to arrive turns the slots into the round's
+//! table, and every rank takes a copy. A round cannot start before all ranks have taken the last one's table,
+//! because a rank contributes to a round only after it has taken what the round before it gave.
 
 use crate::{Error, Exchange, Result, Secret};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -72,7 +72,8 @@ impl MemExchange {
 
 impl Hub {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // The state is consistent between any two statements that can panic, so a poisoned lock is still good.
+        // The state is consistent between any two statements that can panic, so a poisoned lock is still
+        // good.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -107,7 +108,8 @@ impl Hub {
     }
 }
 
-// SAFETY: each rank's contribution lies in its own slot until all have taken it, and the secret is this process's.
+// SAFETY: each rank's contribution lies in its own slot until all have taken it, and the secret is this
+// process's.
 unsafe impl Exchange for MemExchange {
     fn rank(&self) -> u32 {
         self.rank

@@ -1,8 +1,13 @@
-//! Copies of memory that other threads and processes may access at the same time: parts of windows, registered segments.
+//! Copies of memory that other threads and processes may access at the same time: parts of windows,
+//! registered segments.
 //!
-//! **Why a copy that races is no undefined behaviour here.** A data race is one of accesses that Rust's compiler knows as plain ones. This copy has none: it is a call of the C library's machine code by an address
-//! that the compiler does not know, so that it has to assume whatever a foreign function may do. What that does to the bytes is what relaxed atomic loads and stores of each byte would do: the result is any mixture
-//! of old and new bytes, never anything else. Copies by loops of atomics, for which compilers make no vector instructions, take 1.5 to 2.8 times as long from 1 KiB on (AMD EPYC), this one as long as [`std::ptr::copy`].
+//! **Why a copy that races is no undefined behaviour here.** A data race is one of accesses that Rust's
+//! compiler knows as plain ones. This copy has none: it is a call of the C library's machine code by an
+//! address that the compiler does not know, so that it has to assume whatever a foreign function may do. What
+//! that does to the bytes is what relaxed atomic loads and stores of each byte would do: the result is any
+//! mixture of old and new bytes, never anything else. Copies by loops of atomics, for which compilers make no
+//! vector instructions, take 1.5 to 2.8 times as long from 1 KiB on (AMD EPYC), this one as long as
+//! [`std::ptr::copy`].
 
 use std::ffi::c_void;
 
@@ -26,7 +31,8 @@ static COPY: Copy = {
 /// Copies `len` bytes, of which either side (or both) may be shared; they may overlap.
 ///
 /// # Safety
-/// `src` is readable and `dst` writable for `len` bytes, and all who access what is shared there at the same time do so by such copies, by atomics, or as other processes and the kernel do.
+/// `src` is readable and `dst` writable for `len` bytes, and all who access what is shared there at the same
+/// time do so by such copies, by atomics, or as other processes and the kernel do.
 #[inline]
 pub unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     // SAFETY: our own static. Volatile: the compiler must not know which function it is.

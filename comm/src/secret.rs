@@ -7,10 +7,11 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, compiler_fence};
 
-/// The secret of a job: random bits that its launcher draws, and that every rank is told through its own line to the
-/// launcher (see [`crate::boot`]). It stands in no file, on no command line and in no environment.
+/// The secret of a job: random bits that its launcher draws, and that every rank is told through its own line
+/// to the launcher (see [`crate::boot`]). It stands in no file, on no command line and in no environment.
 ///
-/// It lies in a page of its own, which all clones share, is in no core dump, and is wiped when the last of them is dropped.
+/// It lies in a page of its own, which all clones share, is in no core dump, and is wiped when the last of
+/// them is dropped.
 #[derive(Clone)]
 pub struct Secret(Arc<Page>);
 
@@ -28,7 +29,8 @@ impl Secret {
         Ok(Secret(Arc::new(page)))
     }
 
-    /// The secret that another process of the job has drawn, and gave to this one. What the caller has of it besides, it has to [wipe](Self::taken_from).
+    /// The secret that another process of the job has drawn, and gave to this one. What the caller has of it
+    /// besides, it has to [wipe](Self::taken_from).
     pub fn from_bytes(mut bytes: [u8; Self::LENGTH]) -> Secret {
         Self::taken_from(&mut bytes)
     }

@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// A memfd with a shared mapping of it: what a rank registers. Others may write it at any time, so bytes go in and out
-/// through atomics or raw pointers; this type gives no slices of it.
+/// A memfd with a shared mapping of it: what a rank registers. Others may write it at any time, so bytes go
+/// in and out through atomics or raw pointers; this type gives no slices of it.
 #[derive(Debug)]
 pub struct SharedMemory {
     fd: OwnedFd,
@@ -15,8 +15,8 @@ pub struct SharedMemory {
     len: usize,
 }
 
-// SAFETY: the mapping belongs to this value until it is dropped, and all access is by atomics or by the user's raw
-// pointers.
+// SAFETY: the mapping belongs to this value until it is dropped, and all access is by atomics or by the
+// user's raw pointers.
 unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMemory {}
@@ -91,8 +91,8 @@ impl SharedMemory {
     /// If the word is not inside, or not aligned.
     pub fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset + 8 <= self.len, "no word at {offset}");
-        // SAFETY: inside the mapping and aligned (checked above, and the mapping is page-aligned); it lives as long
-        // as `self`.
+        // SAFETY: inside the mapping and aligned (checked above, and the mapping is page-aligned); it lives
+        // as long as `self`.
         unsafe { AtomicU64::from_ptr(self.at(offset).cast()) }
     }
 

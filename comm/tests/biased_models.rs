@@ -1,5 +1,6 @@
-//! The biased lock under loom, which tries every order of events and every value that the memory model allows to be read. It is the crate's own file; only what it takes from the system is
-//! loom's. The two fences are loom's full ones here: what the kernel's one makes of the cheap one.
+//! The biased lock under loom, which tries every order of events and every value that the memory model allows
+//! to be read. It is the crate's own file; only what it takes from the system is loom's. The two fences are
+//! loom's full ones here: what the kernel's one makes of the cheap one.
 
 #![allow(clippy::unwrap_used, reason = "a model fails by panicking")]
 

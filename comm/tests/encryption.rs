@@ -216,8 +216,8 @@ fn who_listens_reads_everything_that_is_not_encrypted_and_nothing_that_is() {
     }
 }
 
-/// What both ranks say of each other when a relay tampers with their encrypted traffic from a certain moment on. (One of them may see no more
-/// than that the other hangs up.)
+/// What both ranks say of each other when a relay tampers with their encrypted traffic from a certain moment
+/// on. (One of them may see no more than that the other hangs up.)
 fn complaints(tamper: Tamper) -> Vec<Error> {
     let complaints = Arc::new(Mutex::new(Vec::new()));
     let said = Arc::clone(&complaints);

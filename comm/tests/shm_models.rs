@@ -1,5 +1,6 @@
-//! The two lock-free words of the `shm` provider under loom, which tries every order of events and every value that
-//! the memory model allows to be read. The modules are the provider's own files; only their atomics are loom's.
+//! The two lock-free words of the `shm` provider under loom, which tries every order of events and every
+//! value that the memory model allows to be read. The modules are the provider's own files; only their
+//! atomics are loom's.
 
 #![allow(clippy::unwrap_used, reason = "a model fails by panicking")]
 
@@ -29,8 +30,8 @@ fn model(preemptions: usize, body: impl Fn() + Send + Sync + 'static) {
     builder.check(body);
 }
 
-/// An owner with its bell, a ring for two senders, and the kernel's side of the futex and of the eventfd, whose count is
-/// behind the lock.
+/// An owner with its bell, a ring for two senders, and the kernel's side of the futex and of the eventfd,
+/// whose count is behind the lock.
 struct Host {
     word: AtomicU32,
     frames: [AtomicU32; 2],

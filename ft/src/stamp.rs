@@ -33,14 +33,16 @@ pub enum Verdict {
     Keep,
 }
 
-/// The oldest view that a rank still takes messages of. It only ever rises: to *seal* is to promise never to go back.
+/// The oldest view that a rank still takes messages of. It only ever rises: to *seal* is to promise never to
+/// go back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seal {
     from: ViewNumber,
 }
 
 impl Seal {
-    /// From now on, messages of views before `view` are rejected. Sealing an older view than before changes nothing.
+    /// From now on, messages of views before `view` are rejected. Sealing an older view than before changes
+    /// nothing.
     pub fn raise(&mut self, view: ViewNumber) {
         self.from = self.from.max(view);
     }

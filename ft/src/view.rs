@@ -59,8 +59,8 @@ impl View {
         self.living[0]
     }
 
-    /// Whether more than half of the ranks that the job began with live here: a part of the job that was cut off from the rest may go on only
-    /// if so.
+    /// Whether more than half of the ranks that the job began with live here: a part of the job that was cut
+    /// off from the rest may go on only if so.
     pub fn has_majority(&self) -> bool {
         2 * self.living.len() > self.size as usize
     }

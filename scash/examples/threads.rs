@@ -1,7 +1,8 @@
 //! threads: several threads in each rank share the work.
 //!
 //! `scash run --threads T` says how many; `crew` starts them, with a `Worker` each. All threads of all ranks
-//! are workers alike: each owns a part of what they allocate together, and they meet when they publish theirs.
+//! are workers alike: each owns a part of what they allocate together, and they meet when they publish
+//! theirs.
 //!
 //! In Conway's game of life, a glider on a torus of 32 by 32 cells is back after 4 * 32 generations.
 

@@ -1,8 +1,8 @@
 //! Mistakes that the typed interface leaves no room for: programs in `ui/` that must not compile.
 //!
-//! A line that the compiler must refuse says with which errors: `//~ E0502`. Lines and error codes are what counts: the words
-//! that explain them, and the places that they point to besides, differ from one compiler to the next. A program
-//! without marks must compile; `ui/used_as_intended.rs` has the right form of every
+//! A line that the compiler must refuse says with which errors: `//~ E0502`. Lines and error codes are what
+//! counts: the words that explain them, and the places that they point to besides, differ from one compiler
+//! to the next. A program without marks must compile; `ui/used_as_intended.rs` has the right form of every
 //! mistake, so that none of them is refused for another reason.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]

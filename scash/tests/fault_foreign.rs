@@ -41,8 +41,8 @@ fn set_action(signal: i32, action: usize, flags: i32, blocked: &[i32]) {
     assert_eq!(unsafe { libc::sigaction(signal, &raw const new, std::ptr::null_mut()) }, 0);
 }
 
-/// An address that faults with `signal` and is no business of ours: of a mapping that may only be read, or of one that
-/// reaches beyond its file.
+/// An address that faults with `signal` and is no business of ours: of a mapping that may only be read, or of
+/// one that reaches beyond its file.
 fn foreign(signal: i32) -> *mut u8 {
     // SAFETY: makes a file.
     let file = unsafe { libc::memfd_create(c"foreign".as_ptr(), 0) };

@@ -1,4 +1,5 @@
-//! An engine against a model: whatever the order of calls, a page gives the access and the bytes that it should.
+//! An engine against a model: whatever the order of calls, a page gives the access and the bytes that it
+//! should.
 
 #![allow(clippy::unwrap_used, reason = "in a test")]
 
@@ -137,8 +138,8 @@ impl Machine {
                 assert_eq!(written, expected.access == Some(Access::Write), "writing page {page}");
                 let mut byte = [0u8];
                 let place = i64::from(page) * PAGE as i64 + i64::try_from(offset).unwrap();
-                // SAFETY: `byte` has room for one. By a system call, because a look through the runtime view would give
-                // the page a frame.
+                // SAFETY: `byte` has room for one. By a system call, because a look through the runtime view
+                // would give the page a frame.
                 let count =
                     unsafe { libc::pread(self.region.fd().as_raw_fd(), byte.as_mut_ptr().cast(), 1, place) };
                 assert_eq!((count, byte[0]), (1, expected.byte), "frame of page {page}");

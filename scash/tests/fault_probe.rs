@@ -1,4 +1,5 @@
-//! What is found where the system refuses something: simulated by a filter of system calls, as containers have it.
+//! What is found where the system refuses something: simulated by a filter of system calls, as containers
+//! have it.
 
 #![allow(clippy::unwrap_used, reason = "in a test")]
 
@@ -14,8 +15,8 @@ fn step(code: u32, yes: u8, no: u8, k: u32) -> libc::sock_filter {
     libc::sock_filter { code: u16::try_from(code).unwrap(), jt: yes, jf: no, k }
 }
 
-/// From now on, a system call fails with `errno` if the word at `offset` of its description (`struct seccomp_data`: the
-/// number at 0, the second argument at 24) is `value`.
+/// From now on, a system call fails with `errno` if the word at `offset` of its description (`struct
+/// seccomp_data`: the number at 0, the second argument at 24) is `value`.
 fn refuse(offset: u32, value: u32, errno: i32) {
     let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
     let mut filter = [

@@ -1,4 +1,5 @@
-//! Figures that are to stay as they are until somebody changes them on purpose: a table in a file, and the comparison with what is measured now.
+//! Figures that are to stay as they are until somebody changes them on purpose: a table in a file, and the
+//! comparison with what is measured now.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -86,7 +86,8 @@ fn a_user_without_privileges_can_run_a_job() {
     std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o755)).unwrap();
     let copy = |name: &str| {
         let to = directory.path().join(name);
-        // By another process: a test that starts a process meanwhile would hold a file that this one writes, which then cannot be run.
+        // By another process: a test that starts a process meanwhile would hold a file that this one writes,
+        // which then cannot be run.
         assert!(Command::new("cp").arg(built(name)).arg(&to).status().unwrap().success());
         to
     };

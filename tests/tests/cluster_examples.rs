@@ -17,8 +17,8 @@ struct Example {
 }
 
 impl Example {
-    /// Reads `| [NAME](…) | idea | scash run -n 4 OPTIONS PROGRAM | text |`, whose last two cells are code; `None`
-    /// for other lines.
+    /// Reads `| [NAME](…) | idea | scash run -n 4 OPTIONS PROGRAM | text |`, whose last two cells are code;
+    /// `None` for other lines.
     fn parse(line: &str) -> Option<Example> {
         let (name, rest) = line.strip_prefix("| [")?.split_once(']')?;
         let mut code = rest.split('`').skip(1).step_by(2);

@@ -1,4 +1,6 @@
-//! Jobs of other launchers: MPICH's `mpiexec`, Open MPI's `mpirun`, and `srun` of a Slurm that each test starts for itself on this machine. Their ranks pass messages round a ring, or are LAPLACE on shared memory.
+//! Jobs of other launchers: MPICH's `mpiexec`, Open MPI's `mpirun`, and `srun` of a Slurm that each test
+//! starts for itself on this machine. Their ranks pass messages round a ring, or are LAPLACE on shared
+//! memory.
 
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::slurm::{Slurm, find};

@@ -7,7 +7,8 @@ use std::path::Path;
 
 const MIB: u64 = 1 << 10;
 
-/// Runs `footprint WHAT`, and checks that no rank says more than this, or than this and what a provider may have on its way.
+/// Runs `footprint WHAT`, and checks that no rank says more than this, or than this and what a provider may
+/// have on its way.
 fn at_most(what: &str, most_kib: u64, on_its_way: impl Fn(&str) -> u64) {
     for kind in kinds() {
         let ended = kind.job(2).run(Path::new(env!("CARGO_BIN_EXE_footprint")), &[what]);
@@ -40,7 +41,8 @@ fn cached_pages_beyond_the_limit_go_back_to_the_system_and_the_results_are_right
     }
 }
 
-/// Something kept of each would be more: the state of 9,000 locks, or their values, of which the region has room for 16 at a time.
+/// Something kept of each would be more: the state of 9,000 locks, or their values, of which the region has
+/// room for 16 at a time.
 #[test]
 fn what_is_made_and_destroyed_ten_thousand_times_takes_no_memory() {
     for kind in kinds() {
@@ -55,8 +57,8 @@ fn what_is_made_and_destroyed_ten_thousand_times_takes_no_memory() {
     }
 }
 
-/// Looked at between intervals, when there are no twins. TCP buffers what a peer is slow to take: up to 64 MiB a peer, some of which
-/// the allocator may still hold.
+/// Looked at between intervals, when there are no twins. TCP buffers what a peer is slow to take: up to 64
+/// MiB a peer, some of which the allocator may still hold.
 #[test]
 fn a_ranks_own_memory_is_small_beside_the_shared_memory_that_it_uses() {
     at_most("own", 256 * MIB * 2 / 100 + 32 * MIB, |provider| if provider == "tcp" { 64 * MIB } else { 0 });

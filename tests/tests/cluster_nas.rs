@@ -1,4 +1,5 @@
-//! The NAS kernels on message passing have the published results, in real processes; and say so if they have not.
+//! The NAS kernels on message passing have the published results, in real processes; and say so if they have
+//! not.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 

@@ -1,4 +1,5 @@
-//! Reader–writer locks, semaphores, condition variables and flags order memory in every kind of job, and refuse wrong use with words.
+//! Reader–writer locks, semaphores, condition variables and flags order memory in every kind of job, and
+//! refuse wrong use with words.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 

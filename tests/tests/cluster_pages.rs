@@ -1,4 +1,5 @@
-//! Random programs and storms of faults on the real memory of real processes. `SCASH_SEEDS=N` runs more random programs.
+//! Random programs and storms of faults on the real memory of real processes. `SCASH_SEEDS=N` runs more
+//! random programs.
 
 use scash_tests::cluster::{Job, Kind, kinds};
 use std::path::Path;
@@ -90,7 +91,8 @@ fn home_pages_that_others_only_invalidate_are_rewritten_without_faults_where_the
             let mut words = home.split_whitespace().skip_while(|word| *word != name).skip(1);
             words.next().expect(name).parse().expect("a number")
         };
-        // 256 pages in 30 intervals, half of them in every third: all but the first few are noticed without a fault, or none is.
+        // 256 pages in 30 intervals, half of them in every third: all but the first few are noticed without a
+        // fault, or none is.
         if kind.engine == "uffd" {
             assert!(count("noticed") > 6_000 && count("write_faults") < 30, "{kind:?}: {home}");
         } else {

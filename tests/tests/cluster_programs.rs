@@ -1,12 +1,13 @@
-//! The programs that are in Rust alone give the sequential result on every kind of job. What jobs may differ in besides is tried with LAPLACE
-//! and LU (`cluster_apps.rs`).
+//! The programs that are in Rust alone give the sequential result on every kind of job. What jobs may differ
+//! in besides is tried with LAPLACE and LU (`cluster_apps.rs`).
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::{Job, kinds};
 
-/// Runs the program on 2 and on 4 ranks, and on 2 ranks of 2 threads, with parameters that do not give all the same work.
+/// Runs the program on 2 and on 4 ranks, and on 2 ranks of 2 threads, with parameters that do not give all
+/// the same work.
 fn is_equal(program: &str, parameters: &[&str]) {
     let arguments = [parameters, &["--check", "--json"]].concat();
     for kind in kinds() {

@@ -1,4 +1,5 @@
-//! `SCASH_RACES` in real jobs: races are told with ranks, address, name and place, programs without any are left alone.
+//! `SCASH_RACES` in real jobs: races are told with ranks, address, name and place, programs without any are
+//! left alone.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
@@ -15,7 +16,8 @@ fn racy(job: Job, setting: &str, way: &str) -> Ended {
     job.env("SCASH_RACES", setting).env("SCASH_REGION", "16M").run(Path::new(RACY), &[way])
 }
 
-/// The only race that is told is that of ranks 0 and 1 for the byte, with a source line of one of them at least.
+/// The only race that is told is that of ranks 0 and 1 for the byte, with a source line of one of them at
+/// least.
 fn tells_the_race(ended: &Ended) {
     let told: Vec<&str> = ended.err.lines().filter(|line| line.contains("data race")).collect();
     assert_eq!(told.len(), 1, "{ended}");

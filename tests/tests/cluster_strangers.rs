@@ -1,5 +1,5 @@
-//! Strangers crowd the port of a real job from its first moment on: it gives the right answer, and says what it has refused, in one line a kind.
-//! Once it runs, it has no port.
+//! Strangers crowd the port of a real job from its first moment on: it gives the right answer, and says what
+//! it has refused, in one line a kind. Once it runs, it has no port.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
@@ -23,7 +23,8 @@ const OPENING: [u8; 10] = *b"scashtcp\x07\x00";
 const NOISE: usize = 1 << 20;
 /// Connections that one of those who say nothing keeps.
 const HELD: usize = 1_000;
-/// Jobs until each kind of stranger has been told of. A job's port is open for milliseconds, and one of each must come just then.
+/// Jobs until each kind of stranger has been told of. A job's port is open for milliseconds, and one of each
+/// must come just then.
 const MOST_JOBS: u32 = 200;
 
 /// What a stranger does with a connection and its random bytes. It returns the connection to keep it.
@@ -38,10 +39,12 @@ const PRANKS: [(Prank, &str); 5] = [
     (|stream, _| Some(stream), "too many wait to be heard"),
 ];
 
-/// Bytes of a refusal: an opening, and the number of a reason. It has nothing in it that depends on the job's secret.
+/// Bytes of a refusal: an opening, and the number of a reason. It has nothing in it that depends on the job's
+/// secret.
 const REFUSAL: usize = OPENING.len() + 2;
 
-/// Says all this, hangs up, and hears that nothing comes back but an opening, alone or as a refusal: no challenge.
+/// Says all this, hangs up, and hears that nothing comes back but an opening, alone or as a refusal: no
+/// challenge.
 fn say(mut stream: TcpStream, words: &[&[u8]]) -> Option<TcpStream> {
     let mut answer = Vec::new();
     // The other side may hang up at any time.

@@ -1,4 +1,5 @@
-//! The typed interface of Rust does what it says in every kind of job, and so does the program that the README shows.
+//! The typed interface of Rust does what it says in every kind of job, and so does the program that the
+//! README shows.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 

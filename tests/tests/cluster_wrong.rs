@@ -1,4 +1,5 @@
-//! What users, programs and machines do wrong is answered with words that say what it was, and never with a hang.
+//! What users, programs and machines do wrong is answered with words that say what it was, and never with a
+//! hang.
 //!
 //! That no process and no file is left behind is checked after every run ([`scash_tests::cluster::run`]).
 

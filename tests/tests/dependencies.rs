@@ -1,4 +1,5 @@
-//! ARCHITECTURE.md lists every crate that is not ours, who uses it, and why: this keeps the list and the manifests together.
+//! ARCHITECTURE.md lists every crate that is not ours, who uses it, and why: this keeps the list and the
+//! manifests together.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
@@ -6,7 +7,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A foreign crate, and a package of ours that uses it: `scash-comm`, or `scash-comm (tests)` if only its tests do.
+/// A foreign crate, and a package of ours that uses it: `scash-comm`, or `scash-comm (tests)` if only its
+/// tests do.
 type Use = (String, String);
 
 fn workspace() -> PathBuf {
@@ -26,7 +28,8 @@ fn metadata() -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Every dependency of every package: its name, its user's name, which kind it is, and whether it comes from elsewhere.
+/// Every dependency of every package: its name, its user's name, which kind it is, and whether it comes from
+/// elsewhere.
 fn dependencies() -> Vec<(String, String, &'static str, bool)> {
     let metadata = metadata();
     let packages = metadata["packages"].as_array().unwrap();

@@ -1,4 +1,5 @@
-//! Messages between ranks with anything wrong in them: they are read as what they say, or refused, and never make the reader panic.
+//! Messages between ranks with anything wrong in them: they are read as what they say, or refused, and never
+//! make the reader panic.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 

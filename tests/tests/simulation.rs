@@ -1,7 +1,8 @@
 //! The protocol under a seeded simulator, with random programs.
 //!
-//! `SCASH_SEED=n cargo test -p scash-tests --test simulation -- one_seed` runs one seed, and `SCASH_TRACE=1` tells all its steps.
-//! `SCASH_SEEDS=from..to` makes `random_programs_read_what_was_written` run just these seeds, however long it takes.
+//! `SCASH_SEED=n cargo test -p scash-tests --test simulation -- one_seed` runs one seed, and `SCASH_TRACE=1`
+//! tells all its steps. `SCASH_SEEDS=from..to` makes `random_programs_read_what_was_written` run just these
+//! seeds, however long it takes.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,4 +1,5 @@
-//! A peer that lies. It may get the job wrong data or bring it to a stop, but no rank that it talks to may panic or go round in circles.
+//! A peer that lies. It may get the job wrong data or bring it to a stop, but no rank that it talks to may
+//! panic or go round in circles.
 
 #![allow(clippy::print_stdout)]
 

@@ -1,6 +1,8 @@
-//! Litmus programs under the simulator, each in many jobs: with and without a limit on cached pages, with copies that are updated and that are invalidated.
+//! Litmus programs under the simulator, each in many jobs: with and without a limit on cached pages, with
+//! copies that are updated and that are invalidated.
 //!
-//! A failure begins with its seed. `SCASH_SEED=n cargo test -p scash-tests --test simulation_litmus NAME` runs the test NAME with this one alone, and tells all its steps.
+//! A failure begins with its seed. `SCASH_SEED=n cargo test -p scash-tests --test simulation_litmus NAME`
+//! runs the test NAME with this one alone, and tells all its steps.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 

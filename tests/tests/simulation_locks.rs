@@ -8,7 +8,8 @@ use scash_tests::sim::program::{Interval, Op, Script};
 use scash_tests::sim::report::Report;
 use scash_tests::sim::{Setup, World};
 
-/// Runs intervals after one in which an object is made, whose manager is rank 0, in both kinds of network, and checks what happened.
+/// Runs intervals after one in which an object is made, whose manager is rank 0, in both kinds of network,
+/// and checks what happened.
 fn run(ranks: u32, kind: ObjectKind, intervals: &[&[(u32, Op)]], check: impl Fn(Report)) {
     for puts_at_once in [true, false] {
         let mut script = Script::new(ranks, 4);
@@ -45,7 +46,8 @@ fn a_lock_that_is_held_is_refused_and_whoever_waits_then_finds_the_queue() {
     let last = [(1, Op::Unlock(0))];
     let next = [(0, Op::Lock(0)), (0, Op::Unlock(0))];
     run(3, ObjectKind::Lock, &[&first, &attempt, &attempt, &last, &next, &attempt], |report| {
-        // The second attempt is led back by the signpost of the first one, and so is the first request after them; the last one is not.
+        // The second attempt is led back by the signpost of the first one, and so is the first request after
+        // them; the last one is not.
         assert_eq!(messages(&report), [2, 3, 4, 0, 3, 2]);
         assert_eq!(report.counters().refused_locks, 2);
     });

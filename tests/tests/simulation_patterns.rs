@@ -1,5 +1,5 @@
-//! What well-known patterns of sharing cost: faults, messages and pages, counted exactly. A change of the protocol that makes one of them dearer
-//! shows here, on any machine and under any load.
+//! What well-known patterns of sharing cost: faults, messages and pages, counted exactly. A change of the
+//! protocol that makes one of them dearer shows here, on any machine and under any load.
 
 #![allow(clippy::unwrap_used)]
 
@@ -28,7 +28,8 @@ fn gained(report: &Report, intervals: Range<usize>, counter: impl Fn(Counters) -
     intervals.map(|i| counter(report.gained(i))).sum()
 }
 
-/// Jacobi iteration: two arrays in turns, `rows` pages of each a rank, plain allocation. Returns the number of the first iteration's interval, too.
+/// Jacobi iteration: two arrays in turns, `rows` pages of each a rank, plain allocation. Returns the number
+/// of the first iteration's interval, too.
 fn stencil(ranks: u32, rows: u32, iterations: u32, protocol: Protocol) -> (Script, usize) {
     let total = ranks * rows;
     let mut script = Script::new(ranks, 2 * total);
@@ -67,7 +68,8 @@ fn a_stencil_takes_no_faults_and_moves_its_boundary_pages_only() {
             // A put of all bytes of a page; over a network a word says that it is complete.
             let controls = if setup.puts_at_once { 0 } else { boundaries };
             let traffic = report.periods[i].traffic;
-            // A token takes 13 bytes and 2 for each rank that is announced something (9 times in all), a control of no words 9.
+            // A token takes 13 bytes and 2 for each rank that is announced something (9 times in all), a
+            // control of no words 9.
             let message_bytes = if setup.puts_at_once { 8 * 13 } else { 8 * 13 + 9 * 2 + 6 * 9 };
             let put_bytes = boundaries * (PAGE_SIZE as u64 + 4);
             let puts = boundaries;
@@ -87,7 +89,8 @@ fn an_adaptive_stencil_is_looked_at_less_and_less() {
         let steady = first + 8..first + 140;
         assert_eq!(gained(&report, steady.clone(), |c| c.write_faults), 0);
         assert_eq!(gained(&report, steady.clone(), |c| c.fetched), 0);
-        // Each of the twelve subscribed pages is taken out of view in intervals 4, 16, 32, 56, 96 of its subscription, and found read.
+        // Each of the twelve subscribed pages is taken out of view in intervals 4, 16, 32, 56, 96 of its
+        // subscription, and found read.
         assert_eq!(gained(&report, steady.clone(), |c| c.read_faults), 12 * 5);
         assert_eq!(gained(&report, steady.clone(), |c| c.updates), 6 * steady.len() as u64);
     }
@@ -107,8 +110,8 @@ fn invalidate_costs_a_stencil_a_fetch_of_each_boundary_page() {
     }
 }
 
-/// LU without pivoting on `steps` column blocks, dealt out in turn: in step k the owner of block k finishes it, then all others read it, once,
-/// and go on with their own blocks behind it.
+/// LU without pivoting on `steps` column blocks, dealt out in turn: in step k the owner of block k finishes
+/// it, then all others read it, once, and go on with their own blocks behind it.
 #[test]
 fn blocks_that_are_read_once_cost_their_homes_nothing() {
     let (ranks, steps, pages) = (4u32, 24u32, 4u32);
@@ -135,7 +138,8 @@ fn blocks_that_are_read_once_cost_their_homes_nothing() {
         assert_eq!((c.twins, c.diffs, c.updates, c.second_meetings), (0, 0, 0, 0));
         assert_eq!(c.fetched, u64::from(steps * pages * (ranks - 1)), "each page once by each other rank");
         assert!(report.periods.iter().all(|p| p.directory == 0 && p.traffic.controls == 0));
-        // Windows learn the length of a block: the first blocks take a few fetches, later ones (nearly always) one.
+        // Windows learn the length of a block: the first blocks take a few fetches, later ones (nearly
+        // always) one.
         assert!(c.read_faults < u64::from(steps * (ranks - 1)) * 3 / 2, "{} fetches", c.read_faults);
     }
 }
@@ -279,7 +283,8 @@ fn one_meeting_is_enough_where_others_only_read_what_its_home_writes() {
                 });
             }
             let report = run(setup, script);
-            // Copies that get updates are brought once more after the interval in which their sharers fetch them, in a second meeting.
+            // Copies that get updates are brought once more after the interval in which their sharers fetch
+            // them, in a second meeting.
             let begins = if protocol == Protocol::Invalidate { 0 } else { u64::from(ranks) };
             let (seconds, after) =
                 (report.counters().second_meetings, gained(&report, 9..49, |c| c.second_meetings));
@@ -344,7 +349,8 @@ fn a_thousand_ranks_agree_with_a_dozen_messages_a_barrier_each() {
             .alloc(pages, options(Placement::Cyclic { pages: 1.try_into().unwrap() }, Protocol::Adaptive));
         for i in 0..barriers - 2 {
             script.interval(|interval| {
-                // Twenty ranks share each page; each writes its own bytes in one half of the intervals, and reads its neighbour's in the other half.
+                // Twenty ranks share each page; each writes its own bytes in one half of the intervals, and
+                // reads its neighbour's in the other half.
                 for rank in 0..ranks {
                     let at = |r: u32| Span {
                         page: area.first + r % pages,
@@ -370,7 +376,8 @@ fn a_thousand_ranks_agree_with_a_dozen_messages_a_barrier_each() {
         assert_eq!(c.barriers, u64::from(ranks * barriers));
         let meetings = c.barriers / u64::from(ranks) + c.second_meetings / u64::from(ranks);
         let most = report.sent.iter().copied().max().unwrap();
-        // Ten tokens a meeting, and a few words and diffs for what the rank itself did. Homes have 20 sharers each.
+        // Ten tokens a meeting, and a few words and diffs for what the rank itself did. Homes have 20 sharers
+        // each.
         assert!(most <= meetings * (10 + 25), "{most} messages in {meetings} meetings");
         let tokens: u64 = report.periods.iter().map(|p| p.traffic.tokens).sum();
         assert_eq!(tokens, meetings * u64::from(ranks) * 10);
@@ -412,7 +419,8 @@ fn a_home_that_moves_takes_its_data_along() {
     }
 }
 
-/// How many messages rank `rank` of `size` sends in a reduction: one up, and one down to each child in the binomial tree.
+/// How many messages rank `rank` of `size` sends in a reduction: one up, and one down to each child in the
+/// binomial tree.
 fn messages_of_a_reduction(rank: u32, size: u32) -> u64 {
     let below = if rank == 0 { 32 } else { rank.trailing_zeros() };
     let children = (0..below).filter(|k| rank.checked_add(1 << k).is_some_and(|child| child < size)).count();

@@ -1,4 +1,5 @@
-//! The search for data races under the simulator: programs without any are run with it by `simulation.rs`; here each has one.
+//! The search for data races under the simulator: programs without any are run with it by `simulation.rs`;
+//! here each has one.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
@@ -9,7 +10,8 @@ use scash_tests::sim::{Setup, World};
 /// Programs that are run.
 const SEEDS: u64 = 1_500;
 
-/// Orders are not torn: what a home writes between the look at its frame and a put is not seen (a limit of the search).
+/// Orders are not torn: what a home writes between the look at its frame and a put is not seen (a limit of
+/// the search).
 fn setup(seed: u64) -> Option<Setup> {
     let setup = Setup { races: true, racy: true, tears: 0, ..random::setup(seed) };
     (setup.size > 1).then_some(setup)

@@ -1,5 +1,5 @@
-//! Races that were once lost, each as a small program that is run under many schedules. Every one of these fails within its
-//! schedules if the rule that it tells of is taken out of the protocol.
+//! Races that were once lost, each as a small program that is run under many schedules. Every one of these
+//! fails within its schedules if the rule that it tells of is taken out of the protocol.
 
 use scash_proto::node::Collective;
 use scash_proto::{AllocOptions, Pages, Placement, Protocol, Rank, Transfer};
@@ -7,7 +7,8 @@ use scash_tests::sim::program::{Change, Op, Script, Span, Word};
 use scash_tests::sim::{Setup, World};
 use std::ops::Range;
 
-/// Runs a program under many schedules, half of them with shared memory, half with a network, a few things being very slow in each.
+/// Runs a program under many schedules, half of them with shared memory, half with a network, a few things
+/// being very slow in each.
 fn schedules(base: Setup, program: impl Fn() -> Script) {
     for seed in 0..400u64 {
         let setup = Setup {
@@ -42,8 +43,9 @@ fn read_all(script: &mut Script, ranks: Range<u32>, area: Pages) {
     });
 }
 
-/// A page's changes go by message in one barrier and by put in the next. The sharer may still be in the first barrier, with the message not taken, when the put
-/// is in its frame already: the message then undid it. So a page whose changes went by message goes by message in the next barrier, too.
+/// A page's changes go by message in one barrier and by put in the next. The sharer may still be in the first
+/// barrier, with the message not taken, when the put is in its frame already: the message then undid it. So a
+/// page whose changes went by message goes by message in the next barrier, too.
 #[test]
 fn a_put_does_not_overtake_an_older_message_about_the_same_page() {
     let base = Setup { messaged: 50, puts_at_once: false, ..Setup::new(3, 8) };
@@ -73,8 +75,8 @@ fn a_put_does_not_overtake_an_older_message_about_the_same_page() {
     });
 }
 
-/// A broadcast's pages come to a sharer by way of other ranks. Its home left the barrier, changed the page and brought the change to the sharer, and
-/// then the old page arrived. So a broadcast ends with a meeting.
+/// A broadcast's pages come to a sharer by way of other ranks. Its home left the barrier, changed the page
+/// and brought the change to the sharer, and then the old page arrived. So a broadcast ends with a meeting.
 #[test]
 fn a_broadcast_page_does_not_undo_what_its_home_wrote_next() {
     schedules(Setup::new(5, 4), || {
@@ -98,9 +100,10 @@ fn a_broadcast_page_does_not_undo_what_its_home_wrote_next() {
     });
 }
 
-/// A rank writes bytes back early, straight into the home's frame, when the home has compared that page for this barrier already. To the home these
-/// looked like changes of its own in the next interval, and it brought the old values to everybody. So a twin that stays is renewed when what others
-/// wrote has been passed on.
+/// A rank writes bytes back early, straight into the home's frame, when the home has compared that page for
+/// this barrier already. To the home these looked like changes of its own in the next interval, and it
+/// brought the old values to everybody. So a twin that stays is renewed when what others wrote has been
+/// passed on.
 #[test]
 fn bytes_written_back_are_not_taken_for_the_homes_own() {
     schedules(Setup::new(3, 2), || {
@@ -127,9 +130,10 @@ fn bytes_written_back_are_not_taken_for_the_homes_own() {
     });
 }
 
-/// A new sharer fetches a page while its home, already in the barrier, puts its newest bytes there. Stored after the put, the older page that
-/// the fetch had read undid it. Providers let puts wait for gets of the same page; but since pages that sharers fetched come again at
-/// the barrier (below), the protocol does not rely on it: here they do not wait.
+/// A new sharer fetches a page while its home, already in the barrier, puts its newest bytes there. Stored
+/// after the put, the older page that the fetch had read undid it. Providers let puts wait for gets of the
+/// same page; but since pages that sharers fetched come again at the barrier (below), the protocol does not
+/// rely on it: here they do not wait.
 #[test]
 fn a_fetch_does_not_undo_the_push_that_overtakes_it() {
     schedules(Setup { exclusion: false, ..Setup::new(3, 48) }, || {
@@ -150,8 +154,9 @@ fn a_fetch_does_not_undo_the_push_that_overtakes_it() {
     });
 }
 
-/// All ranks touch the same pages first. The home is known after one meeting, but the others' bytes come to it only then; whoever left after the second
-/// meeting could fetch the page without them. So there is a third one.
+/// All ranks touch the same pages first. The home is known after one meeting, but the others' bytes come to
+/// it only then; whoever left after the second meeting could fetch the page without them. So there is a third
+/// one.
 #[test]
 fn a_disputed_page_is_complete_before_anybody_fetches_it() {
     schedules(Setup::new(6, 12), || {
@@ -173,8 +178,9 @@ fn a_disputed_page_is_complete_before_anybody_fetches_it() {
     });
 }
 
-/// A page's home moves while sharers are owed what others wrote to it. The home forgot the sharers before it had sent what it had announced to them, and they
-/// waited forever. So a page that moves has no sharers when changes are passed on.
+/// A page's home moves while sharers are owed what others wrote to it. The home forgot the sharers before it
+/// had sent what it had announced to them, and they waited forever. So a page that moves has no sharers when
+/// changes are passed on.
 #[test]
 fn a_page_that_moves_owes_its_sharers_nothing() {
     schedules(Setup { transfer: Transfer::Message, ..Setup::new(4, 3) }, || {
@@ -197,8 +203,9 @@ fn a_page_that_moves_owes_its_sharers_nothing() {
     });
 }
 
-/// The last sharer of a page leaves in the barrier that ends an interval in which the home wrote it. The home's right to write was restored, and then taken by the
-/// barrier's last step, unknown to the page table: the next write would fault for ever.
+/// The last sharer of a page leaves in the barrier that ends an interval in which the home wrote it. The
+/// home's right to write was restored, and then taken by the barrier's last step, unknown to the page table:
+/// the next write would fault for ever.
 #[test]
 fn the_last_sharer_may_leave_while_the_home_writes() {
     schedules(Setup { predict: false, ..Setup::new(2, 2) }, || {
@@ -219,9 +226,10 @@ fn the_last_sharer_may_leave_while_the_home_writes() {
     });
 }
 
-/// A new sharer fetches a page while its home changes a byte and changes it back. The home's comparison with its twin finds nothing to bring, and
-/// the sharer kept what the byte had been in between: LU over TCP was wrong once in a hundred and fifty runs. So pages that sharers fetched in an
-/// interval are brought to them whole at its end.
+/// A new sharer fetches a page while its home changes a byte and changes it back. The home's comparison with
+/// its twin finds nothing to bring, and the sharer kept what the byte had been in between: LU over TCP was
+/// wrong once in a hundred and fifty runs. So pages that sharers fetched in an interval are brought to them
+/// whole at its end.
 #[test]
 fn what_a_byte_was_for_a_moment_is_not_kept() {
     schedules(Setup::new(3, 48), || {
@@ -244,7 +252,8 @@ fn what_a_byte_was_for_a_moment_is_not_kept() {
     });
 }
 
-/// The same, where one sharer gets updates, so that its home has a twin to compare with, and the other is only told. The home found nothing changed and told nobody.
+/// The same, where one sharer gets updates, so that its home has a twin to compare with, and the other is
+/// only told. The home found nothing changed and told nobody.
 #[test]
 fn a_sharer_that_is_only_told_does_not_keep_what_a_byte_was_for_a_moment() {
     schedules(Setup::new(3, 48), || {
@@ -273,9 +282,10 @@ fn word(page: u32) -> Word {
     Word { page, first: 2048, width: 8 }
 }
 
-/// A home wrote a page and brought what differed to its sharers on its way into the barrier: with it a word that others still operated on. To a sharer that had written
-/// other bytes of the page the word looked like a write of its own, and went home, over what later operations had made of it. So a page on which others operate is marked at its
-/// home, which then waits with it until all have come.
+/// A home wrote a page and brought what differed to its sharers on its way into the barrier: with it a word
+/// that others still operated on. To a sharer that had written other bytes of the page the word looked like a
+/// write of its own, and went home, over what later operations had made of it. So a page on which others
+/// operate is marked at its home, which then waits with it until all have come.
 #[test]
 fn a_word_that_is_operated_on_does_not_come_back_from_a_sharer() {
     schedules(Setup::new(3, 4), || {
@@ -297,8 +307,9 @@ fn a_word_that_is_operated_on_does_not_come_back_from_a_sharer() {
     });
 }
 
-/// Operations have brought a page to the frame of the rank that asked first, while another rank touched it first as plain memory, and is its home. Where the page was operated on was forgotten with
-/// the barrier, and so are claims when memory is freed: the next to use it began where the last one had.
+/// Operations have brought a page to the frame of the rank that asked first, while another rank touched it
+/// first as plain memory, and is its home. Where the page was operated on was forgotten with the barrier, and
+/// so are claims when memory is freed: the next to use it began where the last one had.
 #[test]
 fn a_page_that_is_operated_on_and_touched_first_by_others_is_whole() {
     schedules(Setup::new(4, 6), || {
@@ -328,7 +339,8 @@ fn a_page_that_is_operated_on_and_touched_first_by_others_is_whole() {
     });
 }
 
-/// Who operates on a word does so at its home: its own copy is none the wiser. Of a page that only one rank had written, that rank was taken to have the newest bytes.
+/// Who operates on a word does so at its home: its own copy is none the wiser. Of a page that only one rank
+/// had written, that rank was taken to have the newest bytes.
 #[test]
 fn who_operates_on_a_word_gets_the_page_again() {
     for protocol in [Protocol::Update, Protocol::Invalidate, Protocol::Adaptive] {

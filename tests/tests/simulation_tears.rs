@@ -1,5 +1,6 @@
-//! What goes on in the middle of an order: threads of the rank store into pages that it is comparing or renewing, and peers put into its frames. Each test is a small
-//! program under many schedules, and fails within them if the rule that it tells of (see `scash_proto::interpreter`) is broken.
+//! What goes on in the middle of an order: threads of the rank store into pages that it is comparing or
+//! renewing, and peers put into its frames. Each test is a small program under many schedules, and fails
+//! within them if the rule that it tells of (see `scash_proto::interpreter`) is broken.
 
 use scash_proto::node::ObjectKind;
 use scash_proto::{AllocOptions, Pages, Placement, Protocol};
@@ -55,8 +56,9 @@ fn read_all(script: &mut Script, ranks: u32, areas: &[Pages]) {
     });
 }
 
-/// A lock's release compared a page, made what it saw the twin, and put the bytes from the live frame. Meanwhile the page's only writer had changed them; then it changed them
-/// back. The home kept what the writer had written in between, and no later comparison found anything to send.
+/// A lock's release compared a page, made what it saw the twin, and put the bytes from the live frame.
+/// Meanwhile the page's only writer had changed them; then it changed them back. The home kept what the
+/// writer had written in between, and no later comparison found anything to send.
 #[test]
 fn what_is_put_is_what_was_compared() {
     torn_schedules(Setup::new(2, 16), || {
@@ -80,8 +82,8 @@ fn what_is_put_is_what_was_compared() {
     });
 }
 
-/// An acquire got a page from its home, looked which bytes of its own copy differed from the twin, and stored all others. What another thread of the rank stored after that
-/// look was lost.
+/// An acquire got a page from its home, looked which bytes of its own copy differed from the twin, and stored
+/// all others. What another thread of the rank stored after that look was lost.
 #[test]
 fn a_renewed_page_keeps_what_threads_of_its_rank_write_meanwhile() {
     torn_schedules(Setup { renewals: 15, ..Setup::new(2, 16) }, || {
@@ -124,7 +126,8 @@ fn a_page_that_is_read_from_its_home_keeps_what_threads_of_its_rank_write_meanwh
     });
 }
 
-/// A page with bytes of two ranks: what the diff of one brings to the home while the home's own threads write theirs is not taken for the home's writes, nor lost.
+/// A page with bytes of two ranks: what the diff of one brings to the home while the home's own threads write
+/// theirs is not taken for the home's writes, nor lost.
 #[test]
 fn a_merged_diff_is_not_taken_for_the_writes_of_the_rank_that_it_came_to() {
     torn_schedules(Setup { predict: true, ..Setup::new(3, 16) }, || {

@@ -1,4 +1,5 @@
-//! What programs cost, in the simulator and with one seed: the same figures on every machine, held to those in `snapshots/traffic.txt`.
+//! What programs cost, in the simulator and with one seed: the same figures on every machine, held to those
+//! in `snapshots/traffic.txt`.
 
 use scash_proto::PAGE_SIZE;
 use scash_proto::node::MIGRATE_AFTER;

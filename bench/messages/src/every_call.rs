@@ -4,7 +4,8 @@ use crate::Messages;
 use scash_comm::{Error, Result};
 use scash_mp::{Collective, Element, Op, Reduction};
 
-/// Makes every call, with all ranks of the job, and compares what comes of it with what must. For at most 100 ranks.
+/// Makes every call, with all ranks of the job, and compares what comes of it with what must. For at most 100
+/// ranks.
 ///
 /// # Errors
 /// A call that fails, or does what it should not.

@@ -1,7 +1,9 @@
-//! Message passing as programs and benchmarks use it that are compared with others: the same code over [`scash_mp`] and over MPI.
+//! Message passing as programs and benchmarks use it that are compared with others: the same code over
+//! [`scash_mp`] and over MPI.
 //!
-//! [`Messages`] is what they ask for, and no more: sends, receives, and the [`Collective`] operations. [`join`] finds out which of the two a process was started with.
-//! Only communication differs then: the program, its compiler and its flags are the same.
+//! [`Messages`] is what they ask for, and no more: sends, receives, and the [`Collective`] operations.
+//! [`join`] finds out which of the two a process was started with. Only communication differs then: the
+//! program, its compiler and its flags are the same.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -81,13 +83,15 @@ pub trait Messages {
     /// Plays a collective operation.
     ///
     /// # Safety
-    /// `input` is readable and `output` writable for as many bytes as the operation says (see [`Collective`]), and they do not overlap.
+    /// `input` is readable and `output` writable for as many bytes as the operation says (see
+    /// [`Collective`]), and they do not overlap.
     ///
     /// # Errors
     /// Numbers that do not fit this job, or a rank that is gone.
     unsafe fn play(&self, collective: &Collective, input: *const u8, output: *mut u8) -> Result<()>;
 
-    /// Gives `len` bytes to each rank, and takes as many from it: [`Collective::AllToAll`] of equal parts at all ranks, for which MPI has a call of its own.
+    /// Gives `len` bytes to each rank, and takes as many from it: [`Collective::AllToAll`] of equal parts at
+    /// all ranks, for which MPI has a call of its own.
     ///
     /// # Safety
     /// `input` is readable and `output` writable for `len` bytes a rank, and they do not overlap.
@@ -140,7 +144,8 @@ impl dyn Messages + '_ {
         self.exchange(tag, [(to, data)], [(from, into)])
     }
 
-    /// Sends and receives several messages at the same time. Those between two ranks are matched in their order.
+    /// Sends and receives several messages at the same time. Those between two ranks are matched in their
+    /// order.
     ///
     /// # Errors
     /// There is no such rank, or it is gone.
@@ -158,7 +163,8 @@ impl dyn Messages + '_ {
         }
         let receives = receives.map(|(from, into)| {
             let into = bytes_mut(into);
-            // SAFETY: the memory is borrowed until this returns, and all are waited for below, whatever comes of the sends.
+            // SAFETY: the memory is borrowed until this returns, and all are waited for below, whatever comes
+            // of the sends.
             unsafe { self.start_receive(from, tag, into.as_mut_ptr(), into.len()) }
         });
         let sent = sends.into_iter().try_for_each(|(to, data)| self.send(to, tag, data));
@@ -235,7 +241,8 @@ impl dyn Messages + '_ {
         unsafe { self.all_to_all_bytes(len, mine.as_ptr().cast(), theirs.as_mut_ptr().cast()) }
     }
 
-    /// Gives the next `to[r]` elements of `mine` to each rank r, and takes the `from[r]` that it has for this one, in the order of ranks.
+    /// Gives the next `to[r]` elements of `mine` to each rank r, and takes the `from[r]` that it has for this
+    /// one, in the order of ranks.
     ///
     /// # Errors
     /// A rank is gone.

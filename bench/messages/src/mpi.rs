@@ -1,4 +1,5 @@
-//! Over an MPI library, by a shim in C (`mpi/shim.c`) that was compiled for it, loaded at run time: who does not compare needs no MPI.
+//! Over an MPI library, by a shim in C (`mpi/shim.c`) that was compiled for it, loaded at run time: who does
+//! not compare needs no MPI.
 //!
 //! MPI itself ends the job at an error, with its own words; what the shim returns is looked at all the same.
 
@@ -108,7 +109,8 @@ impl Mpi {
 fn load(shim: &Path) -> std::result::Result<*mut c_void, String> {
     let name = CString::new(shim.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
     // Open MPI's plug-ins look for the library's own symbols among all that are visible.
-    // SAFETY: the name is a C string. The library's constructors run: those of a library that the user has named.
+    // SAFETY: the name is a C string. The library's constructors run: those of a library that the user has
+    // named.
     let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
     if !library.is_null() {
         return Ok(library);
@@ -285,7 +287,8 @@ impl Messages for Mpi {
     }
 }
 
-/// Empty memory has an address near 0 in Rust. One of these means something else to MPI (`MPI_IN_PLACE`), so it gets others, at which nothing is read or written.
+/// Empty memory has an address near 0 in Rust. One of these means something else to MPI (`MPI_IN_PLACE`), so
+/// it gets others, at which nothing is read or written.
 fn somewhere(input: *const u8, output: *mut u8) -> (*const u8, *mut u8) {
     static NOTHING: [u8; 2] = [0; 2];
     let [first, second] = NOTHING.each_ref().map(std::ptr::from_ref);

@@ -1,4 +1,5 @@
-//! MPI libraries to compare with: whether they are here, the shim for each, and how its ranks are started on this machine.
+//! MPI libraries to compare with: whether they are here, the shim for each, and how its ranks are started on
+//! this machine.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -95,12 +96,14 @@ impl Rival {
         ))
     }
 
-    /// The command that starts so many ranks on this machine, whose program and arguments are to be added. More ranks than processors are allowed, as with scash.
+    /// The command that starts so many ranks on this machine, whose program and arguments are to be added.
+    /// More ranks than processors are allowed, as with scash.
     pub fn launch(self, ranks: u32, network: Network) -> Command {
         let mut command = Command::new(self.launcher());
         match self {
             Rival::OpenMpi => {
-                // Its own choice would be the same for shared memory, and may be another transport for a network that is not there.
+                // Its own choice would be the same for shared memory, and may be another transport for a
+                // network that is not there.
                 command.args(OPEN_MPI).args(["--mca", "pml", "ob1", "--mca", "btl"]);
                 match network {
                     Network::Shm => command.arg("self,vader"),

@@ -4,7 +4,8 @@ use crate::{Messages, Request};
 use scash_comm::Result;
 use scash_mp::Collective;
 
-/// Messages on their way from this rank, and results of collective operations here, have a wrong bit each if they are not very short.
+/// Messages on their way from this rank, and results of collective operations here, have a wrong bit each if
+/// they are not very short.
 pub struct Spoiled<'a>(pub &'a dyn Messages);
 
 /// Bytes of the shortest that are spoiled: no count, flag or time is so long.

@@ -37,7 +37,8 @@ fn every_call_does_what_it_must_over_every_mpi() {
         }
         let directory = tempfile::tempdir().unwrap();
         let shim = rival.shim(directory.path()).unwrap();
-        // MPICH's ranks spin and never yield: where they outnumber cores, and other programs run, a job may not come to its end.
+        // MPICH's ranks spin and never yield: where they outnumber cores, and other programs run, a job may
+        // not come to its end.
         let most = if rival == Rival::Mpich { cores.clamp(2, 3) } else { 3 };
         for (ranks, network) in [(1, Network::Shm), (2, Network::Shm), (most, Network::Tcp)] {
             let mut job = rival.launch(ranks, network);

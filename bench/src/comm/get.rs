@@ -1,4 +1,5 @@
-//! What rank 1 has in a window, got by rank 0 while rank 1 waits in a call: both poll. In turns with the same request and as long a reply on a bare connection, whose ends spin likewise.
+//! What rank 1 has in a window, got by rank 0 while rank 1 waits in a call: both poll. In turns with the same
+//! request and as long a reply on a bare connection, whose ends spin likewise.
 
 use crate::record::{Figures, samples, timed};
 use crate::sockets::Sockets;

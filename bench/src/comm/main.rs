@@ -1,11 +1,14 @@
 //! `scash-comm-bench`: measures one thing that message passing does, on the ranks of a job.
 //!
-//! `scash run -n N [--provider P] scash-comm-bench WHAT` prints one line a figure's length; `scash bench comm` makes tables of many. What is measured is said where each is:
-//! [`transfer`], [`get`], [`together`], [`unposted`], [`matching`], [`overlap`], [`memory`], [`sockets`]. The same program runs under the launchers of MPI libraries (`--over mpi:SHIM`).
+//! `scash run -n N [--provider P] scash-comm-bench WHAT` prints one line a figure's length; `scash bench
+//! comm` makes tables of many. What is measured is said where each is: [`transfer`], [`get`], [`together`],
+//! [`unposted`], [`matching`], [`overlap`], [`memory`], [`sockets`]. The same program runs under the
+//! launchers of MPI libraries (`--over mpi:SHIM`).
 //!
 //! **All ranks do the same calls**, as many as the options say. Rank 0 takes the time and tells it.
 //!
-//! The thread that measures is pinned to a processor, each rank's to its own, if there are as many. What makes progress in the background has begun before, and may use any.
+//! The thread that measures is pinned to a processor, each rank's to its own, if there are as many. What
+//! makes progress in the background has begun before, and may use any.
 
 mod exchange;
 mod get;
@@ -32,7 +35,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 use transfer::{Pair, Ranks};
 
-/// Measure one thing that message passing does, on the ranks of a job: `scash run -n 2 scash-comm-bench transfer`.
+/// Measure one thing that message passing does, on the ranks of a job: `scash run -n 2 scash-comm-bench
+/// transfer`.
 #[derive(Parser)]
 #[command(name = "scash-comm-bench", version, args_override_self = true)]
 struct Arguments {

@@ -1,4 +1,5 @@
-//! What a long queue of posted receives costs: messages between two ranks that fit the receive posted last, and then all others from the last to the first.
+//! What a long queue of posted receives costs: messages between two ranks that fit the receive posted last,
+//! and then all others from the last to the first.
 
 use crate::exchange::{Incoming, Outgoing, exchange};
 use crate::record::{Figures, samples, timed};
@@ -28,7 +29,8 @@ const MEET: u16 = 1;
 const FIRST: u16 = 2;
 
 impl Options {
-    /// Microseconds of a message one way behind `posted` receives, and of each of these in the opposite order.
+    /// Microseconds of a message one way behind `posted` receives, and of each of these in the opposite
+    /// order.
     pub(crate) fn measure(&self, messages: &dyn Messages, posted: u16) -> Result<Figures> {
         two(messages)?;
         let (mut one_way, mut reverse) = (Vec::new(), Vec::new());

@@ -1,9 +1,13 @@
-//! How much of a long message's time a rank can compute: a non-blocking transfer beside a computation that takes as long (MMP's overlap).
+//! How much of a long message's time a rank can compute: a non-blocking transfer beside a computation that
+//! takes as long (MMP's overlap).
 //!
-//! The computation uses registers only. Three cases: the sender computes, the receiver computes, both do; who does not waits in its call.
+//! The computation uses registers only. Three cases: the sender computes, the receiver computes, both do; who
+//! does not waits in its call.
 //!
-//! The transfer alone follows a computation, too. Where programs share a cache that is not theirs alone, a message's bytes are less and less there while a rank does not touch them: one that
-//! follows another at once takes two thirds of the time of one that comes a millisecond or two later, and says nothing of how long a message takes beside a computation.
+//! The transfer alone follows a computation, too. Where programs share a cache that is not theirs alone, a
+//! message's bytes are less and less there while a rank does not touch them: one that follows another at once
+//! takes two thirds of the time of one that comes a millisecond or two later, and says nothing of how long a
+//! message takes beside a computation.
 
 use crate::exchange::{Incoming, Outgoing, exchange};
 use crate::record::{Figures, samples, timed};
@@ -35,7 +39,8 @@ const DONE: u16 = 2;
 const TRIAL: u64 = 1 << 20;
 
 impl Options {
-    /// The transfer alone in microseconds, and the cost of both together in times of the computation alone; rank 0 tells.
+    /// The transfer alone in microseconds, and the cost of both together in times of the computation alone;
+    /// rank 0 tells.
     pub(crate) fn measure(&self, messages: &dyn Messages, mine: &mut [u8]) -> Result<Figures> {
         two(messages)?;
         mine.fill(1);

@@ -47,7 +47,8 @@ const SAMPLE_BYTES: usize = 400_000;
 const OVERHEAD: usize = 8_000;
 
 impl AllToAll {
-    /// Microseconds of all these messages, and megabytes a second of all of them together (what a rank sends itself does not count).
+    /// Microseconds of all these messages, and megabytes a second of all of them together (what a rank sends
+    /// itself does not count).
     pub(crate) fn measure(&self, messages: &dyn Messages, len: usize) -> Result<Figures> {
         let (rank, size) = (messages.rank(), messages.size() as usize);
         let own = rank.to_le_bytes()[0];

@@ -1,4 +1,5 @@
-//! Messages between two ranks: how long one takes, how many bytes a second arrive of many, and of as many both ways at once.
+//! Messages between two ranks: how long one takes, how many bytes a second arrive of many, and of as many
+//! both ways at once.
 
 use crate::exchange::{Incoming, Outgoing, exchange};
 use crate::record::{Figures, samples, timed};
@@ -6,7 +7,8 @@ use crate::{Error, Result};
 use scash_bench::size;
 use scash_messages::Messages;
 
-/// Latency, rate, and rate of both ways at once, for each length of message (CLUMP's Table 4 and curves; MMP's Figures 6 and 7)
+/// Latency, rate, and rate of both ways at once, for each length of message (CLUMP's Table 4 and curves;
+/// MMP's Figures 6 and 7)
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Bytes of a message: one or more lengths, such as 8,4k,1M
@@ -40,7 +42,8 @@ pub(crate) trait Pair {
     /// A message to the other rank, and then one from there; for rank 1 the other way round.
     fn ping(&mut self, mine: &[u8], theirs: &mut [u8]) -> Result<()>;
 
-    /// Sends `mine` so many times, and receives as many messages as `rooms` has space for; returns when both ranks have done that.
+    /// Sends `mine` so many times, and receives as many messages as `rooms` has space for; returns when both
+    /// ranks have done that.
     fn stream(&mut self, times: usize, mine: &[u8], rooms: &mut [u8]) -> Result<()>;
 }
 

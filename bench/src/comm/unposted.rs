@@ -1,7 +1,8 @@
 //! Messages of random sizes that nobody has posted a receive for when they come (MMP's random sizes).
 //!
-//! Rank 0 begins many sends at once; rank 1 hears, when all have begun, that it may receive, and takes them one by one. With active zero copy they are all there by then, in memory
-//! that was made for each; with rendezvous each long one has still to be asked for, a round trip.
+//! Rank 0 begins many sends at once; rank 1 hears, when all have begun, that it may receive, and takes them
+//! one by one. With active zero copy they are all there by then, in memory that was made for each; with
+//! rendezvous each long one has still to be asked for, a round trip.
 
 use crate::exchange::{Outgoing, exchange};
 use crate::record::{Figures, samples, timed};

@@ -1,7 +1,9 @@
 //! `scash bench adaptive`: what each thing is worth that the protocol learns while a program runs.
 //!
-//! Each can be switched off by a setting. Programs run with all of them, and with each one off, in turns: if none is named, two whose pattern of sharing stays, two in which who
-//! writes what changes now and then, and one with locks. All repetitions of a run count, also the first ones: what is learnt in them has its price there, and its worth later, or the other way round.
+//! Each can be switched off by a setting. Programs run with all of them, and with each one off, in turns: if
+//! none is named, two whose pattern of sharing stays, two in which who writes what changes now and then, and
+//! one with locks. All repetitions of a run count, also the first ones: what is learnt in them has its price
+//! there, and its worth later, or the other way round.
 
 use super::Session;
 use super::runner::On;

@@ -1,7 +1,9 @@
-//! `scash bench apps`: LAPLACE and LU on one thread, on two threads of one process, and on ranks of one host, two and four.
+//! `scash bench apps`: LAPLACE and LU on one thread, on two threads of one process, and on ranks of one host,
+//! two and four.
 //!
-//! The kernel is the same everywhere. In each round every program runs in every way, one after the other; a way's time in
-//! a round is the median of its repetitions, and its speed is compared with its neighbours' in the same round.
+//! The kernel is the same everywhere. In each round every program runs in every way, one after the other; a
+//! way's time in a round is the median of its repetitions, and its speed is compared with its neighbours' in
+//! the same round.
 
 use super::Session;
 use super::hosts::Hosts;
@@ -11,7 +13,8 @@ use scash_bench::figures::{Spread, median, speed};
 use scash_bench::record::Record;
 use serde::Serialize;
 
-/// LAPLACE and LU: sequential, two threads of one process, 1, 2 and 4 ranks over shm and tcp, and ranks on 2 and 4 hosts (network namespaces)
+/// LAPLACE and LU: sequential, two threads of one process, 1, 2 and 4 ranks over shm and tcp, and ranks on 2
+/// and 4 hosts (network namespaces)
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct Options {
     /// The same programs in C too

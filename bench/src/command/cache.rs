@@ -1,6 +1,7 @@
 //! `scash bench cache`: what a limit on cached pages costs, with each way to choose those that go.
 //!
-//! How many pages of other homes a program holds at once, its *working set*, is measured first, with a limit that is never reached. The limits are parts of it.
+//! How many pages of other homes a program holds at once, its *working set*, is measured first, with a limit
+//! that is never reached. The limits are parts of it.
 
 use super::Session;
 use super::runner::On;
@@ -91,7 +92,8 @@ fn working_set(session: &Session, program: Program, on: On) -> Option<u64> {
     Some((records.first()?.figures.get("cached_pages")? / f64::from(RANKS)).ceil() as u64)
 }
 
-/// No limit, and every limit with every policy beside each other. Parts that are less than may be are one limit.
+/// No limit, and every limit with every policy beside each other. Parts that are less than may be are one
+/// limit.
 fn ways(pages: u64) -> Vec<Way> {
     let way = |part: u64, limit: u64, policy: &str| Way {
         name: format!("1/{part} ({limit} pages), {policy}"),

@@ -70,7 +70,8 @@ impl Limit {
     }
 }
 
-/// Runs a command to its end, and returns what it has printed; or ends it, if it takes longer than that, and all of its process group.
+/// Runs a command to its end, and returns what it has printed; or ends it, if it takes longer than that, and
+/// all of its process group.
 fn output(mut command: Command, limit: Duration) -> io::Result<Option<Output>> {
     let deadline = Instant::now() + limit;
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -115,7 +116,8 @@ fn wait(child: &mut Child, deadline: Instant) -> io::Result<Option<ExitStatus>> 
 /// Has a process end, and all of its group: first it is asked to, so that a launcher can end its ranks.
 fn end(child: &mut Child) -> io::Result<()> {
     let group = i32::try_from(child.id()).map(Pid::from_raw).map_err(io::Error::other)?;
-    // The process was not waited for, so the number is still its own. If the signal finds nobody, it is ending.
+    // The process was not waited for, so the number is still its own. If the signal finds nobody, it is
+    // ending.
     let _ = killpg(group, Signal::SIGTERM);
     if wait(child, Instant::now() + GRACE)?.is_none() {
         let _ = killpg(group, Signal::SIGKILL);

@@ -1,10 +1,11 @@
 //! `scash-bench`, which `scash bench` starts: measures scash on this machine, and makes tables of it.
 //!
-//! Every figure comes from a program of its own, which is started ([`runner`]) as any user would start it, and prints
-//! records ([`scash_bench::record`]): `laplace` and `lu` ([`apps`]), more of `apps` ([`cache`], [`adaptive`]), `scash-micro` ([`paper`], [`micro`]), `scash-comm-bench` ([`comm`]), and
-//! `nas` ([`nas`]). What is
-//! to be compared is measured in turns, round after round, so that a machine that drifts or is disturbed does that to all
-//! of it ([`scash_bench::figures`]). What [`scale`] shows is not measured but simulated.
+//! Every figure comes from a program of its own, which is started ([`runner`]) as any user would start it,
+//! and prints records ([`scash_bench::record`]): `laplace` and `lu` ([`apps`]), more of `apps` ([`cache`],
+//! [`adaptive`]), `scash-micro` ([`paper`], [`micro`]), `scash-comm-bench` ([`comm`]), and `nas` ([`nas`]).
+//! What is to be compared is measured in turns, round after round, so that a machine that drifts or is
+//! disturbed does that to all of it ([`scash_bench::figures`]). What [`scale`] shows is not measured but
+//! simulated.
 
 mod adaptive;
 mod apps;
@@ -24,11 +25,11 @@ use clap::{Parser, Subcommand};
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Measure scash on this machine: programs against one thread and two, the tables of the SCASH paper, single operations. And, by
-/// simulation, what the protocol makes of machines of thousands of ranks.
+/// Measure scash on this machine: programs against one thread and two, the tables of the SCASH paper, single
+/// operations. And, by simulation, what the protocol makes of machines of thousands of ranks.
 ///
-/// Needs the programs of the workspace beside this command (`cargo build --release --workspace`). The exit status is 1 if
-/// something could not be measured, or a result was wrong.
+/// Needs the programs of the workspace beside this command (`cargo build --release --workspace`). The exit
+/// status is 1 if something could not be measured, or a result was wrong.
 #[derive(Debug, Parser)]
 #[command(name = "scash bench", version, propagate_version = true, arg_required_else_help = true)]
 struct Args {
@@ -71,9 +72,11 @@ enum What {
     /// Single operations: barrier, reads, rewrites, faults, diffs, memory
     Micro,
     Scale(scale::Options),
-    /// A limit on cached pages: programs with parts of what they would cache, and each way to choose what goes
+    /// A limit on cached pages: programs with parts of what they would cache, and each way to choose what
+    /// goes
     Cache(cache::Options),
-    /// What is worth what: programs with all that the protocol learns while they run, and with each thing switched off
+    /// What is worth what: programs with all that the protocol learns while they run, and with each thing
+    /// switched off
     Adaptive(adaptive::Options),
     Comm(comm::Options),
     Nas(nas::Options),

@@ -1,5 +1,5 @@
-//! `scash bench micro`: what single operations cost between two ranks, over each provider; and what faults cost, with each
-//! fault engine that works here.
+//! `scash bench micro`: what single operations cost between two ranks, over each provider; and what faults
+//! cost, with each fault engine that works here.
 
 use super::Session;
 use super::runner::{Job, On, Rounds};

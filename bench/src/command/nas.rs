@@ -1,7 +1,8 @@
-//! `scash bench nas`: kernels of the NAS Parallel Benchmarks on message passing, over scash and, to compare, over MPI libraries.
+//! `scash bench nas`: kernels of the NAS Parallel Benchmarks on message passing, over scash and, to compare,
+//! over MPI libraries.
 //!
-//! The kernels are the same code everywhere, down to the last instruction: only what messages travel over differs (`scash-messages`). In each round every kernel
-//! runs over each of them, one after the other.
+//! The kernels are the same code everywhere, down to the last instruction: only what messages travel over
+//! differs (`scash-messages`). In each round every kernel runs over each of them, one after the other.
 
 use super::Session;
 use super::limited::{Failure, Limit};
@@ -16,7 +17,8 @@ use std::path::PathBuf;
 
 const KERNELS: [&str; 5] = ["is", "ep", "cg", "mg", "ft"];
 
-/// The kernels of the NAS Parallel Benchmarks on message passing; also over Open MPI, Open MPI on UCX, and MPICH
+/// The kernels of the NAS Parallel Benchmarks on message passing; also over Open MPI, Open MPI on UCX, and
+/// MPICH
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Options {
     /// Kernels [default: all]

@@ -9,7 +9,8 @@ use scash_bench::size;
 
 const PROVIDERS: [&str; 2] = ["shm", "tcp"];
 const TRANSFERS: [&str; 2] = ["message", "zero-copy"];
-/// The paper's figures, on Myrinet in 1999: µs a page and MB/s, by message and by zero copy, and how many times as fast the latter is.
+/// The paper's figures, on Myrinet in 1999: µs a page and MB/s, by message and by zero copy, and how many
+/// times as fast the latter is.
 const PAPER: [&str; 6] = ["SCASH on Myrinet, 1999", "122", "31.9", "49.6", "78.8", "2.46"];
 
 /// A figure of a record, with the factor of its unit.

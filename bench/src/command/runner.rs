@@ -24,7 +24,8 @@ pub(super) enum On {
     Alone,
     /// Ranks of a job, and the provider that connects them.
     Ranks(u32, &'static str),
-    /// Ranks of a job, and so many [hosts](scash_bench::namespaces), on each of which there are as many of them.
+    /// Ranks of a job, and so many [hosts](scash_bench::namespaces), on each of which there are as many of
+    /// them.
     Hosts(u32, u32),
 }
 
@@ -104,7 +105,8 @@ impl Runner {
         records(job, &done)
     }
 
-    /// The same by a launcher of other ranks than scash's: a command to which program and arguments are added.
+    /// The same by a launcher of other ranks than scash's: a command to which program and arguments are
+    /// added.
     pub(super) fn run_under(
         &self,
         mut launcher: Command,

@@ -1,6 +1,7 @@
 //! Programs that are run in several ways in turns: what each way costs, beside the first of them.
 //!
-//! A round runs every way once, one after the other; ratios are of neighbours in a round, and what is shown are medians.
+//! A round runs every way once, one after the other; ratios are of neighbours in a round, and what is shown
+//! are medians.
 
 use super::Session;
 use super::runner::{Job, On};

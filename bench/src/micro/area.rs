@@ -44,7 +44,8 @@ impl Area {
         self.words.set(dsm, page * WORDS, value);
     }
 
-    /// Gives all bytes of some pages the same value: another one than `round - 1` gave them, so that every byte changes.
+    /// Gives all bytes of some pages the same value: another one than `round - 1` gave them, so that every
+    /// byte changes.
     pub(crate) fn fill(self, dsm: &Dsm, pages: Range<usize>, round: usize) {
         let value = pattern(round);
         (pages.start * WORDS..pages.end * WORDS).for_each(|word| self.words.set(dsm, word, value));
@@ -62,10 +63,12 @@ fn pattern(round: usize) -> u64 {
     (round % 255 + 1) as u64 * 0x0101_0101_0101_0101
 }
 
-/// Pages that are touched out of order lie so far apart: too far for what is fetched or mapped along with a page.
+/// Pages that are touched out of order lie so far apart: too far for what is fetched or mapped along with a
+/// page.
 pub(crate) const APART: usize = 16;
 
-/// `count` pages among `count * APART`, in an order that no prefetcher foresees: neither neighbours nor a fixed stride.
+/// `count` pages among `count * APART`, in an order that no prefetcher foresees: neither neighbours nor a
+/// fixed stride.
 pub(crate) fn scattered(count: usize) -> impl Iterator<Item = usize> {
     let bits = count.next_power_of_two().trailing_zeros();
     let reversed = move |i: usize| if bits == 0 { 0 } else { i.reverse_bits() >> (usize::BITS - bits) };

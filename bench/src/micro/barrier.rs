@@ -1,4 +1,5 @@
-//! The empty memory barrier (Figure 2 of the SCASH paper, with other numbers of ranks): nobody has written anything.
+//! The empty memory barrier (Figure 2 of the SCASH paper, with other numbers of ranks): nobody has written
+//! anything.
 
 use scash::{Dsm, Placement, Protocol};
 use scash_bench::figures::Samples;

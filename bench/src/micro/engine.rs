@@ -1,9 +1,10 @@
-//! What a fault costs with a fault engine alone: no job, no protocol, one thread, and nothing done but what makes the
-//! access succeed. Beside it the floor under which no engine goes that raises signals: a signal whose handler only returns.
+//! What a fault costs with a fault engine alone: no job, no protocol, one thread, and nothing done but what
+//! makes the access succeed. Beside it the floor under which no engine goes that raises signals: a signal
+//! whose handler only returns.
 //!
-//! The engine is the one that a rank would take: that of `SCASH_FAULT`, or the best that works. What a program waits for
-//! on top of this is [`fault`](crate::fault)'s; more operations of engines shows
-//! `cargo run --release -p scash-bench --example fault_cost`.
+//! The engine is the one that a rank would take: that of `SCASH_FAULT`, or the best that works. What a
+//! program waits for on top of this is [`fault`](crate::fault)'s; more operations of engines shows `cargo run
+//! --release -p scash-bench --example fault_cost`.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -84,7 +85,8 @@ impl Bench {
         if ENGINE.set(engine).is_err() {
             return Err(Error::NotMeasured("a process measures one engine".to_owned()));
         }
-        // SAFETY: `serve` takes no lock, does not allocate, and touches the engine only, which is never dropped.
+        // SAFETY: `serve` takes no lock, does not allocate, and touches the engine only, which is never
+        // dropped.
         let handler = unsafe { install(&region, kind, serve) }?;
         Ok(Self { region, pages, _handler: handler })
     }
@@ -114,7 +116,8 @@ impl Bench {
     }
 
     fn read(&self, page: u32) {
-        // SAFETY: a byte of the application view, which lives as long as `self.region`; `serve` makes it readable.
+        // SAFETY: a byte of the application view, which lives as long as `self.region`; `serve` makes it
+        // readable.
         unsafe { self.at(page).read_volatile() };
     }
 
@@ -131,8 +134,8 @@ fn engine() -> &'static dyn FaultEngine {
 /// Called by the fault handler.
 fn serve(page: u32, _addr: usize, _access: Access, _pc: usize) -> Verdict {
     FAULTS.fetch_add(1, Relaxed);
-    // An instruction that faults twice touches a page that the system has taken out of memory: there is no entry
-    // whose protection could be changed.
+    // An instruction that faults twice touches a page that the system has taken out of memory: there is no
+    // entry whose protection could be changed.
     let again = LAST.swap(page, Relaxed) == page;
     let page = page..page + 1;
     let served: std::result::Result<(), EngineError> = if ABSENT.load(Relaxed) {
@@ -145,7 +148,8 @@ fn serve(page: u32, _addr: usize, _access: Access, _pc: usize) -> Verdict {
     if served.is_ok() { Verdict::Served } else { Verdict::NotOurs }
 }
 
-/// A signal to the thread that made this, which does nothing: one system call, the way into the handler, and the way back.
+/// A signal to the thread that made this, which does nothing: one system call, the way into the handler, and
+/// the way back.
 struct Signal {
     process: i32,
     thread: i32,
@@ -154,7 +158,8 @@ struct Signal {
 impl Signal {
     fn new() -> Self {
         extern "C" fn nothing(_signal: i32) {}
-        // SAFETY: sets the action of a signal that nothing else in this program uses; the function does nothing.
+        // SAFETY: sets the action of a signal that nothing else in this program uses; the function does
+        // nothing.
         unsafe { libc::signal(libc::SIGUSR1, nothing as *const () as usize) };
         // SAFETY: asks for a number.
         let process = unsafe { libc::getpid() };

@@ -1,9 +1,9 @@
-//! What a fault costs the program, with the fault engine in use: from before the access to after it, protocol included.
-//! What the engines cost by themselves is measured by [`engine`](crate::engine).
+//! What a fault costs the program, with the fault engine in use: from before the access to after it, protocol
+//! included. What the engines cost by themselves is measured by [`engine`](crate::engine).
 //!
-//! Rank 1 takes them: the first touch of a page that is nobody's yet, and the first write to a page of rank 0 that it has
-//! read, which makes a twin. Scattered, so that every access takes its fault; first touches in order too, where
-//! neighbours may be mapped along.
+//! Rank 1 takes them: the first touch of a page that is nobody's yet, and the first write to a page of rank 0
+//! that it has read, which makes a twin. Scattered, so that every access takes its fault; first touches in
+//! order too, where neighbours may be mapped along.
 
 use scash::{Dsm, Placement, Protocol};
 

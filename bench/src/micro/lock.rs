@@ -1,7 +1,8 @@
 //! Locks: one that is here and nobody else wants, and one that all ranks want, with a page that it protects.
 //!
-//! `cached` is the time of taking and giving back a lock that is here, in ranks that do it at the same time with a lock each. In `hand_over`, all ranks
-//! take the same lock again and again, and write a word of one page: the time from the first to the last, for each time that the lock went to another rank.
+//! `cached` is the time of taking and giving back a lock that is here, in ranks that do it at the same time
+//! with a lock each. In `hand_over`, all ranks take the same lock again and again, and write a word of one
+//! page: the time from the first to the last, for each time that the lock went to another rank.
 
 use scash::{Dsm, Placement, Protocol};
 

@@ -1,11 +1,11 @@
 //! `scash-micro`: measures one thing that shared memory does, on the ranks of a job.
 //!
-//! `scash run -n N [--provider P] scash-micro WHAT [--json]` prints one line, or one for each rank where they differ. What
-//! is measured is said where each is: [`barrier`], [`update`], [`read`], [`rewrite`], [`fault`], [`diff`], [`memory`], [`lock`].
-//! [`engine`] and [`network`] need no job.
+//! `scash run -n N [--provider P] scash-micro WHAT [--json]` prints one line, or one for each rank where they
+//! differ. What is measured is said where each is: [`barrier`], [`update`], [`read`], [`rewrite`], [`fault`],
+//! [`diff`], [`memory`], [`lock`]. [`engine`] and [`network`] need no job.
 //!
-//! **All ranks do the same calls in the same order**, whatever they find. So the work of a measurement is fixed by its
-//! options, and only one rank, which took the time, has an [`Outcome`] to print.
+//! **All ranks do the same calls in the same order**, whatever they find. So the work of a measurement is
+//! fixed by its options, and only one rank, which took the time, has an [`Outcome`] to print.
 
 mod area;
 mod barrier;

@@ -1,7 +1,8 @@
 //! The memory that a rank needs besides shared memory itself, with so much of that in use.
 //!
-//! Counted are all mappings of the process but those of the ranks' regions: program and libraries, heap, stacks, the
-//! page table of the protocol, twins, queues. The kernel's tables for all mappings are a figure of their own.
+//! Counted are all mappings of the process but those of the ranks' regions: program and libraries, heap,
+//! stacks, the page table of the protocol, twins, queues. The kernel's tables for all mappings are a figure
+//! of their own.
 
 use std::fs::read_to_string;
 

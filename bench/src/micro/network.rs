@@ -1,7 +1,9 @@
-//! What a provider costs without a job, a page or a protocol: two endpoints, each of a thread of this process. The figures are those that LogGP asks for,
-//! as `scash bench scale` does; how they make up a machine is said in `scash_bench::scale`.
+//! What a provider costs without a job, a page or a protocol: two endpoints, each of a thread of this
+//! process. The figures are those that LogGP asks for, as `scash bench scale` does; how they make up a
+//! machine is said in `scash_bench::scale`.
 //!
-//! Rank 0 takes the time, and says so before it ends; rank 1 answers. Whatever one waits for, it hears if the other is gone.
+//! Rank 0 takes the time, and says so before it ends; rank 1 answers. Whatever one waits for, it hears if the
+//! other is gone.
 
 use std::cell::Cell;
 use std::thread;

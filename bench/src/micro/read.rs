@@ -1,7 +1,8 @@
 //! Cold page reads: rank 1 reads one word of each page that rank 0 has written and is home to.
 //!
-//! In turn: scattered, where every read fetches its page and the figure is the median time of a read, from before the
-//! load to after it; and in order, where neighbours may come along, and the figure is the time of all reads for each page.
+//! In turn: scattered, where every read fetches its page and the figure is the median time of a read, from
+//! before the load to after it; and in order, where neighbours may come along, and the figure is the time of
+//! all reads for each page.
 
 use scash::{Dsm, Placement, Protocol};
 

@@ -1,12 +1,13 @@
-//! Pages rewritten by another rank than their home: rank 1 changes every byte of pages of rank 0, and the memory barrier
-//! merges the changes there.
+//! Pages rewritten by another rank than their home: rank 1 changes every byte of pages of rank 0, and the
+//! memory barrier merges the changes there.
 //!
-//! Rank 1 has read the pages before, so a write finds them mapped for reading. It writes them twice: the first time takes
-//! a fault a page, which makes its twin; the second time is plain writing, and is taken off. What the barrier takes
-//! longer than an empty one is comparing, sending and merging. Rank 0 waits in the barrier meanwhile.
+//! Rank 1 has read the pages before, so a write finds them mapped for reading. It writes them twice: the
+//! first time takes a fault a page, which makes its twin; the second time is plain writing, and is taken off.
+//! What the barrier takes longer than an empty one is comparing, sending and merging. Rank 0 waits in the
+//! barrier meanwhile.
 //!
-//! Pages that are written in *every* interval need no fault. What they take from one barrier to the next is the figure
-//! `again`.
+//! Pages that are written in *every* interval need no fault. What they take from one barrier to the next is
+//! the figure `again`.
 
 use scash::{Dsm, Placement, Protocol};
 use scash_bench::figures::Samples;

@@ -1,11 +1,11 @@
-//! Page update (Table 3 of the SCASH paper): the memory barrier brings pages that their home has changed throughout to a
-//! sharer. `SCASH_TRANSFER=message` copies them into messages and out of them again, `zero-copy` writes into the sharer's
-//! frames.
+//! Page update (Table 3 of the SCASH paper): the memory barrier brings pages that their home has changed
+//! throughout to a sharer. `SCASH_TRANSFER=message` copies them into messages and out of them again,
+//! `zero-copy` writes into the sharer's frames.
 //!
-//! In each round, rank 0, the home, writes the pages and comes to the barrier, where rank 1, the sharer, waits; then the
-//! sharer looks whether it has everything. Two figures: what the home's part of the barrier took that finds and sends
-//! the changes, by the runtime's own clock; and by how much the whole barrier took longer than an empty one, in which
-//! the sharer's part is included.
+//! In each round, rank 0, the home, writes the pages and comes to the barrier, where rank 1, the sharer,
+//! waits; then the sharer looks whether it has everything. Two figures: what the home's part of the barrier
+//! took that finds and sends the changes, by the runtime's own clock; and by how much the whole barrier took
+//! longer than an empty one, in which the sharer's part is included.
 
 use scash::{Dsm, Placement, Protocol};
 
@@ -13,7 +13,8 @@ use crate::area::{Area, PAGE};
 use crate::outcome::{Outcome, Spent, Unit, Watch, microseconds, samples};
 use crate::{Error, Result, two_ranks};
 
-/// Pages brought from their home to one sharer by the memory barrier: by message or zero copy, as SCASH_TRANSFER says
+/// Pages brought from their home to one sharer by the memory barrier: by message or zero copy, as
+/// SCASH_TRANSFER says
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Pages in a barrier
@@ -87,7 +88,8 @@ fn outcome(spent: Spent, times: Times, pages: u32, right: bool) -> Result<Outcom
         .time("page", page, each(whole.min() - empty.min()))
         .time("home_page", home, home_min)
         .figure("home_rate", rate(home), Unit::MebibytesPerSecond);
-    // Where others disturb, a barrier with pages may seem to take less than an empty one: nothing can be told then.
+    // Where others disturb, a barrier with pages may seem to take less than an empty one: nothing can be told
+    // then.
     Ok(if page > 0.0 { outcome.figure("rate", rate(page), Unit::MebibytesPerSecond) } else { outcome })
 }
 

@@ -1,4 +1,5 @@
-//! What grows with the number of ranks, and how: the costs at one rank, for patterns of sharing whose work for each rank stays the same.
+//! What grows with the number of ranks, and how: the costs at one rank, for patterns of sharing whose work
+//! for each rank stays the same.
 
 use super::machine::Machine;
 use super::trace::{Laplace, Lu, Pattern, Trace};
@@ -44,7 +45,8 @@ impl Law {
         }
     }
 
-    /// The slowest law that values keep, by least squares; if they keep none, the one that they are nearest to.
+    /// The slowest law that values keep, by least squares; if they keep none, the one that they are nearest
+    /// to.
     pub fn fit(values: &[(u32, f64)]) -> Law {
         let errors = Law::ALL.map(|law| (law, law.error(values)));
         let good = errors.iter().find(|(_, error)| *error <= Law::TOLERANCE);
@@ -69,7 +71,8 @@ impl Law {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cost {
-    /// Messages, puts, gets and answers sent (or received, if these are more), in a barrier and the interval before it.
+    /// Messages, puts, gets and answers sent (or received, if these are more), in a barrier and the interval
+    /// before it.
     Messages,
     /// Their bytes.
     Bytes,
@@ -214,7 +217,8 @@ mod tests {
         found.map(|growth| growth.law).unwrap()
     }
 
-    /// From 64 to 1,024 ranks. What is linear here is so by the protocol's design: see the reasons in the table.
+    /// From 64 to 1,024 ranks. What is linear here is so by the protocol's design: see the reasons in the
+    /// table.
     #[test]
     fn no_cost_at_one_rank_grows_with_the_number_of_ranks_but_where_the_table_says_why() {
         let all = measure(&presets::ethernet_10g(), &RANKS);

@@ -1,7 +1,8 @@
 //! The machine that ranks are simulated on: LogGP for its network, and what the rest takes.
 //!
-//! LogGP (Alexandrov, Ionescu, Schauser, Scheiman; SPAA 1995) describes a network by four numbers. A message of k bytes occupies its sender's
-//! processor for o and its port for the longer of g and kG, is L on its way, occupies the receiver's port likewise and its processor for o:
+//! LogGP (Alexandrov, Ionescu, Schauser, Scheiman; SPAA 1995) describes a network by four numbers. A message
+//! of k bytes occupies its sender's processor for o and its port for the longer of g and kG, is L on its way,
+//! occupies the receiver's port likewise and its processor for o:
 //!
 //! ```text
 //!   sender     ├ o ┤
@@ -11,8 +12,8 @@
 //!   receiver                             kG ┤├ o ┤        later if the processor is busy
 //! ```
 //!
-//! Every rank has a processor and a port of its own: hosts with several ranks are not modelled, nor are switches that are too slow for all
-//! ports at once, nor caches.
+//! Every rank has a processor and a port of its own: hosts with several ranks are not modelled, nor are
+//! switches that are too slow for all ports at once, nor caches.
 
 use super::time::Time;
 use scash_proto::PAGE_SIZE;
@@ -31,7 +32,8 @@ pub struct Network {
     pub per_byte: Time,
     /// What the home's endpoint takes to answer a get. Its processor does nothing for it.
     pub serve: Time,
-    /// Memory of others can be accessed: puts and gets are copies that the issuer makes, and there when it goes on.
+    /// Memory of others can be accessed: puts and gets are copies that the issuer makes, and there when it
+    /// goes on.
     pub direct: bool,
 }
 

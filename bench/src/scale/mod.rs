@@ -1,7 +1,7 @@
 //! Scaling on paper: the real protocol ([`scash_proto::Node`]) on simulated machines of thousands of ranks.
 //!
-//! A [`Machine`] says what things take, a [`Trace`] what a program does, and a [`World`] runs the one on the other. What comes out are times, and
-//! counts of messages, bytes and memory, in [`Totals`].
+//! A [`Machine`] says what things take, a [`Trace`] what a program does, and a [`World`] runs the one on the
+//! other. What comes out are times, and counts of messages, bytes and memory, in [`Totals`].
 
 pub mod growth;
 mod machine;

@@ -27,7 +27,8 @@ pub struct Chart {
 /// Width and height of a chart.
 const SIZE: (u32, u32) = (560, 520);
 const FONT: &str = "sans-serif";
-/// Colours of curves, which people who see few colours can tell apart too (those of Okabe and Ito); then they begin again.
+/// Colours of curves, which people who see few colours can tell apart too (those of Okabe and Ito); then they
+/// begin again.
 const COLORS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),

@@ -7,8 +7,8 @@ const fn ns(count: u64) -> Time {
     Time::nanoseconds(count)
 }
 
-/// The page costs of a machine of today: those that `scash bench micro` finds on machine A of `docs/performance.md`
-/// (AMD EPYC, Linux 6.18), with userfaultfd.
+/// The page costs of a machine of today: those that `scash bench micro` finds on machine A of
+/// `docs/performance.md` (AMD EPYC, Linux 6.18), with userfaultfd.
 const TODAY: PageCosts = PageCosts {
     fault: ns(3_100),
     call: ns(1_200),
@@ -28,10 +28,11 @@ const TODAYS_RATES: Compute = Compute {
 /// Ethernet of 10 Gbit/s, by way of the kernel's TCP: what the provider `tcp` would find.
 ///
 /// * G: 10 Gbit/s less the headers of full frames (94 %).
-/// * o: a `send` or `recv` of a small message is a system call and the stack's work; over loopback, where both halves of the stack run, `scash bench
-///   scale --network measured` finds 3 to 6 µs for the two.
-/// * L: half a round trip of TCP between two hosts is about 15 µs where both sides poll and interrupts are not held back, and 55 µs where they are (a
-///   1 Gbit/s card's 110 µs round trip is a common report). We take 15 µs, less 2o.
+/// * o: a `send` or `recv` of a small message is a system call and the stack's work; over loopback, where
+///   both halves of the stack run, `scash bench scale --network measured` finds 3 to 6 µs for the two.
+/// * L: half a round trip of TCP between two hosts is about 15 µs where both sides poll and interrupts are
+///   not held back, and 55 µs where they are (a 1 Gbit/s card's 110 µs round trip is a common report). We
+///   take 15 µs, less 2o.
 /// * g: about a million small messages a second and core is what a kernel's stack does at best.
 pub fn ethernet_10g() -> Machine {
     let network = Network {
@@ -45,13 +46,16 @@ pub fn ethernet_10g() -> Machine {
     Machine { name: "ethernet-10g".to_owned(), network, pages: TODAY, compute: TODAYS_RATES }
 }
 
-/// Ethernet of 100 Gbit/s with remote memory access (RoCE): what a provider for it would find. There is none in scash yet.
+/// Ethernet of 100 Gbit/s with remote memory access (RoCE): what a provider for it would find. There is none
+/// in scash yet.
 ///
 /// * G: vendors' `ib_send_bw` reaches 97 Gbit/s.
-/// * L: `ib_write_lat` on 100 Gbit/s cards finds 0.8 to 1 µs one way back to back; a switch adds 0.3 µs or so. Less 2o.
+/// * L: `ib_write_lat` on 100 Gbit/s cards finds 0.8 to 1 µs one way back to back; a switch adds 0.3 µs or
+///   so. Less 2o.
 /// * o: writing a request and ringing the doorbell, or finding a completion: 0.1 to 0.2 µs.
 /// * g: such cards take 10 million messages a second and queue, and many more over many queues.
-/// * serve: the card reads the home's memory over PCIe: the difference between `ib_read_lat` and twice `ib_write_lat` is small.
+/// * serve: the card reads the home's memory over PCIe: the difference between `ib_read_lat` and twice
+///   `ib_write_lat` is small.
 pub fn ethernet_100g() -> Machine {
     let network = Network {
         latency: ns(900),
@@ -64,25 +68,32 @@ pub fn ethernet_100g() -> Machine {
     Machine { name: "ethernet-100g".to_owned(), network, pages: TODAY, compute: TODAYS_RATES }
 }
 
-/// The machine of the SCASH paper: Myrinet under PM, with Pentium Pro processors of 200 MHz. MB are of 2^20 bytes.
+/// The machine of the SCASH paper: Myrinet under PM, with Pentium Pro processors of 200 MHz. MB are of 2^20
+/// bytes.
 ///
 /// From papers of that laboratory on that machine (1999):
 /// * G: zero-copy transfers between hosts reach 97.7 MB/s (MPICH-PM/CLUMP).
-/// * L + 2o: a short message takes 11.08 µs one way (the same). With this G, a page by zero copy takes 40.0 + 11.1 = 51.1 µs: SCASH measured 49.6. That
-///   o is a quarter of it each is our guess, and so is g = 2o.
-/// * copy: a page by message takes 122 µs, which is two copies more than by zero copy: 36.2 µs each, 108 MB/s, and CLUMP's memory copy had 100.
-/// * compare: creating and sending a diff takes 134 µs a page at least: less the 11 µs of a message, 123 µs. Sending the changed bytes is beside it.
+/// * L + 2o: a short message takes 11.08 µs one way (the same). With this G, a page by zero copy takes 40.0 +
+///   11.1 = 51.1 µs: SCASH measured 49.6. That o is a quarter of it each is our guess, and so is g = 2o.
+/// * copy: a page by message takes 122 µs, which is two copies more than by zero copy: 36.2 µs each, 108
+///   MB/s, and CLUMP's memory copy had 100.
+/// * compare: creating and sending a diff takes 134 µs a page at least: less the 11 µs of a message, 123 µs.
+///   Sending the changed bytes is beside it.
 /// * encode and apply: a copy of the changed bytes each.
 ///
 /// Not in these papers, and estimated:
-/// * fault and call: a signal, and a system call that changes page tables, on that processor: tens of microseconds with the handler's return.
-/// * cell: an element is brought into the cache and one taken out, which is a copy of 8 bytes (73 ns at 108 MB/s), and four operations take 20 ns at 200 MHz.
+/// * fault and call: a signal, and a system call that changes page tables, on that processor: tens of
+///   microseconds with the handler's return.
+/// * cell: an element is brought into the cache and one taken out, which is a copy of 8 bytes (73 ns at 108
+///   MB/s), and four operations take 20 ns at 200 MHz.
 /// * flop: 60 million a second for a compiled loop over blocks in the second-level cache.
 ///
-/// So much hangs on these: with 60 to 120 ns an element, LAPLACE comes to speed-ups of 24 to 35 on 64 ranks, and with 30 to 150 million operations a second, LU
-/// to 34 to 27. (No machine gives LU more than 36: its blocks do not divide evenly.)
+/// So much hangs on these: with 60 to 120 ns an element, LAPLACE comes to speed-ups of 24 to 35 on 64 ranks,
+/// and with 30 to 150 million operations a second, LU to 34 to 27. (No machine gives LU more than 36: its
+/// blocks do not divide evenly.)
 ///
-/// Their network could write to remote memory and not read from it. The gets that our protocol makes are granted to it all the same.
+/// Their network could write to remote memory and not read from it. The gets that our protocol makes are
+/// granted to it all the same.
 pub fn scash_1999() -> Machine {
     let network = Network {
         latency: ns(5_540),
@@ -109,7 +120,8 @@ pub fn scash_1999() -> Machine {
     }
 }
 
-/// A network that takes no time, between machines on which nothing but arithmetic does: what the program's own division of work allows.
+/// A network that takes no time, between machines on which nothing but arithmetic does: what the program's
+/// own division of work allows.
 pub fn ideal() -> Machine {
     let none = Time::ZERO;
     let network =

@@ -4,8 +4,8 @@ use serde::{Serialize, Serializer};
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Sub};
 
-/// A point in simulated time, or how long something takes, in picoseconds: whole numbers, so that a run is the same everywhere, and small
-/// enough for a byte on a fast network. There is room for half a year.
+/// A point in simulated time, or how long something takes, in picoseconds: whole numbers, so that a run is
+/// the same everywhere, and small enough for a byte on a fast network. There is room for half a year.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(u64);
 

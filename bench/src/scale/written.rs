@@ -5,8 +5,8 @@ use scash_proto::PAGE_SIZE;
 use scash_proto::diff::PageBytes;
 use std::ops::Range;
 
-/// Bytes of a page that were written in an interval: ascending runs, none of which touches the next. A byte that was written is taken to have
-/// changed.
+/// Bytes of a page that were written in an interval: ascending runs, none of which touches the next. A byte
+/// that was written is taken to have changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Written {
     runs: Vec<Range<usize>>,

@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 /// Seconds after which a command is taken to hang.
 pub(crate) const LIMIT: &str = "120";
 
-/// The command `scash`, with the programs that it measures beside it. Cargo builds what has changed, in the profile and directory of
-/// this test.
+/// The command `scash`, with the programs that it measures beside it. Cargo builds what has changed, in the
+/// profile and directory of this test.
 pub(crate) fn scash() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {

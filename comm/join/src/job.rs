@@ -1,4 +1,5 @@
-//! From the launcher's line to an endpoint: what the environment says of the network, and the provider that was chosen for the job.
+//! From the launcher's line to an endpoint: what the environment says of the network, and the provider that
+//! was chosen for the job.
 
 use crate::boot::Member;
 use scash_comm::composite::CompositeEndpoint;
@@ -11,13 +12,15 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What `scash run --provider` and `SCASH_PROVIDER` can name: a provider for all ranks, or `auto`, which is `shm` within hosts and `tcp` between them. `ofi` needs libfabric.
+/// What `scash run --provider` and `SCASH_PROVIDER` can name: a provider for all ranks, or `auto`, which is
+/// `shm` within hosts and `tcp` between them. `ofi` needs libfabric.
 pub const PROVIDERS: [&str; 4] = ["auto", "shm", "tcp", "ofi"];
 
 /// What the environment says of the network.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Network {
-    /// Address, name, interface or network that an endpoint uses, if it is said (`SCASH_INTERFACE`): TCP listens on the loopback interface otherwise.
+    /// Address, name, interface or network that an endpoint uses, if it is said (`SCASH_INTERFACE`): TCP
+    /// listens on the loopback interface otherwise.
     interface: Option<String>,
     /// Which of libfabric's providers to use, if it is said (`SCASH_OFI`).
     fabric: Option<String>,
@@ -27,7 +30,8 @@ pub struct Network {
     encrypt: bool,
     /// How fast TCP connections send (`SCASH_CONGESTION`).
     congestion: Congestion,
-    /// Whether this rank shares its processors with no other (`SCASH_BOUND`, which `scash run --bind core` sets).
+    /// Whether this rank shares its processors with no other (`SCASH_BOUND`, which `scash run --bind core`
+    /// sets).
     bound: bool,
     /// How long ranks may say nothing at least, if it is said; zero: for ever.
     silence: Option<Duration>,
@@ -64,7 +68,8 @@ impl Network {
         })
     }
 
-    /// On which ranks may say nothing for so long at least, whatever a provider has in mind; zero: for ever. Who asks for an endpoint may watch over ranks itself.
+    /// On which ranks may say nothing for so long at least, whatever a provider has in mind; zero: for ever.
+    /// Who asks for an endpoint may watch over ranks itself.
     pub fn patient(self, silence: Duration) -> Network {
         Network { silence: Some(silence), ..self }
     }
@@ -97,7 +102,8 @@ pub fn setting(name: &str, value: Option<OsString>) -> Result<Option<String>> {
     })
 }
 
-/// A number of bytes with an optional unit of 1,024: `4096`, `64M`, `16GiB`; `name` is the setting's, for the error.
+/// A number of bytes with an optional unit of 1,024: `4096`, `64M`, `16GiB`; `name` is the setting's, for the
+/// error.
 ///
 /// # Errors
 /// It is none.
@@ -117,7 +123,8 @@ pub fn size(name: &str, text: &str) -> Result<u64> {
     n.checked_mul(1 << shift).ok_or_else(wrong)
 }
 
-/// The endpoint of the provider that was chosen for the job. Collective. `abi` is the number of what stands above: ranks of another one are refused.
+/// The endpoint of the provider that was chosen for the job. Collective. `abi` is the number of what stands
+/// above: ranks of another one are refused.
 ///
 /// # Errors
 /// There is no such provider, it cannot serve these ranks, or joining failed.

@@ -15,10 +15,12 @@ use scash_ofi::{OfiEndpoint, OfiOptions, providers};
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
-/// After which a rank that says nothing is taken to be dead: libfabric's `shm` tells nobody that a process has ended.
+/// After which a rank that says nothing is taken to be dead: libfabric's `shm` tells nobody that a process
+/// has ended.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// Plays `test` over one of libfabric's providers: rank 1 raises `signal` when it is asked to, and rank 0 survives that.
+/// Plays `test` over one of libfabric's providers: rank 1 raises `signal` when it is asked to, and rank 0
+/// survives that.
 fn a_rank_is_hit(test: &str, provider: &str, signal: Signal, survive: fn(&OfiEndpoint, SegmentId)) {
     if std::env::var_os(vars::RANK).is_some() {
         return rank(provider, signal, survive);
@@ -166,7 +168,8 @@ fn survive_death(endpoint: &OfiEndpoint, segment: SegmentId) {
     endpoint.send(1, 0, &[b"die"]).unwrap();
     endpoint.flush().unwrap();
     let deadline = Instant::now() + LIMIT;
-    // libfabric's shm reads a dead process's memory no more than a missing one's, and does not say that it is the process.
+    // libfabric's shm reads a dead process's memory no more than a missing one's, and does not say that it is
+    // the process.
     let error = loop {
         assert!(Instant::now() < deadline, "gets from a dead rank go on");
         if let Err(error) = get() {

@@ -1,7 +1,9 @@
 //! Active messages: what applications call, and how handlers are run.
 //!
-//! A handler runs in a thread that makes progress: one that waits or tests, or else the helper. The engine is not locked meanwhile, so what a handler sends is sent at once, or held until there is
-//! credit, as far as [`Options::held`](super::Options::held) bounds it; it never waits. One handler of a rank runs at a time, so active messages of a rank are handled in the order they were sent.
+//! A handler runs in a thread that makes progress: one that waits or tests, or else the helper. The engine is
+//! not locked meanwhile, so what a handler sends is sent at once, or held until there is credit, as far as
+//! [`Options::held`](super::Options::held) bounds it; it never waits. One handler of a rank runs at a time,
+//! so active messages of a rank are handled in the order they were sent.
 
 use super::communicator::Communicator;
 use super::driver::Goal;
@@ -27,10 +29,14 @@ pub struct Caller<'a> {
 }
 
 impl Communicator {
-    /// Registers a handler of active messages under a number. Collective: all ranks register handlers of the same numbers in the same order, and the call returns when all have.
+    /// Registers a handler of active messages under a number. Collective: all ranks register handlers of the
+    /// same numbers in the same order, and the call returns when all have.
     ///
-    /// It is called with each active message of that number, whether or not the application calls in: by a thread that waits or tests, or a thread of the communicator's. While it runs, other active messages wait, and
-    /// messages may too; so it should be short, and must wait for nothing that other ranks do. It answers and sends by its [`Caller`]. If it panics, the process ends: others count on what it should have done.
+    /// It is called with each active message of that number, whether or not the application calls in: by a
+    /// thread that waits or tests, or a thread of the communicator's. While it runs, other active messages
+    /// wait, and messages may too; so it should be short, and must wait for nothing that other ranks do. It
+    /// answers and sends by its [`Caller`]. If it panics, the process ends: others count on what it should
+    /// have done.
     ///
     /// # Errors
     /// The number has a handler, ranks name different numbers, or a rank is gone.
@@ -61,11 +67,13 @@ impl Communicator {
         Err(Error::Invalid(format!("handler {number} cannot be registered: {why}")))
     }
 
-    /// Sends an active message: the bytes are taken, and the handler of that number runs with them at the other rank. A [`fence`](Self::fence) tells that it has. Where many are on their way,
-    /// this waits until those before it have left; it makes progress meanwhile.
+    /// Sends an active message: the bytes are taken, and the handler of that number runs with them at the
+    /// other rank. A [`fence`](Self::fence) tells that it has. Where many are on their way, this waits until
+    /// those before it have left; it makes progress meanwhile.
     ///
     /// # Errors
-    /// There is no such rank or handler, the message is longer than those that are pushed ([`Options::push`](super::Options::push)), or the rank is gone.
+    /// There is no such rank or handler, the message is longer than those that are pushed
+    /// ([`Options::push`](super::Options::push)), or the rank is gone.
     pub fn call(&self, to: u32, handler: u16, bytes: &[u8]) -> Result<()> {
         self.check(Some(to))?;
         let mut engine = self.shared.engine();
@@ -93,11 +101,13 @@ impl Caller<'_> {
         self.call(self.from, handler, bytes)
     }
 
-    /// Sends an active message to any rank, without waiting: if too many are on their way, a copy is kept, as far as [`Options::held`](super::Options::held) allows.
+    /// Sends an active message to any rank, without waiting: if too many are on their way, a copy is kept, as
+    /// far as [`Options::held`](super::Options::held) allows.
     ///
     /// # Errors
-    /// As for [`Communicator::call`]; and [`Error::Full`], if so much is kept for that rank. The message is not sent then. The handler may leave it, or keep it where an application's thread
-    /// finds it, whose calls wait instead.
+    /// As for [`Communicator::call`]; and [`Error::Full`], if so much is kept for that rank. The message is
+    /// not sent then. The handler may leave it, or keep it where an application's thread finds it, whose
+    /// calls wait instead.
     pub fn call(&self, to: u32, handler: u16, bytes: &[u8]) -> Result<()> {
         let size = self.shared.endpoint().size();
         if to >= size {

@@ -1,11 +1,16 @@
-//! Who meets whom at a barrier: ranks that share memory on their board, and one of each such group with those of the others by messages.
+//! Who meets whom at a barrier: ranks that share memory on their board, and one of each such group with those
+//! of the others by messages.
 //!
-//! After MMP (Aoki and others 2006), whose barrier is off the host's path. A board's words are numbers of meetings, so that several may be under way.
-//! - **A small group that is the whole job**: each rank posts that it has come, and looks until all have. Nobody waits for who would tell: where each rank has a core, a barrier
-//!   takes as long as a cache line from one to the other.
-//! - **Otherwise** the first rank of a group, its *head*, looks until all have come, meets the other heads, and then posts that the meeting is over, which the group looks for.
+//! After MMP (Aoki and others 2006), whose barrier is off the host's path. A board's words are numbers of
+//! meetings, so that several may be under way.
+//! - **A small group that is the whole job**: each rank posts that it has come, and looks until all have.
+//!   Nobody waits for who would tell: where each rank has a core, a barrier takes as long as a cache line
+//!   from one to the other.
+//! - **Otherwise** the first rank of a group, its *head*, looks until all have come, meets the other heads,
+//!   and then posts that the meeting is over, which the group looks for.
 //!
-//! Who has posted wakes those who may sleep: if all have come then, whoever looks for that. Of several who are the last ones at the same time, one sees so at least.
+//! Who has posted wakes those who may sleep: if all have come then, whoever looks for that. Of several who
+//! are the last ones at the same time, one sees so at least.
 
 use scash_comm::{Board, Endpoint, Error, Exchange, Mark, Result};
 
@@ -20,7 +25,8 @@ pub(super) struct Groups {
     heads: Vec<u32>,
     /// This rank's group.
     mine: Vec<u32>,
-    /// Whether any of these ranks [compete for cores](Endpoint::shares_cores) with others that they only send messages to.
+    /// Whether any of these ranks [compete for cores](Endpoint::shares_cores) with others that they only send
+    /// messages to.
     share_cores: bool,
 }
 

@@ -22,10 +22,12 @@ impl Communicator {
         self.play(&Collective::Broadcast { root, len: size_of_val(data) }, &[], data)
     }
 
-    /// Combines the elements of all ranks, one by one, into `result` at the root; elsewhere that is not used and may be empty.
+    /// Combines the elements of all ranks, one by one, into `result` at the root; elsewhere that is not used
+    /// and may be empty.
     ///
     /// # Errors
-    /// An operation that the elements do not have, no such root, memory of another length, or a rank that is gone.
+    /// An operation that the elements do not have, no such root, memory of another length, or a rank that is
+    /// gone.
     pub fn reduce<T: Reducible>(&self, root: u32, op: Op, mine: &[T], result: &mut [T]) -> Result<()> {
         let collective = Collective::Reduce { root, count: mine.len(), reduction: reduction::<T>(op)? };
         self.play_at(root, &collective, mine, result, mine.len())
@@ -40,7 +42,8 @@ impl Communicator {
         self.play(&Collective::AllReduce { count: mine.len(), reduction: reduction::<T>(op)? }, mine, result)
     }
 
-    /// Gathers the elements of all ranks, in their order, in `all` at the root; elsewhere that is not used and may be empty.
+    /// Gathers the elements of all ranks, in their order, in `all` at the root; elsewhere that is not used
+    /// and may be empty.
     ///
     /// # Errors
     /// There is no such root, memory of another length, or a rank that is gone.
@@ -86,7 +89,8 @@ impl Communicator {
         self.all_to_all_v(mine, &counts, theirs, &counts)
     }
 
-    /// Gives the next `to[r]` elements of `mine` to each rank r, and takes the `from[r]` that it has for this one, in the order of ranks.
+    /// Gives the next `to[r]` elements of `mine` to each rank r, and takes the `from[r]` that it has for this
+    /// one, in the order of ranks.
     ///
     /// # Errors
     /// Not as many counts as ranks, memory of another length, or a rank that is gone.
@@ -102,10 +106,12 @@ impl Communicator {
         self.play(&Collective::AllToAll { to: bytes::<T>(to), from: bytes::<T>(from) }, mine, theirs)
     }
 
-    /// Combines the elements of all ranks, one by one, and gives the next `counts[r]` of the result to each rank r.
+    /// Combines the elements of all ranks, one by one, and gives the next `counts[r]` of the result to each
+    /// rank r.
     ///
     /// # Errors
-    /// Not as many counts as ranks, an operation that the elements do not have, memory of another length, or a rank that is gone.
+    /// Not as many counts as ranks, an operation that the elements do not have, memory of another length, or
+    /// a rank that is gone.
     pub fn reduce_scatter<T: Reducible>(
         &self,
         op: Op,
@@ -138,8 +144,8 @@ impl Communicator {
     }
 
     fn play<T: Reducible>(&self, collective: &Collective, input: &[T], output: &mut [T]) -> Result<()> {
-        // SAFETY: the callers have seen to it that the lengths are what the operation says; the memory is borrowed until it is over, and its
-        // elements are plain numbers, of any bits.
+        // SAFETY: the callers have seen to it that the lengths are what the operation says; the memory is
+        // borrowed until it is over, and its elements are plain numbers, of any bits.
         let begun = unsafe { self.begun(collective, input.as_ptr().cast(), output.as_mut_ptr().cast()) };
         let (engine, number) = begun?;
         self.shared.until_from(engine, Goal::Operation(number), |engine| engine.outcome(number)).map(drop)

@@ -43,7 +43,8 @@ impl Shape {
         self.count.saturating_sub(1) * self.stride + self.len
     }
 
-    /// Where those of the bytes `from..from + len` lie, if all blocks are counted through: runs of offsets and lengths. What is beyond the end is left out.
+    /// Where those of the bytes `from..from + len` lie, if all blocks are counted through: runs of offsets
+    /// and lengths. What is beyond the end is left out.
     pub(super) fn runs(self, from: usize, len: usize) -> impl Iterator<Item = (usize, usize)> {
         let end = from.saturating_add(len).min(self.total());
         let mut at = from;
@@ -71,7 +72,8 @@ unsafe impl Send for Blocks {}
 
 impl Blocks {
     /// # Safety
-    /// The memory from `at` on is readable, as far as the blocks span, and writable if something is to be scattered there, for as long as this value or a copy of it is used.
+    /// The memory from `at` on is readable, as far as the blocks span, and writable if something is to be
+    /// scattered there, for as long as this value or a copy of it is used.
     pub(super) unsafe fn new(at: *mut u8, shape: Shape) -> Self {
         Self { at, shape }
     }
@@ -100,7 +102,8 @@ impl Blocks {
         let mut rest = bytes;
         for (offset, len) in self.shape.runs(from, bytes.len()) {
             let (run, after) = rest.split_at(len);
-            // SAFETY: the maker vouches for the memory, and that nobody else uses it, so the bytes are not in it.
+            // SAFETY: the maker vouches for the memory, and that nobody else uses it, so the bytes are not in
+            // it.
             unsafe { run.as_ptr().copy_to_nonoverlapping(self.at.wrapping_add(offset), len) };
             rest = after;
         }

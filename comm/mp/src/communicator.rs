@@ -16,7 +16,8 @@ use std::sync::Arc;
 /// The context of the program's messages.
 const PROGRAM: u16 = 0;
 
-/// An operation that was begun. It must be given to [`Communicator::wait`] or its relatives: until then it occupies memory.
+/// An operation that was begun. It must be given to [`Communicator::wait`] or its relatives: until then it
+/// occupies memory.
 #[derive(Debug, PartialEq, Eq, Hash)]
 #[must_use = "an operation that nobody waits for is never known to be over"]
 pub struct Request(pub(super) Option<Number>);
@@ -24,7 +25,8 @@ pub struct Request(pub(super) Option<Number>);
 /// What an operation has brought.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Of the message that was received. Of a send: its tag and length, and as its source the rank that it went to.
+    /// Of the message that was received. Of a send: its tag and length, and as its source the rank that it
+    /// went to.
     pub status: Status,
     /// The message, if its receive had brought no memory for it; empty otherwise.
     pub bytes: Vec<u8>,
@@ -32,7 +34,8 @@ pub struct Received {
 
 /// A rank's messages.
 ///
-/// May be used by several threads at once. When none of them waits or tests, a background thread makes progress in their stead.
+/// May be used by several threads at once. When none of them waits or tests, a background thread makes
+/// progress in their stead.
 #[derive(Debug)]
 pub struct Communicator {
     pub(super) shared: Arc<Shared>,
@@ -40,7 +43,8 @@ pub struct Communicator {
 }
 
 impl Communicator {
-    /// Message passing on an endpoint, which is used for nothing else from now on. Collective. If thresholds are to be measured ([`Options::tune`]), that is done here.
+    /// Message passing on an endpoint, which is used for nothing else from now on. Collective. If thresholds
+    /// are to be measured ([`Options::tune`]), that is done here.
     ///
     /// # Errors
     /// Options that make no sense or differ between ranks, or no thread to be had.
@@ -63,7 +67,8 @@ impl Communicator {
         self.shared.endpoint().size()
     }
 
-    /// Memory in which long messages travel within a host in one copy that needs no system call. No other rank has to do likewise. Of memory that the program has already, nothing is gained by telling the
+    /// Memory in which long messages travel within a host in one copy that needs no system call. No other
+    /// rank has to do likewise. Of memory that the program has already, nothing is gained by telling the
     /// communicator: where it may, the kernel reads messages out of it, in one copy as well.
     ///
     /// # Errors
@@ -78,7 +83,8 @@ impl Communicator {
         self.shared.heap().ok_or_else(|| Error::Invalid(none.to_owned()))
     }
 
-    /// Sends a message, and returns when its bytes may be changed again: at once if it is short or pushed, else when they were received.
+    /// Sends a message, and returns when its bytes may be changed again: at once if it is short or pushed,
+    /// else when they were received.
     ///
     /// # Errors
     /// There is no such rank, or it is gone.
@@ -123,7 +129,8 @@ impl Communicator {
         self.wait(request)
     }
 
-    /// Gives the memory of a message that was received with it back, for the next one. Nothing has to be: what is dropped goes to the allocator, which may take it from the process and have to ask for it
+    /// Gives the memory of a message that was received with it back, for the next one. Nothing has to be:
+    /// what is dropped goes to the allocator, which may take it from the process and have to ask for it
     /// again, page by page.
     pub fn recycle(&self, bytes: Vec<u8>) {
         self.shared.engine().recycle(bytes);
@@ -156,7 +163,8 @@ impl Communicator {
     /// Begins to receive a message into the `len` bytes at `into`.
     ///
     /// # Safety
-    /// They are writable, and used by nobody else until the operation is known to be over, was cancelled, or the communicator is gone.
+    /// They are writable, and used by nobody else until the operation is known to be over, was cancelled, or
+    /// the communicator is gone.
     ///
     /// # Errors
     /// There is no such rank, or it is gone.
@@ -180,8 +188,9 @@ impl Communicator {
         self.post(source, tag, Destination::Own(Vec::new()))
     }
 
-    /// Sends a message and forgets about it: bytes that are borrowed are copied, owned ones are taken. They are kept until the message has left, or, past the window ([`Options::window`]) and where long
-    /// messages are not pushed, until it is received. A [`fence`](Self::fence) waits for that.
+    /// Sends a message and forgets about it: bytes that are borrowed are copied, owned ones are taken. They
+    /// are kept until the message has left, or, past the window ([`Options::window`]) and where long messages
+    /// are not pushed, until it is received. A [`fence`](Self::fence) waits for that.
     ///
     /// # Errors
     /// There is no such rank, or it is gone.
@@ -214,7 +223,8 @@ impl Communicator {
     /// Waits until there is a message that a receive of this kind would get now.
     ///
     /// # Errors
-    /// There is no such rank, or it is gone; if any rank would do, one that goes meanwhile, since it may have been this one that was waited for.
+    /// There is no such rank, or it is gone; if any rank would do, one that goes meanwhile, since it may have
+    /// been this one that was waited for.
     pub fn wait_for_message(&self, source: Option<u32>, tag: Option<u64>) -> Result<Status> {
         self.check(source)?;
         let pattern = Pattern { context: PROGRAM, source, tag };
@@ -228,11 +238,14 @@ impl Communicator {
         })
     }
 
-    /// Takes back a receive that no message was matched with, or a send that no receive was; gives the request back if that is too late: it will be over. It is always one of the two. Of a send that is not over, only the
-    /// receiver's engine knows whether it has been matched: this asks it, and waits for the answer, but for no application.
+    /// Takes back a receive that no message was matched with, or a send that no receive was; gives the
+    /// request back if that is too late: it will be over. It is always one of the two. Of a send that is not
+    /// over, only the receiver's engine knows whether it has been matched: this asks it, and waits for the
+    /// answer, but for no application.
     ///
     /// # Errors
-    /// The request: of a receive that has its message; of a send that was matched, or whose bytes are on their way, or that is over; of any other operation.
+    /// The request: of a receive that has its message; of a send that was matched, or whose bytes are on
+    /// their way, or that is over; of any other operation.
     pub fn cancel(&self, request: Request) -> std::result::Result<(), Request> {
         let Some(number) = request.0 else { return Err(request) };
         let mut engine = self.shared.engine();
@@ -248,11 +261,13 @@ impl Communicator {
         if was_withdrawn { Ok(()) } else { Err(request) }
     }
 
-    /// Begins a collective operation. All ranks begin the same ones in the same order; several may be under way.
+    /// Begins a collective operation. All ranks begin the same ones in the same order; several may be under
+    /// way.
     ///
     /// # Safety
-    /// `input` is readable and unchanged, and `output` writable and used by nobody else, until the operation is known to be over or the communicator is gone: as many
-    /// bytes as the operation says (see [`Collective`]). They do not overlap.
+    /// `input` is readable and unchanged, and `output` writable and used by nobody else, until the operation
+    /// is known to be over or the communicator is gone: as many bytes as the operation says (see
+    /// [`Collective`]). They do not overlap.
     ///
     /// # Errors
     /// Numbers that do not fit this job.

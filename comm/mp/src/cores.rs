@@ -1,7 +1,9 @@
 //! Where the helper runs: not where the application computes.
 //!
-//! A thread that is woken while no core is idle is put where it ran last, or where its waker runs, and kernels leave one there that has run less than half a millisecond ago. So without a word of ours,
-//! a helper that is to read a long message waits every other time behind the very computation that it is to read beside, while the core of the sender, which sleeps until then, is idle.
+//! A thread that is woken while no core is idle is put where it ran last, or where its waker runs, and
+//! kernels leave one there that has run less than half a millisecond ago. So without a word of ours, a helper
+//! that is to read a long message waits every other time behind the very computation that it is to read
+//! beside, while the core of the sender, which sleeps until then, is idle.
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use nix::unistd::{Pid, gettid};
@@ -29,7 +31,8 @@ impl Cores {
         }
     }
 
-    /// This thread is going to compute while the helper reads: that one runs elsewhere from now on, if it may. What is read is right in either case.
+    /// This thread is going to compute while the helper reads: that one runs elsewhere from now on, if it
+    /// may. What is read is right in either case.
     pub(super) fn avoid_this_one(&self) {
         let (Some((helper, allowed)), Ok(core)) = (self.helper.get(), sched_getcpu()) else { return };
         // In the common case nothing is written: the application stays where it is.

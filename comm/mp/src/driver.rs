@@ -21,11 +21,14 @@ use std::time::Duration;
 
 /// Bytes of copied pieces that are handed over before it is asked again whether the way is free,
 const BURST: usize = 8 * COPIED_PIECE;
-/// and of a piece that is not copied. Shorter ones keep a connection less busy; of longer ones more is copied, which is what the way does not take at once.
+/// and of a piece that is not copied. Shorter ones keep a connection less busy; of longer ones more is
+/// copied, which is what the way does not take at once.
 const LONG_PIECE: usize = 512 << 10;
-/// Looks at what has arrived until a thread that waits lets others look, and spins or sleeps as the endpoint advises.
+/// Looks at what has arrived until a thread that waits lets others look, and spins or sleeps as the endpoint
+/// advises.
 const LOOKS: u32 = 4;
-/// Looks at the board in each of these: it takes a few nanoseconds, and whoever waits for it wants to know at once.
+/// Looks at the board in each of these: it takes a few nanoseconds, and whoever waits for it wants to know at
+/// once.
 const LOOKS_AT_BOARD: u32 = 8;
 /// A turn of waiting at which every endpoint sleeps.
 pub(super) const SLEEPY: u32 = u32::MAX;
@@ -54,7 +57,8 @@ pub(super) struct Shared {
     silence: Duration,
     /// How long a thread waits until it says what for; zero: for ever.
     stall: Duration,
-    /// Looks of a thread that waits before it spins or sleeps: one where another rank wants the core, and each look is a system call.
+    /// Looks of a thread that waits before it spins or sleeps: one where another rank wants the core, and
+    /// each look is a system call.
     looks: u32,
 }
 
@@ -213,7 +217,8 @@ impl Shared {
             if !engine.has_running() {
                 return;
             }
-            // What has come or left may be what a collective operation waits for. Who is gone may have been through with it: the board is looked at after that was known.
+            // What has come or left may be what a collective operation waits for. Who is gone may have been
+            // through with it: the board is looked at after that was known.
             any |= self.look_at_board(engine);
             engine.advance();
             if !any && !engine.has_orders() {
@@ -223,7 +228,8 @@ impl Shared {
         }
     }
 
-    /// Sends the next pieces of what is on its way, where the way is free, and hands everything over. Whether there were any.
+    /// Sends the next pieces of what is on its way, where the way is free, and hands everything over. Whether
+    /// there were any.
     fn give_way(&self, engine: &mut Engine) -> Result<bool> {
         let mut any = false;
         let mut next = engine.busy().next();
@@ -262,7 +268,8 @@ impl Shared {
         (news == 0 && !has_read).then_some(limit)
     }
 
-    /// A tick of the engine's: ranks that are silent while somebody waits for them are asked for a sign of life, or given up; and what they play, if a collective operation waits for them.
+    /// A tick of the engine's: ranks that are silent while somebody waits for them are asked for a sign of
+    /// life, or given up; and what they play, if a collective operation waits for them.
     pub(super) fn tick(&self) {
         let mut engine = self.engine();
         if !self.silence.is_zero() {
@@ -292,7 +299,8 @@ impl Shared {
         }
     }
 
-    /// An application thread has begun an operation, perhaps of a long message, and goes on: what is to be read is the helper's.
+    /// An application thread has begun an operation, perhaps of a long message, and goes on: what is to be
+    /// read is the helper's.
     #[inline]
     pub(super) fn leave(&self, engine: Guard<'_, Engine>, is_long: bool) {
         if is_long || engine.has_reads() {
@@ -305,7 +313,8 @@ impl Shared {
         let sender = engine.next_sender();
         drop(engine);
         self.cores.avoid_this_one();
-        // One that does not sleep may be computing: then there is no core to read on. One that comes to wait rouses the helper.
+        // One that does not sleep may be computing: then there is no core to read on. One that comes to wait
+        // rouses the helper.
         if sender.is_some_and(|sender| self.endpoint.is_asleep(sender)) {
             self.endpoint.end_nap(self.endpoint.rank());
         }
@@ -330,7 +339,8 @@ fn register(endpoint: &dyn Endpoint, exchange: &mut dyn Exchange, len: usize) ->
     let memory = SharedMemory::new(len).map_err(|error| {
         Error::Invalid(format!("{error}: have less registered memory (SCASH_MP_REGISTERED)"))
     })?;
-    // SAFETY: the memory is dropped after the endpoint (order of declaration in `Shared`); there are references only to buffers, which peers do not write.
+    // SAFETY: the memory is dropped after the endpoint (order of declaration in `Shared`); there are
+    // references only to buffers, which peers do not write.
     let segment = unsafe { endpoint.register(exchange, memory.segment()) }?;
     Ok(Some(Arc::new(Heap::new(memory, len, segment))))
 }

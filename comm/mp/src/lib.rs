@@ -1,23 +1,36 @@
-//! Message passing: tagged sends and receives between ranks, and one-sided operations on [`Window`]s, on any [`Endpoint`](scash_comm::Endpoint).
+//! Message passing: tagged sends and receives between ranks, and one-sided operations on [`Window`]s, on any
+//! [`Endpoint`](scash_comm::Endpoint).
 //!
 //! Three systems in one (Takahashi and others 1999; Matsuda and others 2004; Aoki and others 2006):
-//! - After **MPICH-PM/CLUMP**: one numbering of ranks, and a protocol for each size. *Eager*: a short message travels at once, and is copied where it is received.
-//!   *Rendezvous*: a long one is offered; its receiver asks for it, and it comes piece by piece, over TCP straight from the one's memory to the other's. *Get*: a long
-//!   one of the same host is offered with its address, and its receiver reads the sender's memory, in one copy: directly where it is registered
-//!   ([`Communicator::allocate`]), by the kernel elsewhere.
-//! - After **MPI/O2G**: the queues of expected receives and unexpected messages are matched when something arrives, whether or not the application has called: a background thread
-//!   takes over when no application thread makes progress ([`Communicator`]). What arrives is always taken out of the transport, so no pattern of sends deadlocks.
-//! - After **MMP**: *active zero copy*. A message of middling size is pushed, without a trip to ask; if no receive awaits it, memory of its size is made for it, and
-//!   [`Communicator::receive_owned`] hands over that very memory.
+//! - After **MPICH-PM/CLUMP**: one numbering of ranks, and a protocol for each size. *Eager*: a short message
+//!   travels at once, and is copied where it is received. *Rendezvous*: a long one is offered; its receiver
+//!   asks for it, and it comes piece by piece, over TCP straight from the one's memory to the other's. *Get*:
+//!   a long one of the same host is offered with its address, and its receiver reads the sender's memory, in
+//!   one copy: directly where it is registered ([`Communicator::allocate`]), by the kernel elsewhere.
+//! - After **MPI/O2G**: the queues of expected receives and unexpected messages are matched when something
+//!   arrives, whether or not the application has called: a background thread takes over when no application
+//!   thread makes progress ([`Communicator`]). What arrives is always taken out of the transport, so no
+//!   pattern of sends deadlocks.
+//! - After **MMP**: *active zero copy*. A message of middling size is pushed, without a trip to ask; if no
+//!   receive awaits it, memory of its size is made for it, and [`Communicator::receive_owned`] hands over
+//!   that very memory.
 //!
-//! **Memory for unexpected messages is bounded.** Each rank may push [`Options::window`] bytes to another beyond what that one has received. Past that, even short messages are only
-//! offered, so a sender whose receiver does not keep up waits (or, with a non-blocking send, keeps its bytes), and no message is held back that somebody waits for.
+//! **Memory for unexpected messages is bounded.** Each rank may push [`Options::window`] bytes to another
+//! beyond what that one has received. Past that, even short messages are only offered, so a sender whose
+//! receiver does not keep up waits (or, with a non-blocking send, keeps its bytes), and no message is held
+//! back that somebody waits for.
 //!
-//! **Every operation ends.** If a rank that it needs is gone, it fails with an [`Error::Down`](scash_comm::Error::Down) that names that rank; of collective operations, all ranks' that are not over. Operations between others are not concerned; receives from any rank fail once for each rank
-//! that goes, since it may have been this one that they waited for. A process that ends is missed at once; one that is stopped or cut off after [`Options::silence`]. What a rank has said before it went can still be received.
+//! **Every operation ends.** If a rank that it needs is gone, it fails with an
+//! [`Error::Down`](scash_comm::Error::Down) that names that rank; of collective operations, all ranks' that
+//! are not over. Operations between others are not concerned; receives from any rank fail once for each rank
+//! that goes, since it may have been this one that they waited for. A process that ends is missed at once;
+//! one that is stopped or cut off after [`Options::silence`]. What a rank has said before it went can still
+//! be received.
 //!
-//! **Matching.** A message has a source and a tag; receives may leave both open. Of several messages that fit, the one that came first is received; of several receives, the one
-//! that was posted first gets it; messages between two ranks keep their order. The time that this takes does not grow with the lengths of the queues.
+//! **Matching.** A message has a source and a tag; receives may leave both open. Of several messages that
+//! fit, the one that came first is received; of several receives, the one that was posted first gets it;
+//! messages between two ranks keep their order. The time that this takes does not grow with the lengths of
+//! the queues.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -38,7 +51,8 @@
 //! | `scope` | non-blocking operations on borrowed memory |
 //!
 //! # What it asks of buffers
-//! They are used under locks, and by the kernel: memory whose access raises a fault that the program serves itself (a DSM's protected view) must not be given.
+//! They are used under locks, and by the kernel: memory whose access raises a fault that the program serves
+//! itself (a DSM's protected view) must not be given.
 
 mod active;
 mod barrier;

@@ -1,8 +1,8 @@
 //! Entries in the order they came, found by key: what matching is made of.
 //!
-//! A hash table of lists. Entries of one key lie in one list, among others that share it by chance, in the order they
-//! were pushed; so the oldest entry of a key is found, and any entry removed, in a time that does not grow with their
-//! number. All memory is reused: a queue that has found its size allocates no more.
+//! A hash table of lists. Entries of one key lie in one list, among others that share it by chance, in the
+//! order they were pushed; so the oldest entry of a key is found, and any entry removed, in a time that does
+//! not grow with their number. All memory is reused: a queue that has found its size allocates no more.
 
 /// Lists to begin with; a power of two.
 const BINS: usize = 16;
@@ -124,7 +124,8 @@ impl Lists {
     }
 
     fn bin(&self, key: Key) -> u32 {
-        // The remainder is less than the number of bins, and there are fewer of them than entries can be numbered.
+        // The remainder is less than the number of bins, and there are fewer of them than entries can be
+        // numbered.
         #[allow(clippy::cast_possible_truncation)]
         let bin = (key.hash() & (self.bins.len() as u64 - 1)) as u32;
         bin

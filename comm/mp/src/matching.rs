@@ -1,9 +1,10 @@
-//! The expected queue (receives that wait for their message) and the unexpected queue (messages that wait for their
-//! receive), after MPI/O2G: both are matched the moment something comes, by whoever makes progress.
+//! The expected queue (receives that wait for their message) and the unexpected queue (messages that wait for
+//! their receive), after MPI/O2G: both are matched the moment something comes, by whoever makes progress.
 //!
-//! A message has a context, a source and a tag; a receive may leave source and tag open. Of several receives that a
-//! message fits, the one posted first gets it; of several messages that a receive fits, the one that came first. Messages of one source come in
-//! the order they were sent, so two that fit the same receives are received in that order.
+//! A message has a context, a source and a tag; a receive may leave source and tag open. Of several receives
+//! that a message fits, the one posted first gets it; of several messages that a receive fits, the one that
+//! came first. Messages of one source come in the order they were sent, so two that fit the same receives are
+//! received in that order.
 
 use super::lists::{Entry, Key, Lists};
 

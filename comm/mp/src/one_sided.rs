@@ -1,11 +1,14 @@
 //! Put, get and atomic operations on windows.
 //!
-//! A **put** is the endpoint's. Where the other rank's memory is mapped here it is a copy, and in place when the call returns; elsewhere the bytes are taken before the call returns, and a mark
-//! behind them tells when they are in place.
+//! A **put** is the endpoint's. Where the other rank's memory is mapped here it is a copy, and in place when
+//! the call returns; elsewhere the bytes are taken before the call returns, and a mark behind them tells when
+//! they are in place.
 //!
-//! A **get** that its caller waits for is the endpoint's, too: a copy, a reply of the other endpoint's background thread, or a read by the network card. One that nobody waits for yet must not block its caller, as
-//! the endpoint's would where memory is not mapped, nor the helper, whose progress others count on. So it is asked for by a message, and the other engine answers with pieces. Its progress is
-//! therefore that of messages: made by whoever waits at the other rank, or by its helper.
+//! A **get** that its caller waits for is the endpoint's, too: a copy, a reply of the other endpoint's
+//! background thread, or a read by the network card. One that nobody waits for yet must not block its caller,
+//! as the endpoint's would where memory is not mapped, nor the helper, whose progress others count on. So it
+//! is asked for by a message, and the other engine answers with pieces. Its progress is therefore that of
+//! messages: made by whoever waits at the other rank, or by its helper.
 
 use super::blocks::{Blocks, Shape};
 use super::communicator::{Communicator, Request};
@@ -16,8 +19,8 @@ use std::sync::atomic::{Ordering, fence};
 
 /// Ranges that an endpoint is given at once.
 const RANGES: usize = 128;
-/// Bytes of a put that a network is given at once. It is given more when those have left: what it cannot hand over it copies, and a peer's signs of life, which come
-/// and go by the same way, would wait behind.
+/// Bytes of a put that a network is given at once. It is given more when those have left: what it cannot hand
+/// over it copies, and a peer's signs of life, which come and go by the same way, would wait behind.
 const PIECE: usize = 4 << 20;
 
 /// Blocks of one length on both sides of a put or get, at a distance of its own on each.
@@ -52,7 +55,8 @@ impl Strided {
         Ok((shape(here)?, shape(there)?))
     }
 
-    /// Gives `carry` the ranges that `make` makes of offsets here and there and of lengths, some at a time: of what is in one block, `most` bytes.
+    /// Gives `carry` the ranges that `make` makes of offsets here and there and of lengths, some at a time:
+    /// of what is in one block, `most` bytes.
     fn ranges<R>(
         self,
         most: usize,
@@ -86,7 +90,8 @@ impl Communicator {
         self.wait(request).map(drop)
     }
 
-    /// Begins to put bytes into a rank's part of a window. They may be changed when this returns; when the operation is over, they are in place.
+    /// Begins to put bytes into a rank's part of a window. They may be changed when this returns; when the
+    /// operation is over, they are in place.
     ///
     /// # Errors
     /// As for [`put`](Self::put).
@@ -167,10 +172,12 @@ impl Communicator {
         unsafe { self.fetch(window, from, offset, into.as_mut_ptr(), blocks) }
     }
 
-    /// Begins to get `len` bytes of a rank's part of a window, as they are after what this rank has put there.
+    /// Begins to get `len` bytes of a rank's part of a window, as they are after what this rank has put
+    /// there.
     ///
     /// # Safety
-    /// The `len` bytes at `into` are writable, and used by nobody else until the operation is known to be over, or the communicator is gone.
+    /// The `len` bytes at `into` are writable, and used by nobody else until the operation is known to be
+    /// over, or the communicator is gone.
     ///
     /// # Errors
     /// As for [`get`](Self::get).
@@ -189,7 +196,8 @@ impl Communicator {
     /// Begins to get blocks, of which the first one begins at `offset`, and is to begin at `into`.
     ///
     /// # Safety
-    /// The memory from `into` to the end of the last block is writable, and used by nobody else until the operation is known to be over, or the communicator is gone.
+    /// The memory from `into` to the end of the last block is writable, and used by nobody else until the
+    /// operation is known to be over, or the communicator is gone.
     ///
     /// # Errors
     /// As for [`get`](Self::get); blocks that overlap.
@@ -219,8 +227,9 @@ impl Communicator {
         Ok(Request(Some(request)))
     }
 
-    /// Executes an atomic operation on the word at `offset` of a rank's part of a window, and returns what it was before; see [`Endpoint::atomic`](scash_comm::Endpoint::atomic) and
-    /// what this crate says of the order of such operations. It waits for the other rank's endpoint, not for its application.
+    /// Executes an atomic operation on the word at `offset` of a rank's part of a window, and returns what it
+    /// was before; see [`Endpoint::atomic`](scash_comm::Endpoint::atomic) and what this crate says of the
+    /// order of such operations. It waits for the other rank's endpoint, not for its application.
     ///
     /// # Errors
     /// There is no such rank or place in the window, no word begins there, or the rank is gone.
@@ -230,8 +239,9 @@ impl Communicator {
         self.shared.endpoint().atomic(to, self.heap()?.segment(), offset as u64, op)
     }
 
-    /// Returns when all that this rank has put to another one, or to all of them (`None`), is in place, the active messages that it has sent there were handled, and the messages that it has sent
-    /// and forgotten have arrived (or were received, if they could not be kept there).
+    /// Returns when all that this rank has put to another one, or to all of them (`None`), is in place, the
+    /// active messages that it has sent there were handled, and the messages that it has sent and forgotten
+    /// have arrived (or were received, if they could not be kept there).
     ///
     /// # Errors
     /// There is no such rank; or one is gone, and it is not known whether that was so.
@@ -296,7 +306,8 @@ impl Communicator {
     /// Gets by the endpoint.
     ///
     /// # Safety
-    /// The memory from `into` to the end of the last block is writable, and nobody else uses it during the call.
+    /// The memory from `into` to the end of the last block is writable, and nobody else uses it during the
+    /// call.
     unsafe fn fetch(
         &self,
         window: &Window,

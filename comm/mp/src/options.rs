@@ -5,14 +5,16 @@ use scash_join::job::{self, setting};
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// Bytes of the longest message that can travel at once: less than an endpoint's messages may have, with what stands before the bytes.
+/// Bytes of the longest message that can travel at once: less than an endpoint's messages may have, with what
+/// stands before the bytes.
 const MOST_EAGER: usize = 512 << 20;
 
 /// How long messages travel that are too long for eager.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Large {
-    /// Get of registered memory; else active zero copy up to [`Options::push`] bytes, and beyond get within a host and rendezvous elsewhere. Within a host get at all lengths over another provider than `shm`, and where
-    /// that turns out to be faster ([`Tune::reads`]).
+    /// Get of registered memory; else active zero copy up to [`Options::push`] bytes, and beyond get within a
+    /// host and rendezvous elsewhere. Within a host get at all lengths over another provider than `shm`, and
+    /// where that turns out to be faster ([`Tune::reads`]).
     #[default]
     Auto,
     /// Get where the receiver can read the sender's memory, rendezvous elsewhere.
@@ -23,14 +25,16 @@ pub enum Large {
     Rendezvous,
 }
 
-/// Thresholds that ranks measure when they meet, instead of taking what the options say; see [`Communicator::thresholds`](super::Communicator::thresholds). Only `reads`, by default.
+/// Thresholds that ranks measure when they meet, instead of taking what the options say; see
+/// [`Communicator::thresholds`](super::Communicator::thresholds). Only `reads`, by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tune {
     /// [`Options::eager`].
     pub eager: bool,
     /// [`Options::push`].
     pub push: bool,
-    /// Whether ranks that share memory push at all: it depends on the processor whether its kernel copies faster between processes than two ranks through shared memory. This takes a fraction of a millisecond.
+    /// Whether ranks that share memory push at all: it depends on the processor whether its kernel copies
+    /// faster between processes than two ranks through shared memory. This takes a fraction of a millisecond.
     pub reads: bool,
 }
 
@@ -40,7 +44,8 @@ impl Default for Tune {
     }
 }
 
-/// Which protocol serves which messages. All ranks must choose the same `window` and `tune` (but for its `reads`).
+/// Which protocol serves which messages. All ranks must choose the same `window` and `tune` (but for its
+/// `reads`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Bytes of the longest message that travels at once: 512 MiB at most.
@@ -51,14 +56,17 @@ pub struct Options {
     pub large: Large,
     /// Bytes that may be on their way or unexpected from one rank to another.
     pub window: usize,
-    /// Bytes of registered memory that a rank can have ([`allocate`](super::Communicator::allocate), [`window`](super::Communicator::window)). They cost address space only until they are used; 0: none.
+    /// Bytes of registered memory that a rank can have ([`allocate`](super::Communicator::allocate),
+    /// [`window`](super::Communicator::window)). They cost address space only until they are used; 0: none.
     pub registered: usize,
-    /// Bytes of active messages that handlers have sent to a rank, and that may wait here until it has handled others. Past that, sends of handlers fail ([`Caller::call`](super::Caller::call)).
+    /// Bytes of active messages that handlers have sent to a rank, and that may wait here until it has
+    /// handled others. Past that, sends of handlers fail ([`Caller::call`](super::Caller::call)).
     pub held: usize,
     /// Which of `eager` and `push` are measured.
     pub tune: Tune,
-    /// How long a rank may give no sign of life while others wait for it, until they take it for gone: it is stopped, or its link is cut, and nothing else may tell. Zero: for ever, which suits who
-    /// stops ranks in a debugger. (A rank that *ends* is missed at once.)
+    /// How long a rank may give no sign of life while others wait for it, until they take it for gone: it is
+    /// stopped, or its link is cut, and nothing else may tell. Zero: for ever, which suits who stops ranks in
+    /// a debugger. (A rank that *ends* is missed at once.)
     pub silence: Duration,
     /// How long a thread waits in a call until it says on stderr, in a line, what for. Zero: for ever.
     pub stall: Duration,

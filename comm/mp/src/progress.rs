@@ -1,8 +1,11 @@
 //! The thread that makes progress when no application thread does.
 //!
-//! Application threads that wait or test make progress themselves: nothing is handed from thread to thread, which would cost a waking of 18 to 60 µs. The helper looks every
-//! [`LOOK`] or a little more whether that was so; if it was not, it takes over and sleeps at the endpoint, until something arrives. It takes over at once if it is roused: by a rank whose long message nobody reads
-//! here, or by an application thread that leaves one to be read (`engine::reads`). It also counts the ticks in which ranks give signs of life (`engine::silence`).
+//! Application threads that wait or test make progress themselves: nothing is handed from thread to thread,
+//! which would cost a waking of 18 to 60 µs. The helper looks every [`LOOK`] or a little more whether that
+//! was so; if it was not, it takes over and sleeps at the endpoint, until something arrives. It takes over at
+//! once if it is roused: by a rank whose long message nobody reads here, or by an application thread that
+//! leaves one to be read (`engine::reads`). It also counts the ticks in which ranks give signs of life
+//! (`engine::silence`).
 
 use super::driver::{SLEEPY, Shared};
 use scash_comm::{Error, Result};
@@ -13,9 +16,11 @@ use std::time::{Duration, Instant};
 
 /// Time without progress by the application after which the helper takes over,
 const LOOK: Duration = Duration::from_millis(1);
-/// and what that grows to where it takes over in vain: each time costs the application some tens of microseconds when it comes back.
+/// and what that grows to where it takes over in vain: each time costs the application some tens of
+/// microseconds when it comes back.
 const LONGEST_LOOK: Duration = Duration::from_millis(4);
-/// Time between two looks at who still lives, while the application makes progress: what it has to do with some must not keep it from noticing that another one has died.
+/// Time between two looks at who still lives, while the application makes progress: what it has to do with
+/// some must not keep it from noticing that another one has died.
 const WATCH: Duration = Duration::from_millis(4);
 /// The longest sleep at the endpoint; bounds how long the end of the communicator may wait for the helper's.
 const LONGEST_SLEEP: Duration = Duration::from_millis(10);

@@ -1,7 +1,8 @@
-//! Reading another process's memory: one copy within a host, whichever memory a message is in (`process_vm_readv`).
+//! Reading another process's memory: one copy within a host, whichever memory a message is in
+//! (`process_vm_readv`).
 //!
-//! Whether that is allowed is found out when ranks meet, for each pair, by a real reading: kernels forbid it for many reasons (the `ptrace_scope` of Yama, containers,
-//! user namespaces), and say so only then.
+//! Whether that is allowed is found out when ranks meet, for each pair, by a real reading: kernels forbid it
+//! for many reasons (the `ptrace_scope` of Yama, containers, user namespaces), and say so only then.
 
 use super::engine::{Reach, Reading};
 use super::{Options, Tune};
@@ -22,7 +23,8 @@ pub(super) struct Memories {
     pub(super) reads: Vec<Reach>,
 }
 
-/// What a rank tells the others: `process 4 | address of the sample 8 | sample 8 | window 8 | what is measured 1`.
+/// What a rank tells the others: `process 4 | address of the sample 8 | sample 8 | window 8 | what is
+/// measured 1`.
 const CARD: usize = 29;
 
 /// Finds out who can read whose memory. Collective.
@@ -122,7 +124,8 @@ impl Memories {
                 iov_base: std::ptr::without_provenance_mut(base.wrapping_add(done)),
                 iov_len: local.iov_len,
             };
-            // SAFETY: the kernel writes to the place only, which the caller vouches for, and checks the other address.
+            // SAFETY: the kernel writes to the place only, which the caller vouches for, and checks the other
+            // address.
             let read =
                 unsafe { libc::process_vm_readv(pid.as_raw(), &raw const local, 1, &raw const remote, 1, 0) };
             match usize::try_from(read) {
@@ -144,7 +147,8 @@ impl Memories {
         }
         self.warned.call_once(|| {
             let words = if errno == Some(libc::EFAULT) {
-                // Either can be wrong, and its owner gets the signal of a bad access when the bytes are copied.
+                // Either can be wrong, and its owner gets the signal of a bad access when the bytes are
+                // copied.
                 format!("scash: a message of rank {rank} is not where it is said to be, or has no room here: are its address and length right?\n")
             } else {
                 format!(

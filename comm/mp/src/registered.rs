@@ -1,8 +1,13 @@
-//! Registered memory: buffers that lie where ranks of the same host can read them directly, so that a long message is one copy, without the kernel's help.
+//! Registered memory: buffers that lie where ranks of the same host can read them directly, so that a long
+//! message is one copy, without the kernel's help.
 //!
-//! **Memory that the program has already is not registered**: with the providers that there are nothing is gained by it. Within a host the kernel reads a long message out of it, which takes no registration; whether it may is found
-//! out once, when ranks meet, and each send compares its address with those of registered memory, no more. For a copy without the kernel the memory would have to be a file that others map, which only
-//! who allocates it can see to ([`Communicator::allocate`](super::Communicator::allocate)). `tcp` copies into sockets, and `ofi` through slots that are registered once, so there is nothing to look up either.
+//! **Memory that the program has already is not registered**: with the providers that there are nothing is
+//! gained by it. Within a host the kernel reads a long message out of it, which takes no registration;
+//! whether it may is found out once, when ranks meet, and each send compares its address with those of
+//! registered memory, no more. For a copy without the kernel the memory would have to be a file that others
+//! map, which only who allocates it can see to ([`Communicator::allocate`](super::Communicator::allocate)).
+//! `tcp` copies into sockets, and `ofi` through slots that are registered once, so there is nothing to look
+//! up either.
 
 use scash_comm::{Error, Result, SegmentId, SharedMemory};
 use std::collections::BTreeMap;
@@ -22,7 +27,8 @@ pub(super) struct Heap {
     free: Mutex<BTreeMap<usize, usize>>,
 }
 
-/// Memory of a communicator in which long messages travel in one copy within a host. It is the program's like any other: initialised, and given back when dropped.
+/// Memory of a communicator in which long messages travel in one copy within a host. It is the program's like
+/// any other: initialised, and given back when dropped.
 #[derive(Debug)]
 pub struct Buffer {
     heap: Arc<Heap>,
@@ -94,8 +100,8 @@ impl Heap {
     }
 
     fn give_back(&self, offset: usize, len: usize) {
-        // SAFETY: the range was taken and nobody has a reference to it any more; what is read there next is zero. If the system does not
-        // want it back, nothing is lost.
+        // SAFETY: the range was taken and nobody has a reference to it any more; what is read there next is
+        // zero. If the system does not want it back, nothing is lost.
         let _ = unsafe { libc::madvise(self.memory.at(offset).cast(), len, libc::MADV_REMOVE) };
         let mut free = self.free();
         let mut whole = offset..offset + len;
@@ -124,14 +130,16 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the range belongs to this buffer and is mapped for as long as the heap is; other ranks only read it.
+        // SAFETY: the range belongs to this buffer and is mapped for as long as the heap is; other ranks only
+        // read it.
         unsafe { std::slice::from_raw_parts(self.heap.memory.at(self.offset), self.len) }
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above; and of a message from here, other ranks read only while its send is under way, which borrows it.
+        // SAFETY: as above; and of a message from here, other ranks read only while its send is under way,
+        // which borrows it.
         unsafe { std::slice::from_raw_parts_mut(self.heap.memory.at(self.offset), self.len) }
     }
 }

@@ -34,17 +34,20 @@ pub(super) enum Destination {
 /// An operation.
 #[derive(Debug)]
 pub(super) enum Request {
-    /// A send whose receiver was told of it, and has not yet asked for it; perhaps it was asked to forget it; perhaps it is to read a long message, and has not said that it does.
+    /// A send whose receiver was told of it, and has not yet asked for it; perhaps it was asked to forget it;
+    /// perhaps it is to read a long message, and has not said that it does.
     Offered { to: u32, body: Source, status: Status, is_unwanted: bool, is_unheard: bool },
     /// A send that was taken back: nobody has received it.
     Withdrawn,
     /// A send whose bytes leave piece by piece.
     Leaving { to: u32, status: Status },
-    /// A receive in the expected queue. `source` is `None` if any rank's message will do, `tag` if one of any tag will.
+    /// A receive in the expected queue. `source` is `None` if any rank's message will do, `tag` if one of any
+    /// tag will.
     Expected { source: Option<u32>, tag: Option<u64>, slot: Slot, into: Destination },
     /// A receive whose message is being brought, of which so many bytes are here.
     Coming { from: u32, status: Status, into: Destination, here: usize },
-    /// A receive whose message is being read from its sender's memory; the send's number and address there, and whether a thread waits there for its end.
+    /// A receive whose message is being read from its sender's memory; the send's number and address there,
+    /// and whether a thread waits there for its end.
     Read { from: u32, status: Status, into: Destination, send: u64, address: u64, waits: bool },
     /// A get, of which so many bytes are here.
     Get { from: u32, into: Blocks, here: usize },
@@ -52,7 +55,8 @@ pub(super) enum Request {
     Mark { to: u32, upto: u64 },
     /// A collective operation.
     Collective,
-    /// A receive that is over and went well; its message is in the application's room. What most are, in few words.
+    /// A receive that is over and went well; its message is in the application's room. What most are, in few
+    /// words.
     Received(Status),
     /// Over.
     Over(Outcome),
@@ -68,7 +72,8 @@ pub(super) enum Awaited {
 }
 
 impl Request {
-    /// Whom it waits for; `None`: for nobody, or, if it is a collective operation, for those that its transfers wait for.
+    /// Whom it waits for; `None`: for nobody, or, if it is a collective operation, for those that its
+    /// transfers wait for.
     pub(super) fn awaits(&self) -> Option<Awaited> {
         match self {
             Request::Offered { to, .. } | Request::Leaving { to, .. } | Request::Mark { to, .. } => {
@@ -138,7 +143,8 @@ impl Requests {
         Some(request)
     }
 
-    /// The status of a receive that is [over and went well](Request::Received). Its number names nothing then.
+    /// The status of a receive that is [over and went well](Request::Received). Its number names nothing
+    /// then.
     #[inline]
     pub(super) fn received(&mut self, number: Number) -> Option<Status> {
         let seat = self.seat(number)?;
@@ -154,7 +160,8 @@ impl Requests {
         let [a, b, c, d, ..] = number.0.to_le_bytes();
         let at = u32::from_le_bytes([a, b, c, d]);
         let seat = &mut self.seats[at as usize];
-        // A number that comes back after four thousand million operations at one place is nobody's any more. Never 0.
+        // A number that comes back after four thousand million operations at one place is nobody's any more.
+        // Never 0.
         seat.generation = seat.generation.wrapping_add(1).max(1);
         self.free.push(at);
     }
@@ -186,7 +193,8 @@ impl Destination {
         }
     }
 
-    /// The place for the `len` bytes that follow the first `here`, which are there. It has been prepared for them. Good until this value is used again.
+    /// The place for the `len` bytes that follow the first `here`, which are there. It has been prepared for
+    /// them. Good until this value is used again.
     pub(super) fn place(&mut self, here: usize, len: usize) -> Room {
         match self {
             Destination::Room(place) => place.part(here, len),

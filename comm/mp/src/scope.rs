@@ -1,4 +1,5 @@
-//! Non-blocking operations on borrowed memory: none outlives the scope that it was begun in, so none outlives what it borrows.
+//! Non-blocking operations on borrowed memory: none outlives the scope that it was begun in, so none outlives
+//! what it borrows.
 
 use super::communicator::{Communicator, Received, Request};
 use super::window::Window;
@@ -37,7 +38,8 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// What `work` returns, else why the first of the operations that failed did so. All are over in any case.
+    /// What `work` returns, else why the first of the operations that failed did so. All are over in any
+    /// case.
     pub fn scope<'env, T>(
         &'env self,
         work: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> Result<T>,
@@ -57,7 +59,8 @@ impl<'scope> Scope<'scope, '_> {
     /// # Errors
     /// There is no such rank, or it is gone.
     pub fn send(&'scope self, to: u32, tag: u64, bytes: &'scope [u8]) -> Result<Operation<'scope>> {
-        // SAFETY: the bytes are borrowed for longer than the scope lives, which ends when the operation is over.
+        // SAFETY: the bytes are borrowed for longer than the scope lives, which ends when the operation is
+        // over.
         let request = unsafe { self.communicator.start_send(to, tag, bytes.as_ptr(), bytes.len()) }?;
         Ok(self.begin(request))
     }

@@ -40,7 +40,8 @@ impl Source {
         Self { at: self.at.wrapping_add(from), len: len.min(self.len - from) }
     }
 
-    /// Where it begins, for other processes to read; counted from the start of the registered memory at these addresses, if all of it is there.
+    /// Where it begins, for other processes to read; counted from the start of the registered memory at these
+    /// addresses, if all of it is there.
     pub(super) fn address(self, registered: &Range<usize>) -> u64 {
         let at = self.at.addr();
         if registered.contains(&at) && self.len <= registered.end - at {
@@ -71,7 +72,8 @@ impl Room {
         Self { at, len }
     }
 
-    /// Room for `len` bytes behind those of a vector, or for as many as it has; good until the vector is used again.
+    /// Room for `len` bytes behind those of a vector, or for as many as it has; good until the vector is used
+    /// again.
     pub(super) fn behind(bytes: &mut Vec<u8>, len: usize) -> Self {
         let spare = bytes.spare_capacity_mut();
         Self { at: spare.as_mut_ptr().cast(), len: spare.len().min(len) }
@@ -115,7 +117,8 @@ impl Room {
         }
         // SAFETY: inside the memory that the maker vouches for.
         let start = unsafe { self.at.add(offset) };
-        // SAFETY: as above, `offset + len <= self.len`; the maker vouches that nobody else uses it, so the bytes are not in it.
+        // SAFETY: as above, `offset + len <= self.len`; the maker vouches that nobody else uses it, so the
+        // bytes are not in it.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, len) };
     }
 }
@@ -150,7 +153,8 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_left_out() {
         let mut bytes = [0; 4];
-        // SAFETY: the array lives to the end of the test, and is looked at only when the place is used no more.
+        // SAFETY: the array lives to the end of the test, and is looked at only when the place is used no
+        // more.
         let place = unsafe { Room::new(bytes.as_mut_ptr(), 3) };
         place.store(2, &[7, 8, 9]);
         place.store(usize::MAX, &[1]);

@@ -11,12 +11,14 @@ use scash_comm::biased::Guard;
 pub type Over = (usize, Result<Received>);
 
 impl Request {
-    /// The request as a number, for interfaces to other languages: 0 if the operation is over already. Numbers of operations are 2³² or more.
+    /// The request as a number, for interfaces to other languages: 0 if the operation is over already.
+    /// Numbers of operations are 2³² or more.
     pub fn into_raw(self) -> u64 {
         self.0.map_or(0, |number| number.0)
     }
 
-    /// The request that was this number. Of a number that names no operation, or none any more, each call says so.
+    /// The request that was this number. Of a number that names no operation, or none any more, each call
+    /// says so.
     pub fn from_raw(number: u64) -> Self {
         Self((number != 0).then_some(Number(number)))
     }
@@ -67,7 +69,8 @@ impl Communicator {
         outcome.map(received).transpose()
     }
 
-    /// Waits until one of the operations is over, takes it out, and returns it with its index in the order before. `None` if there are no operations.
+    /// Waits until one of the operations is over, takes it out, and returns it with its index in the order
+    /// before. `None` if there are no operations.
     pub fn wait_any(&self, requests: &mut Vec<Request>) -> Option<Over> {
         if requests.is_empty() {
             return None;
@@ -76,13 +79,15 @@ impl Communicator {
         Some(take(requests, over))
     }
 
-    /// Makes progress; if one of the operations is over then, takes it out, and returns it with its index in the order before.
+    /// Makes progress; if one of the operations is over then, takes it out, and returns it with its index in
+    /// the order before.
     pub fn test_any(&self, requests: &mut Vec<Request>) -> Option<Over> {
         let over = self.look(|engine| first(requests, engine))?;
         Some(take(requests, over))
     }
 
-    /// Waits until at least one of the operations is over, takes out all that are, and returns them with their indices in the order before. Empty only if there are no operations.
+    /// Waits until at least one of the operations is over, takes out all that are, and returns them with
+    /// their indices in the order before. Empty only if there are no operations.
     pub fn wait_some(&self, requests: &mut Vec<Request>) -> Vec<Over> {
         if requests.is_empty() {
             return Vec::new();
@@ -90,7 +95,8 @@ impl Communicator {
         self.shared.until(Goal::OneOf(requests.len()), |engine| some(requests, engine))
     }
 
-    /// Makes progress, takes out all operations that are over then, and returns them with their indices in the order before.
+    /// Makes progress, takes out all operations that are over then, and returns them with their indices in
+    /// the order before.
     pub fn test_some(&self, requests: &mut Vec<Request>) -> Vec<Over> {
         self.look(|engine| some(requests, engine)).unwrap_or_default()
     }
@@ -104,7 +110,8 @@ impl Communicator {
         all.into_iter().collect()
     }
 
-    /// Makes progress; if all of the operations are over then, takes them out, and returns what came of them, in their order. Otherwise `None`, and all can be asked about again.
+    /// Makes progress; if all of the operations are over then, takes them out, and returns what came of them,
+    /// in their order. Otherwise `None`, and all can be asked about again.
     pub fn test_all(&self, requests: &mut Vec<Request>) -> Option<Vec<Result<Received>>> {
         self.look(|engine| {
             let are_over = requests.iter().all(|request| request.is_over(engine));
@@ -119,7 +126,8 @@ impl Communicator {
         request.0.is_none_or(|number| self.shared.engine().has(number))
     }
 
-    /// How many operations of this rank were begun, and not yet waited for, tested to their end, or cancelled. One that was over as it began is none of them.
+    /// How many operations of this rank were begun, and not yet waited for, tested to their end, or
+    /// cancelled. One that was over as it began is none of them.
     pub fn unfinished(&self) -> usize {
         self.shared.engine().unfinished()
     }

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 /// Memory of all ranks that all ranks can put to and get from; see [`Communicator::window`].
 ///
-/// Others may write it at any time, ranks and threads, so there are no slices of it. What is read, put or got while it is written is any mixture of old and new bytes; that is all that can go wrong. If it is dropped and not closed, its memory stays taken until the communicator is gone: others could not know.
+/// Others may write it at any time, ranks and threads, so there are no slices of it. What is read, put or got
+/// while it is written is any mixture of old and new bytes; that is all that can go wrong. If it is dropped
+/// and not closed, its memory stays taken until the communicator is gone: others could not know.
 #[derive(Debug)]
 pub struct Window {
     heap: Arc<Heap>,
@@ -29,8 +31,9 @@ struct RankPart {
 const NO_ROOM: u64 = u64::MAX;
 
 impl Communicator {
-    /// Makes `len` bytes of this rank, of registered memory ([`Options::registered`](super::Options::registered)), reachable for all. Collective; each rank may choose another
-    /// length. What is in it at first is not said.
+    /// Makes `len` bytes of this rank, of registered memory
+    /// ([`Options::registered`](super::Options::registered)), reachable for all. Collective; each rank may
+    /// choose another length. What is in it at first is not said.
     ///
     /// # Errors
     /// A rank has no room for its part, which all are told; or a rank is gone.
@@ -38,7 +41,8 @@ impl Communicator {
         let heap = self.heap()?;
         let claimed = heap.claim(len);
         if let Ok(offset) = claimed {
-            // SAFETY: the memory is mapped for as long as the communicator lives, and belongs to nobody else until the window is closed.
+            // SAFETY: the memory is mapped for as long as the communicator lives, and belongs to nobody else
+            // until the window is closed.
             let place = unsafe { Room::new(heap.at(offset), len) };
             // Before the others know of it.
             self.shared.engine().open_window(offset, place);
@@ -64,7 +68,8 @@ impl Communicator {
         }
     }
 
-    /// Closes a window: when this returns, what any rank has put to it was in place, and its memory is free. Collective. Gets from it must be over at the rank that has begun them.
+    /// Closes a window: when this returns, what any rank has put to it was in place, and its memory is free.
+    /// Collective. Gets from it must be over at the rank that has begun them.
     ///
     /// # Errors
     /// It is another communicator's, or a rank is gone: then its memory stays taken.
@@ -96,7 +101,8 @@ impl Window {
         self.parts.get(rank as usize).map_or(0, |part| part.len)
     }
 
-    /// Where this rank's part begins, aligned to pages. Valid until the window is closed and the communicator is gone. Who reads or writes there by plain accesses sees to it that nobody else does meanwhile.
+    /// Where this rank's part begins, aligned to pages. Valid until the window is closed and the communicator
+    /// is gone. Who reads or writes there by plain accesses sees to it that nobody else does meanwhile.
     pub fn as_ptr(&self) -> *mut u8 {
         self.heap.at(self.mine().offset)
     }

@@ -1,4 +1,5 @@
-//! What engines say to each other: one message of the endpoint each, its kind and head as below, then the body. Numbers are little-endian.
+//! What engines say to each other: one message of the endpoint each, its kind and head as below, then the
+//! body. Numbers are little-endian.
 //!
 //! | kind | name | head | body |
 //! |---|---|---|---|
@@ -23,7 +24,8 @@
 //! | 19 | Reading | the send's number `u64`: a thread that waits for it reads it | none |
 //! | 20 | Playing | context `u16`, tag `u64` of a collective operation that waits for the other rank | none |
 //!
-//! A get is answered with Data, like an accepted offer. All numbers are the business of the rank that gave them; the other one only repeats them.
+//! A get is answered with Data, like an accepted offer. All numbers are the business of the rank that gave
+//! them; the other one only repeats them.
 
 use super::matching::Envelope;
 
@@ -175,7 +177,8 @@ impl Head {
     }
 }
 
-/// The kind of an [eager message](Head::Eager), and its head: encoded without a detour through memory, whose parts a processor would have to put together again.
+/// The kind of an [eager message](Head::Eager), and its head: encoded without a detour through memory, whose
+/// parts a processor would have to put together again.
 #[inline]
 pub(super) fn eager_head(context: u16, tag: u64) -> (u16, [u8; EAGER_HEAD]) {
     let mut bytes = [0; EAGER_HEAD];

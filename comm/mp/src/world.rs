@@ -6,7 +6,8 @@ use scash_join::boot::{Identity, Member};
 use scash_join::job::{self, Network};
 use std::ops::Deref;
 
-/// Number of the agreement between ranks of message passing: what is sent, and what lies in shared memory. Raised whenever either changes.
+/// Number of the agreement between ranks of message passing: what is sent, and what lies in shared memory.
+/// Raised whenever either changes.
 const ABI: u32 = 5;
 
 /// The ranks of a job, and a [`Communicator`] of all of them.
@@ -32,11 +33,11 @@ pub struct World {
 }
 
 impl World {
-    /// Joins the job that this process was started for; one that no launcher has started is a job of one rank. Once
-    /// a process, and by programs that do not use the shared memory of `scash`, which joins by itself and has a
-    /// communicator of its own (`scash::runtime::Runtime::communicator`).
-    /// The provider is what `scash run --provider` says; `SCASH_INTERFACE`, `SCASH_PORT` and `SCASH_OFI` say more of
-    /// the network.
+    /// Joins the job that this process was started for; one that no launcher has started is a job of one
+    /// rank. Once a process, and by programs that do not use the shared memory of `scash`, which joins by
+    /// itself and has a communicator of its own (`scash::runtime::Runtime::communicator`). The provider is
+    /// what `scash run --provider` says; `SCASH_INTERFACE`, `SCASH_PORT` and `SCASH_OFI` say more of the
+    /// network.
     ///
     /// # Errors
     /// Settings that make no sense, a rank that runs another program, or ranks that do not reach each other.
@@ -68,7 +69,8 @@ impl World {
 }
 
 impl Communicator {
-    /// A communicator of all ranks of a job that this process has joined, on an endpoint of its own. Collective. Its provider and network are those that [`World::from_env`] takes.
+    /// A communicator of all ranks of a job that this process has joined, on an endpoint of its own.
+    /// Collective. Its provider and network are those that [`World::from_env`] takes.
     ///
     /// # Errors
     /// Settings that make no sense, or ranks that do not reach each other.

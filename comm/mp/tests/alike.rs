@@ -41,7 +41,8 @@ fn is_refused(called: Result<(), Error>) -> bool {
     }
 }
 
-/// All ranks make a call, and then barriers until one goes well everywhere. Whether any of them was refused: a message that was one too many may come late.
+/// All ranks make a call, and then barriers until one goes well everywhere. Whether any of them was refused:
+/// a message that was one too many may come late.
 fn is_anybody_told(rank: &Rank, told: &[AtomicU32], called: Result<(), Error>) -> bool {
     let mut refused = is_refused(called);
     for round in told {

@@ -1,4 +1,5 @@
-//! A rank is killed while a job on two hosts joins, before each of its exchanges: all others say that this rank is gone, none names another one, and none panics.
+//! A rank is killed while a job on two hosts joins, before each of its exchanges: all others say that this
+//! rank is gone, none names another one, and none panics.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

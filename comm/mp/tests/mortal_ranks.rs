@@ -1,7 +1,9 @@
-//! A rank is killed, stopped or cut off while it does everything that message passing can, with everybody, at the same time: each of the others' operations ends with an error that names it,
-//! and those between the others go on.
+//! A rank is killed, stopped or cut off while it does everything that message passing can, with everybody, at
+//! the same time: each of the others' operations ends with an error that names it, and those between the
+//! others go on.
 //!
-//! Over libfabric that is so by its `tcp`, not by its `shm`, which lets a rank that goes take others along: see the limits of `scash_ofi`.
+//! Over libfabric that is so by its `tcp`, not by its `shm`, which lets a rank that goes take others along:
+//! see the limits of `scash_ofi`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -165,7 +167,8 @@ fn obstacle(_: &str) -> Option<String> {
 /// A job under way.
 struct Job {
     launcher: Launcher,
-    /// Whether the launcher tells ranks who has ended. Some find out themselves; libfabric may try for ever to connect to a process that is gone.
+    /// Whether the launcher tells ranks who has ended. Some find out themselves; libfabric may try for ever
+    /// to connect to a process that is gone.
     tells: bool,
     ranks: Vec<Rank>,
     words: Receiver<(usize, String)>,
@@ -226,7 +229,8 @@ impl Job {
         heard.into_iter().flatten().collect()
     }
 
-    /// The victim goes at some moment. How long it took until the first of the others knew it, and until all their operations had ended.
+    /// The victim goes at some moment. How long it took until the first of the others knew it, and until all
+    /// their operations had ended.
     fn play(mut self, way: Way, link: Option<&Hosts>) -> [Duration; 2] {
         self.hear("playing", &[0, 1, 2]);
         thread::sleep(Duration::from_millis(30 + u64::from(now().subsec_nanos()) % 170));
@@ -343,7 +347,8 @@ fn play(job: &Communicator, window: &Window) -> (Duration, Duration) {
     })
 }
 
-/// What the two that are left do with each other goes on, until both have seen all other operations fail, and after that.
+/// What the two that are left do with each other goes on, until both have seen all other operations fail, and
+/// after that.
 fn keep_company(job: &Communicator, peer: u32, under_way: &UnderWay) {
     const TAG: u64 = 1 << 20;
     let mut mine = vec![0u8; 100_000];

@@ -483,7 +483,8 @@ fn a_collective_operation_goes_on_while_its_ranks_compute(make: Make) {
         let reduces = unsafe { rank.start(&all, mine.as_ptr().cast(), sum.as_mut_ptr().cast()) }.unwrap();
         // SAFETY: it has no memory.
         let mut barrier = unsafe { rank.start(&Collective::Barrier, [].as_ptr(), [].as_mut_ptr()) }.unwrap();
-        // Who is last has nobody behind it to be helped by: all do nothing for the communicator until one has seen the end.
+        // Who is last has nobody behind it to be helped by: all do nothing for the communicator until one has
+        // seen the end.
         if rank.rank() == 0 {
             while rank.test(&mut barrier).unwrap().is_none() {
                 thread::yield_now();

@@ -1,4 +1,5 @@
-//! Thresholds that are measured when ranks meet, on each provider. What they are depends on the machine and the hour; what must hold of them does not.
+//! Thresholds that are measured when ranks meet, on each provider. What they are depends on the machine and
+//! the hour; what must hold of them does not.
 
 #![allow(
     clippy::unwrap_used,
@@ -26,7 +27,8 @@ const TUNED: Options = Options {
     tune: Tune::ALL,
 };
 
-/// Checks that all ranks have the same for a class of peers, and that it makes sense; gives what this rank has for each.
+/// Checks that all ranks have the same for a class of peers, and that it makes sense; gives what this rank
+/// has for each.
 fn agreed(rank: &Rank, options: Options, host: impl Fn(u32) -> u32) -> Vec<Thresholds> {
     let size = rank.size();
     let mine: Vec<Thresholds> = (0..size).map(|to| rank.thresholds(to).unwrap()).collect();

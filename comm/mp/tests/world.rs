@@ -1,4 +1,5 @@
-//! Message passing between processes that a launcher has started: ranks join with what their environment says.
+//! Message passing between processes that a launcher has started: ranks join with what their environment
+//! says.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,9 +1,9 @@
 //! Wakes threads that sleep because nothing had arrived.
 //!
-//! 1. Who has put something into the inbox, or has delivered what others may be waiting to hear of, counts `news` up, and then reads `sleepers`; if
-//!    there are any, it calls them under the lock.
-//! 2. A sleeper counts itself in, and then, under the lock, reads `news`; if that is not what it was before the sleeper last looked around, it
-//!    does not sleep.
+//! 1. Who has put something into the inbox, or has delivered what others may be waiting to hear of, counts
+//!    `news` up, and then reads `sleepers`; if there are any, it calls them under the lock.
+//! 2. A sleeper counts itself in, and then, under the lock, reads `news`; if that is not what it was before
+//!    the sleeper last looked around, it does not sleep.
 //!
 //! Both pairs of accesses are in one total order (SeqCst): at least one of the two sees the other.
 
@@ -14,8 +14,8 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 thread_local! {
-    /// `news` as this thread saw it before it last looked around. (If the thread waits at two endpoints in turn, a sleep may end early, or
-    /// last for its limit.)
+    /// `news` as this thread saw it before it last looked around. (If the thread waits at two endpoints in
+    /// turn, a sleep may end early, or last for its limit.)
     static SEEN: Cell<u64> = const { Cell::new(0) };
 }
 

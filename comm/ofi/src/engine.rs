@@ -1,4 +1,5 @@
-//! Making progress: what completed, what may go now (`outgoing`), what has arrived (`incoming`), what was read (`reads`). One lock guards all of this, and nothing under it waits or calls the caller.
+//! Making progress: what completed, what may go now (`outgoing`), what has arrived (`incoming`), what was
+//! read (`reads`). One lock guards all of this, and nothing under it waits or calls the caller.
 
 mod incoming;
 mod outgoing;
@@ -104,7 +105,8 @@ impl Engine {
     ) -> Result<(Engine, RemoteAddress)> {
         let slots = Slots::new(sizes.slots);
         let (memory, len) = slots.memory();
-        // SAFETY: the slots are freed after the net is closed; there are references only to slots that no operation uses.
+        // SAFETY: the slots are freed after the net is closed; there are references only to slots that no
+        // operation uses.
         unsafe { net.register_local(memory, len) }?;
         let lines = Lines::new(size);
         let (memory, len) = lines.memory();

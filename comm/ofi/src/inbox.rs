@@ -1,4 +1,5 @@
-//! What has arrived and is not delivered yet, in one growing buffer: once it has its size, messages cost no allocation.
+//! What has arrived and is not delivered yet, in one growing buffer: once it has its size, messages cost no
+//! allocation.
 
 use scash_comm::Event;
 

@@ -1,4 +1,5 @@
-//! How the ranks of a job get to know each other: through the start-up exchange, each gives its address and the place of its lines.
+//! How the ranks of a job get to know each other: through the start-up exchange, each gives its address and
+//! the place of its lines.
 
 use super::OfiOptions;
 use super::engine::{Engine, Sizes};
@@ -12,7 +13,8 @@ use std::sync::Arc;
 
 /// Version of everything that ranks say to each other here. Ranks that differ do not form a job.
 const VERSION: u32 = 1;
-/// Bytes of a card before the provider's name: `version 4 | ABI 4 | place of the lines 8 + 8 | length of the name 8`.
+/// Bytes of a card before the provider's name: `version 4 | ABI 4 | place of the lines 8 + 8 | length of the
+/// name 8`.
 const FIXED: usize = 32;
 
 /// Opens this rank's endpoint, and enters all peers.

@@ -1,8 +1,10 @@
 //! The provider `ofi`: ranks wherever libfabric reaches, by reliable datagram endpoints (`FI_EP_RDM`).
 //!
-//! libfabric is loaded when an endpoint is made (`library`), through declarations of our own (`sys`); 1.17 and newer serve. Which of
-//! its providers carries the job is libfabric's choice, or [`OfiOptions::provider`]'s. A get is an RMA read, a put an RMA write, a message travels in packets
-//! to receives that are posted all the time. Everything passes through buffers that are registered once (`slots`).
+//! libfabric is loaded when an endpoint is made (`library`), through declarations of our own (`sys`); 1.17
+//! and newer serve. Which of its providers carries the job is libfabric's choice, or
+//! [`OfiOptions::provider`]'s. A get is an RMA read, a put an RMA write, a message travels in packets to
+//! receives that are posted all the time. Everything passes through buffers that are registered once
+//! (`slots`).
 //!
 //! # The way of the bytes
 //! ```text
@@ -10,45 +12,60 @@
 //! get ────────► RMA read ──► slot ──► destination
 //! atomic, fence ─► a word in a packet ──► (there) link: executed, answered
 //! ```
-//! A background thread (`service`) makes progress where nobody else does: most of libfabric's providers need that, also for reads and
-//! writes of their peers.
+//! A background thread (`service`) makes progress where nobody else does: most of libfabric's providers need
+//! that, also for reads and writes of their peers.
 //!
 //! # Why the guarantees hold
-//! 1. *Order.* Puts and messages to a rank wait in one queue and are posted in their order. Packets are numbered, and heard by their numbers. That a packet does not
-//!    overtake a write: where the provider promises `FI_ORDER_SAW`, it sees to it; elsewhere a packet is posted after the writes in front of it are
-//!    complete, with `FI_DELIVERY_COMPLETE`.
-//! 2. *A put is never overwritten by an older get.* Writes land at any time, so nothing can keep them out; but they can be noticed. Before H writes into the memory of S it
-//!    writes into a word of S, its *line*, how many puts it has issued: an announcement, which takes effect before the put does (`FI_ORDER_WAW`, or
-//!    completion). Let S get from H. It reads the word, reads H's memory into a slot, copies it to its destination, and reads the word again. If the word has not changed, no put that
-//!    was issued after the reading of H's memory had landed before the copy: it lands on top. If it has changed, S does it all again, and reads what H had when it put, or newer. That S has the older bytes for
-//!    a moment nobody sees: until it is over, S hears nothing from H (`Link::hold`), neither messages nor fences nor operations.
-//! 3. *No waiting for applications.* A packet is taken by whichever thread of the peer makes progress, copied, and acknowledged; so credits come back without the peer's application. Where
-//!    all slots of a peer are taken, a put waits for its endpoint; messages wait here in a backlog, which puts go behind, and whoever sends goes on.
-//! 4. *Death.* An operation that fails shows that its peer is lost. Ranks that have nothing to say to each other write a sign of life (`service`): so
-//!    an operation is always under way, and a peer that gives none for [`OfiOptions::silence`] is lost, too; where the caller can tell sooner, it does
-//!    ([`OfiOptions::alive`]). Operations on a lost peer that libfabric does not end keep their slots; nobody waits for them.
+//! 1. *Order.* Puts and messages to a rank wait in one queue and are posted in their order. Packets are
+//!    numbered, and heard by their numbers. That a packet does not overtake a write: where the provider
+//!    promises `FI_ORDER_SAW`, it sees to it; elsewhere a packet is posted after the writes in front of it
+//!    are complete, with `FI_DELIVERY_COMPLETE`.
+//! 2. *A put is never overwritten by an older get.* Writes land at any time, so nothing can keep them out;
+//!    but they can be noticed. Before H writes into the memory of S it writes into a word of S, its *line*,
+//!    how many puts it has issued: an announcement, which takes effect before the put does (`FI_ORDER_WAW`,
+//!    or completion). Let S get from H. It reads the word, reads H's memory into a slot, copies it to its
+//!    destination, and reads the word again. If the word has not changed, no put that was issued after the
+//!    reading of H's memory had landed before the copy: it lands on top. If it has changed, S does it all
+//!    again, and reads what H had when it put, or newer. That S has the older bytes for a moment nobody sees:
+//!    until it is over, S hears nothing from H (`Link::hold`), neither messages nor fences nor operations.
+//! 3. *No waiting for applications.* A packet is taken by whichever thread of the peer makes progress,
+//!    copied, and acknowledged; so credits come back without the peer's application. Where all slots of a
+//!    peer are taken, a put waits for its endpoint; messages wait here in a backlog, which puts go behind,
+//!    and whoever sends goes on.
+//! 4. *Death.* An operation that fails shows that its peer is lost. Ranks that have nothing to say to each
+//!    other write a sign of life (`service`): so an operation is always under way, and a peer that gives none
+//!    for [`OfiOptions::silence`] is lost, too; where the caller can tell sooner, it does
+//!    ([`OfiOptions::alive`]). Operations on a lost peer that libfabric does not end keep their slots; nobody
+//!    waits for them.
 //! 5. *A rank reads what it wrote.* If puts were issued since the last fence, a get begins with a fence.
-//! 6. *Atomic operations come one after the other.* The owner's processor executes all operations on a word, its own and, in the thread that makes progress,
-//!    its peers'. libfabric's atomics are not used: the ones that a network card executes are not atomic towards the processor's.
-//! 7. *A word announces what was put before it*, because an operation travels in a packet, behind the puts (1).
+//! 6. *Atomic operations come one after the other.* The owner's processor executes all operations on a word,
+//!    its own and, in the thread that makes progress, its peers'. libfabric's atomics are not used: the ones
+//!    that a network card executes are not atomic towards the processor's.
+//! 7. *A word announces what was put before it*, because an operation travels in a packet, behind the puts
+//!    (1).
 //!
 //! # Who may take part
-//! Each packet carries 16 bytes that only the two ranks of its direction can make (an HMAC of the job's secret); others are dropped. Registered memory is reachable for whoever knows its key: 63
-//! random bits where the provider leaves the choice to us, but some network cards choose short keys. This keeps out strangers who guess, and other jobs; it does **not** keep out who can read
-//! packets on the way, as libfabric's `tcp` and `shm` encrypt nothing. Use the provider `ofi` on networks that you trust.
+//! Each packet carries 16 bytes that only the two ranks of its direction can make (an HMAC of the job's
+//! secret); others are dropped. Registered memory is reachable for whoever knows its key: 63 random bits
+//! where the provider leaves the choice to us, but some network cards choose short keys. This keeps out
+//! strangers who guess, and other jobs; it does **not** keep out who can read packets on the way, as
+//! libfabric's `tcp` and `shm` encrypt nothing. Use the provider `ofi` on networks that you trust.
 //!
 //! # Limits
-//! A network card may want to lock registered memory: then a job's region must fit into memory (`ulimit -l`). A get that meets a new put of its peer each time
-//! is repeated until it does not.
+//! A network card may want to lock registered memory: then a job's region must fit into memory (`ulimit -l`).
+//! A get that meets a new put of its peer each time is repeated until it does not.
 //!
-//! libfabric's `tcp` may try for ever to connect to a process that is gone: that it is, the launcher tells ([`OfiOptions::alive`]), or the peer's silence.
-//! In libfabric's `shm` (1.17) a rank that goes may take others along: operations end in the order in which they were begun, whomever they are with, so that behind one on a peer that is stopped, or
-//! was killed, none ends, and the others lose each other in [`OfiOptions::silence`]; and a peer that goes while it has the lock of its memory keeps it, and whoever sends to it spins.
-//! Our own provider `shm` has neither fault.
+//! libfabric's `tcp` may try for ever to connect to a process that is gone: that it is, the launcher tells
+//! ([`OfiOptions::alive`]), or the peer's silence. In libfabric's `shm` (1.17) a rank that goes may take
+//! others along: operations end in the order in which they were begun, whomever they are with, so that behind
+//! one on a peer that is stopped, or was killed, none ends, and the others lose each other in
+//! [`OfiOptions::silence`]; and a peer that goes while it has the lock of its memory keeps it, and whoever
+//! sends to it spins. Our own provider `shm` has neither fault.
 //!
 //! Each peer costs about 1 MiB of address space here, of which only what is used takes memory. That a
-//! reliable endpoint receives what a living peer sends is libfabric's promise, and not checked. Some of libfabric's providers (`psm`) install signal handlers when it is
-//! asked what there is; a handler for faults must be installed after the endpoint is made.
+//! reliable endpoint receives what a living peer sends is libfabric's promise, and not checked. Some of
+//! libfabric's providers (`psm`) install signal handlers when it is asked what there is; a handler for faults
+//! must be installed after the endpoint is made.
 
 mod asking;
 mod bell;
@@ -90,7 +107,8 @@ use wire::Word;
 
 /// Longest sleep in [`Endpoint::idle`].
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
-/// Bytes of messages for a peer that wait for room, beyond which a send waits, too. Large enough never to matter to a job whose ranks take what they are sent, small enough not to exhaust a host.
+/// Bytes of messages for a peer that wait for room, beyond which a send waits, too. Large enough never to
+/// matter to a job whose ranks take what they are sent, small enough not to exhaust a host.
 const MOST_LATE: usize = 64 << 20;
 /// Time that dropping an endpoint gives its last words to be heard,
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -100,13 +118,17 @@ const PARTING: Duration = Duration::from_millis(200);
 /// How a rank's ofi endpoint is to be made.
 #[derive(Clone)]
 pub struct OfiOptions {
-    /// Which of libfabric's providers to use, in its spelling (`fi_info -l`); by default the one that libfabric puts first.
+    /// Which of libfabric's providers to use, in its spelling (`fi_info -l`); by default the one that
+    /// libfabric puts first.
     pub provider: Option<String>,
-    /// Address or name of the interface to use, where the provider's addresses are those of sockets; by default libfabric's choice.
+    /// Address or name of the interface to use, where the provider's addresses are those of sockets; by
+    /// default libfabric's choice.
     pub interface: Option<String>,
-    /// Number of the agreement between ranks on what messages and segments mean. Ranks that differ do not form a job.
+    /// Number of the agreement between ranks on what messages and segments mean. Ranks that differ do not
+    /// form a job.
     pub abi: u32,
-    /// Ranks of the job on this host. If the threads that they keep busy outnumber the cores, waiting threads do not spin.
+    /// Ranks of the job on this host. If the threads that they keep busy outnumber the cores, waiting threads
+    /// do not spin.
     pub ranks_here: u32,
     /// Threads that each of them keeps busy; 0 counts as 1.
     pub threads: u32,
@@ -145,7 +167,8 @@ impl std::fmt::Debug for OfiOptions {
     }
 }
 
-/// Names of libfabric's providers that can carry a job on this machine, best first; or why there is no libfabric.
+/// Names of libfabric's providers that can carry a job on this machine, best first; or why there is no
+/// libfabric.
 pub fn providers() -> Result<Vec<String>> {
     choice::providers()
 }
@@ -278,8 +301,9 @@ impl OfiEndpoint {
     }
 }
 
-// SAFETY: what is lent is copied or has left before `flush` returns; a get copies what was asked for when the network has read all of it; ranges are checked against the registered segments.
-// It gives no addresses of peers' memory.
+// SAFETY: what is lent is copied or has left before `flush` returns; a get copies what was asked for when the
+// network has read all of it; ranges are checked against the registered segments. It gives no addresses of
+// peers' memory.
 unsafe impl Endpoint for OfiEndpoint {
     fn rank(&self) -> u32 {
         self.rank
@@ -376,7 +400,8 @@ unsafe impl Endpoint for OfiEndpoint {
         if is_peer {
             return self.atomic_at(to, segment, offset, op);
         }
-        // SAFETY: an aligned word inside a segment, which is mapped and to which there are no Rust references.
+        // SAFETY: an aligned word inside a segment, which is mapped and to which there are no Rust
+        // references.
         Ok(unsafe { op.execute(word) })
     }
 
@@ -481,8 +506,9 @@ unsafe impl Endpoint for OfiEndpoint {
         }
         self.take_leave();
         self.shared.stop.store(true, Ordering::Release);
-        // Locked for ever: the process may end while a thread of it wants to make progress. libfabric's `shm` has locks in memory that peers share, and one that
-        // is taken then stays taken: its owner would never hear of what others sent it before.
+        // Locked for ever: the process may end while a thread of it wants to make progress. libfabric's `shm`
+        // has locks in memory that peers share, and one that is taken then stays taken: its owner would never
+        // hear of what others sent it before.
         std::mem::forget(lock(&self.shared.engine));
     }
 
@@ -492,8 +518,8 @@ unsafe impl Endpoint for OfiEndpoint {
 }
 
 impl Drop for OfiEndpoint {
-    /// Says goodbye: what was flushed reaches the peers, if that takes no longer than a moment, and they can tell this from a
-    /// crash.
+    /// Says goodbye: what was flushed reaches the peers, if that takes no longer than a moment, and they can
+    /// tell this from a crash.
     fn drop(&mut self) {
         if self.has_parted.load(Ordering::Relaxed) {
             return;
@@ -528,7 +554,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes one line on stderr, in one piece, so that ranks do not talk over each other. If that is closed, nobody wants to know.
+/// Writes one line on stderr, in one piece, so that ranks do not talk over each other. If that is closed,
+/// nobody wants to know.
 fn log(what: Arguments<'_>) {
     let _ = std::io::stderr().write_all(format!("scash: ofi: {what}\n").as_bytes());
 }

@@ -75,7 +75,8 @@ impl Library {
         Ok(InfoList { library: self, info })
     }
 
-    /// What there is that satisfies the hints, best first; none, if nothing does. `node` is a name or an address of this host.
+    /// What there is that satisfies the hints, best first; none, if nothing does. `node` is a name or an
+    /// address of this host.
     pub(super) fn info(&'static self, node: Option<&CStr>, hints: &InfoList) -> Result<Option<InfoList>> {
         let (name, flags) = node.map_or((std::ptr::null(), 0), |node| (node.as_ptr(), sys::SOURCE));
         let mut info = std::ptr::null_mut();
@@ -140,7 +141,8 @@ unsafe impl Send for InfoList {}
 
 impl InfoList {
     pub(super) fn get(&self) -> &Info {
-        // SAFETY: never null, made by the library and owned by this value; nothing changes it while it is borrowed.
+        // SAFETY: never null, made by the library and owned by this value; nothing changes it while it is
+        // borrowed.
         unsafe { &*self.info }
     }
 

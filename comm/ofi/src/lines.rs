@@ -3,7 +3,8 @@
 use super::net::RemoteAddress;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What one peer writes. The first word is the number of the last put that it has announced, the second counts its signs of life.
+/// What one peer writes. The first word is the number of the last put that it has announced, the second
+/// counts its signs of life.
 #[repr(C, align(64))]
 #[derive(Default)]
 struct Line {

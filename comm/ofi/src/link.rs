@@ -1,10 +1,13 @@
 //! One peer: what is to go to it, what it has said, and what became of it.
 //!
-//! What goes to a peer waits in one queue, in the order in which it was issued. The queue's head goes when it may:
-//! - a packet, while fewer than the peer has receives for are not yet taken (*credits*), and after the writes in front of it took effect;
+//! What goes to a peer waits in one queue, in the order in which it was issued. The queue's head goes when it
+//! may:
+//! - a packet, while fewer than the peer has receives for are not yet taken (*credits*), and after the writes
+//!   in front of it took effect;
 //! - a write, after its announcement took effect (see `super`).
 //!
-//! The queue takes no more than its share of slots. Messages that find no room there wait in the `backlog`, and go into the queue before anything newer.
+//! The queue takes no more than its share of slots. Messages that find no room there wait in the `backlog`,
+//! and go into the queue before anything newer.
 
 mod backlog;
 
@@ -273,8 +276,8 @@ impl Link {
         self.held = false;
     }
 
-    /// Takes a packet that has arrived, of which at most `credits` may be under way. Packets are matched in the order they were sent, but
-    /// a long one may be complete after a shorter one behind it.
+    /// Takes a packet that has arrived, of which at most `credits` may be under way. Packets are matched in
+    /// the order they were sent, but a long one may be complete after a shorter one behind it.
     pub(super) fn arrive(&mut self, number: u32, slot: Slot, len: usize, credits: u32) -> Result<(), Fate> {
         let ahead = number.wrapping_sub(self.arrived);
         if number == 0 || ahead == 0 || ahead > credits || self.early.iter().any(|early| early.0 == number) {
@@ -346,7 +349,8 @@ impl Link {
             Word::Atomic { segment, operation: Operation { offset, op } } => {
                 let word = segments.word(SegmentId(segment), offset, op);
                 let word = word.map_err(|error| Fate::Broke(format!("it operates on no word: {error}")))?;
-                // SAFETY: an aligned word inside a segment, which is mapped and to which there are no Rust references.
+                // SAFETY: an aligned word inside a segment, which is mapped and to which there are no Rust
+                // references.
                 self.owe(Word::Was(unsafe { op.execute(word) }))?;
             }
             Word::Was(before) if self.asked => {
@@ -418,7 +422,8 @@ pub(super) fn after(number: u32) -> u32 {
     number.checked_add(1).unwrap_or(1)
 }
 
-/// Answers that a peer may wait for at once: to its fences, its operations and its goodbye, with room for a change of mind.
+/// Answers that a peer may wait for at once: to its fences, its operations and its goodbye, with room for a
+/// change of mind.
 const MOST_OWED: usize = 64;
 
 /// The rest of a message that is being said.

@@ -1,6 +1,7 @@
 //! libfabric's objects, and the calls on them that move bytes.
 //!
-//! All calls are made under the lock of [`super::engine`], as `FI_THREAD_DOMAIN` demands: so no provider locks a second time.
+//! All calls are made under the lock of [`super::engine`], as `FI_THREAD_DOMAIN` demands: so no provider
+//! locks a second time.
 
 use super::OfiOptions;
 use super::choice::{adapt, choose};
@@ -128,7 +129,8 @@ pub(super) enum Reaped {
     Failed(*mut c_void, c_int),
 }
 
-/// The operations that move bytes, looked up once. Providers settle on their tables when an endpoint is enabled.
+/// The operations that move bytes, looked up once. Providers settle on their tables when an endpoint is
+/// enabled.
 struct Calls {
     send: sys::Transfer,
     recv: sys::Transfer,
@@ -159,7 +161,8 @@ pub(super) struct Net {
     pub(super) ordered: bool,
 }
 
-// SAFETY: libfabric's objects belong to no thread. They are used by one thread at a time, under the engine's lock.
+// SAFETY: libfabric's objects belong to no thread. They are used by one thread at a time, under the engine's
+// lock.
 unsafe impl Send for Net {}
 
 impl Net {
@@ -332,7 +335,8 @@ impl Net {
     /// Sends a buffer to a peer.
     ///
     /// # Safety
-    /// Of this and the next three: the buffer is in the local memory, and nobody else uses it until its completion.
+    /// Of this and the next three: the buffer is in the local memory, and nobody else uses it until its
+    /// completion.
     pub(super) unsafe fn send(&self, to: u64, buffer: Buffer) -> Posted {
         let Buffer { start, len, context } = buffer;
         // SAFETY: a live endpoint; the buffer is the caller's promise.

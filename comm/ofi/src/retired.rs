@@ -1,8 +1,9 @@
 //! Endpoints that are left and not closed yet.
 //!
-//! A process that has several (a test's, whose ranks are threads) closes them when it has left the last. libfabric's `shm` lets endpoints of
-//! one process reach each other's queues without a mapping of their own, and may touch a peer's after an operation on it is complete: so
-//! to close one while another is in use takes memory away under it.
+//! A process that has several (a test's, whose ranks are threads) closes them when it has left the last.
+//! libfabric's `shm` lets endpoints of one process reach each other's queues without a mapping of their own,
+//! and may touch a peer's after an operation on it is complete: so to close one while another is in use takes
+//! memory away under it.
 
 use super::lock;
 use super::shared::Shared;

@@ -88,8 +88,8 @@ fn wait(fd: RawFd, limit: Duration) {
     unsafe { libc::ppoll(&mut awaited, 1, &limit, std::ptr::null()) };
 }
 
-/// Sees to it that a peer's death is noticed. Each rank counts up a word of each peer's, by a write: where that fails, the
-/// peer is gone; where the peer's own counting stops, too.
+/// Sees to it that a peer's death is noticed. Each rank counts up a word of each peer's, by a write: where
+/// that fails, the peer is gone; where the peer's own counting stops, too.
 struct Watch {
     alive: Option<AliveHook>,
     silence: Duration,

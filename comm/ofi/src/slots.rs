@@ -1,8 +1,8 @@
 //! Buffers of one size, registered once: everything that leaves or arrives passes through one.
 //!
-//! So a source may change as soon as a put was handed over, a destination is never written by an operation that its caller has given up, and
-//! only this memory needs to be known to network cards that insist on it. Those that were used last are used first, so that
-//! few of them are ever touched.
+//! So a source may change as soon as a put was handed over, a destination is never written by an operation
+//! that its caller has given up, and only this memory needs to be known to network cards that insist on it.
+//! Those that were used last are used first, so that few of them are ever touched.
 
 use super::net::Buffer;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};

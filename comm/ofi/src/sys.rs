@@ -1,8 +1,10 @@
-//! libfabric's C interface, as far as it is used here: structures, operation tables and constants of API version 1.17.
+//! libfabric's C interface, as far as it is used here: structures, operation tables and constants of API
+//! version 1.17.
 //!
-//! Newer libraries append to structures and tables and change nothing in front, so what is declared here is a prefix of what
-//! there is. Structures that the library reads are therefore made by the library (`fi_dupinfo`), except small attributes whose layout is older
-//! than 1.0. Tables begin with their size, which [`super::net`] checks. Names are those of the C headers without `fi_`.
+//! Newer libraries append to structures and tables and change nothing in front, so what is declared here is a
+//! prefix of what there is. Structures that the library reads are therefore made by the library
+//! (`fi_dupinfo`), except small attributes whose layout is older than 1.0. Tables begin with their size,
+//! which [`super::net`] checks. Names are those of the C headers without `fi_`.
 
 use std::ffi::{c_char, c_int, c_void};
 

@@ -1,7 +1,7 @@
 //! How long a waiting thread spins before it gives its core away.
 //!
-//! A spinning thread sees an answer at once, but keeps its core from whoever produces it: so spinning pays while each busy thread of this
-//! host's ranks has a core of its own, and is ruin when they outnumber cores.
+//! A spinning thread sees an answer at once, but keeps its core from whoever produces it: so spinning pays
+//! while each busy thread of this host's ranks has a core of its own, and is ruin when they outnumber cores.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The provider `ofi` against the conformance suite, over libfabric's own providers that need no network card.
+//! The provider `ofi` against the conformance suite, over libfabric's own providers that need no network
+//! card.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -38,7 +39,8 @@ mod tcp {
     scash_comm::conformance_tests!(endpoint, unless || obstacle("tcp"));
 }
 
-/// The suite over libfabric's shared memory: nothing to sleep on, virtual addresses, writes that are waited for.
+/// The suite over libfabric's shared memory: nothing to sleep on, virtual addresses, writes that are waited
+/// for.
 mod shm {
     use super::*;
 

@@ -1,6 +1,7 @@
 //! The lock.
 //!
-//! A thread that has taken the lock often without another one between becomes its **favourite**, and has a **seat**, a flag that nobody else writes. It locks so:
+//! A thread that has taken the lock often without another one between becomes its **favourite**, and has a
+//! **seat**, a flag that nobody else writes. It locks so:
 //! 1. Stores that it is in.
 //! 2. A light fence.
 //! 3. Looks whether it is the favourite still. If not, it stores that it is out, and does as others do.
@@ -10,11 +11,14 @@
 //! 5. If there is a favourite, there is none any more; a heavy fence.
 //! 6. Wait until nobody is in.
 //!
-//! **Why never two are in.** Between 1 and 3, and in 5, one thread stores and then looks at what the other one stores. By the fences at least one of the two looks sees the other's store (the heavy
-//! fence makes an instant at which the favourite's stores before it are seen, and after which its looks see the others'). So either 6 waits, until the favourite's store in leaving (release, pairs with 6) has shown all it did; or 3 turns it away.
-//! Who becomes the favourite has the mutex then, and so has seen what others did.
+//! **Why never two are in.** Between 1 and 3, and in 5, one thread stores and then looks at what the other
+//! one stores. By the fences at least one of the two looks sees the other's store (the heavy fence makes an
+//! instant at which the favourite's stores before it are seen, and after which its looks see the others'). So
+//! either 6 waits, until the favourite's store in leaving (release, pairs with 6) has shown all it did; or 3
+//! turns it away. Who becomes the favourite has the mutex then, and so has seen what others did.
 //!
-//! **Why seats are many, and change no owner.** A thread that is turned away in 3 may be so late that there is another favourite. It must not undo that one's flag: it has its own.
+//! **Why seats are many, and change no owner.** A thread that is turned away in 3 may be so late that there
+//! is another favourite. It must not undo that one's flag: it has its own.
 //!
 //! Who loses a favourite pays for a system call, so that becomes rarer the more often it happens.
 
@@ -34,7 +38,8 @@ const FEW: u32 = 1 << 7;
 /// and at most. A thousand times the time of a heavy fence.
 pub(super) const MANY: u32 = 1 << 16;
 
-/// Something for one thread at a time. A thread that is in must not lock it again: that panics, or waits for ever.
+/// Something for one thread at a time. A thread that is in must not lock it again: that panics, or waits for
+/// ever.
 pub struct Biased<T> {
     /// The favourite's seat, counted from 1; 0: there is none.
     favourite: AtomicUsize,

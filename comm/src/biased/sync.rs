@@ -12,8 +12,9 @@ const SPINS: u32 = 64;
 const YIELDS: u32 = 128;
 const SLEEP: Duration = Duration::from_micros(50);
 
-/// Names the thread that calls, as long as it lives: never 0. Where its thread-local memory begins; a `thread_local!` would do, but its first use in a thread may allocate, and a fault handler may
-/// be the first.
+/// Names the thread that calls, as long as it lives: never 0. Where its thread-local memory begins; a
+/// `thread_local!` would do, but its first use in a thread may allocate, and a fault handler may be the
+/// first.
 #[inline]
 pub(super) fn this_thread() -> usize {
     let name: usize;
@@ -35,13 +36,15 @@ pub(super) fn this_thread() -> usize {
     name
 }
 
-/// The cheap one of the two fences between a store and a load: the compiler keeps their order, and where the processor does not, [`heavy_fence`] does.
+/// The cheap one of the two fences between a store and a load: the compiler keeps their order, and where the
+/// processor does not, [`heavy_fence`] does.
 #[inline]
 pub(super) fn light_fence() {
     std::sync::atomic::compiler_fence(Ordering::SeqCst);
 }
 
-/// The other one: a full fence here and in all threads of this process, wherever they are. Some microseconds. Only where [`has_heavy_fence`].
+/// The other one: a full fence here and in all threads of this process, wherever they are. Some microseconds.
+/// Only where [`has_heavy_fence`].
 pub(super) fn heavy_fence() {
     // The kernel has agreed to it before. Without it there is no way to know who is in.
     assert!(
@@ -50,7 +53,8 @@ pub(super) fn heavy_fence() {
     );
 }
 
-/// Whether the kernel knows of these fences; the first call asks for them. Cheapest where this is the process's only thread.
+/// Whether the kernel knows of these fences; the first call asks for them. Cheapest where this is the
+/// process's only thread.
 pub(super) fn has_heavy_fence() -> bool {
     static IS_THERE: OnceLock<bool> = OnceLock::new();
     *IS_THERE.get_or_init(|| membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED))

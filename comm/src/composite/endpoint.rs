@@ -12,10 +12,11 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
-/// Polls in a row that may find something within the host and leave the network, whose look costs a system call, for later.
+/// Polls in a row that may find something within the host and leave the network, whose look costs a system
+/// call, for later.
 const MOST_PASSED_OVER: u32 = 8;
-/// Vain turns between two looks at whether the host's ranks are alive: one takes microseconds where a thread serves, so that is within
-/// some milliseconds.
+/// Vain turns between two looks at whether the host's ranks are alive: one takes microseconds where a thread
+/// serves, so that is within some milliseconds.
 const LOOK_AFTER: u32 = 64;
 /// The longest turn of waiting: bounds how late the death of a rank of this host is noticed.
 const LONGEST_TURN: Duration = Duration::from_millis(10);
@@ -40,8 +41,8 @@ enum Way {
 }
 
 impl<N: Network> CompositeEndpoint<N> {
-    /// Makes the endpoint of `exchange`'s rank, with what `network` makes as its member between hosts. Collective. `host` is for the ranks of
-    /// this host; its `alive` is asked by the job's numbers.
+    /// Makes the endpoint of `exchange`'s rank, with what `network` makes as its member between hosts.
+    /// Collective. `host` is for the ranks of this host; its `alive` is asked by the job's numbers.
     pub fn new(
         exchange: &mut dyn Exchange,
         host: &ShmOptions,

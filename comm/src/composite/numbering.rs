@@ -1,5 +1,5 @@
-//! Two numberings of ranks: the job's, and the one within a host, in which shared memory knows them. Both are in the
-//! same order.
+//! Two numberings of ranks: the job's, and the one within a host, in which shared memory knows them. Both are
+//! in the same order.
 
 use crate::{Error, Exchange, Result, Secret};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -83,7 +83,8 @@ impl Numbering {
     }
 }
 
-/// The exchange of a host's ranks, carried by that of the job: all ranks of the job must exchange at the same time.
+/// The exchange of a host's ranks, carried by that of the job: all ranks of the job must exchange at the same
+/// time.
 pub(super) struct HostExchange<'a> {
     whole: &'a mut dyn Exchange,
     numbering: &'a Numbering,

@@ -1,4 +1,5 @@
-//! Atomic operations: what each does, that they come one after the other, and what comes before them (guarantees 6 and 7).
+//! Atomic operations: what each does, that they come one after the other, and what comes before them
+//! (guarantees 6 and 7).
 
 use super::Factory;
 use super::cluster::{Rank, WAIT, cluster, get, pattern, put};
@@ -48,8 +49,8 @@ fn widened(op: Rmw<u32>) -> Rmw<u64> {
     }
 }
 
-/// Every operation, in both widths, on the peer's words and on the own: the word before comes back, the word after is in the
-/// owner's memory, and the bytes beside it stay.
+/// Every operation, in both widths, on the peer's words and on the own: the word before comes back, the word
+/// after is in the owner's memory, and the bytes beside it stay.
 pub fn every_atomic_operation_returns_what_was_there_and_leaves_what_it_makes(factory: impl Factory) {
     const BESIDE: [u8; 4] = [0xA5; 4];
     cluster(2, factory, |rank| {
@@ -61,7 +62,8 @@ pub fn every_atomic_operation_returns_what_was_there_and_leaves_what_it_makes(fa
             for op in narrow.into_iter().chain(kinds(a, b).map(Atomic::U64)) {
                 let (width, word) = (op.width(), if op.width() == 4 { u64::from(low_a) } else { a });
                 for (owner, at) in [(rank.rank(), ours), (1 - rank.rank(), theirs)] {
-                    // The bytes before the word, the word in the byte order of this processor, and those behind.
+                    // The bytes before the word, the word in the byte order of this processor, and those
+                    // behind.
                     let whole = |word: u64| match width {
                         4 => [&BESIDE[..], &u32::try_from(word).unwrap().to_ne_bytes(), &BESIDE].concat(),
                         _ => [&BESIDE[..], &word.to_ne_bytes(), &BESIDE].concat(),
@@ -88,7 +90,8 @@ fn times(rank: &Rank, few: usize) -> usize {
 /// So many times more often.
 const DIRECT: usize = 200;
 
-/// Every rank, the owner among them, adds 1 to the same words with several threads: each number is seen by one of them.
+/// Every rank, the owner among them, adds 1 to the same words with several threads: each number is seen by
+/// one of them.
 pub fn additions_by_all_ranks_and_their_threads_are_all_counted_once(factory: impl Factory) {
     const RANKS: u32 = 3;
     const THREADS: usize = 3 * RANKS as usize;
@@ -124,7 +127,8 @@ pub fn additions_by_all_ranks_and_their_threads_are_all_counted_once(factory: im
     });
 }
 
-/// All threads of all ranks claim the numbers of one word, by replacing a number by the next. Each number goes to one of them.
+/// All threads of all ranks claim the numbers of one word, by replacing a number by the next. Each number
+/// goes to one of them.
 pub fn exactly_one_claims_a_number_by_compare_and_swap(factory: impl Factory) {
     const RANKS: u32 = 3;
     const THREADS: usize = 2 * RANKS as usize;
@@ -160,7 +164,8 @@ pub fn exactly_one_claims_a_number_by_compare_and_swap(factory: impl Factory) {
     });
 }
 
-/// Guarantee 7. Rank 1 makes no call meanwhile. In the second half, the puts before the operation are more than a connection holds.
+/// Guarantee 7. Rank 1 makes no call meanwhile. In the second half, the puts before the operation are more
+/// than a connection holds.
 pub fn an_atomic_operation_comes_after_what_its_own_rank_has_put_and_flushed(factory: impl Factory) {
     const PUTS: u64 = 60;
     const LEN: usize = 1 << 20;
@@ -183,8 +188,8 @@ pub fn an_atomic_operation_comes_after_what_its_own_rank_has_put_and_flushed(fac
     });
 }
 
-/// Guarantee 7, for others. Rank 0 puts a pattern to rank 1, and then its number into a word there. Rank 1, which only looks at that word,
-/// and rank 2, which gets, have the pattern when they read the number.
+/// Guarantee 7, for others. Rank 0 puts a pattern to rank 1, and then its number into a word there. Rank 1,
+/// which only looks at that word, and rank 2, which gets, have the pattern when they read the number.
 pub fn who_reads_an_atomic_operation_has_the_puts_before_it(factory: impl Factory) {
     const ROUNDS: u64 = 60;
     const WORD: usize = 1 << 20;
@@ -218,8 +223,8 @@ fn wait_for(rank: &Rank, owner: u32, segment: SegmentId, offset: u64, wanted: im
     }
 }
 
-/// Each of two ranks announces itself in a word of the other rank (or of a third, or in its own), and then looks whether the other has:
-/// one of the two at least must see the other.
+/// Each of two ranks announces itself in a word of the other rank (or of a third, or in its own), and then
+/// looks whether the other has: one of the two at least must see the other.
 pub fn operations_on_different_words_have_one_order(factory: impl Factory) {
     const ROUNDS: usize = 300;
     let looks = Mutex::new(Vec::new());

@@ -25,7 +25,8 @@ pub(super) struct Message {
     pub(super) payload: Vec<u8>,
 }
 
-/// One rank of a test. The endpoint is declared before the memory: it is dropped first, as `register` demands.
+/// One rank of a test. The endpoint is declared before the memory: it is dropped first, as `register`
+/// demands.
 pub(super) struct Rank {
     pub(super) endpoint: Arc<dyn Endpoint>,
     pub(super) inbox: VecDeque<Message>,
@@ -90,8 +91,8 @@ impl Rank {
     pub(super) fn register(&mut self, len: usize) -> (SegmentId, Arc<SharedMemory>) {
         let memory = Arc::new(SharedMemory::new(len).unwrap());
         self.memory.push(Arc::clone(&memory));
-        // SAFETY: `self.memory` keeps the mapping until the endpoint is gone, and `SharedMemory` gives no references
-        // to bytes.
+        // SAFETY: `self.memory` keeps the mapping until the endpoint is gone, and `SharedMemory` gives no
+        // references to bytes.
         let id = unsafe { self.endpoint.register(&mut self.exchange, memory.segment()) }.unwrap();
         (id, memory)
     }
@@ -229,7 +230,8 @@ impl Random {
     }
 }
 
-/// Takes of `left` bytes those that have come, up to a bound that falls in the middle of many. Returns how many.
+/// Takes of `left` bytes those that have come, up to a bound that falls in the middle of many. Returns how
+/// many.
 fn take_some(bytes: &mut dyn Bytes, left: usize, into: &mut Vec<u8>) -> usize {
     let most = left.min(100_000);
     into.reserve(most);

@@ -31,7 +31,8 @@ pub fn long_messages_arrive_whole_and_in_their_order(factory: impl Factory) {
     });
 }
 
-/// Fences take the stream while nobody polls, gets keep it from being taken: both in the middle of long messages.
+/// Fences take the stream while nobody polls, gets keep it from being taken: both in the middle of long
+/// messages.
 pub fn long_messages_arrive_whole_among_puts_gets_and_fences(factory: impl Factory) {
     const ROUNDS: u16 = 40;
     const LEN: usize = 300_000;

@@ -158,7 +158,8 @@ pub fn a_sink_may_answer_at_once(factory: impl Factory) {
     });
 }
 
-/// Answers `count` messages from inside the sink. [`Rank::wait`] would poll by itself, and put what it finds into the inbox.
+/// Answers `count` messages from inside the sink. [`Rank::wait`] would poll by itself, and put what it finds
+/// into the inbox.
 fn answer_at_once(rank: &Rank, count: u64) {
     let endpoint = &*rank.endpoint;
     let (mut answered, mut turn) = (0, 0);

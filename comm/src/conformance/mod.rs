@@ -1,20 +1,20 @@
 //! The conformance suite: what every provider must do, written once against [`Endpoint`].
 //!
-//! Each test is a function that takes a [`Factory`] and plays a small job with it: *n* ranks as *n* threads, each
-//! with an endpoint. A test passes by returning and fails by panicking. A job that is not over after a few minutes
-//! fails with a message instead of hanging. [`conformance_tests!`](crate::conformance_tests) turns the whole suite
-//! into `#[test]` functions:
+//! Each test is a function that takes a [`Factory`] and plays a small job with it: *n* ranks as *n* threads,
+//! each with an endpoint. A test passes by returning and fails by panicking. A job that is not over after a
+//! few minutes fails with a message instead of hanging. [`conformance_tests!`](crate::conformance_tests)
+//! turns the whole suite into `#[test]` functions:
 //!
 //! ```ignore
 //! scash_comm::conformance_tests!(|exchange: &mut dyn Exchange| Ok(Arc::new(MyEndpoint::new(exchange)?) as Arc<dyn Endpoint>));
 //! ```
 //!
 //! What the suite takes for granted beyond the guarantees in the crate's documentation:
-//! - Dropping an endpoint means that its rank **leaves**. What it had flushed before is still delivered; then each
-//!   peer gets [`Event::Down`](crate::Event::Down) once, and calls that need the rank give
+//! - Dropping an endpoint means that its rank **leaves**. What it had flushed before is still delivered; then
+//!   each peer gets [`Event::Down`](crate::Event::Down) once, and calls that need the rank give
 //!   [`Error::Down`](crate::Error::Down).
-//! - A rank, segment or range that does not exist gives [`Error::Invalid`](crate::Error::Invalid) and nothing is
-//!   moved.
+//! - A rank, segment or range that does not exist gives [`Error::Invalid`](crate::Error::Invalid) and nothing
+//!   is moved.
 
 // The suite's panics are its verdicts.
 #![allow(clippy::unwrap_used)]
@@ -71,7 +71,8 @@ pub struct OnHosts<F> {
     hosts: &'static [u32],
 }
 
-/// Plays the suite with ranks on these hosts: the first rank on the first one, and so on, from the beginning again if a test has more ranks.
+/// Plays the suite with ranks on these hosts: the first rank on the first one, and so on, from the beginning
+/// again if a test has more ranks.
 pub fn on_hosts<F: Factory>(hosts: &'static [u32], factory: F) -> OnHosts<F> {
     OnHosts { factory, hosts }
 }
@@ -87,8 +88,9 @@ impl<F: Factory> Factory for OnHosts<F> {
 }
 
 /// Makes one `#[test]` of every test of the suite. The argument is an expression for a
-/// [`Factory`](crate::conformance::Factory), evaluated once in each test. After a semicolon, names of tests choose
-/// some. After `unless`, a function says what a provider lacks on this machine, if anything: then the tests are skipped, and say so.
+/// [`Factory`](crate::conformance::Factory), evaluated once in each test. After a semicolon, names of tests
+/// choose some. After `unless`, a function says what a provider lacks on this machine, if anything: then the
+/// tests are skipped, and say so.
 #[macro_export]
 macro_rules! conformance_tests {
     ($factory:expr) => {

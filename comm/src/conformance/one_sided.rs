@@ -164,8 +164,8 @@ pub fn a_message_never_overtakes_a_put(factory: impl Factory) {
     });
 }
 
-/// The peer's application does nothing but look at its memory once it is told, by other means, that the fence is
-/// over.
+/// The peer's application does nothing but look at its memory once it is told, by other means, that the fence
+/// is over.
 pub fn fence_returns_when_earlier_puts_are_in_place(factory: impl Factory) {
     cluster(2, factory, |rank| {
         let (segment, memory) = rank.register(1 << 20);
@@ -186,7 +186,8 @@ pub fn fence_returns_when_earlier_puts_are_in_place(factory: impl Factory) {
     });
 }
 
-/// Guarantee 5. Rank 1 makes no call meanwhile. In the second half, the puts before the get are more than a connection holds.
+/// Guarantee 5. Rank 1 makes no call meanwhile. In the second half, the puts before the get are more than a
+/// connection holds.
 pub fn a_get_sees_what_its_own_rank_has_put_and_flushed(factory: impl Factory) {
     const PUTS: u64 = 60;
     const LEN: usize = 1 << 20;
@@ -226,9 +227,9 @@ pub fn a_get_needs_no_help_from_its_targets_application(factory: impl Factory) {
     });
 }
 
-/// Guarantee 2. Rank 1 counts up a block of words in its memory and puts each count into rank 0's copy, whose threads
-/// fetch the same block into the same place all the time. After the message that follows count k, no word of the copy
-/// may ever show less.
+/// Guarantee 2. Rank 1 counts up a block of words in its memory and puts each count into rank 0's copy, whose
+/// threads fetch the same block into the same place all the time. After the message that follows count k, no
+/// word of the copy may ever show less.
 pub fn a_get_never_undoes_a_newer_put(factory: impl Factory) {
     const COUNTS: u64 = 3_000;
     const WORDS: usize = 128;
@@ -238,7 +239,8 @@ pub fn a_get_never_undoes_a_newer_put(factory: impl Factory) {
             for count in 1..=COUNTS {
                 (0..WORDS).for_each(|word| memory.word(word * 8).store(count, Ordering::Relaxed));
                 let range = PutRange { offset: 0, len: WORDS * 8, src: memory.at(0) };
-                // SAFETY: the memory stays mapped, and is written again only after the answer that follows the flush.
+                // SAFETY: the memory stays mapped, and is written again only after the answer that follows
+                // the flush.
                 unsafe { rank.endpoint.put(0, segment, &[range]) }.unwrap();
                 rank.send(0, 0, &count.to_le_bytes());
                 rank.flush();
@@ -269,8 +271,8 @@ pub fn a_get_never_undoes_a_newer_put(factory: impl Factory) {
     });
 }
 
-/// Fetches rank 1's memory into our own over and over: with pauses between reading and storing where we do the
-/// copying, to give a put the chance to come between.
+/// Fetches rank 1's memory into our own over and over: with pauses between reading and storing where we do
+/// the copying, to give a put the chance to come between.
 fn get_until(over: &AtomicBool, endpoint: &dyn Endpoint, segment: SegmentId, memory: &SharedMemory) {
     let len = memory.segment().len;
     while !over.load(Ordering::Relaxed) {
@@ -286,8 +288,8 @@ fn get_until(over: &AtomicBool, endpoint: &dyn Endpoint, segment: SegmentId, mem
         });
         if !direct.unwrap() {
             let range = GetRange { offset: 0, len, dst: memory.at(0) };
-            // SAFETY: the memory is mapped; the threads that get into it at the same time store bytes of the same
-            // source.
+            // SAFETY: the memory is mapped; the threads that get into it at the same time store bytes of the
+            // same source.
             unsafe { endpoint.get(1, segment, &[range]) }.unwrap();
         }
         thread::yield_now();
@@ -317,7 +319,8 @@ pub fn several_threads_put_and_get_through_one_endpoint(factory: impl Factory) {
     });
 }
 
-/// With [`Caps::DIRECT`] the peer's bytes can be looked at in place, or in a copy; without, the calls say so and do nothing.
+/// With [`Caps::DIRECT`] the peer's bytes can be looked at in place, or in a copy; without, the calls say so
+/// and do nothing.
 pub fn read_peer_shows_the_peers_bytes_where_memory_is_direct(factory: impl Factory) {
     cluster(2, factory, |rank| {
         let (segment, memory) = rank.register(10_000);

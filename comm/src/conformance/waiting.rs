@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// The receiver is given time to fall asleep before each message, and would sleep for an hour if nobody woke it.
+/// The receiver is given time to fall asleep before each message, and would sleep for an hour if nobody woke
+/// it.
 pub fn idle_wakes_up_when_a_message_arrives(factory: impl Factory) {
     const ROUNDS: u16 = 20;
     cluster(2, factory, |rank| {

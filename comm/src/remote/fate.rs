@@ -15,7 +15,8 @@ pub enum Fate {
     Cut(String),
     /// It sent what no correct peer sends.
     Broke(String),
-    /// This rank's program passed memory that the kernel cannot read or write, so the connection ends in the middle of a message.
+    /// This rank's program passed memory that the kernel cannot read or write, so the connection ends in the
+    /// middle of a message.
     BadBuffer,
 }
 

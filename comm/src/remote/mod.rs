@@ -1,5 +1,5 @@
-//! What the providers that reach other hosts share: registered memory by number, how a peer came to be gone, the bytes of an
-//! atomic operation, and counters.
+//! What the providers that reach other hosts share: registered memory by number, how a peer came to be gone,
+//! the bytes of an atomic operation, and counters.
 
 mod counters;
 mod fate;

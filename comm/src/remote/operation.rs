@@ -1,5 +1,5 @@
-//! The body of a request for an atomic operation. A pattern of bytes that is accepted is the only one for its operation:
-//! what an operation has no use for is zero.
+//! The body of a request for an atomic operation. A pattern of bytes that is accepted is the only one for its
+//! operation: what an operation has no use for is zero.
 
 use super::{Garbage, garbage, u64_at};
 use crate::{Atomic, Rmw};

@@ -1,7 +1,8 @@
-//! The bell: one word in a rank's inbox that says whether somebody there sleeps, so that senders know whom to wake.
+//! The bell: one word in a rank's inbox that says whether somebody there sleeps, so that senders know whom to
+//! wake.
 //!
-//! While nobody sleeps, a sender reads the word and that is all: no system call, and no write that would take the
-//! cache line from its owner. The word is the futex that sleepers wait on.
+//! While nobody sleeps, a sender reads the word and that is all: no system call, and no write that would take
+//! the cache line from its owner. The word is the futex that sleepers wait on.
 //!
 //! | bits | name | meaning | written by |
 //! |---|---|---|---|
@@ -12,8 +13,8 @@
 //! # Protocol
 //! The owner, when it wants to sleep:
 //! 1. `announce`: sets `ASLEEP`; a full fence follows.
-//! 2. Looks once more at everything that it waits for: its rings, and what other threads of its process may have
-//!    done.
+//! 2. Looks once more at everything that it waits for: its rings, and what other threads of its process may
+//!    have done.
 //! 3. `FUTEX_WAIT` on the word as it was in step 1 (`ASLEEP` still set: nobody has rung since).
 //!
 //! A sender:
@@ -22,16 +23,17 @@
 //! 6. Reads the word. If `ASLEEP` is set, it swaps in (`ASLEEP` cleared, count + 1).
 //! 7. Who made the swap wakes all that wait on the futex.
 //!
-//! **Why no wake-up is lost.** The fences of 1 and 5 are ordered. If 1 is first, step 6 sees `ASLEEP` and rings; then
-//! either the owner is in its wait and is woken, or it is not yet and step 3 finds a changed word. If 5 is first,
-//! step 2 sees the frame.
+//! **Why no wake-up is lost.** The fences of 1 and 5 are ordered. If 1 is first, step 6 sees `ASLEEP` and
+//! rings; then either the owner is in its wait and is woken, or it is not yet and step 3 finds a changed
+//! word. If 5 is first, step 2 sees the frame.
 //!
-//! **Where the owner sleeps in another provider** (`companion`), step 7 adds to an eventfd, and step 3 waits for that. The
-//! announcement may then be as old as it likes: a ring is not a moment but a count, which stays until the owner reads it, and
-//! only the thread that leads in the sleep does, before it looks at the rings again.
+//! **Where the owner sleeps in another provider** (`companion`), step 7 adds to an eventfd, and step 3 waits
+//! for that. The announcement may then be as old as it likes: a ring is not a moment but a count, which stays
+//! until the owner reads it, and only the thread that leads in the sleep does, before it looks at the rings
+//! again.
 //!
-//! `ASLEEP` may stay set although nobody sleeps (a sleep ended by its time limit). That costs the next sender one
-//! vain wake-up.
+//! `ASLEEP` may stay set although nobody sleeps (a sleep ended by its time limit). That costs the next sender
+//! one vain wake-up.
 
 use super::sync::{AtomicU32, Ordering, fence};
 
@@ -44,8 +46,8 @@ const RUNG: u32 = 1 << 2;
 pub(crate) struct Bell<'a>(pub(crate) &'a AtomicU32);
 
 impl Bell<'_> {
-    /// Turn 1, unless it has been taken already: the word to wait for if `ASLEEP` was set before this call, that is,
-    /// if the caller has had the time for step 2 since.
+    /// Turn 1, unless it has been taken already: the word to wait for if `ASLEEP` was set before this call,
+    /// that is, if the caller has had the time for step 2 since.
     pub(crate) fn announce(self) -> Option<u32> {
         // Read only, because a word with ASLEEP in it is step 1 done; the fence below orders step 2 after it.
         let mut word = self.0.load(Ordering::Relaxed);
@@ -76,7 +78,8 @@ impl Bell<'_> {
     fn silence_loudly(self, mut word: u32) -> bool {
         while word & ASLEEP != 0 {
             let rung = (word & !ASLEEP).wrapping_add(RUNG);
-            // Relaxed: the futex orders what the sleeper sees afterwards no better than its own acquire loads do.
+            // Relaxed: the futex orders what the sleeper sees afterwards no better than its own acquire loads
+            // do.
             match self.0.compare_exchange_weak(word, rung, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(now) => word = now,

@@ -1,7 +1,8 @@
 //! The board of a host's ranks: two words in each one's inbox.
 //!
-//! A rank that has posted rings the bells of those who may sleep (steps 5 to 7 of the bell's protocol: [`post`](Board::post) has the fence of step 5). What a
-//! sleeper waits for on the board is part of what it looks at in step 2, [`ShmEndpoint::has_any`].
+//! A rank that has posted rings the bells of those who may sleep (steps 5 to 7 of the bell's protocol:
+//! [`post`](Board::post) has the fence of step 5). What a sleeper waits for on the board is part of what it
+//! looks at in step 2, [`ShmEndpoint::has_any`].
 
 use super::endpoint::ShmEndpoint;
 use super::futex;

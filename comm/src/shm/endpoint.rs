@@ -42,7 +42,8 @@ pub struct ShmEndpoint {
     pub(super) expected: Expected,
 }
 
-/// What has been moved besides messages, which outboxes count; see [`Traffic`]. On cache lines of its own: every operation writes it.
+/// What has been moved besides messages, which outboxes count; see [`Traffic`]. On cache lines of its own:
+/// every operation writes it.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Moved {
@@ -66,8 +67,8 @@ impl ShmEndpoint {
         Self::join(exchange, options, None)
     }
 
-    /// As [`new`](Self::new), for threads that wait for this endpoint in another one's sleep, which `alarm` ends (an eventfd
-    /// that does not block): they do not call [`idle`](Endpoint::idle).
+    /// As [`new`](Self::new), for threads that wait for this endpoint in another one's sleep, which `alarm`
+    /// ends (an eventfd that does not block): they do not call [`idle`](Endpoint::idle).
     pub(crate) fn with_alarm(
         exchange: &mut dyn Exchange,
         options: &ShmOptions,
@@ -148,8 +149,9 @@ impl Moved {
     }
 }
 
-// SAFETY: puts and gets are copies during the call, of ranges that are checked to be inside a mapping which lives as long as the endpoint; messages are copied into rings before the call returns;
-// the rings are those of the exchange's ranks.
+// SAFETY: puts and gets are copies during the call, of ranges that are checked to be inside a mapping which
+// lives as long as the endpoint; messages are copied into rings before the call returns; the rings are those
+// of the exchange's ranks.
 unsafe impl Endpoint for ShmEndpoint {
     fn rank(&self) -> u32 {
         self.rank
@@ -236,8 +238,8 @@ unsafe impl Endpoint for ShmEndpoint {
     }
 
     fn fence(&self, to: u32) -> Result<()> {
-        // Puts are copies: they are where they belong when `put` returns, for every thread that this one tells about
-        // it.
+        // Puts are copies: they are where they belong when `put` returns, for every thread that this one
+        // tells about it.
         self.peers.alive(to)?;
         fence(Ordering::SeqCst);
         Ok(())
@@ -300,8 +302,8 @@ unsafe impl Endpoint for ShmEndpoint {
 }
 
 impl Drop for ShmEndpoint {
-    /// Leaves: hands over what is still in the backlogs as far as the peers make room, says so, and wakes those who
-    /// may wait for this rank.
+    /// Leaves: hands over what is still in the backlogs as far as the peers make room, says so, and wakes
+    /// those who may wait for this rank.
     fn drop(&mut self) {
         // It is not for a child to leave in the rank's name.
         if crate::forked::is_child() {

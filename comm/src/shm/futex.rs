@@ -4,8 +4,8 @@ use std::ptr;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// Sleeps until woken, for `limit` at most; returns at once if the word is not `expected`. Wakes up early now and
-/// then: callers look again.
+/// Sleeps until woken, for `limit` at most; returns at once if the word is not `expected`. Wakes up early now
+/// and then: callers look again.
 pub(super) fn wait(word: &AtomicU32, expected: u32, limit: Duration) {
     let limit = libc::timespec {
         tv_sec: libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX),

@@ -1,5 +1,5 @@
-//! What ranks tell each other before they share memory: the layout of their inboxes, and the processors that they may
-//! use.
+//! What ranks tell each other before they share memory: the layout of their inboxes, and the processors that
+//! they may use.
 
 use super::inbox::Layout;
 use crate::{Error, Result};
@@ -79,8 +79,8 @@ pub(super) fn cores(hellos: &[Hello]) -> u32 {
     hellos.iter().fold(known, |least, hello| least.min(hello.quota)).max(1)
 }
 
-/// The processors that this thread may run on; empty if the kernel's mask is longer than we offer (more than 65,536
-/// processors).
+/// The processors that this thread may run on; empty if the kernel's mask is longer than we offer (more than
+/// 65,536 processors).
 fn affinity() -> Vec<u8> {
     let mut mask = vec![0u8; 8192];
     // The system call, not the function: it says how long the kernel's mask is, and takes any length.

@@ -1,7 +1,7 @@
 //! An inbox: the memory of one rank that its peers write messages into.
 //!
-//! Every rank makes one and maps all. Layout, each word on cache lines of its own (128 bytes: processors fetch lines
-//! in pairs):
+//! Every rank makes one and maps all. Layout, each word on cache lines of its own (128 bytes: processors
+//! fetch lines in pairs):
 //!
 //! ```text
 //!     0          bell                       who sleeps here, who has left   (see `bell`)
@@ -30,7 +30,8 @@ const LINE: usize = 128;
 pub(super) const MIN_RING: usize = 16 << 10;
 /// The largest ring that is chosen unasked.
 const MAX_RING: usize = 256 << 10;
-/// Memory for rings that an inbox takes unless there are so many ranks that each would get less than [`MIN_RING`].
+/// Memory for rings that an inbox takes unless there are so many ranks that each would get less than
+/// [`MIN_RING`].
 const RINGS: usize = 1 << 20;
 
 // Eight ranks' rings and words stay far below 4 MiB a rank.
@@ -175,8 +176,8 @@ impl Inbox {
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: aligned (mappings start at a page, and lines are longer) and used as this atomic by every rank; `self`
-        // keeps it mapped.
+        // SAFETY: aligned (mappings start at a page, and lines are longer) and used as this atomic by every
+        // rank; `self` keeps it mapped.
         unsafe { AtomicU64::from_ptr(self.line(at).cast()) }
     }
 

@@ -1,5 +1,5 @@
-//! The intake: takes frames out of this rank's rings, puts messages together again, and hands them to the caller's
-//! sink.
+//! The intake: takes frames out of this rank's rings, puts messages together again, and hands them to the
+//! caller's sink.
 
 use super::inbox::Inbox;
 use super::outbox::{MAX_MESSAGE, TOTAL};
@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 /// Frames that are taken from one ring before the next one has its turn.
 const BURST: usize = 32;
-/// Looks at a ring, of all together, that a vain poll takes with a pause after each round: so few, because each takes the cache line from a sender that may be about to write there, which has to
-/// fetch it back.
+/// Looks at a ring, of all together, that a vain poll takes with a pause after each round: so few, because
+/// each takes the cache line from a sender that may be about to write there, which has to fetch it back.
 const LOOKS: usize = 4;
-/// Polls in which a rank that is gone is still heard. One that is dead has said less; one that only was declared dead
-/// could go on for ever.
+/// Polls in which a rank that is gone is still heard. One that is dead has said less; one that only was
+/// declared dead could go on for ever.
 const LAST_WORDS: usize = 1 << 16;
 /// Capacity that a buffer for long messages keeps between messages.
 const KEPT: usize = 1 << 20;
@@ -61,7 +61,8 @@ impl Intake {
         self.lines.iter().any(|line| !line.is_empty())
     }
 
-    /// Looks at the rings until there is something, or it has looked often. Who polls in vain does much else before it comes back.
+    /// Looks at the rings until there is something, or it has looked often. Who polls in vain does much else
+    /// before it comes back.
     #[inline]
     fn look(&self) {
         if self.lines.len() == 1 {
@@ -81,8 +82,9 @@ impl Intake {
         let mut events = 0;
         self.look();
         for (from, line) in (0..).zip(&mut self.lines) {
-            // The place of the next frame is a cache line that the sender has just written: a look there costs as much as the frame's own way did.
-            // Who waited for this one is not made to wait for that, too.
+            // The place of the next frame is a cache line that the sender has just written: a look there
+            // costs as much as the frame's own way did. Who waited for this one is not made to wait for that,
+            // too.
             let most = if line.was_empty { 1 } else { BURST };
             for _ in 0..most {
                 line.was_empty = line.is_empty();
@@ -100,7 +102,8 @@ impl Intake {
             }
         }
         if peers.any_unreported() {
-            // Taken from the state before the look at the ring: whatever a peer sent before it went is seen here.
+            // Taken from the state before the look at the ring: whatever a peer sent before it went is seen
+            // here.
             peers.report(|rank| {
                 let line = &mut self.lines[rank as usize];
                 if !line.is_empty() && line.last_words < LAST_WORDS {
@@ -180,8 +183,8 @@ impl Line {
         Ok(())
     }
 
-    /// Adds a frame to the message that is coming in several. Memory grows with what arrives, not with what is
-    /// announced.
+    /// Adds a frame to the message that is coming in several. Memory grows with what arrives, not with what
+    /// is announced.
     fn gather(&mut self, frame: Frame) -> Checked<()> {
         if (frame.part == FramePart::First) != (self.expected == 0) {
             return Err("the frames of a message are out of order".to_owned());

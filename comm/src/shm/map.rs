@@ -22,13 +22,13 @@ pub(super) struct Mapping {
 
 // SAFETY: a mapping belongs to the process, not to a thread.
 unsafe impl Send for Mapping {}
-// SAFETY: it is an address and a length; who touches the bytes does so by atomics or by raw copies, under its own
-// rules.
+// SAFETY: it is an address and a length; who touches the bytes does so by atomics or by raw copies, under its
+// own rules.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes of `file` without reserving memory or swap for them, so that many times the machine's memory
-    /// can be mapped.
+    /// Maps `len` bytes of `file` without reserving memory or swap for them, so that many times the machine's
+    /// memory can be mapped.
     pub(super) fn new(file: impl AsFd, len: usize, what: &str) -> Result<Self> {
         let size =
             NonZeroUsize::new(len).ok_or_else(|| Error::Invalid(format!("{what} has no bytes to map")))?;
@@ -61,8 +61,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Makes a memfd of `len` zero bytes whose memory is there (a lack of it is an error here, not a SIGBUS later), and
-/// whose size can never change again.
+/// Makes a memfd of `len` zero bytes whose memory is there (a lack of it is an error here, not a SIGBUS
+/// later), and whose size can never change again.
 pub(super) fn reserved_memfd(name: &CStr, len: usize) -> Result<OwnedFd> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let fd = memfd_create(name, flags).map(out_of_the_way).map_err(|errno| {

@@ -1,9 +1,11 @@
 //! Puts of very many small pieces: the bytes of each 64-byte line that a mask names.
 //!
-//! A number whose low bytes changed is a run of six or seven bytes, and a page of such numbers is 512 runs. Listing them, and calling a copy
-//! for each, costs several times the copying. Here each piece is at most two stores.
+//! A number whose low bytes changed is a run of six or seven bytes, and a page of such numbers is 512 runs.
+//! Listing them, and calling a copy for each, costs several times the copying. Here each piece is at most two
+//! stores.
 //!
-//! **Invariant:** no byte outside of the masks is written, not even with the value that it has: a peer may be writing it.
+//! **Invariant:** no byte outside of the masks is written, not even with the value that it has: a peer may be
+//! writing it.
 
 use super::copy::own_soon;
 use super::endpoint::{ShmEndpoint, What};
@@ -34,7 +36,8 @@ impl ShmEndpoint {
         // As in `copy`: the compiler must not take the shared bytes for memory that nobody else changes.
         compiler_fence(Ordering::SeqCst);
         let lines = || masks.iter().enumerate().filter(|&(_, &mask)| mask != 0);
-        // As a line takes many small stores, only two or three would be under way at once; asked for beforehand, all are.
+        // As a line takes many small stores, only two or three would be under way at once; asked for
+        // beforehand, all are.
         for (line, _) in lines() {
             own_soon(dst.wrapping_add(line * LINE));
         }
@@ -56,7 +59,8 @@ impl ShmEndpoint {
 /// Both sides have 64 bytes.
 unsafe fn store_line(src: *const u8, dst: *mut u8, mask: u64) {
     if mask == u64::MAX {
-        // SAFETY: the caller's promise. A rank that puts to itself has the same bytes on both sides, so `copy`.
+        // SAFETY: the caller's promise. A rank that puts to itself has the same bytes on both sides, so
+        // `copy`.
         unsafe { ptr::copy(src, dst, LINE) };
         return;
     }
@@ -68,7 +72,8 @@ unsafe fn store_line(src: *const u8, dst: *mut u8, mask: u64) {
     }
 }
 
-/// Stores the bytes of a word that the bits name: whole, or each run of bytes by two stores of 4 or 2 that may overlap, or by one of 1.
+/// Stores the bytes of a word that the bits name: whole, or each run of bytes by two stores of 4 or 2 that
+/// may overlap, or by one of 1.
 ///
 /// # Safety
 /// Both sides have 8 bytes.

@@ -30,7 +30,8 @@ impl ShmEndpoint {
         Ok(())
     }
 
-    /// [`send_long`](crate::Endpoint::send_long). Nothing is left behind of the body: what has no room is copied.
+    /// [`send_long`](crate::Endpoint::send_long). Nothing is left behind of the body: what has no room is
+    /// copied.
     pub(super) fn write_long(&self, to: u32, kind: u16, head: &[u8], body: &[u8]) -> Result<()> {
         if body.len() > self.inbox.layout().ring() {
             return self.write(to, kind, &[head, body]);
@@ -80,7 +81,8 @@ impl ShmEndpoint {
         verdict
     }
 
-    /// Works at an outbox, keeping count of those with a backlog. A receiver that breaks the protocol is given up.
+    /// Works at an outbox, keeping count of those with a backlog. A receiver that breaks the protocol is
+    /// given up.
     fn tend(
         &self,
         to: u32,

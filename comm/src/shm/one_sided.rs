@@ -14,8 +14,8 @@ use std::sync::atomic::Ordering;
 const PAGE: usize = 4096;
 /// Bytes that a get copies before it lets waiting puts pass.
 const GRAIN: usize = 64 << 10;
-/// Looks at a window before a put gives its core away: the peer's copy takes microseconds, unless its thread has lost
-/// its own core.
+/// Looks at a window before a put gives its core away: the peer's copy takes microseconds, unless its thread
+/// has lost its own core.
 const LOOKS: u32 = 1_000;
 /// Times that a waiting put gives its core away between two looks at whether the peer still lives.
 const YIELDS: u32 = 64;
@@ -89,8 +89,9 @@ impl ShmEndpoint {
         Ok(())
     }
 
-    /// [`read_peer_once`](crate::Endpoint::read_peer_once): reads the peer's file. A first look through the mapping costs a page fault,
-    /// in which the kernel maps the pages around as well: several times what this call costs.
+    /// [`read_peer_once`](crate::Endpoint::read_peer_once): reads the peer's file. A first look through the
+    /// mapping costs a page fault, in which the kernel maps the pages around as well: several times what this
+    /// call costs.
     pub(super) fn show_copy(
         &self,
         from: u32,
@@ -121,14 +122,15 @@ impl ShmEndpoint {
         self.peers.alive(to)?;
         op.check_alignment(offset)?;
         let word = self.segments.find(to, segment)?.at(offset, op.width())?;
-        // SAFETY: the word is inside a mapping, which begins with a page, at a multiple of its width; no Rust reference to
-        // shared bytes exists (see `copy`).
+        // SAFETY: the word is inside a mapping, which begins with a page, at a multiple of its width; no Rust
+        // reference to shared bytes exists (see `copy`).
         let before = unsafe { op.execute(word) };
         self.moved.add(What::Atomic, 0);
         Ok(before)
     }
 
-    /// Waits until no get of the peer is under way that may have read this rank's memory before what is put now.
+    /// Waits until no get of the peer is under way that may have read this rank's memory before what is put
+    /// now.
     pub(super) fn wait_until_puttable(&self, to: u32) -> Result<()> {
         let peer = self.peers.alive(to)?;
         if to != self.rank

@@ -1,8 +1,8 @@
 //! An outbox: what a rank sends to one peer, including what the peer's ring has no room for yet.
 //!
-//! Sending never waits. A message that does not fit the ring, or the rest of one, goes to the **backlog**, and
-//! everything sent later goes behind it; later calls move the backlog into the ring as room appears. Order is kept
-//! because nothing enters the ring while the backlog holds anything.
+//! Sending never waits. A message that does not fit the ring, or the rest of one, goes to the **backlog**,
+//! and everything sent later goes behind it; later calls move the backlog into the ring as room appears.
+//! Order is kept because nothing enters the ring while the backlog holds anything.
 
 use super::ring::{Checked, FEW, FRONT, FramePart, HEAD, Producer};
 use std::collections::VecDeque;
@@ -13,8 +13,9 @@ pub(super) const MAX_MESSAGE: u64 = 1 << 32;
 /// Bytes of the total length that the first of several frames begins with.
 pub(super) const TOTAL: usize = 8;
 
-/// Bytes of the shortest body that goes out of the ring to where it belongs. A shorter one is copied twice in less time than its receiver takes to ask where that is, and
-/// lies in fewer cache lines where its head takes none of its own.
+/// Bytes of the shortest body that goes out of the ring to where it belongs. A shorter one is copied twice in
+/// less time than its receiver takes to ask where that is, and lies in fewer cache lines where its head takes
+/// none of its own.
 const OFFERED: usize = 256;
 
 /// The way to one peer.
@@ -72,7 +73,8 @@ impl Outbox {
         self.taken
     }
 
-    /// Takes a message of `total` bytes, the sum of the parts. The error says what is wrong with the receiver.
+    /// Takes a message of `total` bytes, the sum of the parts. The error says what is wrong with the
+    /// receiver.
     pub(super) fn send(&mut self, kind: u16, parts: &[&[u8]], total: usize) -> Checked<()> {
         self.taken.messages += 1;
         self.taken.bytes += total as u64;
@@ -99,7 +101,8 @@ impl Outbox {
         Ok(())
     }
 
-    /// Takes a long message. Where it is short after all, or has no room in one frame, it becomes a message like others.
+    /// Takes a long message. Where it is short after all, or has no room in one frame, it becomes a message
+    /// like others.
     pub(super) fn send_long(&mut self, kind: u16, head: &[u8], body: &[u8]) -> Checked<()> {
         let total = head.len() + body.len();
         if total <= FEW && self.backlog.is_empty() && self.producer.put_few(kind, head, body)? {
@@ -124,8 +127,8 @@ impl Outbox {
         Ok(())
     }
 
-    /// Moves as much of the backlog into the ring as there is room for; the receiver's bell has to be rung then. The
-    /// error says what is wrong with the receiver.
+    /// Moves as much of the backlog into the ring as there is room for; the receiver's bell has to be rung
+    /// then. The error says what is wrong with the receiver.
     pub(super) fn drain(&mut self) -> Checked<()> {
         while let Some(Pending { letter, bytes, gone }) = self.backlog.front_mut() {
             let before = letter.sent;

@@ -1,13 +1,13 @@
 //! How long a waiting thread spins, yields and sleeps.
 //!
-//! Measured on virtual machines: a look at a ring costs nanoseconds, a cache line from another core 0.13 µs, waking a
-//! sleeper on another core 18–60 µs. So a thread that has a core of its own spins, and goes on for some milliseconds:
-//! ranks whose work is not quite balanced wait that long in every barrier, and each sleep would cost a waking. After the
-//! first moments it offers its core now and then: other programs run, too, and the rank that is waited for may share
-//! the core with this thread after all.
-//! Where busy threads outnumber cores, the one that is waited for may be the one that has no core because of the
-//! spinning: there a thread yields almost at once. To give the core to another thread takes 2 µs, to be woken far more, so it
-//! sleeps only after hundreds of turns.
+//! Measured on virtual machines: a look at a ring costs nanoseconds, a cache line from another core 0.13 µs,
+//! waking a sleeper on another core 18–60 µs. So a thread that has a core of its own spins, and goes on for
+//! some milliseconds: ranks whose work is not quite balanced wait that long in every barrier, and each sleep
+//! would cost a waking. After the first moments it offers its core now and then: other programs run, too, and
+//! the rank that is waited for may share the core with this thread after all. Where busy threads outnumber
+//! cores, the one that is waited for may be the one that has no core because of the spinning: there a thread
+//! yields almost at once. To give the core to another thread takes 2 µs, to be woken far more, so it sleeps
+//! only after hundreds of turns.
 
 use std::time::Duration;
 

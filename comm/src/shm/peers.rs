@@ -1,10 +1,10 @@
 //! What this rank knows about the others: alive, or gone and why.
 //!
-//! A peer's state only ever goes from alive to gone, and from gone to reported. Three witnesses are asked, in rising
-//! order of cost: the peer's bell (it left in an orderly way: one load), the caller's hook (whatever watches the
-//! job), and the peer's pidfd (its process ended: a system call, so seldom). Peers hand over their own pidfds with
-//! their inboxes, so no process number is ever looked up and the witness holds across PID namespaces; where there is
-//! no pidfd (old kernels, seccomp), it is not asked.
+//! A peer's state only ever goes from alive to gone, and from gone to reported. Three witnesses are asked, in
+//! rising order of cost: the peer's bell (it left in an orderly way: one load), the caller's hook (whatever
+//! watches the job), and the peer's pidfd (its process ended: a system call, so seldom). Peers hand over
+//! their own pidfds with their inboxes, so no process number is ever looked up and the witness holds across
+//! PID namespaces; where there is no pidfd (old kernels, seccomp), it is not asked.
 
 use super::inbox::Inbox;
 use crate::{Error, Result};
@@ -109,8 +109,8 @@ impl Peers {
         self.unreported.load(Ordering::Relaxed) > 0
     }
 
-    /// Offers each peer that is gone and not reported yet to `deliver`, which returns whether the event has been
-    /// delivered.
+    /// Offers each peer that is gone and not reported yet to `deliver`, which returns whether the event has
+    /// been delivered.
     pub(super) fn report(&self, mut deliver: impl FnMut(u32) -> bool) {
         for (rank, peer) in (0..).zip(&self.peers) {
             let state = peer.state.load(Ordering::Acquire);

@@ -1,9 +1,9 @@
 //! A ring: frames from one sender to one receiver, without locks and without system calls.
 //!
-//! The intuition: the receiver waits on the very cache line that a short frame travels in, so a short frame costs one
-//! cache miss on each side. There is no shared tail: a frame is there when its header is not zero. There is a shared
-//! head, but the receiver moves it only every quarter of the ring, and the sender looks at it only when the room that
-//! it knows of is used up.
+//! The intuition: the receiver waits on the very cache line that a short frame travels in, so a short frame
+//! costs one cache miss on each side. There is no shared tail: a frame is there when its header is not zero.
+//! There is a shared head, but the receiver moves it only every quarter of the ring, and the sender looks at
+//! it only when the room that it knows of is used up.
 //!
 //! Frames start at multiples of 64 bytes ([`SLOT`]):
 //!
@@ -27,8 +27,8 @@
 //!
 //! # Protocol
 //! **Invariant:** the header at the sender's tail is zero. The sender:
-//! 1. Reads the head (acquire) if the room that it knows of is too small; gives up if it still is. Room is needed for
-//!    the frame *and the header after it*.
+//! 1. Reads the head (acquire) if the room that it knows of is too small; gives up if it still is. Room is
+//!    needed for the frame *and the header after it*.
 //! 2. Writes the payload.
 //! 3. Writes zero to the header after the frame.
 //! 4. Writes the frame's header (release). The tail is now the header of step 3.
@@ -37,11 +37,11 @@
 //! The receiver:
 //! 5. Reads the header at its own position (acquire, pairs with 4): zero means no frame.
 //! 6. Checks its copy of the header, copies the payload out, and only then looks at it.
-//! 7. Moves its position, and each quarter of the ring writes it to the head (release, pairs with 1: the bytes are
-//!    read before they are overwritten).
+//! 7. Moves its position, and each quarter of the ring writes it to the head (release, pairs with 1: the
+//!    bytes are read before they are overwritten).
 //!
-//! The receiver trusts nothing here: its position is its own, and a header is read once, then checked. The sender
-//! checks the head.
+//! The receiver trusts nothing here: its position is its own, and a header is read once, then checked. The
+//! sender checks the head.
 
 use super::copy::{copy, copy_few, own_soon};
 use super::inbox::{Inbox, MIN_RING};
@@ -53,17 +53,19 @@ pub(super) const SLOT: usize = 64;
 /// Bytes of a frame's header.
 const HEADER: usize = 8;
 const MARK: u64 = 0x5C;
-/// Bytes of the longest frame after which the cache lines of the next one are asked for. More of them are in the way of those that the receiver fetches meanwhile.
+/// Bytes of the longest frame after which the cache lines of the next one are asked for. More of them are in
+/// the way of those that the receiver fetches meanwhile.
 const MOST_OWNED: u64 = 20 * SLOT as u64;
 /// Bytes of payload that share a cache line with their header: as many as a frame of one slot has.
 pub(super) const FEW: usize = SLOT - HEADER;
-/// Bytes before a long message's body: the length of its head (1), zeros to 8, the head, zeros to the end. With the frame's header before them the body starts on a cache line.
+/// Bytes before a long message's body: the length of its head (1), zeros to 8, the head, zeros to the end.
+/// With the frame's header before them the body starts on a cache line.
 pub(super) const FRONT: usize = SLOT - HEADER;
 /// Where the head is in the front.
 pub(super) const HEAD: usize = 8;
 
-// What the receiver has read and not yet told (less than a quarter of the ring), the largest frame (a quarter and two
-// slots, rounded) and the header after it fit a ring: a sender that waits for room gets it.
+// What the receiver has read and not yet told (less than a quarter of the ring), the largest frame (a quarter
+// and two slots, rounded) and the header after it fit a ring: a sender that waits for room gets it.
 const _: () = assert!(MIN_RING / 4 + (MIN_RING / 4 + 2 * SLOT) + SLOT <= MIN_RING);
 
 /// What follows from bytes that a peer wrote, or what is wrong with them.
@@ -160,8 +162,8 @@ impl Ring {
         let place = self.place(position) & !(SLOT - 1);
         // SAFETY: a place is inside the ring.
         let word = unsafe { self.base.0.add(place) };
-        // SAFETY: inside the ring with the 8 bytes after it and aligned, as SLOT divides place and size; the inbox
-        // stays mapped while `self` lives.
+        // SAFETY: inside the ring with the 8 bytes after it and aligned, as SLOT divides place and size; the
+        // inbox stays mapped while `self` lives.
         unsafe { AtomicU64::from_ptr(word.cast()) }
     }
 
@@ -205,9 +207,9 @@ impl Producer {
         self.ring.max()
     }
 
-    /// Turn 1: begins a frame of `len` bytes of payload, which must be written with [`append`](Self::append) and
-    /// ended with [`publish`](Self::publish). `false`, and nothing has begun, if there is no room now. The error says
-    /// what is wrong with the receiver's head.
+    /// Turn 1: begins a frame of `len` bytes of payload, which must be written with [`append`](Self::append)
+    /// and ended with [`publish`](Self::publish). `false`, and nothing has begun, if there is no room now.
+    /// The error says what is wrong with the receiver's head.
     #[inline]
     pub(super) fn begin(&mut self, len: usize) -> Checked<bool> {
         assert!(len <= self.max());
@@ -232,15 +234,16 @@ impl Producer {
     pub(super) fn append(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let (dst, run) = self.ring.run(self.next, bytes.len());
-            // SAFETY: `run` bytes at `dst` are inside the ring; `begin` made sure that the receiver has read what was
-            // there.
+            // SAFETY: `run` bytes at `dst` are inside the ring; `begin` made sure that the receiver has read
+            // what was there.
             unsafe { copy(bytes.as_ptr(), dst, run) };
             self.next += run as u64;
             bytes = &bytes[run..];
         }
     }
 
-    /// Steps 1 to 4 for a whole message of at most [`FEW`] bytes, in two parts: they share one cache line with their header, and so do not wrap. As [`begin`](Self::begin).
+    /// Steps 1 to 4 for a whole message of at most [`FEW`] bytes, in two parts: they share one cache line
+    /// with their header, and so do not wrap. As [`begin`](Self::begin).
     #[inline]
     pub(super) fn put_few(&mut self, kind: u16, head: &[u8], body: &[u8]) -> Checked<bool> {
         let total = head.len() + body.len();
@@ -277,8 +280,9 @@ impl Producer {
         self.own_next(span);
     }
 
-    /// Asks for the cache lines that the next frame is written to if it is as long as this one, of `span` bytes, or for that of its step 3 at least. The receiver's processor has
-    /// had them since the last round: the stores would wait for them, one after the other, and with those whoever rings the bell.
+    /// Asks for the cache lines that the next frame is written to if it is as long as this one, of `span`
+    /// bytes, or for that of its step 3 at least. The receiver's processor has had them since the last round:
+    /// the stores would wait for them, one after the other, and with those whoever rings the bell.
     fn own_next(&self, span: u64) {
         let after = self.tail + SLOT as u64;
         let span = if span <= MOST_OWNED { span } else { SLOT as u64 };
@@ -320,7 +324,8 @@ impl Consumer {
         }
     }
 
-    /// Steps 6 and 7: appends the payload of the frame that [`peek`](Self::peek) gave to `into`, and moves on.
+    /// Steps 6 and 7: appends the payload of the frame that [`peek`](Self::peek) gave to `into`, and moves
+    /// on.
     pub(super) fn take(&mut self, frame: Frame, into: &mut Vec<u8>) {
         into.reserve(frame.len);
         // SAFETY: as many bytes were reserved.
@@ -330,7 +335,8 @@ impl Consumer {
         self.pass(frame);
     }
 
-    /// Turn 6 for `len` bytes of the payload from `at` on, of the frame that [`peek`](Self::peek) gave, which has as many.
+    /// Turn 6 for `len` bytes of the payload from `at` on, of the frame that [`peek`](Self::peek) gave, which
+    /// has as many.
     ///
     /// # Safety
     /// They may be written at `to`.
@@ -341,13 +347,15 @@ impl Consumer {
             let (src, run) = self.ring.run(self.position + (HEADER + at + done) as u64, len - done);
             // SAFETY: the caller's promise: `done` is at most `len`.
             let dst = unsafe { to.add(done) };
-            // SAFETY: `run` bytes at `src` are inside the ring, and at the destination by the caller's promise.
+            // SAFETY: `run` bytes at `src` are inside the ring, and at the destination by the caller's
+            // promise.
             unsafe { copy(src, dst, run) };
             done += run;
         }
     }
 
-    /// Turn 6 for the payload of the frame that [`peek`](Self::peek) gave, if that is a cache line's: at most [`FEW`] bytes. Whatever lies behind it there comes with it.
+    /// Turn 6 for the payload of the frame that [`peek`](Self::peek) gave, if that is a cache line's: at most
+    /// [`FEW`] bytes. Whatever lies behind it there comes with it.
     #[inline]
     pub(super) fn read_few(&self, frame: Frame) -> [u8; FEW] {
         const WORD: usize = 16;
@@ -358,7 +366,8 @@ impl Consumer {
         let mut few = [0; FEW];
         // SAFETY: as above.
         unsafe { copy(payload, few.as_mut_ptr(), FEW) };
-        // The end once more, as one word: who loads a short body, which lies across two of those above, would wait for them to reach the cache.
+        // The end once more, as one word: who loads a short body, which lies across two of those above, would
+        // wait for them to reach the cache.
         if let Some(from) = frame.len.checked_sub(WORD) {
             // SAFETY: as above, as `from + WORD` is at most `FEW`.
             let end = unsafe { payload.add(from) };

@@ -1,7 +1,7 @@
 //! Registered memory: every rank's, mapped here.
 //!
-//! Tables are made once, in the order of registration, and never change: looking a segment up takes no lock. A rank's
-//! own memory is mapped a second time like any other's, so that there is one way to reach memory.
+//! Tables are made once, in the order of registration, and never change: looking a segment up takes no lock.
+//! A rank's own memory is mapped a second time like any other's, so that there is one way to reach memory.
 
 use super::map::{self, Mapping};
 use crate::{Error, Exchange, LocalSegment, Result, SegmentId};
@@ -83,7 +83,8 @@ impl Segments {
 }
 
 impl PeerPart<'_> {
-    /// Reads `len` bytes from `offset` on, by a system call and without mapping them. `false` if they did not all come.
+    /// Reads `len` bytes from `offset` on, by a system call and without mapping them. `false` if they did not
+    /// all come.
     ///
     /// # Safety
     /// `dst` is writable for `len` bytes.

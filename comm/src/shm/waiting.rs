@@ -1,10 +1,10 @@
 //! Idle: what a thread does while nothing arrives.
 //!
-//! A thread sleeps in two turns: in the first it announces itself at the bell and returns, so that its caller looks
-//! once more at all that it waits for; in the second, if nobody has rung since, it sleeps. So a thread also hears of
-//! what *another thread of its process* has taken out of the rings meanwhile: who delivers an event rings the own
-//! bell too. (With three or more waiting threads one of them can mistake another's announcement for its own, and
-//! sleep until the next event or [`LONGEST_SLEEP`].)
+//! A thread sleeps in two turns: in the first it announces itself at the bell and returns, so that its caller
+//! looks once more at all that it waits for; in the second, if nobody has rung since, it sleeps. So a thread
+//! also hears of what *another thread of its process* has taken out of the rings meanwhile: who delivers an
+//! event rings the own bell too. (With three or more waiting threads one of them can mistake another's
+//! announcement for its own, and sleep until the next event or [`LONGEST_SLEEP`].)
 
 use super::endpoint::ShmEndpoint;
 use super::futex;
@@ -40,15 +40,16 @@ impl ShmEndpoint {
         if self.has_any() {
             return yield_now();
         }
-        // SeqCst, as is the look at it after a delivery: a delivery that counts no sleeper has changed the word
-        // before this thread waits for it.
+        // SeqCst, as is the look at it after a delivery: a delivery that counts no sleeper has changed the
+        // word before this thread waits for it.
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         futex::wait(self.inbox.bell_word(), word, limit);
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
         self.peers.look_closely();
     }
 
-    /// [`nap`](crate::Endpoint::nap): apart from the bell, so that what arrives rouses nobody while other threads take it.
+    /// [`nap`](crate::Endpoint::nap): apart from the bell, so that what arrives rouses nobody while other
+    /// threads take it.
     pub(super) fn doze(&self, limit: Duration) -> bool {
         let roused = self.inbox.roused();
         if roused.swap(0, Ordering::Relaxed) == 0 {

@@ -1,14 +1,14 @@
 //! The windows: how puts and gets of a pair of ranks exclude each other without a lock.
 //!
-//! A get of S from H reads H's memory and stores into S's. If H, meanwhile, wrote something newer and put it into the
-//! same place of S, the get could lay the old bytes over the new ones. So S says in a word of its own inbox, one for
-//! each peer H, how many of its gets from H are under way, and H looks at that word before it puts. Only H's puts to
-//! S ever wait, and only as long as S's copy takes (a window is held for 64 KiB at most). No one waits for H: its
-//! death in the middle of anything leaves nothing behind.
+//! A get of S from H reads H's memory and stores into S's. If H, meanwhile, wrote something newer and put it
+//! into the same place of S, the get could lay the old bytes over the new ones. So S says in a word of its
+//! own inbox, one for each peer H, how many of its gets from H are under way, and H looks at that word before
+//! it puts. Only H's puts to S ever wait, and only as long as S's copy takes (a window is held for 64 KiB at
+//! most). No one waits for H: its death in the middle of anything leaves nothing behind.
 //!
-//! Several threads of S may keep the count above zero for ever between them, though each get is short. Therefore gets
-//! are counted in two *phases*, and a waiting put turns new gets to the other phase: those it must wait for then only
-//! become fewer.
+//! Several threads of S may keep the count above zero for ever between them, though each get is short.
+//! Therefore gets are counted in two *phases*, and a waiting put turns new gets to the other phase: those it
+//! must wait for then only become fewer.
 //!
 //! | bits | name | meaning | written by |
 //! |---|---|---|---|
@@ -26,12 +26,13 @@
 //!
 //! H, to put to S (its own memory holds the newer bytes already):
 //! 5. A full fence.
-//! 6. Reads the word (acquire) until each count was zero once, turning the phase when the other one's count is zero.
+//! 6. Reads the word (acquire) until each count was zero once, turning the phase when the other one's count
+//!    is zero.
 //! 7. Copies into S's memory.
 //!
-//! **Why it excludes.** The fences of 2 and 5 are ordered. If 2 is first, step 6 sees the get and waits for its step
-//! 4; acquire and release put 3 before 7. If 5 is first, step 3 reads H's newer bytes, and storing those is as good
-//! as the put.
+//! **Why it excludes.** The fences of 2 and 5 are ordered. If 2 is first, step 6 sees the get and waits for
+//! its step 4; acquire and release put 3 before 7. If 5 is first, step 3 reads H's newer bytes, and storing
+//! those is as good as the put.
 
 use super::sync::{AtomicU64, Ordering, fence};
 
@@ -94,7 +95,8 @@ impl Wait {
         }
         let (now, other) = (phase(word), 1 - phase(word));
         if !self.zero[now] && count(word, other) == 0 {
-            // If this fails, a get came or went: the next look decides anew. Relaxed: the phase orders nothing.
+            // If this fails, a get came or went: the next look decides anew. Relaxed: the phase orders
+            // nothing.
             let _ = window.0.compare_exchange_weak(word, word ^ PHASE, Ordering::Relaxed, Ordering::Relaxed);
         }
         self.zero == [true, true]

@@ -1,11 +1,13 @@
-//! How a rank calls the lower ranks: many at once, so that a job's joining takes some round trips and not some for each rank.
+//! How a rank calls the lower ranks: many at once, so that a job's joining takes some round trips and not
+//! some for each rank.
 //!
-//! One thread, no blocking call: each connection that is made is a small state that advances with the bytes that have come.
-//! At most [`MOST_AT_ONCE`] are under way. The highest of the lower ranks are called first, so that not all ranks
-//! call rank 0 at the same time.
+//! One thread, no blocking call: each connection that is made is a small state that advances with the bytes
+//! that have come. At most [`MOST_AT_ONCE`] are under way. The highest of the lower ranks are called first,
+//! so that not all ranks call rank 0 at the same time.
 //!
-//! A call can fail for good, which ends the joining: nobody listens there, or who does is no rank of this job, or refuses this
-//! one by a last word (`handshake`). Or it is cut off without a word, as ranks do in a crowd of strangers: then it is made again, after a pause.
+//! A call can fail for good, which ends the joining: nobody listens there, or who does is no rank of this
+//! job, or refuses this one by a last word (`handshake`). Or it is cut off without a word, as ranks do in a
+//! crowd of strangers: then it is made again, after a pause.
 
 use super::congestion::Congestion;
 use super::handshake::{
@@ -75,7 +77,8 @@ struct Wanted {
     rank: u32,
     address: SocketAddr,
     class: Class,
-    /// If it has been cut off before: when it is to be called again, and how long to wait after the next time.
+    /// If it has been cut off before: when it is to be called again, and how long to wait after the next
+    /// time.
     again: Option<(Instant, Duration)>,
 }
 
@@ -148,7 +151,8 @@ impl<'a> Calls<'a> {
         Ok(())
     }
 
-    /// What to say when the time is up: of one that hangs up, if there is any, since that is the stranger thing.
+    /// What to say when the time is up: of one that hangs up, if there is any, since that is the stranger
+    /// thing.
     fn too_late(&self) -> Option<Error> {
         let wanted = || self.waiting.iter().chain(self.under_way.iter().map(|(wanted, _)| wanted));
         let hangs_up = wanted().find(|wanted| wanted.again.is_some()).map(|wanted| {
@@ -171,7 +175,8 @@ impl<'a> Calls<'a> {
 /// Why a call has failed.
 #[derive(Debug, PartialEq, Eq)]
 enum Miss {
-    /// It was cut off. A rank does that to some callers when strangers crowd its port: the next call may do better.
+    /// It was cut off. A rank does that to some callers when strangers crowd its port: the next call may do
+    /// better.
     HungUp,
     /// As the text says, and for good.
     Failed(String),
@@ -294,7 +299,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Reads the challenge; `false` if it is not there yet. One who hangs up in its place may have given the reason.
+    /// Reads the challenge; `false` if it is not there yet. One who hangs up in its place may have given the
+    /// reason.
     fn hear_challenge(&mut self) -> Result<bool, Miss> {
         let whole = self.fill(OPENED);
         check_opening(&self.bytes[..self.filled])?;

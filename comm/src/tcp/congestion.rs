@@ -1,10 +1,13 @@
 //! Which of the kernel's algorithms decides how fast a connection sends.
 //!
-//! Most of them send what there is, and less after a loss. `bbr` *paces*: it estimates the path from what was delivered in the last round trips, and sends no faster. That suits long streams through
-//! routers of others. Ranks send a message and wait for another one, so the estimate is of their own silences. Measured between two network namespaces (Linux 6.18, medians): 128 KiB one way take
-//! 67 to 73 µs by `bbr` and 22 to 25 by `reno` or `cubic`, 1 MiB 419 to 470 and 130 to 134; 8 bytes take 3.3 by each.
+//! Most of them send what there is, and less after a loss. `bbr` *paces*: it estimates the path from what was
+//! delivered in the last round trips, and sends no faster. That suits long streams through routers of others.
+//! Ranks send a message and wait for another one, so the estimate is of their own silences. Measured between
+//! two network namespaces (Linux 6.18, medians): 128 KiB one way take 67 to 73 µs by `bbr` and 22 to 25 by
+//! `reno` or `cubic`, 1 MiB 419 to 470 and 130 to 134; 8 bytes take 3.3 by each.
 //!
-//! A connection that once had `bbr` is paced for ever, so a socket gets its algorithm before it is connected, or by the listener that it comes from.
+//! A connection that once had `bbr` is paced for ever, so a socket gets its algorithm before it is connected,
+//! or by the listener that it comes from.
 
 use crate::{Error, Result};
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};

@@ -1,4 +1,5 @@
-//! What one peer has sent and nobody has been given yet: whole messages in the order of their arrival, and the bytes of long ones.
+//! What one peer has sent and nobody has been given yet: whole messages in the order of their arrival, and
+//! the bytes of long ones.
 
 use crate::{Bytes, Event, LONGEST_HEAD};
 use std::ops::Range;
@@ -123,7 +124,8 @@ unsafe impl Bytes for Kept<'_> {
     unsafe fn take(&mut self, to: *mut u8, most: usize) -> usize {
         let rest = &self.bytes[self.taken..];
         let count = rest.len().min(most);
-        // SAFETY: the caller vouches for what they go to, which is not the memory that they are in: nobody else has that.
+        // SAFETY: the caller vouches for what they go to, which is not the memory that they are in: nobody
+        // else has that.
         unsafe { to.copy_from_nonoverlapping(rest.as_ptr(), count) };
         self.taken += count;
         count

@@ -14,16 +14,17 @@
 //! tag       HMAC-SHA-256(secret, whose | fields of the hello | acceptor's nonce), cut nowhere
 //!           whose: "hello" (where there is no acceptor's nonce yet), "acceptor" or "connector"
 //! ```
-//! - A *stranger* does not get beyond the hello: its tag needs the secret. It hears nothing, or that this is another job. Nor does
-//!   one who is turned away in a crowd, who may be a rank: it calls again.
-//! - A *replayed* hello is answered by a new nonce, and so is never followed by the right answer; a replayed challenge has
-//!   the tag of another hello.
-//! - A *reflected* tag has another label. All tags cover version, class, both ranks, the number of ranks, ABI and job, so that
-//!   none serves between other ranks, for another purpose or in another job.
+//! - A *stranger* does not get beyond the hello: its tag needs the secret. It hears nothing, or that this is
+//!   another job. Nor does one who is turned away in a crowd, who may be a rank: it calls again.
+//! - A *replayed* hello is answered by a new nonce, and so is never followed by the right answer; a replayed
+//!   challenge has the tag of another hello.
+//! - A *reflected* tag has another label. All tags cover version, class, both ranks, the number of ranks, ABI
+//!   and job, so that none serves between other ranks, for another purpose or in another job.
 //!
-//! The secret never travels here. What follows the welcome is neither encrypted nor signed, unless that is asked for: the handshake keeps out strangers,
-//! not those who can change packets on the way. If it is asked for, answer and welcome are longer, by what makes keys (`noise`). Whether it is is no
-//! matter of this handshake: all ranks must want the same (`join`), and none gives way.
+//! The secret never travels here. What follows the welcome is neither encrypted nor signed, unless that is
+//! asked for: the handshake keeps out strangers, not those who can change packets on the way. If it is asked
+//! for, answer and welcome are longer, by what makes keys (`noise`). Whether it is is no matter of this
+//! handshake: all ranks must want the same (`join`), and none gives way.
 //!
 //! HMAC-SHA-256 (crates `hmac` and `sha2`): a standard with a published analysis, that a provider in another
 //! language could speak too; both crates are pure Rust, need no C compiler on the boards we build for, and

@@ -11,16 +11,17 @@
 //! on with the receiver's last one. A message too large for that gets memory of its own, which grows as its
 //! bytes arrive and not as its header promises.
 //!
-//! A *long* message is read straight to where its receiver wants it, who is asked for that by the thread in `poll`: [`Incoming::pull`] stops there, and
-//! [`Incoming::take_part`] goes on. Who has nobody to ask, as the service thread, reads it into memory of its own ([`Incoming::pull_all`]).
+//! A *long* message is read straight to where its receiver wants it, who is asked for that by the thread in
+//! `poll`: [`Incoming::pull`] stops there, and [`Incoming::take_part`] goes on. Who has nobody to ask, as the
+//! service thread, reads it into memory of its own ([`Incoming::pull_all`]).
 //!
 //! Who reads: the thread in `poll`, or the service thread on behalf of a fence; the lock around this value
 //! makes it one at a time. Neither reads while this rank has a get from the peer under way
 //! ([`Incoming::hold`]); see guarantee 2 in the module `tcp`.
 //!
 //! Invariants: `start..end` of the buffer is not parsed yet; while the body of a frame is due, that part is
-//! empty, or has the first bytes that are due of a long message, but never all; every address comes from [`Segments::piece`], or from who takes a
-//! part, and then is used during that call only.
+//! empty, or has the first bytes that are due of a long message, but never all; every address comes from
+//! [`Segments::piece`], or from who takes a part, and then is used during that call only.
 
 mod parts;
 
@@ -195,7 +196,8 @@ impl Incoming {
         self.ended
     }
 
-    /// Takes what the socket has, up to a long message: puts into memory, messages into the queue. Never waits.
+    /// Takes what the socket has, up to a long message: puts into memory, messages into the queue. Never
+    /// waits.
     pub(super) fn pull(&mut self, socket: BorrowedFd<'_>, segments: &Segments) -> Result<Pulled, Fate> {
         self.pull_some(socket, segments, false)
     }

@@ -1,9 +1,9 @@
 //! How the ranks of a job get connected.
 //!
 //! Each rank listens on the one address that was chosen, and gives that address to all others through the
-//! start-up exchange. It then connects to every lower rank (`calling`), while a second thread accepts the higher ones, in
-//! whatever order they come (`reception` says what strangers can do there). When all are there, the listener is
-//! closed: a job that runs has no port.
+//! start-up exchange. It then connects to every lower rank (`calling`), while a second thread accepts the
+//! higher ones, in whatever order they come (`reception` says what strangers can do there). When all are
+//! there, the listener is closed: a job that runs has no port.
 
 use super::calling::connect_all;
 use super::handshake::{Job, Refusal};
@@ -153,8 +153,8 @@ fn is_nowhere(ip: IpAddr) -> bool {
     ip.is_unspecified() || ip.is_multicast()
 }
 
-/// Connects to the lower ones of the ranks that have an address here, among which this one is not, and accepts the higher ones,
-/// at the same time.
+/// Connects to the lower ones of the ranks that have an address here, among which this one is not, and
+/// accepts the higher ones, at the same time.
 fn meet(
     job: &Job,
     me: u32,

@@ -8,18 +8,21 @@
 //! 2. The polling thread clears `flag`, and then looks at all queues. When it has delivered something it
 //!    counts `delivered` up, and then reads `sleepers`; if there are any it wakes them.
 //! 3. A sleeper counts itself in, and then reads `flag` and `delivered`; if the one is set, or the other is
-//!    not what it was at the look before its last one, it does not sleep. (What another thread delivered between
-//!    those two looks, its caller may have asked for too early.)
+//!    not what it was at the look before its last one, it does not sleep. (What another thread delivered
+//!    between those two looks, its caller may have asked for too early.)
 //!
 //! With each pair of accesses in one total order (SeqCst), at least one of waker and sleeper sees the other,
 //! so nothing is slept over; and while all are awake nobody makes a system call.
 //!
-//! Of several sleepers, one leads: it sleeps on the sockets and the bell, and for what the endpoint's [`Companion`] waits
-//! for. The others sleep on a condition variable. When the leader gets up it calls the others, one of which will lead.
+//! Of several sleepers, one leads: it sleeps on the sockets and the bell, and for what the endpoint's
+//! [`Companion`] waits for. The others sleep on a condition variable. When the leader gets up it calls the
+//! others, one of which will lead.
 //!
-//! A sleeper that was woken may wait for a core for as long as those who are awake spin, and deliveries follow each other in microseconds. So the bell is rung once: until the leader has heard it, it is known to
-//! ring. The leader silences it before it says that it does; who thought in between that it rang has delivered before the leader's next look. Of the others, who waits on the condition variable
-//! is counted, as in step 3.
+//! A sleeper that was woken may wait for a core for as long as those who are awake spin, and deliveries
+//! follow each other in microseconds. So the bell is rung once: until the leader has heard it, it is known to
+//! ring. The leader silences it before it says that it does; who thought in between that it rang has
+//! delivered before the leader's next look. Of the others, who waits on the condition variable is counted, as
+//! in step 3.
 
 use super::lock;
 use super::sys::{self, Awaited};
@@ -32,8 +35,8 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 thread_local! {
-    /// `delivered` as this thread saw it at its last look around, and at the one before. (If the thread waits at two
-    /// endpoints in turn they share this, and a sleep may end early, or last for its limit.)
+    /// `delivered` as this thread saw it at its last look around, and at the one before. (If the thread waits
+    /// at two endpoints in turn they share this, and a sleep may end early, or last for its limit.)
     static SEEN: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
@@ -93,8 +96,8 @@ impl Mail {
         self.flag.load(Ordering::Relaxed) && self.flag.swap(false, Ordering::SeqCst)
     }
 
-    /// Sleeps until there is news, here or at the companion, one of the first `count` of `sockets` is ready, or `limit`
-    /// has passed. The two bells take the places behind them.
+    /// Sleeps until there is news, here or at the companion, one of the first `count` of `sockets` is ready,
+    /// or `limit` has passed. The two bells take the places behind them.
     pub(super) fn sleep(
         &self,
         sockets: &mut [Awaited],

@@ -5,9 +5,10 @@
 //! - One **stream**, both ways, for what is pushed: puts and messages, in order. It is read by the thread
 //!   that polls, which in practice is the thread that waits in a barrier, and which spins: a thread that
 //!   sleeps takes tens of microseconds to wake.
-//! - Two **service connections**, one for each direction of asking, for gets, atomic operations and fences. They are served by a
-//!   background thread, because the peer's application may compute for minutes. The thread sleeps, and stream
-//!   traffic does not wake it. An application thread that spins in a wait serves them, too, and sooner (`service`).
+//! - Two **service connections**, one for each direction of asking, for gets, atomic operations and fences.
+//!   They are served by a background thread, because the peer's application may compute for minutes. The
+//!   thread sleeps, and stream traffic does not wake it. An application thread that spins in a wait serves
+//!   them, too, and sooner (`service`).
 //!
 //! # The way of the bytes
 //! ```text
@@ -15,9 +16,9 @@
 //!                 backlog ◄─┘ when full        └─ service thread, for a fence
 //! get, atomic, fence ─► requester ─► service connection ─► serving (service thread) ─► segment
 //! ```
-//! `wire` has the bytes, `handshake` who may connect, `join`, `calling` and `reception` how. If traffic is encrypted, `noise` makes the keys,
-//! and `sealed` stands before each socket. `peer` holds the pieces of
-//! one peer together, `mail` wakes sleepers for what did not come by a socket, `pace` says how long to spin.
+//! `wire` has the bytes, `handshake` who may connect, `join`, `calling` and `reception` how. If traffic is
+//! encrypted, `noise` makes the keys, and `sealed` stands before each socket. `peer` holds the pieces of one
+//! peer together, `mail` wakes sleepers for what did not come by a socket, `pace` says how long to spin.
 //!
 //! # Why the guarantees hold
 //! 1. *Order.* Puts and messages to a rank share one stream, written and parsed in order: by the time a
@@ -30,22 +31,26 @@
 //!    the reply is in place. So a put that H issued after the reading lands after the reply, and on top.
 //!    Neither the polling thread nor the service thread waits for the mark: they leave the stream for later.
 //! 3. *No waiting for applications.* Flush and poll never block: what the socket does not take becomes the
-//!    backlog, which the service thread writes when there is room. Get, atomic and fence wait for the peer's service
-//!    thread, which itself never waits for anything but the kernel. A backlog beyond `MOST_BACKLOG` makes
-//!    flush wait, too, but for the peer's service thread: it takes the stream as for a fence.
+//!    backlog, which the service thread writes when there is room. Get, atomic and fence wait for the peer's
+//!    service thread, which itself never waits for anything but the kernel. A backlog beyond `MOST_BACKLOG`
+//!    makes flush wait, too, but for the peer's service thread: it takes the stream as for a fence.
 //! 4. *Death.* A stream's end, an error, a goodbye or garbage is the peer's `Fate`, kept once. A lost peer's
 //!    connections are shut down, which wakes whoever waits on them. `poll` delivers what had arrived, and
-//!    then [`Event::Down`]. The kernel shows the end of a process at once, and a host that is cut off after ten seconds (`peer`): by probes
-//!    of the service connections, which are idle most of the time, and by a limit for what is unacknowledged there. A process that is stopped it does not show.
+//!    then [`Event::Down`]. The kernel shows the end of a process at once, and a host that is cut off after
+//!    ten seconds (`peer`): by probes of the service connections, which are idle most of the time, and by a
+//!    limit for what is unacknowledged there. A process that is stopped it does not show.
 //! 5. *A rank reads what it wrote*, although gets and puts go by different connections. A get carries the
 //!    position of the last flushed put in the stream; a server that has not come that far, and does not by
 //!    taking what has arrived, says so, and the requester fences and asks again (with the mark of guarantee 2
-//!    off while it waits). An atomic operation does likewise, and is not executed before the server has come that far.
-//! 6. *Atomic operations come one after the other.* A word's owner executes all operations on it, its own and, in the thread that serves,
-//!    its peers', as instructions of its processor on one mapping. A request is sent again only after the answer "not that far yet",
-//!    which means that nothing was done: so each operation is executed once.
-//! 7. *A word announces what was put before it*, because of 5: the puts are in memory when the operation is executed there, and a later operation on the
-//!    word, and a get that is asked for after that, are served in the same memory.
+//!    off while it waits). An atomic operation does likewise, and is not executed before the server has come
+//!    that far.
+//! 6. *Atomic operations come one after the other.* A word's owner executes all operations on it, its own
+//!    and, in the thread that serves, its peers', as instructions of its processor on one mapping. A request
+//!    is sent again only after the answer "not that far yet", which means that nothing was done: so each
+//!    operation is executed once.
+//! 7. *A word announces what was put before it*, because of 5: the puts are in memory when the operation is
+//!    executed there, and a later operation on the word, and a get that is asked for after that, are served
+//!    in the same memory.
 
 mod calling;
 mod congestion;
@@ -98,7 +103,8 @@ use std::time::{Duration, Instant};
 
 /// Longest sleep in [`Endpoint::idle`].
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
-/// Bytes of a body that are rather copied into the batch, and with their message's others out of a buffer, than given a part of their own at both ends.
+/// Bytes of a body that are rather copied into the batch, and with their message's others out of a buffer,
+/// than given a part of their own at both ends.
 const WORTH_COPYING: usize = 8 << 10;
 /// Time that dropping an endpoint gives its last bytes to leave.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -106,20 +112,23 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// How a rank's tcp endpoint is to be made.
 #[derive(Clone, Debug)]
 pub struct TcpOptions {
-    /// The one interface to listen on: an address or a name of this host, the name of an interface, or a network (`10.0.0.0/24`).
+    /// The one interface to listen on: an address or a name of this host, the name of an interface, or a
+    /// network (`10.0.0.0/24`).
     pub bind: String,
     /// Port to listen on, which no other rank of this host may have; 0 for any.
     pub port: u16,
-    /// Number of the agreement between ranks on what messages and segments mean. Ranks that differ do not form a job.
+    /// Number of the agreement between ranks on what messages and segments mean. Ranks that differ do not
+    /// form a job.
     pub abi: u32,
-    /// Ranks of the job on the processors that this one may use. If the threads that they keep busy outnumber the cores, waiting threads do not spin.
+    /// Ranks of the job on the processors that this one may use. If the threads that they keep busy outnumber
+    /// the cores, waiting threads do not spin.
     pub ranks_here: u32,
     /// Threads that each of them keeps busy; 0 counts as 1.
     pub threads: u32,
     /// Time for all ranks to be connected.
     pub patience: Duration,
-    /// Whether everything between ranks is encrypted, which all of them must want alike. Noise with keys of the job's secret: see
-    /// `docs/decisions/0042-encryption.md`.
+    /// Whether everything between ranks is encrypted, which all of them must want alike. Noise with keys of
+    /// the job's secret: see `docs/decisions/0042-encryption.md`.
     pub encrypt: bool,
     /// How fast connections send.
     pub congestion: Congestion,
@@ -178,8 +187,8 @@ impl TcpEndpoint {
         Self::connect(exchange, options, Reach::All)
     }
 
-    /// Connects this rank with the ranks of other hosts, and with those only: calls that name another rank of this host are
-    /// refused. Collective. For a [`CompositeEndpoint`](crate::composite::CompositeEndpoint).
+    /// Connects this rank with the ranks of other hosts, and with those only: calls that name another rank of
+    /// this host are refused. Collective. For a [`CompositeEndpoint`](crate::composite::CompositeEndpoint).
     pub fn between_hosts(exchange: &mut dyn Exchange, options: &TcpOptions) -> Result<Self> {
         Self::connect(exchange, options, Reach::OtherHosts)
     }
@@ -231,8 +240,9 @@ impl TcpEndpoint {
     }
 }
 
-// SAFETY: what is lent to a peer's queue is sent or copied by `flush`; a get stores only what was asked for, and returns when all of it is here; ranges of peers are checked against the
-// registered segments. It gives no addresses of peers' memory.
+// SAFETY: what is lent to a peer's queue is sent or copied by `flush`; a get stores only what was asked for,
+// and returns when all of it is here; ranges of peers are checked against the registered segments. It gives
+// no addresses of peers' memory.
 unsafe impl Endpoint for TcpEndpoint {
     fn rank(&self) -> u32 {
         self.rank
@@ -320,7 +330,8 @@ unsafe impl Endpoint for TcpEndpoint {
         let peer = self.peer(to)?;
         self.traffic.count(&self.traffic.atomics, 1, 0);
         let Some(peer) = peer else {
-            // SAFETY: an aligned word inside a segment, which is mapped and to which there are no Rust references.
+            // SAFETY: an aligned word inside a segment, which is mapped and to which there are no Rust
+            // references.
             return Ok(unsafe { op.execute(word) });
         };
         let operation = Operation { offset, op };
@@ -520,7 +531,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes one line on stderr, in one piece, so that ranks do not talk over each other. If that is closed, nobody wants to know.
+/// Writes one line on stderr, in one piece, so that ranks do not talk over each other. If that is closed,
+/// nobody wants to know.
 fn log(what: Arguments<'_>) {
     let _ = std::io::stderr().write_all(format!("scash: tcp: {what}\n").as_bytes());
 }

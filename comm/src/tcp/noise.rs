@@ -1,20 +1,22 @@
 //! Keys for the traffic of one connection, agreed upon during its handshake. Pure: no IO, no clock.
 //!
-//! Two messages of the Noise Protocol Framework (revision 34), pattern `NNpsk0`: both sides make a key pair for this connection
-//! only (X25519), and mix what the pairs give with a key that both have before, made of the job's secret. They travel behind the handshake's
-//! answer and welcome, so that they cost no round trip:
+//! Two messages of the Noise Protocol Framework (revision 34), pattern `NNpsk0`: both sides make a key pair
+//! for this connection only (X25519), and mix what the pairs give with a key that both have before, made of
+//! the job's secret. They travel behind the handshake's answer and welcome, so that they cost no round trip:
 //!
 //! ```text
 //! connector → acceptor   answer     tag 32 | offer: public key 32, tag 16
 //! acceptor → connector   welcome    magic 8 | reply: public key 32, tag 16
 //! ```
 //! - Who does not know the secret can make neither of the two messages.
-//! - The *prologue*, which both sides must have alike, is the hello's fields and the acceptor's nonce: the keys serve this connection
-//!   of these two ranks for this purpose, and no other.
-//! - *Forward secrecy*: the pairs are forgotten when the keys are there. Who records the traffic and learns the job's secret later can read nothing of it.
+//! - The *prologue*, which both sides must have alike, is the hello's fields and the acceptor's nonce: the
+//!   keys serve this connection of these two ranks for this purpose, and no other.
+//! - *Forward secrecy*: the pairs are forgotten when the keys are there. Who records the traffic and learns
+//!   the job's secret later can read nothing of it.
 //!
-//! ChaCha20-Poly1305 rather than AES-GCM, although that is faster where processors have instructions for it: it needs none, takes the same time for
-//! all data without them, and its keys last for any number of records, where those of AES-GCM would have to be changed in a long job (RFC 8446, 5.5).
+//! ChaCha20-Poly1305 rather than AES-GCM, although that is faster where processors have instructions for it:
+//! it needs none, takes the same time for all data without them, and its keys last for any number of records,
+//! where those of AES-GCM would have to be changed in a long job (RFC 8446, 5.5).
 
 use super::handshake::Refusal;
 use snow::{Builder, HandshakeState, StatelessTransportState};
@@ -74,12 +76,14 @@ impl Exchange {
 pub(super) struct Keys(StatelessTransportState);
 
 impl Keys {
-    /// Encrypts what is to be the `number`th record of this side into `record`, which is as long as that and the tag. No two records have one number.
+    /// Encrypts what is to be the `number`th record of this side into `record`, which is as long as that and
+    /// the tag. No two records have one number.
     pub(super) fn seal(&self, number: u64, plain: &[u8], record: &mut [u8]) -> Result<(), snow::Error> {
         self.0.write_message(number, plain, record).map(drop)
     }
 
-    /// Decrypts what must be the `number`th record of the other side into the first bytes of `plain`, and returns how many those are.
+    /// Decrypts what must be the `number`th record of the other side into the first bytes of `plain`, and
+    /// returns how many those are.
     pub(super) fn open(&self, number: u64, record: &[u8], plain: &mut [u8]) -> Result<usize, snow::Error> {
         self.0.read_message(number, record, plain)
     }

@@ -1,9 +1,9 @@
 //! What this rank sends to one peer on the stream connection: the batch, and the backlog.
 //!
-//! `put` and `send` only append to the **batch**: headers and message bytes are copied, the bytes of puts and of
-//! long messages stay where they are. [`Outgoing::flush`] writes the batch with one vectored call. What the socket does not
-//! take is copied to the **backlog**, which leaves before anything newer. So nothing here ever waits for the
-//! peer, and the peer sees one sequence of frames.
+//! `put` and `send` only append to the **batch**: headers and message bytes are copied, the bytes of puts and
+//! of long messages stay where they are. [`Outgoing::flush`] writes the batch with one vectored call. What
+//! the socket does not take is copied to the **backlog**, which leaves before anything newer. So nothing here
+//! ever waits for the peer, and the peer sees one sequence of frames.
 //!
 //! Invariants: bytes leave in the order `backlog`, `parts`; a run of puts is open only while it is the last
 //! part of the batch; after `flush`, nothing points to the caller's memory.
@@ -66,8 +66,8 @@ pub(super) struct Outgoing {
     puts_end: u64,
 }
 
-// SAFETY: the pointers are to memory that the callers of `put` and `long` keep readable, from any thread, until the
-// flush.
+// SAFETY: the pointers are to memory that the callers of `put` and `long` keep readable, from any thread,
+// until the flush.
 unsafe impl Send for Outgoing {}
 
 impl Outgoing {
@@ -175,8 +175,8 @@ impl Outgoing {
         }
         let mut rest = &mut self.pieces[..];
         if self.backlog.is_empty() {
-            // SAFETY: the pieces are in `bytes`, which does not change here, or sources of puts and bodies of long
-            // messages, readable until now.
+            // SAFETY: the pieces are in `bytes`, which does not change here, or sources of puts and bodies of
+            // long messages, readable until now.
             rest = unsafe { transmit(&mut self.outlet, socket, rest) }?;
         }
         for piece in rest.iter() {
@@ -273,11 +273,14 @@ impl Outgoing {
     }
 }
 
-/// The length of the padding, if some is due, before the frame of a long message whose body begins so many bytes behind the beginning of the batch, and lies there in memory.
+/// The length of the padding, if some is due, before the frame of a long message whose body begins so many
+/// bytes behind the beginning of the batch, and lies there in memory.
 ///
-/// The kernel copies the body to pages of its own, which it begins anew where the connection was idle. Processors copy at half their speed to an address that is in its page a few bytes
-/// *behind* where they copy from is in its: each load then seems to need a store before it. That is so of a body at the beginning of a mapping, as most long ones are (allocators put 16 bytes before them), behind a head of 24 bytes. If other bytes came before, it is a
-/// little more than was counted: so what is a little less than that is moved, too.
+/// The kernel copies the body to pages of its own, which it begins anew where the connection was idle.
+/// Processors copy at half their speed to an address that is in its page a few bytes *behind* where they copy
+/// from is in its: each load then seems to need a store before it. That is so of a body at the beginning of a
+/// mapping, as most long ones are (allocators put 16 bytes before them), behind a head of 24 bytes. If other
+/// bytes came before, it is a little more than was counted: so what is a little less than that is moved, too.
 fn padding(before: usize, body: usize) -> Option<u16> {
     let ahead = before.wrapping_sub(body) % OS_PAGE;
     let is_near = (ahead + UNCOUNTED) % OS_PAGE < UNCOUNTED + NEAR;

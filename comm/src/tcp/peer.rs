@@ -1,9 +1,9 @@
 //! One peer: its three connections and the state of each, under one lock each.
 //!
-//! Locks are taken in the order `requester`, `incoming`, and `outgoing` on its own; whoever serves holds the service's `server`
-//! before the last two, and never takes `requester`; what streams are watched for is locked after all of them. None is held while a
-//! caller's function runs or while waiting for a peer, but `requester`, which is there to have one request
-//! under way at a time.
+//! Locks are taken in the order `requester`, `incoming`, and `outgoing` on its own; whoever serves holds the
+//! service's `server` before the last two, and never takes `requester`; what streams are watched for is
+//! locked after all of them. None is held while a caller's function runs or while waiting for a peer, but
+//! `requester`, which is there to have one request under way at a time.
 
 use super::incoming::Incoming;
 use super::join::Links;
@@ -224,8 +224,8 @@ impl Peer {
         Ok(())
     }
 
-    /// Has the peer execute an operation, after it has taken what this rank has put and flushed. The stream is not held: the reply stores
-    /// nothing where a put could land.
+    /// Has the peer execute an operation, after it has taken what this rank has put and flushed. The stream
+    /// is not held: the reply stores nothing where a put could land.
     pub(super) fn atomic(
         &self,
         pace: Pace,
@@ -246,7 +246,8 @@ impl Peer {
         self.ask().fence(self.asks(), pace, position)
     }
 
-    /// Has the peer look at this rank's stream, unless somebody asks it for something now: then that wakes it.
+    /// Has the peer look at this rank's stream, unless somebody asks it for something now: then that wakes
+    /// it.
     pub(super) fn rouse(&self) {
         let position = lock(&self.outgoing).position();
         let requester = match self.requester.try_lock() {
@@ -276,7 +277,8 @@ impl Peer {
         Asking { count: &self.asking, requester: lock(&self.requester) }
     }
 
-    /// Whether somebody waits for an answer, or a backlog for room: if so, a number that changes when something moves.
+    /// Whether somebody waits for an answer, or a backlog for room: if so, a number that changes when
+    /// something moves.
     pub(super) fn awaits(&self) -> Option<u64> {
         let is_awaited = self.asking.load(Ordering::Relaxed) > 0 || self.has_backlog.load(Ordering::Relaxed);
         is_awaited.then(|| self.moved.load(Ordering::Relaxed))

@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 const FEW: usize = 2;
 /// Descriptors besides streams that a thread waits for: its bell and its companion's.
 const PLACES: usize = 2;
-/// Vain turns after which a thread that waits serves peers in the service thread's place. From then on it learns of what it
-/// waits for by one system call more: little against a wait that has taken so many already.
+/// Vain turns after which a thread that waits serves peers in the service thread's place. From then on it
+/// learns of what it waits for by one system call more: little against a wait that has taken so many already.
 pub(super) const SERVE_AFTER: u32 = 16;
 /// Looks in such a turn at most,
 const SERVING: u32 = 64;
@@ -34,7 +34,8 @@ const SERVING: u32 = 64;
 const AFTER_SERVICE: u32 = 400;
 /// and how often it offers its core meanwhile.
 const POLITE_EVERY: u32 = 32;
-/// With few peers most of those looks are at each connection; one in so many asks a poll, which tells of more.
+/// With few peers most of those looks are at each connection; one in so many asks a poll, which tells of
+/// more.
 const POLL_EVERY: u32 = 8;
 /// Ready streams taken per look.
 const BURST: usize = 64;
@@ -90,9 +91,9 @@ pub(super) fn looks(turn: u32) -> u32 {
     turn.saturating_add(MORE_LOOKS.get())
 }
 
-/// Looks until something may have arrived, or [`SERVING`] times in vain. Meanwhile serves peers in the service thread's
-/// place, and as long as they go on asking, but not longer than `limit`.
-/// The service thread naps meanwhile if it may.
+/// Looks until something may have arrived, or [`SERVING`] times in vain. Meanwhile serves peers in the
+/// service thread's place, and as long as they go on asking, but not longer than `limit`. The service thread
+/// naps meanwhile if it may.
 pub(super) fn serve(shared: &Shared, companion: &dyn Companion, limit: Duration, may_nap: bool) {
     let (mut awaited, count) = streams(shared);
     let (before, start) = (MORE_LOOKS.get(), Instant::now());

@@ -1,13 +1,15 @@
 //! Where the higher ranks, and whoever else finds the port, are received.
 //!
-//! One thread, no blocking read: each newcomer is a small state that is fed with the bytes that have come, of which it
-//! holds [`HELLO`] at most. A newcomer has [`TIME_LIMIT`] for its whole handshake.
+//! One thread, no blocking read: each newcomer is a small state that is fed with the bytes that have come, of
+//! which it holds [`HELLO`] at most. A newcomer has [`TIME_LIMIT`] for its whole handshake.
 //!
-//! What a stranger can do, who can connect as often as it likes: say nothing, little, rubbish, or what it has recorded.
-//! - It costs a descriptor until its time is up, or until the port is crowded ([`Reception::capacity`], or no descriptor is left):
-//!   then the oldest makes room that has not shown by its hello that it knows the secret.
-//! - All newcomers are heard after at most [`ROUND`] new ones, so that no flood keeps a rank from being heard. If a rank is
-//!   turned away in a crowd before its hello has come, it calls again (`join`).
+//! What a stranger can do, who can connect as often as it likes: say nothing, little, rubbish, or what it has
+//! recorded.
+//! - It costs a descriptor until its time is up, or until the port is crowded ([`Reception::capacity`], or no
+//!   descriptor is left): then the oldest makes room that has not shown by its hello that it knows the
+//!   secret.
+//! - All newcomers are heard after at most [`ROUND`] new ones, so that no flood keeps a rank from being
+//!   heard. If a rank is turned away in a crowd before its hello has come, it calls again (`join`).
 //! - It costs one line on stderr for each kind of [`Refusal`], however many come.
 
 use super::handshake::{ANSWER, Acceptor, HELLO, Job, Refusal, check_opening, opening};
@@ -108,7 +110,8 @@ impl<'a> Reception<'a> {
         expected + 2 * ROUND
     }
 
-    /// Returns when all expected ranks are connected. `Err(None)`: given up, for a reason that somebody else has.
+    /// Returns when all expected ranks are connected. `Err(None)`: given up, for a reason that somebody else
+    /// has.
     pub(super) fn receive_all(
         mut self,
         deadline: Instant,
@@ -195,7 +198,8 @@ impl<'a> Reception<'a> {
         Ok(())
     }
 
-    /// Makes room: of the first newcomers, those that were `heard`, the oldest goes that has not said a good hello, or else the oldest. `false` if there is none.
+    /// Makes room: of the first newcomers, those that were `heard`, the oldest goes that has not said a good
+    /// hello, or else the oldest. `false` if there is none.
     fn turn_one_away(&mut self, heard: usize) -> bool {
         if heard == 0 {
             return false;
@@ -250,7 +254,8 @@ impl Newcomer {
         }
     }
 
-    /// Advances as far as the bytes allow. Returns who it is once the handshake is complete, and the keys if traffic is to be encrypted.
+    /// Advances as far as the bytes allow. Returns who it is once the handshake is complete, and the keys if
+    /// traffic is to be encrypted.
     fn step(
         &mut self,
         job: &Job,

@@ -87,9 +87,9 @@ impl Requester {
         }
     }
 
-    /// Has the peer execute an operation on a word of its `segment`, as it is after this rank's puts before `position`, and
-    /// returns what the word was. `None`, with nothing executed, if the peer has not taken this rank's stream that far: a
-    /// [`Self::fence`] is due.
+    /// Has the peer execute an operation on a word of its `segment`, as it is after this rank's puts before
+    /// `position`, and returns what the word was. `None`, with nothing executed, if the peer has not taken
+    /// this rank's stream that far: a [`Self::fence`] is due.
     pub(super) fn atomic(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -136,7 +136,8 @@ impl Requester {
         send_all(&mut self.outlet, socket, &Request::Fence { position }.encode())
     }
 
-    /// Asks the peer to have somebody look at this rank's stream, which ends at `position`. There is no answer to wait for.
+    /// Asks the peer to have somebody look at this rank's stream, which ends at `position`. There is no
+    /// answer to wait for.
     pub(super) fn rouse(&mut self, socket: BorrowedFd<'_>, position: u64) -> Result<(), Fate> {
         send_all(&mut self.outlet, socket, &Request::Rouse { position }.encode())
     }

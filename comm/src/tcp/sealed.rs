@@ -8,17 +8,21 @@
 //! | length  | length bytes: what is in the record, encrypted, and the cipher's tag of 16 bytes
 //! +---------+--------------------------------+
 //! ```
-//! The length is little-endian, and at most [`MOST`]. The nth record is encrypted under the number n, so a record that is changed, left out, repeated or moved does not
-//! decrypt, and ends the connection. A connection that is cut between records lacks the goodbye that the protocol above ends with.
+//! The length is little-endian, and at most [`MOST`]. The nth record is encrypted under the number n, so a
+//! record that is changed, left out, repeated or moved does not decrypt, and ends the connection. A
+//! connection that is cut between records lacks the goodbye that the protocol above ends with.
 //!
-//! Where records begin and end means nothing to what they carry: both sides see the bytes that they would see without encryption, and count
-//! only those. So [`Outlet::send`] and [`Inlet::receive`] do what the system calls do, with two differences:
-//! - What is sealed and has not left as a whole counts as not taken. The caller offers it again, as it does after any call that took less
-//!   than it was asked to; the record that is under way goes on.
-//! - Opened bytes may be left when the caller has no room for more, and no poll of the socket tells of those: [`Inlet::holds`] does.
+//! Where records begin and end means nothing to what they carry: both sides see the bytes that they would see
+//! without encryption, and count only those. So [`Outlet::send`] and [`Inlet::receive`] do what the system
+//! calls do, with two differences:
+//! - What is sealed and has not left as a whole counts as not taken. The caller offers it again, as it does
+//!   after any call that took less than it was asked to; the record that is under way goes on.
+//! - Opened bytes may be left when the caller has no room for more, and no poll of the socket tells of those:
+//!   [`Inlet::holds`] does.
 //!
-//! Without encryption this is one look at a word for each system call. With it, bytes are copied once more on each side: what is to be sent may
-//! lie in memory that others write, and what has come is believed only when its tag has been checked.
+//! Without encryption this is one look at a word for each system call. With it, bytes are copied once more on
+//! each side: what is to be sent may lie in memory that others write, and what has come is believed only when
+//! its tag has been checked.
 
 use super::noise::{Keys, TAG};
 use super::sys::{self, Piece};
@@ -61,8 +65,8 @@ impl Connection {
 pub(super) struct Outlet(Option<Box<Sealing>>);
 
 impl Outlet {
-    /// Sends from `pieces` as much as the socket takes now; `None` when it takes nothing. After a call that did not take everything the next one
-    /// begins with the bytes that were left.
+    /// Sends from `pieces` as much as the socket takes now; `None` when it takes nothing. After a call that
+    /// did not take everything the next one begins with the bytes that were left.
     ///
     /// # Safety
     /// Each piece is mapped memory of this process during the call.
@@ -252,7 +256,8 @@ impl Opening {
             let opened = &self.plain[self.at..self.len];
             let len = (piece.iov_len - start).min(opened.len());
             let to = piece.iov_base.cast::<u8>().wrapping_add(start);
-            // SAFETY: a part of a piece, for which the caller vouches; the source is ours alone, so they do not overlap.
+            // SAFETY: a part of a piece, for which the caller vouches; the source is ours alone, so they do
+            // not overlap.
             unsafe { to.copy_from_nonoverlapping(opened.as_ptr(), len) };
             self.at += len;
         }

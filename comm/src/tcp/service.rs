@@ -1,5 +1,5 @@
-//! Service, mostly by a background thread: it serves peers' gets, atomic operations and fences, and writes backlogs, whatever
-//! the application does.
+//! Service, mostly by a background thread: it serves peers' gets, atomic operations and fences, and writes
+//! backlogs, whatever the application does.
 //!
 //! It sleeps in epoll on the service connections. Streams are watched only while there is a reason: for room,
 //! while a backlog waits; for data, while a fence does. So the stream traffic of a rank that polls never
@@ -11,10 +11,11 @@
 //! get) wakes the thread.
 //!
 //! **Who waits, serves.** To wake a thread takes several times as long as to answer. So an application thread
-//! that spins because it has nothing to do serves, too: [`Service::stand_in`]. Requests wake the service thread all
-//! the same, mostly for nothing: who spins may just have lost its core, and then the service thread is the faster.
-//! But where threads have cores, one that has served several requests in a row sends the service thread to *nap*: it sleeps apart from
-//! the requests, looks once in a while whether they are served, and is called when that thread leaves.
+//! that spins because it has nothing to do serves, too: [`Service::stand_in`]. Requests wake the service
+//! thread all the same, mostly for nothing: who spins may just have lost its core, and then the service
+//! thread is the faster. But where threads have cores, one that has served several requests in a row sends
+//! the service thread to *nap*: it sleeps apart from the requests, looks once in a while whether they are
+//! served, and is called when that thread leaves.
 
 use super::incoming::{Incoming, Pulled};
 use super::peer::Peer;
@@ -54,8 +55,8 @@ pub(super) struct Service {
     nap: Nap,
 }
 
-/// When the service thread naps. Who counts `busy` down reads `is_taken` then, and who sets that reads `busy` then: with both in one order (SeqCst), the
-/// thread does not begin a nap, or is called.
+/// When the service thread naps. Who counts `busy` down reads `is_taken` then, and who sets that reads `busy`
+/// then: with both in one order (SeqCst), the thread does not begin a nap, or is called.
 struct Nap {
     /// Threads that stand in, and have served many requests in a row.
     busy: AtomicU32,
@@ -122,13 +123,15 @@ impl Service {
                 // Somebody else may have done all this meanwhile: then there is nothing to be found.
                 Ok(mut server) => server.take(shared, &events[..count]),
                 Err(TryLockError::Poisoned(server)) => server.into_inner().take(shared, &events[..count]),
-                // Who stands in does it now, unless it has lost its core: it shall have this one. A sleep would cost it a system call to end.
+                // Who stands in does it now, unless it has lost its core: it shall have this one. A sleep
+                // would cost it a system call to end.
                 Err(TryLockError::WouldBlock) => sys::give_way(),
             }
         }
     }
 
-    /// Serves in the service thread's place, as long as `look` says so, which is told whether there was something to serve just now. That thread naps meanwhile if it may.
+    /// Serves in the service thread's place, as long as `look` says so, which is told whether there was
+    /// something to serve just now. That thread naps meanwhile if it may.
     pub(super) fn stand_in(
         &self,
         shared: &Shared,
@@ -169,7 +172,8 @@ impl Service {
         self.is_needed.store(served > 0, Ordering::Relaxed);
     }
 
-    /// Whether there was something to do when somebody last stood in: then it pays to do so again rather than to sleep.
+    /// Whether there was something to do when somebody last stood in: then it pays to do so again rather than
+    /// to sleep.
     pub(super) fn is_needed(&self) -> bool {
         self.is_needed.load(Ordering::Relaxed)
     }
@@ -254,7 +258,8 @@ impl Nap {
         }
     }
 
-    /// The service thread naps, if somebody serves all requests; whether that was so. Then it is to look for requests in any case.
+    /// The service thread naps, if somebody serves all requests; whether that was so. Then it is to look for
+    /// requests in any case.
     fn take(&self) -> bool {
         if self.busy.load(Ordering::Relaxed) == 0 {
             return false;
@@ -291,7 +296,8 @@ impl Server {
             return;
         }
         if data == BELL {
-            // The fences, for which it was rung, are looked at in any case. It fails if somebody else has heard it.
+            // The fences, for which it was rung, are looked at in any case. It fails if somebody else has
+            // heard it.
             let _ = shared.service.bell.read();
             return;
         }

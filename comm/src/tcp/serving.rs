@@ -147,7 +147,8 @@ impl Serving {
         }
     }
 
-    /// Takes the rouses that are first in the buffer: they have no reply, so the next request may follow at once.
+    /// Takes the rouses that are first in the buffer: they have no reply, so the next request may follow at
+    /// once.
     fn hear_rouses(&mut self) -> Result<(), Fate> {
         while !self.fencing
             && let Some(Request::Rouse { position }) = Request::decode(&self.request[..self.filled])?
@@ -193,7 +194,8 @@ impl Serving {
         let Operation { offset, op } = Operation::decode(&bytes)?;
         let word = segments.word(SegmentId(segment.into()), offset, op);
         let word = word.map_err(|why| Fate::Broke(format!("it asked for the operation {op:?}: {why}")))?;
-        // SAFETY: an aligned word inside a segment, which stays mapped and to which there are no Rust references.
+        // SAFETY: an aligned word inside a segment, which stays mapped and to which there are no Rust
+        // references.
         Ok(unsafe { op.execute(word) })
     }
 

@@ -1,5 +1,5 @@
-//! Connections of rank 0 with some other ranks, made before any of them has an endpoint, with the handshake that
-//! guards all connections here.
+//! Connections of rank 0 with some other ranks, made before any of them has an endpoint, with the handshake
+//! that guards all connections here.
 
 use super::calling::connect_all;
 use super::congestion::Congestion;
@@ -10,7 +10,8 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// What is said on these connections, in the place where those of an endpoint have the number of their ranks' agreement: nobody takes one for the other.
+/// What is said on these connections, in the place where those of an endpoint have the number of their ranks'
+/// agreement: nobody takes one for the other.
 const ABI: u32 = 0x5C_A5_00_01;
 
 /// The address of this host that the user means, as an endpoint understands it.

@@ -84,7 +84,8 @@ pub(super) unsafe fn receive(socket: BorrowedFd<'_>, pieces: &[Piece]) -> io::Re
     })
 }
 
-/// Whether a call to receive would find something: bytes, the end, or an error. Takes a third of what asking a poll takes.
+/// Whether a call to receive would find something: bytes, the end, or an error. Takes a third of what asking
+/// a poll takes.
 pub(super) fn has_something(socket: BorrowedFd<'_>) -> bool {
     let flags = libc::MSG_DONTWAIT | libc::MSG_PEEK;
     let mut byte = 0u8;

@@ -297,8 +297,8 @@ fn a_rank_that_waits_with_a_core_of_its_own_serves_without_its_service_thread() 
     });
 }
 
-/// Guarantee 2, with rank 1 played by hand: it reads its memory for rank 0's get, and then puts newer bytes to where the
-/// get stores, which arrive first.
+/// Guarantee 2, with rank 1 played by hand: it reads its memory for rank 0's get, and then puts newer bytes
+/// to where the get stores, which arrive first.
 #[test]
 fn a_put_that_arrives_before_an_older_reply_lands_after_it() {
     cluster(2, |mut rank| {

@@ -1,11 +1,13 @@
-//! Idle: what a thread does while nothing arrives. It spins, serves peers in the service thread's place, or sleeps.
+//! Idle: what a thread does while nothing arrives. It spins, serves peers in the service thread's place, or
+//! sleeps.
 
 use super::{TcpEndpoint, poller};
 use crate::composite::{Companion, Network};
 use std::time::Duration;
 
 impl TcpEndpoint {
-    /// One vain turn of a thread that waits for the companion, too. Serving lasts `limit` at most, and a sleep `longest`.
+    /// One vain turn of a thread that waits for the companion, too. Serving lasts `limit` at most, and a
+    /// sleep `longest`.
     pub(super) fn wait(&self, companion: &dyn Companion, turn: u32, limit: Duration, longest: Duration) {
         let pace = self.waits.idle;
         let has_core = pace.spins_at(poller::SERVE_AFTER);

@@ -1,5 +1,5 @@
-//! `scash bench`: starts `scash-bench`, the program that measures and makes tables. The command itself needs neither
-//! benchmarks nor what draws their pictures.
+//! `scash bench`: starts `scash-bench`, the program that measures and makes tables. The command itself needs
+//! neither benchmarks nor what draws their pictures.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;

@@ -1,4 +1,5 @@
-//! Ranks that use the boot line. Each job here runs this very test program again, as its ranks, with a role to play.
+//! Ranks that use the boot line. Each job here runs this very test program again, as its ranks, with a role
+//! to play.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a rank that plays a role prints, and may fail")]
 
@@ -163,7 +164,8 @@ fn a_job_that_joins_and_finishes_succeeds_without_a_word() {
 
 #[test]
 fn many_ranks_exchange_many_descriptors() {
-    // All in all 19,200 on their way: more than most users may have open, so that senders must wait for receivers.
+    // All in all 19,200 on their way: more than most users may have open, so that senders must wait for
+    // receivers.
     let ended = job(40, "passes files");
     assert_eq!((ended.status, ended.stderr.as_str()), (0, ""));
 }

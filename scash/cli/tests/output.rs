@@ -26,7 +26,8 @@ fn labels_say_which_rank_printed_a_line_on_either_stream() {
     assert_eq!(sorted(&mut ended.stderr), ["[0] err", "[1] err"]);
 }
 
-/// A script whose ranks print 50 lines each, of 10,000 digits: their number. Each line is written in two pieces, longer than a pipe passes on at once.
+/// A script whose ranks print 50 lines each, of 10,000 digits: their number. Each line is written in two
+/// pieces, longer than a pipe passes on at once.
 const LONG_LINES: &str = "i=0; while [ $i -lt 50 ]; do printf '%05000d' $SCASH_RANK; printf '%05000d\\n' $SCASH_RANK; i=$((i+1)); done";
 
 /// Checks that this is what four ranks have printed by that script.

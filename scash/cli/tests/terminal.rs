@@ -1,4 +1,5 @@
-//! A job in the foreground of a terminal: what the user types reaches the ranks as it would reach any program.
+//! A job in the foreground of a terminal: what the user types reaches the ranks as it would reach any
+//! program.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,9 +1,10 @@
-//! What a diff costs: nanoseconds a page for comparing, encoding and applying, and the diff's size, for typical pages.
+//! What a diff costs: nanoseconds a page for comparing, encoding and applying, and the diff's size, for
+//! typical pages.
 //!
 //! `cargo run --release -p scash-proto --example diff_cost`
 //!
-//! Each figure is the least of many rounds, so that other load on the machine does not count. Pages are in the
-//! first-level cache.
+//! Each figure is the least of many rounds, so that other load on the machine does not count. Pages are in
+//! the first-level cache.
 
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]
 

@@ -1,7 +1,7 @@
 //! Bytes of a wire message: a writer that cannot fail and a reader that believes nothing.
 //!
-//! All integers are little-endian. Numbers that are mostly small travel as *varints* (LEB128): seven bits a byte, lowest
-//! first, the top bit saying that another byte follows.
+//! All integers are little-endian. Numbers that are mostly small travel as *varints* (LEB128): seven bits a
+//! byte, lowest first, the top bit saying that another byte follows.
 //!
 //! ```text
 //!            1 byte         2 bytes                    10 bytes
@@ -9,11 +9,12 @@
 //!   blob     varint length, then that many bytes
 //! ```
 //!
-//! **Invariant:** a value has exactly one encoding. The reader refuses varints that are longer than they need be, so two
-//! messages are equal if and only if their bytes are.
+//! **Invariant:** a value has exactly one encoding. The reader refuses varints that are longer than they need
+//! be, so two messages are equal if and only if their bytes are.
 //!
-//! **Invariant:** nothing that a peer sends makes the reader panic or makes its caller reserve more memory than the
-//! message could fill: lengths and counts are compared with what is left of the message before they are handed out.
+//! **Invariant:** nothing that a peer sends makes the reader panic or makes its caller reserve more memory
+//! than the message could fill: lengths and counts are compared with what is left of the message before they
+//! are handed out.
 
 use std::fmt;
 
@@ -161,8 +162,8 @@ impl<'a> Reader<'a> {
             .map_err(|_| Malformed { at: start, why: Why::TooLarge { value, limit: u64::from(u32::MAX) } })
     }
 
-    /// Takes the number of items that follow, each of which takes at least `item_bytes` bytes. A number of items that the
-    /// rest of the message cannot hold is refused, so the result may size a vector.
+    /// Takes the number of items that follow, each of which takes at least `item_bytes` bytes. A number of
+    /// items that the rest of the message cannot hold is refused, so the result may size a vector.
     pub fn count(&mut self, item_bytes: usize) -> Result<usize, Malformed> {
         let start = self.position();
         let value = self.varint()?;

@@ -1,18 +1,20 @@
 //! Which ranks hold a copy of a page, and how each wants to hear of changes to it.
 //!
-//! The directory has one copyset for each page that somebody caches. Nearly all pages of nearly all programs are cached by a
-//! handful of ranks (a stencil's boundary by one), a few by everybody. So up to [`INLINE`] members live in the set itself,
-//! in the 24 bytes that a `Vec` alone would take; more of them move to the heap, as a sorted list of chunks:
+//! The directory has one copyset for each page that somebody caches. Nearly all pages of nearly all programs
+//! are cached by a handful of ranks (a stencil's boundary by one), a few by everybody. So up to [`INLINE`]
+//! members live in the set itself, in the 24 bytes that a `Vec` alone would take; more of them move to the
+//! heap, as a sorted list of chunks:
 //!
 //! ```text
 //!   inline   mode bits, closed by a 1  │  up to five ranks in ascending order
 //!   chunk    base, multiple of 32  │  bit i: rank base + i holds a copy  │  bit i: … and wants updates
 //! ```
 //!
-//! A chunk takes 12 bytes whether it stands for one rank or for 32: a page that 1,000 ranks cache costs 400 bytes, one
-//! that six far-away ranks cache costs 72. There is no largest rank and no largest set.
+//! A chunk takes 12 bytes whether it stands for one rank or for 32: a page that 1,000 ranks cache costs 400
+//! bytes, one that six far-away ranks cache costs 72. There is no largest rank and no largest set.
 //!
-//! **Invariant:** the form depends on the history, the contents do not: sets with the same members and modes are equal.
+//! **Invariant:** the form depends on the history, the contents do not: sets with the same members and modes
+//! are equal.
 
 use std::fmt;
 use std::num::NonZeroU8;
@@ -122,8 +124,8 @@ impl Copyset {
 
     /// Removes `rank`. Returns the mode it had if it was a member.
     ///
-    /// A set that has lost more than half of what fits inline gives its heap memory back; not sooner, or a set
-    /// that gains and loses one member in turn would allocate each time.
+    /// A set that has lost more than half of what fits inline gives its heap memory back; not sooner, or a
+    /// set that gains and loses one member in turn would allocate each time.
     pub fn remove(&mut self, rank: u32) -> Option<CopyMode> {
         match &mut self.0 {
             Repr::Inline(set) => set.find(rank).ok().map(|at| set.remove_at(at)),
@@ -199,8 +201,9 @@ impl<'a> IntoIterator for &'a Copyset {
 /// Up to [`INLINE`] members in ascending order; the places behind the last are zero.
 #[derive(Clone, Copy)]
 struct Inline {
-    /// Bit i is the mode of `ranks[i]`; a 1 above the last mode ends the list and so tells the number of members. This
-    /// keeps the byte from being zero, which the compiler uses to tell the two forms of a set apart.
+    /// Bit i is the mode of `ranks[i]`; a 1 above the last mode ends the list and so tells the number of
+    /// members. This keeps the byte from being zero, which the compiler uses to tell the two forms of a set
+    /// apart.
     modes: NonZeroU8,
     ranks: [u32; INLINE],
 }

@@ -1,12 +1,12 @@
 //! The allocator of the region: which pages belong to which allocation.
 //!
-//! Every rank has its own heap and all make the same calls in the same order (allocation is collective), so all come to the
-//! same addresses without a message. Nothing here may depend on anything but the calls: no hash order, no clock, no
-//! randomness.
+//! Every rank has its own heap and all make the same calls in the same order (allocation is collective), so
+//! all come to the same addresses without a message. Nothing here may depend on anything but the calls: no
+//! hash order, no clock, no randomness.
 //!
-//! The heap deals in whole pages. It puts off the reuse of freed pages for as long as it can, so that a program
-//! that still uses freed memory faults on a page of no allocation and is told so, instead of writing over its own new data. It
-//! looks for room
+//! The heap deals in whole pages. It puts off the reuse of freed pages for as long as it can, so that a
+//! program that still uses freed memory faults on a page of no allocation and is told so, instead of writing
+//! over its own new data. It looks for room
 //!
 //! 1. above every page that was ever used,
 //! 2. then from where the last reused run ended, upwards (*next fit*),
@@ -18,7 +18,8 @@
 //!                   ↑ rover                 first: 1
 //! ```
 //!
-//! **Invariant:** a page is in one free run or in one allocation, never in both; free runs do not touch each other.
+//! **Invariant:** a page is in one free run or in one allocation, never in both; free runs do not touch each
+//! other.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -55,7 +56,8 @@ impl<O> Allocation<O> {
 pub struct Heap<O> {
     /// Pages of the region.
     pages: u32,
-    /// Free runs, first page → length, including the one that was never used. No run is empty, none touches the next.
+    /// Free runs, first page → length, including the one that was never used. No run is empty, none touches
+    /// the next.
     free: BTreeMap<u32, u32>,
     /// Allocations by first page.
     allocations: BTreeMap<u32, Allocation<O>>,

@@ -1,21 +1,26 @@
 //! Carrying out what a [`Node`] orders, and taking what peers send it.
 //!
-//! There is one [`Interpreter`], and it runs over a [`Machine`]: the runtime's (real frames, a fault engine, an endpoint), the simulator's (contents, and steps that
-//! can be torn) and the benchmark's (clocks, no contents). So what the simulator tests is what runs, down to the machine's single steps.
+//! There is one [`Interpreter`], and it runs over a [`Machine`]: the runtime's (real frames, a fault engine,
+//! an endpoint), the simulator's (contents, and steps that can be torn) and the benchmark's (clocks, no
+//! contents). So what the simulator tests is what runs, down to the machine's single steps.
 //!
 //! # The rule of one look
 //!
-//! While an order is carried out, threads of this rank go on and store into pages that are writable, and peers put bytes into frames. So:
+//! While an order is carried out, threads of this rank go on and store into pages that are writable, and
+//! peers put bytes into frames. So:
 //!
-//! 1. What an order needs to know of a page's frame it learns in **one [look](Machine::look)**: a copy of the frame, in private memory. Everything that follows (the
-//!    comparison, the twin's new contents, the bytes of a diff or a put) comes from that copy. A second look could show other bytes than the first. If the twin came from
-//!    one look and the home's bytes from the other, a program that goes from value A to B and back to A could leave B at the home for ever: the next comparison finds A in
-//!    page and twin.
-//! 2. What is **stored** into a frame is stored because a *peer* has changed it (a diff, an update, the changes of a home since the twin was made), never because a look at
-//!    the frame itself said so. A thread of this rank may have stored something since that look, and its store would be lost. A program without data races does not
-//!    write bytes that peers change, unless something orders the writes.
+//! 1. What an order needs to know of a page's frame it learns in **one [look](Machine::look)**: a copy of the
+//!    frame, in private memory. Everything that follows (the comparison, the twin's new contents, the bytes
+//!    of a diff or a put) comes from that copy. A second look could show other bytes than the first. If the
+//!    twin came from one look and the home's bytes from the other, a program that goes from value A to B and
+//!    back to A could leave B at the home for ever: the next comparison finds A in page and twin.
+//! 2. What is **stored** into a frame is stored because a *peer* has changed it (a diff, an update, the
+//!    changes of a home since the twin was made), never because a look at the frame itself said so. A thread
+//!    of this rank may have stored something since that look, and its store would be lost. A program without
+//!    data races does not write bytes that peers change, unless something orders the writes.
 //!
-//! Frames that no thread of this rank can write may be stored as a whole: a page without a twin that is no home page, and pages that are being fetched.
+//! Frames that no thread of this rank can write may be stored as a whole: a page without a twin that is no
+//! home page, and pages that are being fetched.
 
 mod messages;
 mod orders;
@@ -71,10 +76,11 @@ pub struct WordPlace {
     pub mark: bool,
 }
 
-/// What orders work on: one rank's frames, twins, rights and peers. Each method is one step. Between two steps threads of this rank and peers go on; within one they may,
-/// too.
+/// What orders work on: one rank's frames, twins, rights and peers. Each method is one step. Between two
+/// steps threads of this rank and peers go on; within one they may, too.
 ///
-/// Page numbers are those of the region, and every page that the interpreter names is one that its node has named.
+/// Page numbers are those of the region, and every page that the interpreter names is one that its node has
+/// named.
 pub trait Machine {
     /// Why a step failed.
     type Error: From<Violation> + From<Malformed>;
@@ -94,11 +100,13 @@ pub trait Machine {
     fn unmap(&mut self, pages: Pages) -> Result<(), Self::Error>;
     /// Takes all access, and the frames.
     fn discard(&mut self, pages: Pages) -> Result<(), Self::Error>;
-    /// Remembers from now on which of these pages, which are writable, are written. `false` if the system cannot: the pages have read access then.
+    /// Remembers from now on which of these pages, which are writable, are written. `false` if the system
+    /// cannot: the pages have read access then.
     fn watch(&mut self, pages: Pages) -> Result<bool, Self::Error>;
     /// Ends that; the pages stay writable.
     fn unwatch(&mut self, pages: Pages) -> Result<(), Self::Error>;
-    /// Appends to `found` those of these pages that were written since they were watched, or since the last call, as far as they are watched.
+    /// Appends to `found` those of these pages that were written since they were watched, or since the last
+    /// call, as far as they are watched.
     fn written(&mut self, pages: Pages, found: &mut Vec<Pages>) -> Result<(), Self::Error>;
     /// Pages that were nobody's were allocated.
     fn admit(&mut self, pages: Pages) -> Result<(), Self::Error> {
@@ -123,7 +131,8 @@ pub trait Machine {
     /// Forgets the page's twin.
     fn drop_twin(&mut self, page: u32) -> Result<(), Self::Error>;
 
-    /// Puts bytes of the last look, which was at this page, into a peer's frame. What is put is what was seen, however the frame changes until it is there.
+    /// Puts bytes of the last look, which was at this page, into a peer's frame. What is put is what was
+    /// seen, however the frame changes until it is there.
     fn put_seen(&mut self, to: Rank, page: u32, changes: &Changes) -> Result<(), Self::Error>;
     /// The same, where that is cheaper than a message. `false`, and nothing was put, where it is not.
     fn put_seen_if_cheap(&mut self, to: Rank, page: u32, changes: &Changes) -> Result<bool, Self::Error>;
@@ -135,9 +144,9 @@ pub trait Machine {
     fn send(&mut self, to: Rank, kind: Kind, bytes: &[u8]) -> Result<(), Self::Error>;
     /// Hands over what was put.
     fn flush(&mut self) -> Result<(), Self::Error>;
-    /// All that was put into the frames of these ranks is to be in place, and the list emptied. `false` if that takes time: the machine tells the node
-    /// [`Input::Closed`](crate::Input::Closed) when what it put meanwhile is in place as well, since the record that is
-    /// made then names that, too.
+    /// All that was put into the frames of these ranks is to be in place, and the list emptied. `false` if
+    /// that takes time: the machine tells the node [`Input::Closed`](crate::Input::Closed) when what it put
+    /// meanwhile is in place as well, since the record that is made then names that, too.
     fn close(&mut self, put_to: &mut Vec<Rank>) -> Result<bool, Self::Error>;
     /// Whether a batch of pages of so many bytes is to be sent.
     fn is_full(&mut self, bytes: usize) -> bool;
@@ -155,7 +164,8 @@ pub trait Machine {
     fn looks_for_races(&self) -> bool {
         false
     }
-    /// The last look at a page differs from its twin (or from zeros, if it has none). `met`: what the home's frame holds, if the changes are to be put there.
+    /// The last look at a page differs from its twin (or from zeros, if it has none). `met`: what the home's
+    /// frame holds, if the changes are to be put there.
     fn note(&mut self, page: u32, changes: &Changes, met: Option<&PageBytes>) -> Result<(), Self::Error> {
         let _ = (page, changes, met);
         Ok(())
@@ -207,7 +217,8 @@ struct Batch {
 }
 
 impl Interpreter {
-    /// At the beginning of a job. `ranks`: to how many peers something may be put, and not be waited for, without memory being asked for.
+    /// At the beginning of a job. `ranks`: to how many peers something may be put, and not be waited for,
+    /// without memory being asked for.
     pub fn new(ranks: u32) -> Interpreter {
         Interpreter {
             batches: Vec::new(),
@@ -220,8 +231,9 @@ impl Interpreter {
         }
     }
 
-    /// The ranks that something was put to since the last interval ended. The end of this one waits for these puts,
-    /// too, if a thread waits for them before: another thread, which hands a lock on, does not know how far it is.
+    /// The ranks that something was put to since the last interval ended. The end of this one waits for these
+    /// puts, too, if a thread waits for them before: another thread, which hands a lock on, does not know how
+    /// far it is.
     pub fn unfenced(&self) -> &[Rank] {
         &self.put_to
     }

@@ -1,23 +1,25 @@
 //! The coherence protocol of scash as a value.
 //!
-//! A [`Node`] is one rank's half of the protocol: it takes [`Input`]s (faults, arrivals at the memory barrier, messages of other
-//! ranks) and hands out [`Output`]s (fetch this page, make a twin, compare and send a diff, protect, send). It does no IO, has no
-//! threads, reads no clock, draws no random number and touches no shared memory, so the runtime and the seeded simulator run
-//! the very same code.
+//! A [`Node`] is one rank's half of the protocol: it takes [`Input`]s (faults, arrivals at the memory
+//! barrier, messages of other ranks) and hands out [`Output`]s (fetch this page, make a twin, compare and
+//! send a diff, protect, send). It does no IO, has no threads, reads no clock, draws no random number and
+//! touches no shared memory, so the runtime and the seeded simulator run the very same code.
 //!
 //! # The protocol in short
 //!
-//! Home-based release consistency with multiple writers, after SCASH (Harada et al., RWCP 1999). Every page has a **home**, whose frame is
-//! the truth at each memory barrier. Other ranks hold **cached pages**.
+//! Home-based release consistency with multiple writers, after SCASH (Harada et al., RWCP 1999). Every page
+//! has a **home**, whose frame is the truth at each memory barrier. Other ranks hold **cached pages**.
 //!
-//! * A cached page is fetched by a one-sided *get*: the home's processor is not asked. The copy is at first a **lease**: good until the
-//!   next barrier, unknown to the home. So data that are read once (LU's perimeter blocks) cost their home nothing: no directory entry, no
-//!   tracking, no write faults, no notices.
-//! * A page that is fetched again soon is **subscribed** to: the home enters this rank in the page's **copyset**, and from the next interval on
-//!   tracks its own writes to it. Under *update* the home then writes what changed straight into the sharers' frames on its way into
-//!   the barrier; under *invalidate* it sends a notice. A subscriber looks from time to time whether it still reads what it is sent
+//! * A cached page is fetched by a one-sided *get*: the home's processor is not asked. The copy is at first a
+//!   **lease**: good until the next barrier, unknown to the home. So data that are read once (LU's perimeter
+//!   blocks) cost their home nothing: no directory entry, no tracking, no write faults, no notices.
+//! * A page that is fetched again soon is **subscribed** to: the home enters this rank in the page's
+//!   **copyset**, and from the next interval on tracks its own writes to it. Under *update* the home then
+//!   writes what changed straight into the sharers' frames on its way into the barrier; under *invalidate* it
+//!   sends a notice. A subscriber looks from time to time whether it still reads what it is sent
 //!   (`Protocol::Adaptive`), and leaves if not.
-//! * A rank that writes a cached page makes a **twin** first, and sends the **diff** to the home on its way into the barrier.
+//! * A rank that writes a cached page makes a **twin** first, and sends the **diff** to the home on its way
+//!   into the barrier.
 //! * A page that nobody subscribed to is **not tracked** at its home: its writes never fault.
 //!
 //! The memory barrier is described in `node/barrier.rs`, its messages in [`wire`].
@@ -79,7 +81,8 @@ impl Pages {
     }
 }
 
-/// Runs of pages of the same length at the same distance, as a program meets them that walks down a column of a matrix.
+/// Runs of pages of the same length at the same distance, as a program meets them that walks down a column of
+/// a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strided {
     /// The run that comes first; not always the one at the lowest page.

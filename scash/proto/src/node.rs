@@ -1,9 +1,11 @@
 //! One rank's half of the protocol.
 //!
-//! The life of a page reads in this order: `fault` (an access needs work), `home` (the directory, and what a home owes its
-//! sharers), `barrier` (everyone meets), `adapt` (what is worth keeping up to date), `collective` (allocation, homes that move). Between barriers:
-//! `objects` (which there are, and who manages them), `locks` (who has which), `served` and `conditions` (the other objects), `destroy` (their end), `intervals` (what must be known with all these);
-//! `atomics` (words that ranks operate on), `reduce` (values of all ranks that become one).
+//! The life of a page reads in this order: `fault` (an access needs work), `home` (the directory, and what a
+//! home owes its sharers), `barrier` (everyone meets), `adapt` (what is worth keeping up to date),
+//! `collective` (allocation, homes that move). Between barriers: `objects` (which there are, and who manages
+//! them), `locks` (who has which), `served` and `conditions` (the other objects), `destroy` (their end),
+//! `intervals` (what must be known with all these); `atomics` (words that ranks operate on), `reduce` (values
+//! of all ranks that become one).
 
 mod activities;
 mod adapt;
@@ -69,7 +71,8 @@ enum MeetingStage {
 enum Phase {
     /// The application runs.
     Running,
-    /// This rank has said that none of its threads uses the objects that are to be destroyed. It waits for the word of all others, and none may begin to.
+    /// This rank has said that none of its threads uses the objects that are to be destroyed. It waits for
+    /// the word of all others, and none may begin to.
     Announcing,
     /// Orders that come before one of the barrier's meetings are being carried out.
     Flushing(MeetingStage),
@@ -95,7 +98,8 @@ pub struct Node {
     homes: Homes,
     /// The collective call that this rank is in, and its meetings with all others (`barrier`).
     meetings: Meetings,
-    /// What orders memory between barriers: objects of synchronisation, intervals, operations, reductions (`objects`).
+    /// What orders memory between barriers: objects of synchronisation, intervals, operations, reductions
+    /// (`objects`).
     sync: Synchronisation,
     /// What faults and writers have taught this rank (`adapt`, `watch`, `migrate`).
     learning: Learning,

@@ -1,14 +1,17 @@
-//! The page table: one word a page, and three lists of pages: those that the next memory barrier must look at, those that were written since they were
-//! last brought home, and the copies that their homes do not know of.
+//! The page table: one word a page, and three lists of pages: those that the next memory barrier must look
+//! at, those that were written since they were last brought home, and the copies that their homes do not know
+//! of.
 //!
-//! The table is as large as the region but costs only what is touched: all arrays are zero-filled lazily by the
-//! system, 20 bytes a page in use (0.5 %). Nothing here allocates after [`PageTable::new`], because faults are served inside a
-//! signal handler.
+//! The table is as large as the region but costs only what is touched: all arrays are zero-filled lazily by
+//! the system, 20 bytes a page in use (0.5 %). Nothing here allocates after [`PageTable::new`], because
+//! faults are served inside a signal handler.
 //!
 //! # What a rank is to a page
 //!
-//! A page is [`Unclaimed`](Page::Unclaimed), at [`Home`](Page::Home) here, or a [`Copy`](Page::Copy) of another rank's. Each of these has facts that only it has; what is
-//! done to them is a method of [`UnclaimedPage`], [`HomePage`] or [`CachedPage`], and nothing else changes a word. From one role to another (all in `unclaimed.rs`):
+//! A page is [`Unclaimed`](Page::Unclaimed), at [`Home`](Page::Home) here, or a [`Copy`](Page::Copy) of
+//! another rank's. Each of these has facts that only it has; what is done to them is a method of
+//! [`UnclaimedPage`], [`HomePage`] or [`CachedPage`], and nothing else changes a word. From one role to
+//! another (all in `unclaimed.rs`):
 //!
 //! | from | to | by | when |
 //! |---|---|---|---|
@@ -53,7 +56,8 @@
 //! | | behind: older than an acquire | none |
 //! | `GivenUp`: its home still does, but its frame was given back | as a subscription | |
 //!
-//! A copy is writable if and only if it is dirty, and then has a twin. A twin without that is of a page that was found *quiet* and protected again.
+//! A copy is writable if and only if it is dirty, and then has a twin. A twin without that is of a page that
+//! was found *quiet* and protected again.
 //!
 //! | transition | what happens |
 //! |---|---|

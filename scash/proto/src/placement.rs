@@ -1,7 +1,7 @@
 //! Where the pages of an allocation have their homes.
 //!
-//! A placement is a pure rule: every rank computes the home of any page for itself, without asking. Only first touch
-//! has no rule; there the directory learns the home from whoever touches the page first.
+//! A placement is a pure rule: every rank computes the home of any page for itself, without asking. Only
+//! first touch has no rule; there the directory learns the home from whoever touches the page first.
 //!
 //! ```text
 //!   10 pages, 4 ranks    0 1 2 3 4 5 6 7 8 9
@@ -26,8 +26,9 @@ pub enum Placement {
     FirstTouch,
     /// Each rank has one contiguous part; the parts differ by one page at most.
     ///
-    /// Rank r's part begins at page ⌊r · pages / ranks⌋: an array divided among the ranks in the same way by elements has all
-    /// of a rank's elements on pages of that rank, but for the page in which one part ends and the next begins.
+    /// Rank r's part begins at page ⌊r · pages / ranks⌋: an array divided among the ranks in the same way by
+    /// elements has all of a rank's elements on pages of that rank, but for the page in which one part ends
+    /// and the next begins.
     Block,
     /// Runs of `pages` pages go round the ranks.
     Cyclic {
@@ -50,8 +51,8 @@ impl Placement {
     /// The home of page number `page` of an allocation of `pages` pages, or `None` if first touch decides.
     ///
     /// # Panics
-    /// If `page` is not of the allocation, or the placement did not pass [`check`](Self::check) for `ranks`: errors of the
-    /// caller, which has the record of the allocation.
+    /// If `page` is not of the allocation, or the placement did not pass [`check`](Self::check) for `ranks`:
+    /// errors of the caller, which has the record of the allocation.
     pub fn home_of(self, page: u32, pages: u32, ranks: u32) -> Option<u32> {
         assert!(page < pages, "page {page} of an allocation of {pages} pages");
         let home = match self {

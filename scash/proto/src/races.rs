@@ -1,19 +1,26 @@
 //! Data races: two ranks give one byte different values, and nothing orders one write before the other.
 //!
-//! 1. Where a rank compares a page with its twin, it **notes** what it finds (a trace: which bytes, what they were and what they are, in which interval). In a signal
-//!    handler nothing may allocate, so traces go to a log that has room.
-//! 2. Between the meetings of the memory barrier each rank **testifies**: it sends its traces to the homes of the pages.
-//! 3. At the end of the barrier the home **compares** (`races/compare.rs`): it compares the traces of several ranks with each other, and each with what it knows of its own writes.
+//! 1. Where a rank compares a page with its twin, it **notes** what it finds (a trace: which bytes, what they
+//!    were and what they are, in which interval). In a signal handler nothing may allocate, so traces go to a
+//!    log that has room.
+//! 2. Between the meetings of the memory barrier each rank **testifies**: it sends its traces to the homes of
+//!    the pages.
+//! 3. At the end of the barrier the home **compares** (`races/compare.rs`): it compares the traces of several
+//!    ranks with each other, and each with what it knows of its own writes.
 //!
-//! A home has no twins of most of its pages, and no faults. What it wrote itself shows in other ways: in a byte that another rank found different from what it knew (a
-//! merge or a put meets a value that should not be there), and in the **base**, a copy of the page as the epoch began. Bases cost a copy of the page each, so not all
-//! pages have them: those do that others have written lately, a few of the rest in turns, and for nothing those that were all zeros.
+//! A home has no twins of most of its pages, and no faults. What it wrote itself shows in other ways: in a
+//! byte that another rank found different from what it knew (a merge or a put meets a value that should not
+//! be there), and in the **base**, a copy of the page as the epoch began. Bases cost a copy of the page each,
+//! so not all pages have them: those do that others have written lately, a few of the rest in turns, and for
+//! nothing those that were all zeros.
 //!
-//! What cannot be seen: writes of the value that is there; two writes of one value; writes of two threads of one rank; reads. What locks and other objects order is as coarse as
-//! the protocol's intervals are: a lock that goes to another rank orders all that its last holder's rank wrote before.
+//! What cannot be seen: writes of the value that is there; two writes of one value; writes of two threads of
+//! one rank; reads. What locks and other objects order is as coarse as the protocol's intervals are: a lock
+//! that goes to another rank orders all that its last holder's rank wrote before.
 //!
-//! **Invariant:** programs without data races are never accused. Bytes that others brought to a copy (a home's changes on its way into the barrier) can look
-//! like the copy's own writes; they are what the home has, and such traces count for nothing.
+//! **Invariant:** programs without data races are never accused. Bytes that others brought to a copy (a
+//! home's changes on its way into the barrier) can look like the copy's own writes; they are what the home
+//! has, and such traces count for nothing.
 
 mod compare;
 mod log;
@@ -57,7 +64,8 @@ pub struct Change<'a> {
     pub new: &'a PageBytes,
     /// Where these differ.
     pub changes: &'a Changes,
-    /// What the home's frame held before the changes were put there; `None` if they were sent, or what they are put into is not known.
+    /// What the home's frame held before the changes were put there; `None` if they were sent, or what they
+    /// are put into is not known.
     pub met: Option<&'a PageBytes>,
 }
 
@@ -107,7 +115,8 @@ pub struct Races {
     heard: BTreeMap<u32, Vec<Trace>>,
     /// Some rank does not tell all.
     incomplete: bool,
-    /// Home pages before the diff of a rank was merged, by meeting. (What belongs to the next barrier can be there before this one ends.)
+    /// Home pages before the diff of a rank was merged, by meeting. (What belongs to the next barrier can be
+    /// there before this one ends.)
     before: BTreeMap<u32, Merges>,
     /// What these hold when all have come to the barrier.
     after: Copies,
@@ -124,7 +133,8 @@ pub struct Races {
 }
 
 impl Races {
-    /// At the beginning of a job. `room`: bytes of memory that are set aside for what is noted in signal handlers between two calls; they cost nothing until used.
+    /// At the beginning of a job. `room`: bytes of memory that are set aside for what is noted in signal
+    /// handlers between two calls; they cost nothing until used.
     pub fn new(room: usize) -> Races {
         Races {
             log: Log::new(room),
@@ -140,8 +150,8 @@ impl Races {
         }
     }
 
-    /// Notes what this rank has written in a page of another home. What was put is noted without allocation; should there be no room, it is lost, and the homes are
-    /// told so.
+    /// Notes what this rank has written in a page of another home. What was put is noted without allocation;
+    /// should there be no room, it is lost, and the homes are told so.
     pub fn note(&mut self, node: &Node, change: &Change<'_>) {
         self.log.append(node.stamp(), change);
     }
@@ -156,7 +166,8 @@ impl Races {
         self.before.entry(meeting).or_default().insert((page, from), copy(page, frames));
     }
 
-    /// All have come to the barrier: what this rank has to say, by receiver. `words` says in words where a site is.
+    /// All have come to the barrier: what this rank has to say, by receiver. `words` says in words where a
+    /// site is.
     pub fn send_writes(
         &mut self,
         node: &Node,
@@ -177,7 +188,8 @@ impl Races {
         }
     }
 
-    /// The barrier ends: finds the races of the epoch that is over, and begins the next one. `own` says in words where this rank wrote a page.
+    /// The barrier ends: finds the races of the epoch that is over, and begins the next one. `own` says in
+    /// words where this rank wrote a page.
     pub fn compare_writes(
         &mut self,
         node: &Node,
@@ -222,7 +234,8 @@ impl Races {
             self.lately.insert(page, LATELY);
         }
         let in_turns = node.pages_at_home(&mut self.cursor, IN_TURNS);
-        // To read a frame that nobody has touched would take memory for it. (What others have merged may have changed nothing, and left no trace.)
+        // To read a frame that nobody has touched would take memory for it. (What others have merged may have
+        // changed nothing, and left no trace.)
         let is_zero = |page: &u32| node.is_untouched(*page) && !self.ever.contains(page);
         let (zeros, mut pages): (Vec<u32>, Vec<u32>) = in_turns.into_iter().partition(is_zero);
         self.zeros = zeros.into_iter().collect();

@@ -29,7 +29,8 @@ pub struct Link {
 
 /// A circle of threads of which each waits for the next, if there is one: a deadlock.
 ///
-/// A thread that has something while its rank is in a collective call is taken for the one that makes the call.
+/// A thread that has something while its rank is in a collective call is taken for the one that makes the
+/// call.
 pub fn circle(ranks: &BTreeMap<Rank, Activities>) -> Option<Vec<Link>> {
     let threads =
         || ranks.iter().flat_map(|(&rank, d)| d.threads.iter().map(move |activity| (rank, activity)));

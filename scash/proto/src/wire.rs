@@ -11,9 +11,10 @@
 //! | [`Testimony`](crate::races::Testimony) | writer → home, where data races are looked for | what was written, and in which intervals | 1 a message |
 //! | [`SyncMessage`] | between ranks that share a lock or another object, outside of meetings | see [`sync`] | signals: 1 |
 //!
-//! Items are *counted* so that a rank knows when it has all that is meant for it: meeting tokens carry, for each rank, the
-//! number of items that were sent to it, routed towards it along the rounds (after round k all entries whose distance has
-//! a digit k other than 0 have moved). No rank handles more than its own share: log₂(ranks) tokens in base 2, whatever the number of ranks.
+//! Items are *counted* so that a rank knows when it has all that is meant for it: meeting tokens carry, for
+//! each rank, the number of items that were sent to it, routed towards it along the rounds (after round k all
+//! entries whose distance has a digit k other than 0 have moved). No rank handles more than its own share:
+//! log₂(ranks) tokens in base 2, whatever the number of ranks.
 
 pub mod reduce;
 pub mod stall;
@@ -76,9 +77,11 @@ impl Kind {
 
 /// What a rank came to a meeting for; all ranks must have come for the same.
 ///
-/// Four numbers, so that ranks can be compared without knowing each other's calls: what the call is, and its arguments.
+/// Four numbers, so that ranks can be compared without knowing each other's calls: what the call is, and its
+/// arguments.
 ///
-/// The first number is the kind of the call in its low byte; above it, for calls that are memory barriers, how many reductions came before since the last one.
+/// The first number is the kind of the call in its low byte; above it, for calls that are memory barriers,
+/// how many reductions came before since the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Purpose(pub [u64; 4]);
 
@@ -380,7 +383,8 @@ impl PageBatch {
         Writer::new(out).u32(meeting);
     }
 
-    /// Appends a page whose diff is written by `diff`, which returns its length; a page with an empty diff is left out unless `force`. Returns the length.
+    /// Appends a page whose diff is written by `diff`, which returns its length; a page with an empty diff is
+    /// left out unless `force`. Returns the length.
     pub fn push(
         out: &mut Vec<u8>,
         page: u32,

@@ -1,7 +1,9 @@
-//! What the tests of the fault engines share: a process for each case, and ways to look at a page without a fault.
+//! What the tests of the fault engines share: a process for each case, and ways to look at a page without a
+//! fault.
 //!
-//! Fault handlers belong to a process, and some cases end one. So each case of a test runs in a process of its own: the
-//! test's binary starts itself again, told by an environment variable which case to run. Each has a time limit.
+//! Fault handlers belong to a process, and some cases end one. So each case of a test runs in a process of
+//! its own: the test's binary starts itself again, told by an environment variable which case to run. Each
+//! has a time limit.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
@@ -32,7 +34,8 @@ pub(crate) fn engines() -> Vec<Kind> {
     Kind::ALL.into_iter().filter(|kind| *kind == Kind::Mprotect || missing.is_none()).collect()
 }
 
-/// Runs `body` with each engine, as the user who runs the test and as an unprivileged one, and expects it to return.
+/// Runs `body` with each engine, as the user who runs the test and as an unprivileged one, and expects it to
+/// return.
 pub(crate) fn with_each_engine(test: &str, body: fn(Kind)) {
     for kind in engines() {
         case(test, kind.name(), || body(kind), expect_success);
@@ -74,8 +77,8 @@ pub(crate) fn case(test: &str, name: &str, body: impl FnOnce(), check: impl FnOn
     if let Ok(wanted) = std::env::var(CASE) {
         if wanted == name {
             body();
-            // At once: an orderly exit takes the main thread's alternate stack away, on which it may still be handling the
-            // signal by which `setuid` reaches every thread.
+            // At once: an orderly exit takes the main thread's alternate stack away, on which it may still be
+            // handling the signal by which `setuid` reaches every thread.
             // SAFETY: ends the process.
             unsafe { libc::_exit(DONE) };
         }
@@ -111,7 +114,8 @@ pub(crate) fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Becomes an unprivileged user; `false` if the process already is one (and the case would be the same again).
+/// Becomes an unprivileged user; `false` if the process already is one (and the case would be the same
+/// again).
 pub(crate) fn drop_privileges() -> bool {
     if !is_root() {
         return false;
@@ -137,7 +141,8 @@ pub(crate) fn world() -> &'static World {
     WORLD.get().expect("started")
 }
 
-/// Sets up a region of `pages` pages whose faults go to `serve`, which is to ask the engine and note what it has seen, and nothing else.
+/// Sets up a region of `pages` pages whose faults go to `serve`, which is to ask the engine and note what it
+/// has seen, and nothing else.
 pub(crate) fn start(kind: Kind, pages: u32, serve: Serve) -> (&'static World, Handler) {
     let region = Arc::new(Region::anywhere(pages).unwrap());
     let engine = open(kind, Arc::clone(&region)).unwrap();

@@ -1,4 +1,5 @@
-//! Bytes that are no part of a value have no values of their own, so they cannot travel between ranks: types that have some are not plain.
+//! Bytes that are no part of a value have no values of their own, so they cannot travel between ranks: types
+//! that have some are not plain.
 
 #[derive(Clone, Copy)]
 #[repr(C)]

@@ -1,4 +1,5 @@
-//! What a lock guards is reached through its guards alone, also by functions over all objects of synchronisation.
+//! What a lock guards is reached through its guards alone, also by functions over all objects of
+//! synchronisation.
 #![forbid(unsafe_code)]
 
 use scash::{AtomicWord, Reducible, SharedSlice, SyncObject};

@@ -1,4 +1,5 @@
-//! Rank program: says by which of its sockets somebody could come in while the job runs: those that listen, and those that have a name.
+//! Rank program: says by which of its sockets somebody could come in while the job runs: those that listen,
+//! and those that have a name.
 
 #![expect(clippy::print_stdout, reason = "a rank's answer to its test")]
 

@@ -1,8 +1,10 @@
-//! What shared memory costs a rank: `footprint sparse` touches little of much, `footprint own` much of as much, `footprint cached` more of another rank's than it may keep,
-//! `footprint objects` makes and destroys 10,000 locks with their values, and a few of all else.
+//! What shared memory costs a rank: `footprint sparse` touches little of much, `footprint own` much of as
+//! much, `footprint cached` more of another rank's than it may keep, `footprint objects` makes and destroys
+//! 10,000 locks with their values, and a few of all else.
 //!
-//! Each rank prints a number of KiB: with `sparse` all its memory that is there, with `own` what it has besides shared memory, with `cached` the frames of other
-//! ranks' pages, with `objects` what the process has more after the last than after the first tenth.
+//! Each rank prints a number of KiB: with `sparse` all its memory that is there, with `own` what it has
+//! besides shared memory, with `cached` the frames of other ranks' pages, with `objects` what the process has
+//! more after the last than after the first tenth.
 
 #![allow(clippy::print_stdout, reason = "a rank tells its size")]
 
@@ -62,7 +64,8 @@ fn own(dsm: &mut Dsm) -> Result<u64> {
     Ok(most.saturating_sub(before))
 }
 
-/// KiB of frames that this process has, as the kernel counts them: the largest of its files in memory is the region.
+/// KiB of frames that this process has, as the kernel counts them: the largest of its files in memory is the
+/// region.
 fn frames() -> u64 {
     let files = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let in_memory = files.filter(|file| {

@@ -1,4 +1,5 @@
-//! Rank program: rank 0 fills everything, then each other rank works on a part of it that nobody else writes, and all read all of it.
+//! Rank program: rank 0 fills everything, then each other rank works on a part of it that nobody else writes,
+//! and all read all of it.
 
 #![expect(clippy::print_stdout, reason = "a rank's answer to its test")]
 

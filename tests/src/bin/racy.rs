@@ -1,4 +1,5 @@
-//! Rank program: two ranks write the byte [`BYTE`] of an allocation, in the way that the first argument names; then all meet, twice.
+//! Rank program: two ranks write the byte [`BYTE`] of an allocation, in the way that the first argument
+//! names; then all meet, twice.
 
 #![expect(clippy::print_stdout, reason = "a rank's answer to its test")]
 
@@ -25,7 +26,8 @@ fn write(dsm: &Dsm, grid: SharedSlice<u8>, round: usize) {
     let rank = dsm.rank();
     let value = u8::try_from(1 + 2 * rank + 100 * round).unwrap_or(99);
     let byte = grid.as_ptr().wrapping_add(BYTE);
-    // SAFETY: inside the allocation, which stays until the end of the job. Other ranks write it too: that is what this program is for.
+    // SAFETY: inside the allocation, which stays until the end of the job. Other ranks write it too: that is
+    // what this program is for.
     unsafe { byte.write_volatile(value) };
     (0..30).for_each(|i| grid.set(dsm, 4096 + 100 * rank + i, 1));
 }
@@ -50,7 +52,8 @@ fn two_write(dsm: &mut Dsm, home: Option<u32>, ranks: [usize; 2], later: usize) 
     Ok(())
 }
 
-/// A lock that this rank manages, and no other uses: who gets a lock of another rank hears what that has written.
+/// A lock that this rank manages, and no other uses: who gets a lock of another rank hears what that has
+/// written.
 fn own_lock(dsm: &mut Dsm) -> Result<Lock> {
     let locks = dsm.locks(dsm.size())?;
     Ok(locks[dsm.rank()])

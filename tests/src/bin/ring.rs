@@ -1,6 +1,8 @@
-//! A rank that passes messages round a ring, or that fails in one of the ways in which ranks fail: `ring [kill|exit|absent N]`.
+//! A rank that passes messages round a ring, or that fails in one of the ways in which ranks fail: `ring
+//! [kill|exit|absent N]`.
 //!
-//! `kill` and `exit`: rank N ends, in that way, while the others wait for it. `absent`: the process to which its launcher has given the number N never joins.
+//! `kill` and `exit`: rank N ends, in that way, while the others wait for it. `absent`: the process to which
+//! its launcher has given the number N never joins.
 
 use scash_mp::{Op, Options, World};
 use std::io::{Write, stderr, stdout};

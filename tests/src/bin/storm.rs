@@ -1,4 +1,5 @@
-//! All threads of all ranks fault at the same time: first all on one page, then each on another, for reading and for writing.
+//! All threads of all ranks fault at the same time: first all on one page, then each on another, for reading
+//! and for writing.
 
 #![allow(clippy::print_stdout, reason = "a rank tells that all was right")]
 
@@ -37,7 +38,8 @@ impl Worker<'_> {
     fn write(self, round: usize) {
         for page in self.way(round.is_multiple_of(2)) {
             self.line.wait();
-            // SAFETY: inside the allocation; this byte is written by this thread alone, and read after the next memory barrier.
+            // SAFETY: inside the allocation; this byte is written by this thread alone, and read after the
+            // next memory barrier.
             unsafe { self.byte(page, self.number).write_volatile(value(round, page, self.number)) };
         }
     }

@@ -1,5 +1,5 @@
-//! Rank program: home pages with invalidate copies are rewritten in every interval and read by everybody else. With an engine that can
-//! list written pages, the rewriting takes no faults.
+//! Rank program: home pages with invalidate copies are rewritten in every interval and read by everybody
+//! else. With an engine that can list written pages, the rewriting takes no faults.
 
 #![expect(clippy::print_stdout, reason = "a rank's answer to its test")]
 
@@ -15,7 +15,8 @@ fn main() -> scash::Result<()> {
     let shared = dsm.alloc_with::<u64>(WORDS, options)?;
     for interval in 1..=INTERVALS {
         if dsm.rank() == 0 {
-            // In every third interval some pages are left alone: what was not written must stay valid, and what was must not.
+            // In every third interval some pages are left alone: what was not written must stay valid, and
+            // what was must not.
             let left = if interval % 3 == 0 { WORDS / 2 } else { 0 };
             for i in left..WORDS {
                 shared.set(&dsm, i, interval * i as u64);

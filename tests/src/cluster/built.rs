@@ -10,8 +10,8 @@ fn profile() -> PathBuf {
     test.ancestors().nth(2).unwrap().to_owned()
 }
 
-/// The executable `name` (`scash`, `laplace`, `examples/hello`, …), in the profile and target directory of the
-/// running test. Cargo brings it up to date first, which takes no time if it was built before.
+/// The executable `name` (`scash`, `laplace`, `examples/hello`, …), in the profile and target directory of
+/// the running test. Cargo brings it up to date first, which takes no time if it was built before.
 pub fn built(name: &str) -> PathBuf {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     let path = DIRECTORY.get_or_init(build).join(name);

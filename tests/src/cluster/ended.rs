@@ -39,7 +39,8 @@ impl Ended {
         assert!(missing.is_empty(), "no {missing:?} in: {self}");
     }
 
-    /// Checks that an application that was run with `--check --json` reported one right result of that many ranks, and returns the report.
+    /// Checks that an application that was run with `--check --json` reported one right result of that many
+    /// ranks, and returns the report.
     pub fn is_equal(&self, ranks: u32) -> serde_json::Value {
         self.succeeded();
         let report: serde_json::Value =

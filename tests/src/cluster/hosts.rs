@@ -51,7 +51,8 @@ impl Hosts {
         self.job_by(hosts, &rsh)
     }
 
-    /// As [`job`](Self::job), where the remote shell does as this script says for `host` (the command is `"$@"`), and the usual for the others.
+    /// As [`job`](Self::job), where the remote shell does as this script says for `host` (the command is
+    /// `"$@"`), and the usual for the others.
     pub fn job_where(&self, hosts: &str, host: u32, words: &str) -> HostsJob {
         let rsh = self.file("special-rsh");
         let special =

@@ -32,8 +32,8 @@ pub struct Kind {
 /// The providers that need nothing but Linux.
 const PROVIDERS: [&str; 2] = ["shm", "tcp"];
 
-/// Every kind of job that the kernel has the parts for. Says what is missing for the others. (An engine that has its parts and does not work
-/// fails the tests: it is ours.)
+/// Every kind of job that the kernel has the parts for. Says what is missing for the others. (An engine that
+/// has its parts and does not work fails the tests: it is ours.)
 pub fn kinds() -> Vec<Kind> {
     let parts = Probe::run().uffd_parts;
     let missing = parts.iter().find(|part| !part.is_there());

@@ -1,7 +1,8 @@
 //! Jobs of real processes: the command `scash` starts real programs, and a test looks at how they end.
 //!
-//! A test takes each [`Kind`] of job that works on this machine, makes a [`Job`] of it, and has it run a program: one of the applications
-//! ([`built`]) or one of this package's own rank programs (`src/bin`). What has [`Ended`] is compared with what a user may expect.
+//! A test takes each [`Kind`] of job that works on this machine, makes a [`Job`] of it, and has it run a
+//! program: one of the applications ([`built`]) or one of this package's own rank programs (`src/bin`). What
+//! has [`Ended`] is compared with what a user may expect.
 //!
 //! # What every run is checked for
 //! * It ends: whatever takes longer than [`LIMIT`] is killed, with all its processes, and the test fails.

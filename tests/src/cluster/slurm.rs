@@ -1,4 +1,5 @@
-//! A Slurm of this machine alone, for one test: a controller and two nodes, each with ports and files of its own, and without the daemon of munge.
+//! A Slurm of this machine alone, for one test: a controller and two nodes, each with ports and files of its
+//! own, and without the daemon of munge.
 
 use std::fs;
 use std::net::TcpListener;

@@ -3,7 +3,8 @@
 use super::{REGION, array, part, read, write};
 use crate::sim::program::Script;
 
-/// Three products of two matrices of 128×128 numbers of 8 bytes: each rank has rows of the product, and reads all of the second factor.
+/// Three products of two matrices of 128×128 numbers of 8 bytes: each rank has rows of the product, and reads
+/// all of the second factor.
 pub(super) fn matmul(ranks: u32) -> Script {
     let bytes = 128 * 128 * 8;
     let mut script = Script::new(ranks, REGION);
@@ -25,8 +26,8 @@ pub(super) fn matmul(ranks: u32) -> Script {
     script
 }
 
-/// The transpositions of an FFT of 128×128 complex numbers of 16 bytes, there and back three times: each rank reads, of every row, what becomes its
-/// own, and writes neighbouring rows.
+/// The transpositions of an FFT of 128×128 complex numbers of 16 bytes, there and back three times: each rank
+/// reads, of every row, what becomes its own, and writes neighbouring rows.
 pub(super) fn fft(ranks: u32) -> Script {
     let (rows, row) = (128, 128 * 16);
     let mut script = Script::new(ranks, REGION);
@@ -49,8 +50,8 @@ pub(super) fn fft(ranks: u32) -> Script {
     script
 }
 
-/// A radix sort of 64 KiB of keys by digits of four bits, in four passes: all read the counts of all, and each rank writes a run for each digit, which
-/// shares its pages with runs of others.
+/// A radix sort of 64 KiB of keys by digits of four bits, in four passes: all read the counts of all, and
+/// each rank writes a run for each digit, which shares its pages with runs of others.
 pub(super) fn radix(ranks: u32) -> Script {
     let (bytes, digits) = (64 << 10, 16);
     let row = digits * 4;
@@ -81,8 +82,8 @@ pub(super) fn radix(ranks: u32) -> Script {
     script
 }
 
-/// Ten iterations of k-means, with 16 clusters and 8 coordinates: each rank writes the sums of its blocks, which all read, and then its centroids, which
-/// all read.
+/// Ten iterations of k-means, with 16 clusters and 8 coordinates: each rank writes the sums of its blocks,
+/// which all read, and then its centroids, which all read.
 pub(super) fn kmeans(ranks: u32) -> Script {
     let (points, sums, centroids) = (16 * 512 * 8 * 8, 16 * 16 * 9 * 8, 16 * 8 * 8);
     let mut script = Script::new(ranks, REGION);

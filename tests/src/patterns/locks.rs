@@ -7,8 +7,9 @@ use scash_proto::node::ObjectKind;
 use scash_proto::wire::sync::{Request, Signal};
 use std::ops::Range;
 
-/// Relaxation whose ranks do not wait for each other: who writes the edges of its rows, or reads those of a neighbour, has the lock of their owner. A
-/// memory barrier follows after every five of twenty iterations. A row is a page.
+/// Relaxation whose ranks do not wait for each other: who writes the edges of its rows, or reads those of a
+/// neighbour, has the lock of their owner. A memory barrier follows after every five of twenty iterations. A
+/// row is a page.
 pub(super) fn sor(ranks: u32) -> Script {
     const ROWS: usize = 8;
     let row = |rank: u32, row: usize| -> Range<usize> {
@@ -71,7 +72,8 @@ pub(super) fn migratory(ranks: u32) -> Script {
     script
 }
 
-/// Rank 0 fills 16 pages, and raises a flag with each, for which all others wait before they read it. Three times, with a memory barrier in between.
+/// Rank 0 fills 16 pages, and raises a flag with each, for which all others wait before they read it. Three
+/// times, with a memory barrier in between.
 pub(super) fn producer(ranks: u32) -> Script {
     const ITEMS: usize = 16;
     let mut script = Script::new(ranks, REGION);

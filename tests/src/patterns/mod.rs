@@ -1,6 +1,8 @@
-//! Programs with well-known patterns of sharing, for the simulator: what each rank reads, writes and waits for, without the arithmetic.
+//! Programs with well-known patterns of sharing, for the simulator: what each rank reads, writes and waits
+//! for, without the arithmetic.
 //!
-//! They are small, and for any number of ranks that divides their arrays. What they cost is counted in `tests/traffic.rs`.
+//! They are small, and for any number of ranks that divides their arrays. What they cost is counted in
+//! `tests/traffic.rs`.
 
 mod arrays;
 mod locks;

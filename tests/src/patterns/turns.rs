@@ -30,7 +30,8 @@ pub(super) fn migratory(ranks: u32) -> Script {
     script
 }
 
-/// Each rank rewrites a part of 16 pages, after a look at the page behind it; every eight intervals the parts change hands. Four times.
+/// Each rank rewrites a part of 16 pages, after a look at the page behind it; every eight intervals the parts
+/// change hands. Four times.
 pub(super) fn shifting(ranks: u32) -> Script {
     let bytes = ranks as usize * 16 * PAGE_SIZE;
     let mut script = Script::new(ranks, REGION);
@@ -48,7 +49,8 @@ pub(super) fn shifting(ranks: u32) -> Script {
     script
 }
 
-/// One rank writes eight pages, then all others read them; after six times it is another one's turn. Each rank has one.
+/// One rank writes eight pages, then all others read them; after six times it is another one's turn. Each
+/// rank has one.
 pub(super) fn changing_producer(ranks: u32) -> Script {
     let mut script = Script::new(ranks, REGION);
     let pages = array(&mut script, 8 * PAGE_SIZE);

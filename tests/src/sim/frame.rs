@@ -40,7 +40,8 @@ impl Frames {
         pages.iter().for_each(|p| self.rights[p as usize] = access);
     }
 
-    /// Begins to remember writes to these pages. Returns whether they were writable and not watched before, as they must be.
+    /// Begins to remember writes to these pages. Returns whether they were writable and not watched before,
+    /// as they must be.
     pub(super) fn watch(&mut self, pages: Pages) -> bool {
         let sound = |p: u32| self.rights(p) == Access::Write && self.watched[p as usize].is_none();
         let all = pages.iter().all(sound);

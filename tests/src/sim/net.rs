@@ -1,7 +1,9 @@
 //! The network: what is on its way between ranks.
 //!
-//! For each ordered pair one queue of puts and one of messages. A message never overtakes a put of its pair; but a put may well overtake messages, because
-//! it lands by itself while messages wait until their receiver looks. Nothing is promised between pairs. Replies to gets do not pass here: a reader copies from the home's frame (see the exclusion in [`World`](super::World)).
+//! For each ordered pair one queue of puts and one of messages. A message never overtakes a put of its pair;
+//! but a put may well overtake messages, because it lands by itself while messages wait until their receiver
+//! looks. Nothing is promised between pairs. Replies to gets do not pass here: a reader copies from the
+//! home's frame (see the exclusion in [`World`](super::World)).
 
 use scash_proto::wire::Kind;
 use std::collections::{HashMap, VecDeque};

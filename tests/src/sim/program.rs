@@ -1,8 +1,9 @@
 //! What simulated ranks do: intervals of memory accesses, each ended by a collective call.
 //!
-//! A program must be free of data races: in one interval a byte is written by at most one thread, and read only by threads that
-//! may know its value (its writer, or anybody if nobody writes it); or locks and the like bring all accesses to it in an order; or all are atomic operations. Then sequential consistency is promised, and one flat memory is
-//! the oracle for every read.
+//! A program must be free of data races: in one interval a byte is written by at most one thread, and read
+//! only by threads that may know its value (its writer, or anybody if nobody writes it); or locks and the
+//! like bring all accesses to it in an order; or all are atomic operations. Then sequential consistency is
+//! promised, and one flat memory is the oracle for every read.
 
 use scash_proto::heap::Heap;
 use scash_proto::node::{Collective, ObjectKind, Outcome};
@@ -91,8 +92,8 @@ pub enum Op {
     Write(Span, u8),
     /// Writes the bytes that are there already: a store that must not disturb anybody.
     Rewrite(Span),
-    /// Writes bytes that depend on the number, and some time later those that were there before: whoever looked meanwhile must not
-    /// keep what it saw.
+    /// Writes bytes that depend on the number, and some time later those that were there before: whoever
+    /// looked meanwhile must not keep what it saw.
     Flicker(Span, u8),
     /// `Input::WriteBack`.
     WriteBack(Pages),
@@ -102,18 +103,22 @@ pub enum Op {
     SetHome(Pages, Rank),
     /// `Input::SetProtocol`.
     SetProtocol(u32, Protocol),
-    /// An atomic operation on a word that is not touched otherwise in this interval; what was there is compared with the oracle.
+    /// An atomic operation on a word that is not touched otherwise in this interval; what was there is
+    /// compared with the oracle.
     Operate(Word, Change),
-    /// The same by a plain load and a plain store: nobody else may touch the word meanwhile. What was there, if that matters, is told in the report.
+    /// The same by a plain load and a plain store: nobody else may touch the word meanwhile. What was there,
+    /// if that matters, is told in the report.
     Plainly(Word, Change),
-    /// Goes back by so many operations, unless the number that the thread's last [`Plainly`](Op::Plainly) found is at least this.
+    /// Goes back by so many operations, unless the number that the thread's last [`Plainly`](Op::Plainly)
+    /// found is at least this.
     Until {
         /// The number.
         least: u64,
         /// How many operations it goes back.
         back: usize,
     },
-    /// Comes to a reduction with the first number; the sum of all ranks' is the second. All ranks come to as many in an interval, by their first threads, and hold no lock then.
+    /// Comes to a reduction with the first number; the sum of all ranks' is the second. All ranks come to as
+    /// many in an interval, by their first threads, and hold no lock then.
     Reduce(u64, u64),
     /// Takes a lock.
     Lock(u32),
@@ -127,7 +132,8 @@ pub enum Op {
     Signal(u32, Signal),
     /// From now on this event has happened. The lock that it is told with is held.
     Announce(u32),
-    /// Waits until an event has happened: as long as it has not, for the signal of a condition. The lock is held.
+    /// Waits until an event has happened: as long as it has not, for the signal of a condition. The lock is
+    /// held.
     WaitFor {
         /// The condition.
         condition: u32,

@@ -1,11 +1,13 @@
 //! Data-race-free programs from a seed.
 //!
-//! A program allocates a few *areas*. Each has a character, drawn once in a while: how its pages are cut in pieces, who writes which piece, who
-//! reads it, and how often. Stencils, rotating owners, read-mostly tables, byte-interleaved false sharing and chaos are points of this space. Characters change in the
-//! course of a program, so that what the protocol has learnt becomes wrong.
+//! A program allocates a few *areas*. Each has a character, drawn once in a while: how its pages are cut in
+//! pieces, who writes which piece, who reads it, and how often. Stencils, rotating owners, read-mostly
+//! tables, byte-interleaved false sharing and chaos are points of this space. Characters change in the course
+//! of a program, so that what the protocol has learnt becomes wrong.
 //!
-//! In each interval a piece has at most one writing thread, and is read by others only if nobody writes it: so there is no data race. (Or see the module `sync`.) A word of it may
-//! be operated on, by anybody and at any time: then nothing before its end is touched otherwise.
+//! In each interval a piece has at most one writing thread, and is read by others only if nobody writes it:
+//! so there is no data race. (Or see the module `sync`.) A word of it may be operated on, by anybody and at
+//! any time: then nothing before its end is touched otherwise.
 
 mod accesses;
 mod calls;

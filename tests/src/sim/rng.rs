@@ -1,6 +1,7 @@
 //! The only source of chance in a simulation: a seed gives the same run on every machine.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): one addition and three mixing steps a number, and any seed is as good as any other.
+/// SplitMix64 (Steele, Lea, Flood 2014): one addition and three mixing steps a number, and any seed is as
+/// good as any other.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
@@ -10,8 +11,8 @@ impl Rng {
         Rng(seed)
     }
 
-    /// A generator of its own for the part of a simulation that `name` stands for, so that what one part draws does not change what
-    /// another part gets.
+    /// A generator of its own for the part of a simulation that `name` stands for, so that what one part
+    /// draws does not change what another part gets.
     pub fn part(seed: u64, name: u64) -> Self {
         Rng(mix(seed ^ mix(name)))
     }

@@ -1,4 +1,5 @@
-//! Makes every call of `Messages` on the ranks of a job, and compares what comes of it with what must: `every-call [scash|mpi:SHIM]`.
+//! Makes every call of `Messages` on the ranks of a job, and compares what comes of it with what must:
+//! `every-call [scash|mpi:SHIM]`.
 
 #![allow(clippy::print_stdout, reason = "a program that says how it went")]
 

@@ -168,7 +168,8 @@ fn works(place: Transport) -> Vec<Work> {
     works
 }
 
-/// What is not measured by `scash-comm-bench` between its ranks: the start of a job, and puts, which `scash-micro network` measures.
+/// What is not measured by `scash-comm-bench` between its ranks: the start of a job, and puts, which
+/// `scash-micro network` measures.
 #[derive(Default)]
 struct Others {
     /// Milliseconds from `scash run` to the first line.

@@ -1,4 +1,5 @@
-//! Latency, bandwidth and half-bandwidth point of each protocol (CLUMP's Table 4), and the curves that they are of.
+//! Latency, bandwidth and half-bandwidth point of each protocol (CLUMP's Table 4), and the curves that they
+//! are of.
 
 use super::lines::{Pick, Results, Work};
 use super::place::{Places, Transport};

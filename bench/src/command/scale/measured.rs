@@ -1,4 +1,5 @@
-//! This machine, as the simulator wants it: LogGP's parameters of each provider, and what pages and arithmetic take.
+//! This machine, as the simulator wants it: LogGP's parameters of each provider, and what pages and
+//! arithmetic take.
 //!
 //! Of several samples the least counts: a model is of a machine that nobody else disturbs.
 
@@ -44,7 +45,8 @@ fn microseconds(count: f64) -> Time {
     Time::seconds(count * 1e-6)
 }
 
-/// LogGP's parameters from what was measured between two ranks. What one of them cannot be, less than nothing, it is not.
+/// LogGP's parameters from what was measured between two ranks. What one of them cannot be, less than
+/// nothing, it is not.
 ///
 /// * o is a send until it returns; that a receive takes as long is an assumption.
 /// * L is what a one-way trip takes beside two of these.

@@ -1,5 +1,6 @@
-//! `scash bench scale`: LAPLACE and LU on simulated machines of up to thousands of ranks, and what grows with their number. The simulator is
-//! [`scash_bench::scale`]; here it is told what to run, and what comes out becomes tables, JSON, and a picture.
+//! `scash bench scale`: LAPLACE and LU on simulated machines of up to thousands of ranks, and what grows with
+//! their number. The simulator is [`scash_bench::scale`]; here it is told what to run, and what comes out
+//! becomes tables, JSON, and a picture.
 
 mod measured;
 mod show;
@@ -14,8 +15,9 @@ use std::path::PathBuf;
 
 /// Scaling on paper: the protocol's own code on simulated machines, for LAPLACE and LU on 1 to 4,096 ranks
 ///
-/// Each rank has a processor and a port of its own on a network that LogGP describes. Caches, hosts of several ranks and switches are not modelled. All
-/// iterations are simulated; nothing is extrapolated. The last table says what grows with the number of ranks, and why.
+/// Each rank has a processor and a port of its own on a network that LogGP describes. Caches, hosts of
+/// several ranks and switches are not modelled. All iterations are simulated; nothing is extrapolated. The
+/// last table says what grows with the number of ranks, and why.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Options {
     /// Machines; what `measured` stands for is measured here first, over shm and over tcp
@@ -214,7 +216,8 @@ fn write_plot(path: &PathBuf, charts: &[Chart]) -> bool {
         .is_ok()
 }
 
-/// What grows with the number of ranks; whether that is known and explained. Counts are those of any network, whatever its times.
+/// What grows with the number of ranks; whether that is known and explained. Counts are those of any network,
+/// whatever its times.
 fn grow(session: &Session) -> bool {
     let ranks: &[u32] = if session.how.quick { &[16, 64, 256] } else { &[64, 256, 1024] };
     let all = growth::measure(&presets::ethernet_10g(), ranks);

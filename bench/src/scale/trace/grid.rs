@@ -1,5 +1,5 @@
-//! LU's owners: a grid of ranks that is laid over the blocks, and the places of blocks in memory. `lu/layout.rs` in `apps` is the original; a test compares
-//! the two.
+//! LU's owners: a grid of ranks that is laid over the blocks, and the places of blocks in memory.
+//! `lu/layout.rs` in `apps` is the original; a test compares the two.
 
 /// Who owns a block of a square matrix, and where it is.
 #[derive(Clone, Debug)]
@@ -13,7 +13,8 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// The grid is as square as the number of ranks allows. The blocks of an owner follow one another, column by column, and the owners too.
+    /// The grid is as square as the number of ranks allows. The blocks of an owner follow one another, column
+    /// by column, and the owners too.
     pub(super) fn new(blocks: u64, ranks: u32) -> Self {
         let ranks = u64::from(ranks);
         let rows = (1..=ranks.isqrt()).rev().find(|rows| ranks.is_multiple_of(*rows)).unwrap_or(1);

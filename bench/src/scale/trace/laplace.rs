@@ -1,4 +1,5 @@
-//! LAPLACE: Jacobi iterations on two grids that change roles. Each rank owns neighbouring rows of both, and reads one more above and below.
+//! LAPLACE: Jacobi iterations on two grids that change roles. Each rank owns neighbouring rows of both, and
+//! reads one more above and below.
 
 use super::{Op, Trace};
 use crate::scale::machine::Work;
@@ -45,7 +46,8 @@ impl Laplace {
         rows.start * self.width() * ELEMENT..rows.end * self.width() * ELEMENT
     }
 
-    /// Row by row: the rows above, below and at it of one grid are read, and it is written in the other, but for the two elements that belong to the frame.
+    /// Row by row: the rows above, below and at it of one grid are read, and it is written in the other, but
+    /// for the two elements that belong to the frame.
     fn iterate(&self, rank: u32, iteration: u32, ops: &mut Vec<Op>) {
         let owned = self.owned(rank);
         let inner = owned.start.max(1)..owned.end.min(self.rows + 1);

@@ -1,7 +1,8 @@
 //! LU: SPLASH-2's blocked factorisation, with one barrier a step, as the program in `apps` has it.
 //!
-//! Between barriers k-1 and k a rank that owns blocks of perimeter k brings a copy of block (k, k) up to step k-1 and factors it, and then solves for these
-//! blocks; and everybody brings the own blocks inside up to step k-1. The factors of block (k, k) are stored by its owner behind barrier k.
+//! Between barriers k-1 and k a rank that owns blocks of perimeter k brings a copy of block (k, k) up to step
+//! k-1 and factors it, and then solves for these blocks; and everybody brings the own blocks inside up to
+//! step k-1. The factors of block (k, k) are stored by its owner behind barrier k.
 
 use super::grid::Grid;
 use super::{Op, Trace};

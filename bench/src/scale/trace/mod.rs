@@ -1,5 +1,5 @@
-//! What ranks do: the accesses and the arithmetic of programs, interval by interval. Traces are generated, not recorded, so there is one for any number of
-//! ranks.
+//! What ranks do: the accesses and the arithmetic of programs, interval by interval. Traces are generated,
+//! not recorded, so there is one for any number of ranks.
 
 mod grid;
 mod laplace;

@@ -1,4 +1,5 @@
-//! A simulated rank as the [machine](Machine) that orders are carried out on: every step takes time, and pages have no contents but ones where they were written.
+//! A simulated rank as the [machine](Machine) that orders are carried out on: every step takes time, and
+//! pages have no contents but ones where they were written.
 
 use super::World;
 use crate::scale::queue::Freight;
@@ -78,7 +79,8 @@ impl RankMachine<'_, '_> {
     }
 }
 
-/// What traces do not do: they free nothing, move nothing, lock nothing, operate on no words, and run on one thread.
+/// What traces do not do: they free nothing, move nothing, lock nothing, operate on no words, and run on one
+/// thread.
 fn never<T>(what: &str) -> Done<T> {
     Err(Bug(format!("a trace made its node order to {what}")))
 }

@@ -1,13 +1,16 @@
 //! A simulated run: one [`Node`] a rank, with a clock of its own, and the network between them.
 //!
-//! A rank's clock is how far its processor has come. It runs ahead of the queue of events for as long as nothing that others do can matter: to the next
-//! get that must be waited for, or until it waits in a barrier. Whatever it sends comes to its port by an event, at its time, so the ports
-//! serve in the order of time.
+//! A rank's clock is how far its processor has come. It runs ahead of the queue of events for as long as
+//! nothing that others do can matter: to the next get that must be waited for, or until it waits in a
+//! barrier. Whatever it sends comes to its port by an event, at its time, so the ports serve in the order of
+//! time.
 //!
-//! What a message means is the protocol's affair: nodes get real messages and hand out real orders. No page has contents. Which bytes
-//! were written is remembered for each interval, so that diffs and puts have their sizes.
+//! What a message means is the protocol's affair: nodes get real messages and hand out real orders. No page
+//! has contents. Which bytes were written is remembered for each interval, so that diffs and puts have their
+//! sizes.
 //!
-//! Reading order: [`work`] (the program), [`orders`] (what nodes order), [`machine`] (what that takes), [`transport`] (what travels), [`tally`] (what is counted).
+//! Reading order: [`work`] (the program), [`orders`] (what nodes order), [`machine`] (what that takes),
+//! [`transport`] (what travels), [`tally`] (what is counted).
 
 mod machine;
 mod orders;
@@ -30,7 +33,8 @@ use std::collections::{HashMap, VecDeque};
 use tally::Tally;
 pub use tally::{Totals, Traffic};
 
-/// Pages of the first fetch of a run, as the runtime has them by default: one where memory is accessed directly, eight where a fetch is a round trip.
+/// Pages of the first fetch of a run, as the runtime has them by default: one where memory is accessed
+/// directly, eight where a fetch is a round trip.
 const FETCH_FIRST: [u32; 2] = [8, 1];
 /// Most pages of one fetch, as the runtime has them by default.
 const FETCH_MOST: u32 = 32;

@@ -32,7 +32,8 @@ impl Traffic {
 pub(super) struct Tally {
     pub(super) sent: Traffic,
     pub(super) received: Traffic,
-    /// Meetings, by the parity of their numbers, and the bytes of what peers said in them: they may be one ahead.
+    /// Meetings, by the parity of their numbers, and the bytes of what peers said in them: they may be one
+    /// ahead.
     held: [(u32, u64); 2],
     /// Most of these bytes, in any meeting.
     most_held: u64,
@@ -45,7 +46,8 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// What a message says is held until its meeting is over. Returns how many bytes it brings that are to be merged into pages.
+    /// What a message says is held until its meeting is over. Returns how many bytes it brings that are to be
+    /// merged into pages.
     pub(super) fn take(&mut self, kind: Kind, bytes: &[u8]) -> u64 {
         let Some(Said { meeting, held, merged }) = said(kind, bytes) else { return 0 };
         let slot = &mut self.held[(meeting % 2) as usize];
@@ -120,7 +122,8 @@ pub struct Totals {
     pub time: Time,
     /// What all ranks sent.
     pub sent: Traffic,
-    /// What the busiest rank sent, or received if that is more: messages and bytes each of the rank that has most.
+    /// What the busiest rank sent, or received if that is more: messages and bytes each of the rank that has
+    /// most.
     pub most: Traffic,
     /// Bytes of the largest directory.
     pub directory: u64,

@@ -85,8 +85,8 @@ fn a_message_takes_what_loggp_says() {
     assert_eq!(totals.time, one_way * totals.barriers);
 }
 
-/// Rank 0 writes some pages, and rank 1 reads them. In between they meet once more: who comes late to a barrier leaves it first, so that it is rank 1 that
-/// begins the timed part.
+/// Rank 0 writes some pages, and rank 1 reads them. In between they meet once more: who comes late to a
+/// barrier leaves it first, so that it is rank 1 that begins the timed part.
 struct Handover {
     pages: u64,
 }
@@ -127,7 +127,8 @@ fn a_get_is_a_round_trip_that_its_home_does_not_notice() {
     assert_eq!(totals.time, get + barrier);
     assert_eq!((totals.faults, totals.fetched), (1, pages));
 
-    // Where memory is accessed directly, there is nothing to wait for, and pages come one by one until a run is known to go on.
+    // Where memory is accessed directly, there is nothing to wait for, and pages come one by one until a run
+    // is known to go on.
     machine.network.direct = true;
     let barrier = run(&machine, &Pattern::Nothing, 2).time.share(1, 2);
     let totals = run(&machine, &Handover { pages: 1 }, 2);
@@ -135,15 +136,17 @@ fn a_get_is_a_round_trip_that_its_home_does_not_notice() {
     assert_eq!(totals.time, costs.fault + copy + costs.call + barrier);
 }
 
-/// The seeded simulator counts the same for its stencil (`tests/tests/simulation_patterns.rs`): 8 tokens, and for each of the 6 boundary pages a put and a
-/// word that it is complete. What fetches brought along for nothing has been left by then.
+/// The seeded simulator counts the same for its stencil (`tests/tests/simulation_patterns.rs`): 8 tokens, and
+/// for each of the 6 boundary pages a put and a word that it is complete. What fetches brought along for
+/// nothing has been left by then.
 #[test]
 fn a_stencil_sends_its_boundaries_and_tokens_only() {
     let trace = Laplace { rows: 30, columns: 510, iterations: 52, warm_up: 40, ranks: 4 };
     let totals = run(&presets::ethernet_10g(), &trace, 4);
     assert_eq!((totals.barriers, totals.meetings, totals.fetched), (12, 12, 0));
     assert_eq!((totals.updates, totals.sent.messages), (12 * 6, 12 * (8 + 6 + 6)));
-    // All of a row but the two elements of the frame; a token of 13 bytes, and 2 more for each rank that is announced something; a word of 9.
+    // All of a row but the two elements of the frame; a token of 13 bytes, and 2 more for each rank that is
+    // announced something; a word of 9.
     let put = 4096 - 16;
     assert_eq!(totals.sent.bytes, 12 * (6 * put + 8 * 13 + 9 * 2 + 6 * 9));
     assert_eq!(totals.directory, 4 * (4 + 24), "two rows of each grid");
@@ -153,7 +156,8 @@ fn a_stencil_sends_its_boundaries_and_tokens_only() {
     assert_eq!(run(&direct, &trace, 4).sent.messages, 12 * (8 + 6), "what is put is there at once");
 }
 
-/// Rows of 1,002 elements begin anywhere in a page, so neighbours share pages, and whoever is not the home of one sends a diff.
+/// Rows of 1,002 elements begin anywhere in a page, so neighbours share pages, and whoever is not the home of
+/// one sends a diff.
 #[test]
 fn pages_that_two_ranks_write_go_home_as_diffs_of_what_was_written() {
     let trace = Laplace { rows: 20, columns: 1000, iterations: 12, warm_up: 8, ranks: 2 };

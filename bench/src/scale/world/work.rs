@@ -78,7 +78,8 @@ impl World<'_> {
         true
     }
 
-    /// Fetches pages. `false` if they are on their way: they are here already where memory can be accessed directly.
+    /// Fetches pages. `false` if they are on their way: they are here already where memory can be accessed
+    /// directly.
     fn fetch(&mut self, rank: usize, from: Rank, pages: Strided) -> bool {
         let bytes = u64::from(pages.count()) * PAGE;
         if !self.machine.network.direct {

@@ -1,9 +1,9 @@
-//! A rank that is its whole job: a program that nobody has started as one of several. Under MPI such a process is a
-//! job of one rank, and so it is here.
+//! A rank that is its whole job: a program that nobody has started as one of several. Under MPI such a
+//! process is a job of one rank, and so it is here.
 //!
-//! It has no launcher, and so no line. What it gives in an exchange comes back to it; it draws the job's secret,
-//! and writes its own end into the job page. The page is a memfd: nothing is left when the process ends, in
-//! whatever way.
+//! It has no launcher, and so no line. What it gives in an exchange comes back to it; it draws the job's
+//! secret, and writes its own end into the job page. The page is a memfd: nothing is left when the process
+//! ends, in whatever way.
 
 use super::frame::Share;
 use super::io;
@@ -52,8 +52,8 @@ impl Alone {
 /// Variables by which launchers say how many processes they have started.
 const SIZES: [&str; 3] = ["SLURM_STEP_NUM_TASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE"];
 
-/// An error if a launcher has started this process as one of several, and has left no way by which they find each
-/// other: each would be a job of its own, and do all of the work.
+/// An error if a launcher has started this process as one of several, and has left no way by which they find
+/// each other: each would be a job of its own, and do all of the work.
 pub(super) fn check_launcher(var: &dyn Fn(&str) -> Option<OsString>) -> Result<()> {
     for name in SIZES {
         let value = setting(name, var(name))?;

@@ -1,7 +1,7 @@
 //! One process is a rank: of several that have inherited the same line, the first one claims it.
 //!
-//! The claim is a record lock on the socket, which belongs to a process, is not inherited, and goes away with the process. So a second process is told off before it has taken a byte
-//! that is meant for the first.
+//! The claim is a record lock on the socket, which belongs to a process, is not inherited, and goes away with
+//! the process. So a second process is told off before it has taken a byte that is meant for the first.
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
@@ -12,7 +12,8 @@ use std::os::fd::BorrowedFd;
 pub(super) const TAKEN: &str = "another process has joined the job as this rank already: a rank is one process (does its program start a second one, or is it started \
                                 twice by a script?)";
 
-/// Claims a socket that this process has inherited, for as long as it lives (and closes no other descriptor of the socket). Where the system has no such locks, nobody is told off.
+/// Claims a socket that this process has inherited, for as long as it lives (and closes no other descriptor
+/// of the socket). Where the system has no such locks, nobody is told off.
 pub(super) fn claim(socket: BorrowedFd<'_>) -> Result<()> {
     let whole = libc::flock {
         // The constant is small, whatever type a system has for it.

@@ -1,7 +1,8 @@
 //! Packets and messages of the boot line as values: cut, join, encode, decode. No IO.
 //!
-//! The byte diagrams are in the [module's documentation](super). Every decoder here takes bytes that a stranger wrote: it answers rubbish with
-//! [`Rubbish`]; what it holds is bounded by what has really arrived, and by the receiver's [`Limits`].
+//! The byte diagrams are in the [module's documentation](super). Every decoder here takes bytes that a
+//! stranger wrote: it answers rubbish with [`Rubbish`]; what it holds is bounded by what has really arrived,
+//! and by the receiver's [`Limits`].
 
 use std::os::fd::OwnedFd;
 

@@ -1,4 +1,5 @@
-//! The launcher's end of all boot lines of a job on one host: the lines ([`Seats`]), and the [`Roster`] that decides.
+//! The launcher's end of all boot lines of a job on one host: the lines ([`Seats`]), and the [`Roster`] that
+//! decides.
 //!
 //! A host waits for nobody. Its owner polls [`Host::as_fd`], and calls [`Host::turn`] when that is readable.
 
@@ -24,7 +25,8 @@ pub struct Settings {
 /// What one rank needs to be started with.
 #[derive(Debug)]
 pub struct Invitation {
-    /// The rank's end of its line. It is closed on exec: whoever starts the process must undo that **in the child**, and close it here afterwards.
+    /// The rank's end of its line. It is closed on exec: whoever starts the process must undo that **in the
+    /// child**, and close it here afterwards.
     pub line: OwnedFd,
     /// Environment variables to be set.
     pub env: Vec<(&'static str, String)>,
@@ -90,7 +92,8 @@ impl Host {
         self.court.failures.pop_front()
     }
 
-    /// The job ends for a reason that is no rank's doing: calls of ranks that wait for others return `why` as an error.
+    /// The job ends for a reason that is no rank's doing: calls of ranks that wait for others return `why` as
+    /// an error.
     pub fn abandon(&mut self, why: &str) {
         self.court.roster.abandon(why);
         self.court.act(&mut self.seats);

@@ -1,4 +1,5 @@
-//! Who a rank is: the program it runs and the version of scash inside it, so that two different ones never share a job.
+//! Who a rank is: the program it runs and the version of scash inside it, so that two different ones never
+//! share a job.
 
 use super::frame::{Reader, Rubbish};
 use std::hash::Hasher;
@@ -73,8 +74,8 @@ impl fmt::Display for Identity {
     }
 }
 
-/// What tells one build of a program from another: its build id, which the linker made from the contents, or a hash of
-/// the whole file where the linker made none.
+/// What tells one build of a program from another: its build id, which the linker made from the contents, or
+/// a hash of the whole file where the linker made none.
 fn build_of(mut file: fs::File) -> io::Result<Vec<u8>> {
     use object::Object;
     let cache = object::ReadCache::new(&mut file);

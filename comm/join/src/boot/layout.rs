@@ -23,7 +23,8 @@ impl Layout {
         Layout { ends: vec![size] }
     }
 
-    /// So many ranks on each host in turn; `None` if a host has none, or there are no hosts or too many ([`MOST_HOSTS`]) or too many ranks.
+    /// So many ranks on each host in turn; `None` if a host has none, or there are no hosts or too many
+    /// ([`MOST_HOSTS`]) or too many ranks.
     pub fn new(ranks: &[u32]) -> Option<Layout> {
         let mut end = 0_u32;
         let mut ends = Vec::with_capacity(ranks.len());

@@ -64,11 +64,12 @@ pub(super) fn buffer() -> Vec<u8> {
     vec![0; HEADER + MAX_PAYLOAD]
 }
 
-/// Receives one packet. Whatever the other end sent before it closed is delivered before [`Received::Closed`].
+/// Receives one packet. Whatever the other end sent before it closed is delivered before
+/// [`Received::Closed`].
 pub(super) fn receive(line: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Result<Received, Errno> {
     let mut control = nix::cmsg_space!([RawFd; MAX_FDS]);
-    // If the other end closed with packets of ours unread, the kernel says "connection reset" once, ahead of the packets that are
-    // still here for us.
+    // If the other end closed with packets of ours unread, the kernel says "connection reset" once, ahead of
+    // the packets that are still here for us.
     retry(&[Errno::EINTR, Errno::ECONNRESET], || {
         let mut pieces = [IoSliceMut::new(buffer)];
         let flags = MsgFlags::MSG_CMSG_CLOEXEC | wait.flags();
@@ -89,7 +90,8 @@ pub(super) fn receive(line: BorrowedFd<'_>, buffer: &mut [u8], wait: Wait) -> Re
 }
 
 fn adopt(fd: RawFd) -> OwnedFd {
-    // SAFETY: the kernel made this descriptor for us in `recvmsg`, whose result is read once: nobody else owns it.
+    // SAFETY: the kernel made this descriptor for us in `recvmsg`, whose result is read once: nobody else
+    // owns it.
     out_of_the_way(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

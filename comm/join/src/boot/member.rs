@@ -61,8 +61,8 @@ struct Line {
 }
 
 impl Member {
-    /// Joins the job that the environment tells of; a process that no launcher has started is a job of one rank.
-    /// Succeeds once in a process.
+    /// Joins the job that the environment tells of; a process that no launcher has started is a job of one
+    /// rank. Succeeds once in a process.
     pub fn from_env() -> Result<Member> {
         // The descriptor must not get two owners.
         static JOINED: AtomicBool = AtomicBool::new(false);
@@ -79,7 +79,8 @@ impl Member {
         member
     }
 
-    /// Joins the job that `var` tells of, which looks up environment variables. The descriptor that is named there becomes this member's.
+    /// Joins the job that `var` tells of, which looks up environment variables. The descriptor that is named
+    /// there becomes this member's.
     pub(super) fn from_vars(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Member> {
         if [vars::RANK, vars::SIZE, vars::BOOT_FD].iter().all(|name| var(name).is_none()) {
             let settings = external::settings(var)?;
@@ -139,7 +140,8 @@ impl Member {
         Ok(Member { rank, size, settings, secret, layout, way, page: Arc::new(page), address: None })
     }
 
-    /// Forgets the job's secret: this member makes no endpoint more. One that it tried to make would find that others take it for a stranger.
+    /// Forgets the job's secret: this member makes no endpoint more. One that it tried to make would find
+    /// that others take it for a stranger.
     ///
     /// # Errors
     /// The system gives no random numbers, to take its place.
@@ -168,7 +170,8 @@ impl Member {
         &self.page
     }
 
-    /// Introduces this rank. Returns when all ranks have said hello, and run the same program with the same scash.
+    /// Introduces this rank. Returns when all ranks have said hello, and run the same program with the same
+    /// scash.
     pub fn hello(&mut self, identity: &Identity) -> Result<()> {
         match &mut self.way {
             Way::Line(line) => {
@@ -179,8 +182,9 @@ impl Member {
         }
     }
 
-    /// Tells the launcher that this rank is done. From now on its process may end without being missed. (Under another launcher than `scash run` the lowest
-    /// rank of each host serves the others, and waits here until they are done, too.)
+    /// Tells the launcher that this rank is done. From now on its process may end without being missed.
+    /// (Under another launcher than `scash run` the lowest rank of each host serves the others, and waits
+    /// here until they are done, too.)
     pub fn finalized(&mut self) -> Result<()> {
         match &mut self.way {
             Way::Line(line) => {
@@ -194,7 +198,8 @@ impl Member {
         }
     }
 
-    /// Tells the launcher that the way to another rank broke, which has not ended: it ends the job, and says why.
+    /// Tells the launcher that the way to another rank broke, which has not ended: it ends the job, and says
+    /// why.
     pub fn tell_cut(&mut self, why: &str) -> Result<()> {
         match &mut self.way {
             Way::Line(line) => line.send(Kind::Cut, 0, why.as_bytes(), &[]),
@@ -221,7 +226,8 @@ impl Line {
                 Err(Errno::EPIPE | Errno::ECONNRESET) => {
                     return self.receive(Kind::Abort).and(Err(self.launcher_is_gone()));
                 }
-                // More descriptors are on their way than this user may have open. They land when other ranks take them.
+                // More descriptors are on their way than this user may have open. They land when other ranks
+                // take them.
                 Err(Errno::ETOOMANYREFS) if started.elapsed() < CONGESTION => {
                     std::thread::sleep(Duration::from_millis(1));
                 }
@@ -277,8 +283,9 @@ impl Line {
     }
 }
 
-// SAFETY: the launcher, whose child this rank is, gives what ranks have sent it, whole and by rank: `decode_gathered` refuses everything else. Rank and size are checked as it joins, and do not change.
-// A rank that is alone gets back what it gave.
+// SAFETY: the launcher, whose child this rank is, gives what ranks have sent it, whole and by rank:
+// `decode_gathered` refuses everything else. Rank and size are checked as it joins, and do not change. A rank
+// that is alone gets back what it gave.
 unsafe impl Exchange for Member {
     fn rank(&self) -> u32 {
         self.rank
@@ -354,8 +361,8 @@ impl Lookup<'_> {
                  rank, and it keeps its line to the launcher to itself",
             ));
         }
-        // SAFETY: the descriptor is open, and is the socket that the launcher made for this rank (its name is unique in
-        // the system); `from_env` hands it out once in a process.
+        // SAFETY: the descriptor is open, and is the socket that the launcher made for this rank (its name is
+        // unique in the system); `from_env` hands it out once in a process.
         let line = unsafe { OwnedFd::from_raw_fd(i32::from(fd)) };
         let flags = nix::fcntl::FdFlag::FD_CLOEXEC;
         nix::fcntl::fcntl(&line, nix::fcntl::FcntlArg::F_SETFD(flags)).map_err(io("setting FD_CLOEXEC"))?;

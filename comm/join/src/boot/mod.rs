@@ -1,12 +1,13 @@
 //! The boot line: how a rank that was just started finds its job, and how the launcher watches over it.
 //!
-//! The launcher holds one Unix socket pair per rank. A rank inherits its end, and reads from its environment who it is
-//! ([`vars`]). Over that line ranks say who they are, exchange blobs and file descriptors before they have endpoints
-//! ([`scash_comm::Exchange`]), and say that they finished in order. Nothing else ever travels on it: once endpoints
-//! stand, the line is silent.
+//! The launcher holds one Unix socket pair per rank. A rank inherits its end, and reads from its environment
+//! who it is ([`vars`]). Over that line ranks say who they are, exchange blobs and file descriptors before
+//! they have endpoints ([`scash_comm::Exchange`]), and say that they finished in order. Nothing else ever
+//! travels on it: once endpoints stand, the line is silent.
 //!
-//! What the launcher learns about a rank's end it writes into the **job page**, a page of memory that every rank maps
-//! read-only. "Is rank 3 still there?" is then one atomic load, from any thread, without asking anybody ([`JobPage`]).
+//! What the launcher learns about a rank's end it writes into the **job page**, a page of memory that every
+//! rank maps read-only. "Is rank 3 still there?" is then one atomic load, from any thread, without asking
+//! anybody ([`JobPage`]).
 //!
 //! ```text
 //!   launcher                                        rank r
@@ -20,26 +21,31 @@
 //! ```
 //!
 //! # Several hosts
-//! Where a job has several hosts, an agent on each holds the lines of its ranks and a job page, and the launcher decides as before ([`Trunk`], [`Branch`]). Ranks
-//! notice nothing but the numbers of hosts in their Start message. Descriptors of a gather reach the ranks of their own host only.
+//! Where a job has several hosts, an agent on each holds the lines of its ranks and a job page, and the
+//! launcher decides as before ([`Trunk`], [`Branch`]). Ranks notice nothing but the numbers of hosts in their
+//! Start message. Descriptors of a gather reach the ranks of their own host only.
 //!
 //! # Other launchers
-//! Ranks that `scash run` has not started have no line yet. If another launcher has, they find each other and make lines by themselves (`external`).
-//! A process that no launcher has started is a job of one rank, which needs no line (`alone`).
+//! Ranks that `scash run` has not started have no line yet. If another launcher has, they find each other and
+//! make lines by themselves (`external`). A process that no launcher has started is a job of one rank, which
+//! needs no line (`alone`).
 //!
 //! # The job's secret
-//! The launcher draws 256 random bits for each job, and every rank finds them in its Start packet. Providers whose connections a
-//! stranger could reach prove by them that both ends belong to the job (`tcp/handshake.rs`). An inherited socket pair is the
-//! safest way there is to hand them over: it has no name or address by which another process could reach it, and unlike command
-//! lines, files and the environment it is neither listed in `/proc` nor, once the rank has joined, passed on to what it starts (it closes the line
-//! on exec). Who can take it from a rank could read the rank's memory anyway: the same user, with the right to trace it.
-//! For the same reasons nothing on the line itself is authenticated: whoever holds the other end has started this process.
-//! A process without a line has no secret of another's job; a rank that is alone draws its own. Agents on other
-//! hosts get it through the stdin of the remote shell that started them, and pass it on as above.
+//! The launcher draws 256 random bits for each job, and every rank finds them in its Start packet. Providers
+//! whose connections a stranger could reach prove by them that both ends belong to the job
+//! (`tcp/handshake.rs`). An inherited socket pair is the safest way there is to hand them over: it has no
+//! name or address by which another process could reach it, and unlike command lines, files and the
+//! environment it is neither listed in `/proc` nor, once the rank has joined, passed on to what it starts (it
+//! closes the line on exec). Who can take it from a rank could read the rank's memory anyway: the same user,
+//! with the right to trace it. For the same reasons nothing on the line itself is authenticated: whoever
+//! holds the other end has started this process. A process without a line has no secret of another's job; a
+//! rank that is alone draws its own. Agents on other hosts get it through the stdin of the remote shell that
+//! started them, and pass it on as above.
 //!
 //! # Packets
-//! The sockets are `SOCK_SEQPACKET`: a packet arrives whole or not at all. A message of any size is cut into packets of at most
-//! 64 KiB and 253 descriptors (the kernel's `SCM_MAX_FD` is 253). All numbers are little-endian.
+//! The sockets are `SOCK_SEQPACKET`: a packet arrives whole or not at all. A message of any size is cut into
+//! packets of at most 64 KiB and 253 descriptors (the kernel's `SCM_MAX_FD` is 253). All numbers are
+//! little-endian.
 //!
 //! ```text
 //!  0         2       3       4                 8                 12                16
@@ -63,9 +69,11 @@
 //! `sequence` counts a rank's gathers from 0; it is 0 in the other kinds.
 //!
 //! # Invariants
-//! - A rank can send anything at all; the launcher answers rubbish with a [`Failure`] that names the rank, and never panics.
+//! - A rank can send anything at all; the launcher answers rubbish with a [`Failure`] that names the rank,
+//!   and never panics.
 //! - The launcher never waits for a rank: its sockets do not block, and what does not fit is queued.
-//! - No waiting call of a rank outlives the job: the launcher's end, a rank's death and a refusal end it with an error.
+//! - No waiting call of a rank outlives the job: the launcher's end, a rank's death and a refusal end it with
+//!   an error.
 
 mod alone;
 mod claim;
@@ -96,8 +104,9 @@ pub mod vars {
     pub const RANK: &str = "SCASH_RANK";
     /// Number of ranks of the job.
     pub const SIZE: &str = "SCASH_SIZE";
-    /// The rank's end of the boot line, as `FD:NAME`: the descriptor's number, and what `/proc/self/fd/FD` must point to. The
-    /// name keeps a grandchild, which inherits the variable but not the descriptor, from using a stranger's.
+    /// The rank's end of the boot line, as `FD:NAME`: the descriptor's number, and what `/proc/self/fd/FD`
+    /// must point to. The name keeps a grandchild, which inherits the variable but not the descriptor, from
+    /// using a stranger's.
     pub const BOOT_FD: &str = "SCASH_BOOT_FD";
     /// Application threads that each rank should run.
     pub const THREADS: &str = "SCASH_THREADS";

@@ -1,6 +1,7 @@
 //! The job page: what the launcher knows about every rank's end, readable by all with one load.
 //!
-//! A memfd that the launcher maps writable and then seals: ranks can map it read-only, and nobody can shrink it. One word a rank:
+//! A memfd that the launcher maps writable and then seals: ranks can map it read-only, and nobody can shrink
+//! it. One word a rank:
 //!
 //! ```text
 //!  byte 0            4                8 …                 64      64 + 4·r
@@ -14,13 +15,15 @@
 //!                   +-----------+------------+------------+   code: exit status (2) or signal (3)
 //! ```
 //!
-//! **Protocol.** Only the launcher writes (on other hosts than its own the agent, which has a page of its own there), from one thread: (1) it stores the rank's word, once in the job's life (a word
-//! that is not 0 never changes again); (2) it adds 1 to `changes` with release order. A rank that sees a new value of `changes` with acquire order (2)
-//! sees all words that were stored before (1). A rank's word alone may be read at any time: it carries no other data.
+//! **Protocol.** Only the launcher writes (on other hosts than its own the agent, which has a page of its own
+//! there), from one thread: (1) it stores the rank's word, once in the job's life (a word that is not 0 never
+//! changes again); (2) it adds 1 to `changes` with release order. A rank that sees a new value of `changes`
+//! with acquire order (2) sees all words that were stored before (1). A rank's word alone may be read at any
+//! time: it carries no other data.
 //!
-//! Under another launcher ([`external`](super::external)) a thread of a rank writes the page. When that rank dies, all others of its host write so into its
-//! word, the same value; nobody else writes then. A rank without any launcher ([`alone`](super::alone)) writes its
-//! own.
+//! Under another launcher ([`external`](super::external)) a thread of a rank writes the page. When that rank
+//! dies, all others of its host write so into its word, the same value; nobody else writes then. A rank
+//! without any launcher ([`alone`](super::alone)) writes its own.
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
@@ -78,7 +81,8 @@ impl RankState {
     }
 }
 
-/// The page as ranks see it. Clone-free and shareable: every method is a load or two, from any thread or signal handler.
+/// The page as ranks see it. Clone-free and shareable: every method is a load or two, from any thread or
+/// signal handler.
 #[derive(Debug)]
 pub struct JobPage {
     map: Map,
@@ -123,7 +127,8 @@ impl JobPage {
         self.state(rank) == RankState::Running
     }
 
-    /// A number that grows whenever the state of any rank changes: who has looked at all ranks need not do so again until it does.
+    /// A number that grows whenever the state of any rank changes: who has looked at all ranks need not do so
+    /// again until it does.
     pub fn changes(&self) -> u32 {
         self.map.word(CHANGES_AT).load(Ordering::Acquire)
     }
@@ -181,7 +186,8 @@ impl PageWriter {
         RankState::decode(self.map.word(word_at(rank, self.size)).load(Ordering::Relaxed))
     }
 
-    /// Writes what became of `rank`. The first word stays: a rank that finalized is not reported as dead later.
+    /// Writes what became of `rank`. The first word stays: a rank that finalized is not reported as dead
+    /// later.
     pub(super) fn mark(&self, rank: u32, state: RankState) {
         if self.state(rank) == RankState::Running && state != RankState::Running {
             self.map.word(word_at(rank, self.size)).store(state.encode(), Ordering::Relaxed); // step 1
@@ -230,8 +236,9 @@ impl Map {
         );
         // SAFETY: `at` lies inside the mapping, as asserted above.
         let word = unsafe { self.base.byte_add(at) }.cast::<AtomicU32>();
-        // SAFETY: it is aligned (the mapping starts at an OS page), lives as long as `self`, cannot be cut off (the file is sealed against
-        // shrinking before it is handed out), and every process reads and writes it atomically.
+        // SAFETY: it is aligned (the mapping starts at an OS page), lives as long as `self`, cannot be cut
+        // off (the file is sealed against shrinking before it is handed out), and every process reads and
+        // writes it atomically.
         unsafe { word.as_ref() }
     }
 }

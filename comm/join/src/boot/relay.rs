@@ -1,5 +1,6 @@
-//! Boot lines across hosts: the same conversation, with the lines of each host at an agent ([`Branch`]) and the decisions at the launcher
-//! ([`Trunk`]). What goes between the two are values ([`Report`], [`Decision`]); how they travel is their owners' affair.
+//! Boot lines across hosts: the same conversation, with the lines of each host at an agent ([`Branch`]) and
+//! the decisions at the launcher ([`Trunk`]). What goes between the two are values ([`Report`],
+//! [`Decision`]); how they travel is their owners' affair.
 //!
 //! ```text
 //!   rank ── line ── Branch ──Report──▶ Trunk (Roster)        one trunk a job,
@@ -7,8 +8,9 @@
 //!                  job page of the host
 //! ```
 //!
-//! Messages travel as the packets of the line, so that no frame is long and both ends check them as they check any line. Descriptors do
-//! not travel: a branch keeps what its ranks give to a gather, and adds it to the result.
+//! Messages travel as the packets of the line, so that no frame is long and both ends check them as they
+//! check any line. Descriptors do not travel: a branch keeps what its ranks give to a gather, and adds it to
+//! the result.
 
 use super::frame::{
     Assembler, Kind, Limits, Message, Rubbish, Share, decode_gathered, encode_gathered, rubbish,
@@ -98,13 +100,15 @@ impl Trunk {
         Ok(())
     }
 
-    /// A host is out of reach, as `why` says: these ranks of it are taken for dead, and the job ends with `status`.
+    /// A host is out of reach, as `why` says: these ranks of it are taken for dead, and the job ends with
+    /// `status`.
     pub fn lost(&mut self, ranks: &[u32], why: &str, status: u8) {
         self.roster.lost(ranks, Failure { rank: None, why: why.to_owned(), status });
         self.act();
     }
 
-    /// The job ends for a reason that is no rank's doing: calls of ranks that wait for others return `why` as an error.
+    /// The job ends for a reason that is no rank's doing: calls of ranks that wait for others return `why` as
+    /// an error.
     pub fn abandon(&mut self, why: &str) {
         self.roster.abandon(why);
         self.act();

@@ -1,7 +1,8 @@
 //! Who has joined, who has finished, who is missing: the launcher's side of the boot line as a value. No IO.
 //!
-//! Messages and exits of ranks go in; what to tell the ranks, what to write into the job page and what has failed come
-//! out ([`Output`]). After the first failure the ranks have been told to end, and nothing but exits counts any more.
+//! Messages and exits of ranks go in; what to tell the ranks, what to write into the job page and what has
+//! failed come out ([`Output`]). After the first failure the ranks have been told to end, and nothing but
+//! exits counts any more.
 
 use super::frame::{Kind, Message, Share, encode_gathered};
 use super::identity::{Identity, text};

@@ -1,5 +1,5 @@
-//! The launcher's ends of the boot lines of one host's ranks, and the job page that they map: sockets and queues, and no opinion about
-//! what is said.
+//! The launcher's ends of the boot lines of one host's ranks, and the job page that they map: sockets and
+//! queues, and no opinion about what is said.
 //!
 //! Nothing here waits for a rank: sockets do not block, and what does not fit is queued.
 
@@ -42,7 +42,8 @@ pub(super) struct Seats {
     epoll: Epoll,
     /// Room for one packet.
     buffer: Vec<u8>,
-    /// Sending was refused because too many descriptors are on their way to ranks that have not taken them yet.
+    /// Sending was refused because too many descriptors are on their way to ranks that have not taken them
+    /// yet.
     congested: bool,
 }
 
@@ -98,7 +99,8 @@ impl Seats {
         &self.layout
     }
 
-    /// Makes the line of `rank`. To be called once for each, before its process starts. Panics if it is none of these ranks, or was invited before.
+    /// Makes the line of `rank`. To be called once for each, before its process starts. Panics if it is none
+    /// of these ranks, or was invited before.
     pub(super) fn invite(&mut self, rank: u32) -> Result<Invitation> {
         let (ours, theirs) = line::pair().map_err(io("making a socket pair (raise `ulimit -n`)"))?;
         let name = name_of(theirs.as_fd()).map_err(|source| Error::Io {
@@ -116,7 +118,8 @@ impl Seats {
         Ok(Invitation { line: theirs, env })
     }
 
-    /// Takes this end of the line of `rank`, and sends it its Start message. Panics as [`invite`](Self::invite) does.
+    /// Takes this end of the line of `rank`, and sends it its Start message. Panics as
+    /// [`invite`](Self::invite) does.
     pub(super) fn admit(&mut self, rank: u32, line: OwnedFd) -> Result<()> {
         assert!(self.seat(rank).line.is_none(), "rank {rank} has a line already");
         let event = EpollEvent::new(EpollFlags::EPOLLIN, u64::from(rank));
@@ -145,7 +148,8 @@ impl Seats {
         Ok(Message { kind: Kind::Start, sequence: 0, bytes, fds: vec![page] })
     }
 
-    /// Takes what ranks have sent, and sends what they can take. `hear` is called with each thing that was said, and may have all told something in turn.
+    /// Takes what ranks have sent, and sends what they can take. `hear` is called with each thing that was
+    /// said, and may have all told something in turn.
     pub(super) fn turn(&mut self, mut hear: impl FnMut(&mut Seats, u32, Heard)) {
         let mut events = [EpollEvent::empty(); 64];
         let ready = match self.epoll.wait(&mut events, EpollTimeout::ZERO) {
@@ -255,7 +259,8 @@ impl Seats {
             match line::send(line.as_fd(), &packet, Wait::No) {
                 Ok(()) => seat.next_packet += 1,
                 Err(Errno::EAGAIN) => break,
-                // "Too many references": more descriptors are in flight than this user may have open. They land when ranks take them.
+                // "Too many references": more descriptors are in flight than this user may have open. They
+                // land when ranks take them.
                 Err(Errno::ETOOMANYREFS) => {
                     self.congested = true;
                     return;

@@ -20,7 +20,8 @@ impl Drop for Rank {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-        // What libfabric's `shm` leaves of a process that was killed. There is no launcher here, which would remove it.
+        // What libfabric's `shm` leaves of a process that was killed. There is no launcher here, which would
+        // remove it.
         for entry in std::fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(&format!("{}:", self.0.id())) {
                 let _ = std::fs::remove_file(entry.path());
@@ -29,7 +30,8 @@ impl Drop for Rank {
     }
 }
 
-/// This program as the command of a rank that plays the test named `test`; `before` are words that the command begins with.
+/// This program as the command of a rank that plays the test named `test`; `before` are words that the
+/// command begins with.
 pub(crate) fn command(before: &[String], test: &str) -> Command {
     let program = std::env::current_exe().unwrap();
     let mut command = match before.split_first() {

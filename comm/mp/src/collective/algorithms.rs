@@ -137,7 +137,8 @@ fn reduce_by_shares(seat: Seat, root: u32, count: usize, reduction: Reduction) -
     schedule
 }
 
-/// Reduce-scatter of parts that lie one after the other: afterwards, the temporary memory has the rank's own part, combined, at its place. In each round a rank passes on what it has of one part.
+/// Reduce-scatter of parts that lie one after the other: afterwards, the temporary memory has the rank's own
+/// part, combined, at its place. In each round a rank passes on what it has of one part.
 fn on_a_ring(seat: Seat, shares: &[Range<usize>], reduction: Reduction) -> Schedule {
     let len = shares.last().map_or(0, |last| last.end);
     let longest = shares.iter().map(Range::len).max().unwrap_or(0);
@@ -232,7 +233,8 @@ fn pass_around(seat: Seat, parts: &[Range<usize>]) -> impl Iterator<Item = Round
     })
 }
 
-/// Bruck's: what a rank has, beginning with its own part, doubles in each round; at last it is turned to begin with rank 0's.
+/// Bruck's: what a rank has, beginning with its own part, doubles in each round; at last it is turned to
+/// begin with rank 0's.
 fn all_gather_by_doubling(seat: Seat, len: usize) -> Schedule {
     let has = |parts: u32| parts as usize * len;
     let mut rounds = vec![copy(input(0..len), temporary(0..len))];

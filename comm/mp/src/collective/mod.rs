@@ -1,7 +1,9 @@
 //! Collective operations, as schedules: which rank sends which bytes to whom in which round.
 //!
-//! A [`Schedule`] is a value that a rank computes from its number alone; the engine plays it (`engine/running.rs`), so that an operation which was begun goes on while the application
-//! computes. The algorithms are chosen by length, as is usual (Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH, 2005):
+//! A [`Schedule`] is a value that a rank computes from its number alone; the engine plays it
+//! (`engine/running.rs`), so that an operation which was begun goes on while the application computes. The
+//! algorithms are chosen by length, as is usual (Thakur, Rabenseifner, Gropp: Optimization of collective
+//! communication operations in MPICH, 2005):
 //!
 //! | operation | short | long |
 //! |---|---|---|
@@ -14,7 +16,8 @@
 //! | reduce-scatter | ring | ring |
 //! | gather | to the root | to the root |
 //!
-//! Reductions give the same bits at every rank, and in every run with as many ranks; the order in which floating-point numbers are added is not that of the ranks.
+//! Reductions give the same bits at every rank, and in every run with as many ranks; the order in which
+//! floating-point numbers are added is not that of the ranks.
 
 mod algorithms;
 mod reduction;
@@ -29,7 +32,8 @@ pub(super) use stamp::Stamp;
 use super::barrier::Groups;
 use scash_comm::Mark;
 
-/// A collective operation. Lengths are in bytes, counts in elements; all ranks name the same operation, with the same numbers.
+/// A collective operation. Lengths are in bytes, counts in elements; all ranks name the same operation, with
+/// the same numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Collective {
     /// Returns when all ranks have called it.
@@ -69,7 +73,8 @@ pub enum Collective {
         /// Bytes of each rank's input.
         lens: Vec<usize>,
     },
-    /// Part r of each input goes to rank r's output, where they lie in the order of ranks. The only one whose numbers differ from rank to rank.
+    /// Part r of each input goes to rank r's output, where they lie in the order of ranks. The only one whose
+    /// numbers differ from rank to rank.
     AllToAll {
         /// Bytes of the part for each rank.
         to: Vec<usize>,

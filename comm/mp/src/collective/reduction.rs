@@ -98,7 +98,8 @@ impl Reduction {
     }
 }
 
-/// Makes of each element of `into` what `f` makes of it and the one of `from`; compiled for each width and operation to a loop over vectors.
+/// Makes of each element of `into` what `f` makes of it and the one of `from`; compiled for each width and
+/// operation to a loop over vectors.
 macro_rules! each {
     ($type:ty, $from:expr, $into:expr, $f:expr) => {{
         const WIDTH: usize = size_of::<$type>();

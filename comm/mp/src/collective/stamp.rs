@@ -1,4 +1,5 @@
-//! What the messages of a collective operation bear, so that ranks that call different ones find out: its number, and what it is.
+//! What the messages of a collective operation bear, so that ranks that call different ones find out: its
+//! number, and what it is.
 //!
 //! The context and tag of a message have room for both, so that no message is longer for it:
 //!

@@ -41,8 +41,9 @@ fn disseminate(seat: Seat, ranks: &[u32]) -> impl Iterator<Item = Round> {
     })
 }
 
-/// They tell up a tree that they have come, and down the tree that all have. That takes far fewer messages in all than dissemination, and the fewer ranks wait in between the fewer are given a
-/// core in vain: so the tree is as flat as can be, and up to 16 ranks have one parent.
+/// They tell up a tree that they have come, and down the tree that all have. That takes far fewer messages in
+/// all than dissemination, and the fewer ranks wait in between the fewer are given a core in vain: so the
+/// tree is as flat as can be, and up to 16 ranks have one parent.
 fn come_and_go(seat: Seat, ranks: &[u32]) -> [Round; 3] {
     let nothing = temporary(0..0);
     let place = among(ranks, seat.me).me as usize;
@@ -104,7 +105,8 @@ pub(super) fn tree(seat: Seat, root: u32) -> (Option<u32>, Vec<u32>) {
     (parent, children.map(absolute).collect())
 }
 
-/// A rank's parent and children in a tree of trees: one of the groups' heads, and one within each group. In its own group, the root is the head. Children of other groups come first: it is farther there.
+/// A rank's parent and children in a tree of trees: one of the groups' heads, and one within each group. In
+/// its own group, the root is the head. Children of other groups come first: it is farther there.
 fn tree_of_groups(seat: Seat, groups: &Groups, root: u32) -> (Option<u32>, Vec<u32>) {
     let acting = |head: u32| if head == groups.head_of(root) { root } else { head };
     let within = |ranks: &[u32], me: u32, top: u32| {

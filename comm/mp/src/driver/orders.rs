@@ -1,4 +1,5 @@
-//! What the engine wants done, done at the endpoint: messages sent, memory read, and pieces taken to where they go.
+//! What the engine wants done, done at the endpoint: messages sent, memory read, and pieces taken to where
+//! they go.
 
 use super::Shared;
 use crate::engine::{Body, Engine, Order, REGISTERED, Reading};
@@ -9,7 +10,8 @@ use scash_comm::biased::Guard;
 use scash_comm::{Bytes, Caps, Error, Result};
 use std::mem::MaybeUninit;
 
-/// Bytes that a helper reads of a long message before it looks whether a thread waits, which then reads the rest.
+/// Bytes that a helper reads of a long message before it looks whether a thread waits, which then reads the
+/// rest.
 const READ_PIECE: usize = 1 << 20;
 /// Bytes of the shortest message that waits for a free way, rather than being copied to wait there.
 const WORTH_WAITING: usize = 4 << 10;
@@ -25,7 +27,8 @@ impl Shared {
             match order {
                 Order::Send { to, head, body } => {
                     has_lent |= matches!(body, Body::Piece(..));
-                    // SAFETY: a piece's bytes stay as they are until they are handed over: below, before anybody else gets the engine.
+                    // SAFETY: a piece's bytes stay as they are until they are handed over: below, before
+                    // anybody else gets the engine.
                     let sent = unsafe { self.send(to, &head, &body) };
                     self.was_sent(engine, sent);
                 }
@@ -67,7 +70,8 @@ impl Shared {
         // What most messages are: nothing is to be done before them, and nothing follows.
         if engine.is_quiet() && engine.sends_at_once(to, body.len()) {
             let (kind, head) = eager_head(context, tag);
-            // SAFETY: the bytes stay as they are until the send is over, and they are handed over before that.
+            // SAFETY: the bytes stay as they are until the send is over, and they are handed over before
+            // that.
             let sent = unsafe { self.endpoint.send_long(to, kind, &head, body.piece(0, body.len())) };
             self.was_sent(&mut engine, sent);
             self.settle(&mut engine);
@@ -108,7 +112,8 @@ impl Shared {
         }
     }
 
-    /// Reads the rest of the long message that is first, for a thread that has the engine; one that waits may have it brought instead. Whether there was one that nobody reads.
+    /// Reads the rest of the long message that is first, for a thread that has the engine; one that waits may
+    /// have it brought instead. Whether there was one that nobody reads.
     #[cold]
     pub(super) fn read_on(&self, engine: &mut Engine, waits: bool) -> bool {
         let Some(receive) = engine.next_read() else { return false };
@@ -121,7 +126,8 @@ impl Shared {
         true
     }
 
-    /// Reads of the long message that is first, for a thread that does not wait, while others have the engine; whether there was one that nobody reads.
+    /// Reads of the long message that is first, for a thread that does not wait, while others have the
+    /// engine; whether there was one that nobody reads.
     #[cold]
     pub(super) fn read_aside(&self, mut engine: Guard<'_, Engine>) -> bool {
         if !self.endpoint.caps_to(self.endpoint.rank()).contains(Caps::ROUSED) {
@@ -130,7 +136,8 @@ impl Shared {
         }
         let Some((receive, reading)) = engine.claim(READ_PIECE) else { return false };
         drop(engine);
-        // SAFETY: the place is claimed: the engine leaves it alone, and the receive is not over, until it is told of the reading.
+        // SAFETY: the place is claimed: the engine leaves it alone, and the receive is not over, until it is
+        // told of the reading.
         let is_done = unsafe { self.read(reading) };
         let mut engine = self.engine();
         // SAFETY: a reading that succeeds has written all of the place.
@@ -162,7 +169,8 @@ impl Shared {
         }
         let Some(heap) = &self.heap else { return false };
         let (offset, len) = (address & !REGISTERED, place.len());
-        // SAFETY: the endpoint gives the address of as many bytes; the caller vouches for the place, which is of another mapping.
+        // SAFETY: the endpoint gives the address of as many bytes; the caller vouches for the place, which is
+        // of another mapping.
         let copy = &mut |bytes: *const u8| unsafe { bytes.copy_to(place.start(), len) };
         self.endpoint.read_peer(from, heap.segment(), offset, len, copy).is_ok_and(|is_mapped| is_mapped)
     }

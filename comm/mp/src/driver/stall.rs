@@ -1,4 +1,5 @@
-//! What a thread waits for, and the line on stderr that says so when it has waited for long ([`Options::stall`](crate::Options::stall)).
+//! What a thread waits for, and the line on stderr that says so when it has waited for long
+//! ([`Options::stall`](crate::Options::stall)).
 
 use crate::engine::{Engine, message};
 use crate::requests::Number;
@@ -47,7 +48,8 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// The thread waits on: says so, once, if that has taken longer than what is thought to be normal; zero: anything is.
+    /// The thread waits on: says so, once, if that has taken longer than what is thought to be normal; zero:
+    /// anything is.
     pub(super) fn look(&mut self, normal: Duration, rank: u32, goal: Goal, engine: &mut Engine) {
         if self.has_told || normal.is_zero() {
             return;

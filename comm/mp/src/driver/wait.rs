@@ -7,7 +7,8 @@ use scash_comm::Caps;
 use scash_comm::biased::Guard;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Vain looks by which a receiver that waits for a long message has said that it takes it, or a sender has begun to send one that was asked for: some microseconds,
+/// Vain looks by which a receiver that waits for a long message has said that it takes it, or a sender has
+/// begun to send one that was asked for: some microseconds,
 const UNHEARD: u32 = 128;
 /// and where a look is a system call, some tens of them.
 const UNHEARD_AFAR: u32 = 48;
@@ -56,7 +57,8 @@ impl Shared {
         Wait { shared: self, goal, patience, turn: 0, left: self.looks, has_roused: false, waiting: None }
     }
 
-    /// A rank whose helper can be roused, and after how many vain looks a thread does that which waits for its part in a long message.
+    /// A rank whose helper can be roused, and after how many vain looks a thread does that which waits for
+    /// its part in a long message.
     fn roused(&self, to: u32) -> Option<(u32, u32)> {
         let caps = self.endpoint.caps_to(to);
         let looks = if caps.contains(Caps::DIRECT) { UNHEARD } else { UNHEARD_AFAR };
@@ -65,7 +67,8 @@ impl Shared {
 }
 
 impl<'a> Wait<'a> {
-    /// Makes progress until something has happened, or other threads have had the engine: what is waited for may be over.
+    /// Makes progress until something has happened, or other threads have had the engine: what is waited for
+    /// may be over.
     #[inline]
     pub(crate) fn go_on(&mut self, mut engine: Guard<'a, Engine>) -> Guard<'a, Engine> {
         while self.left > 0 {

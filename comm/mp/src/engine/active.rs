@@ -1,16 +1,24 @@
-//! Active messages: their handlers are run where they arrive, one after the other (von Eicken and others: Active Messages, ISCA 1992).
+//! Active messages: their handlers are run where they arrive, one after the other (von Eicken and others:
+//! Active Messages, ISCA 1992).
 //!
-//! The engine keeps them until its owner has time: [`Engine::next_call`]. What their senders have on their way is bounded by an account of its own, so that messages which nobody receives do not
-//! hold them back. Past that they are *held* at the sender, in their order.
+//! The engine keeps them until its owner has time: [`Engine::next_call`]. What their senders have on their
+//! way is bounded by an account of its own, so that messages which nobody receives do not hold them back.
+//! Past that they are *held* at the sender, in their order.
 //!
-//! **Handlers are never kept waiting, and what they send is bounded because a send can fail.** An application's thread that finds something held waits until it has left ([`Engine::is_holding`]), so such threads add one
-//! message each. A handler must not wait: its rank's progress is the progress of others. So what it sends past the credits is held, up to [`Options::held`](crate::Options::held) bytes for each rank; past that the send is
-//! refused, and the handler decides, which alone knows what the message is worth. Held messages always leave, since all ranks run handlers whatever they hold, and each that has run gives its
+//! **Handlers are never kept waiting, and what they send is bounded because a send can fail.** An
+//! application's thread that finds something held waits until it has left ([`Engine::is_holding`]), so such
+//! threads add one message each. A handler must not wait: its rank's progress is the progress of others. So
+//! what it sends past the credits is held, up to [`Options::held`](crate::Options::held) bytes for each rank;
+//! past that the send is refused, and the handler decides, which alone knows what the message is worth. Held
+//! messages always leave, since all ranks run handlers whatever they hold, and each that has run gives its
 //! message's credit back. Without a refusal nothing bounds what is held, or something deadlocks:
-//! - *Handlers that are not run while much is held*: two ranks hold answers for each other. The credits for these come back when the other one runs handlers, which neither does.
-//! - *Credits that come back only when the answers have left*, so that no more is held than others have on their way, times what a handler makes of it: all credits of both directions may
-//!   be those of messages that were handled, and whose answers wait for just these credits.
-//! - *Credits of their own for answers*: they are enough where answers are not answered. Here a token may go round by handlers alone, and no number of generations is the last one.
+//! - *Handlers that are not run while much is held*: two ranks hold answers for each other. The credits for
+//!   these come back when the other one runs handlers, which neither does.
+//! - *Credits that come back only when the answers have left*, so that no more is held than others have on
+//!   their way, times what a handler makes of it: all credits of both directions may be those of messages
+//!   that were handled, and whose answers wait for just these credits.
+//! - *Credits of their own for answers*: they are enough where answers are not answered. Here a token may go
+//!   round by handlers alone, and no number of generations is the last one.
 
 use super::account::COST;
 use super::arrive::Checked;
@@ -131,7 +139,8 @@ impl Engine {
         !self.peers[to as usize].held.is_empty()
     }
 
-    /// Sends an active message, or holds a copy of it until there is credit. It is no longer than the longest.
+    /// Sends an active message, or holds a copy of it until there is credit. It is no longer than the
+    /// longest.
     ///
     /// # Errors
     /// The rank is gone, or [`Error::Full`]: as much is held as may be.
@@ -205,7 +214,8 @@ impl Engine {
         !self.dues.queue.is_empty() && !self.dues.is_running
     }
 
-    /// The next handler to be run, by the thread that was told that there are some; `None`: it has run them all. It says when one is over: [`Engine::was_called`].
+    /// The next handler to be run, by the thread that was told that there are some; `None`: it has run them
+    /// all. It says when one is over: [`Engine::was_called`].
     pub(crate) fn next_call(&mut self) -> Option<Call> {
         loop {
             match self.dues.queue.pop_front() {

@@ -1,10 +1,13 @@
 //! Whether all ranks call the same collective operations.
 //!
-//! Messages bear [stamps](Stamp), by which they are received; so one of another operation of the same number finds no receive, and is looked at here. It fails the operation, whose other ranks are told
-//! so (`running`). A message of an operation that is through already, and went well, is one too many: it fails that operation where others still wait in it, and here the next one.
+//! Messages bear [stamps](Stamp), by which they are received; so one of another operation of the same number
+//! finds no receive, and is looked at here. It fails the operation, whose other ranks are told so
+//! (`running`). A message of an operation that is through already, and went well, is one too many: it fails
+//! that operation where others still wait in it, and here the next one.
 //!
-//! Ranks may also wait for each other without any message: two that each take the other one for the root of a broadcast, or one that is in a barrier in shared memory. So who waits for a rank for more than a
-//! tick asks it whether it plays the same, now and then.
+//! Ranks may also wait for each other without any message: two that each take the other one for the root of a
+//! broadcast, or one that is in a barrier in shared memory. So who waits for a rank for more than a tick asks
+//! it whether it plays the same, now and then.
 
 use super::{Engine, Peer};
 use crate::collective::Stamp;
@@ -33,7 +36,8 @@ impl Engine {
         self.is_stale(stamp)
     }
 
-    /// A message of an operation has come that is through here. Others may be waiting in it for what this one's sender has sent here; and as it is too late for this rank to fail it, it fails the next one.
+    /// A message of an operation has come that is through here. Others may be waiting in it for what this
+    /// one's sender has sent here; and as it is too late for this rank to fail it, it fails the next one.
     fn is_one_too_many(&mut self, from: u32, stamp: Stamp) {
         let number = stamp.number();
         self.has_failed(number);
@@ -43,7 +47,8 @@ impl Engine {
         self.aborted(from, next.unwrap_or(self.collectives), from);
     }
 
-    /// A rank plays this operation: the one of that number fails here if it is another one. Whether this rank plays it, or has not come to it.
+    /// A rank plays this operation: the one of that number fails here if it is another one. Whether this rank
+    /// plays it, or has not come to it.
     pub(super) fn compare(&mut self, from: u32, stamp: Stamp) -> bool {
         if let Some(one) = self.running.iter_mut().find(|one| one.number() == stamp.number()) {
             one.compare(from, stamp);
@@ -73,7 +78,8 @@ impl Engine {
         self.alike.failed = self.alike.failed.max(number + 1);
     }
 
-    /// Time goes on: asks those for whom collective operations have waited for long whether they play the same. After twice as long each time, as most are only late.
+    /// Time goes on: asks those for whom collective operations have waited for long whether they play the
+    /// same. After twice as long each time, as most are only late.
     pub(crate) fn ask_alike(&mut self) {
         let mut running = std::mem::take(&mut self.running);
         let mut asked = Vec::new();

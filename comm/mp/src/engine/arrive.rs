@@ -73,7 +73,8 @@ impl Engine {
     }
 
     fn other(&mut self, from: u32, head: Head, body: &[u8]) -> Checked {
-        // What else one says that is gone, and was on its way meanwhile, would only be waited for or answered in vain.
+        // What else one says that is gone, and was on its way meanwhile, would only be waited for or answered
+        // in vain.
         if self.peers[from as usize].is_gone && !matches!(head, Head::Active { .. } | Head::Abort { .. }) {
             return Ok(());
         }

@@ -1,9 +1,11 @@
-//! Messages that are on their way here unasked, and of which the engine knows more than their bytes: where those go that are to come.
+//! Messages that are on their way here unasked, and of which the engine knows more than their bytes: where
+//! those go that are to come.
 
 use crate::requests::Number;
 use std::collections::HashMap;
 
-/// The number under which an eager message lands whose bytes come in [parts](super::Engine::room). Nothing else comes from its sender meanwhile, so there is one at a time. No operation has this number.
+/// The number under which an eager message lands whose bytes come in [parts](super::Engine::room). Nothing
+/// else comes from its sender meanwhile, so there is one at a time. No operation has this number.
 pub(super) const EAGER: u64 = 0;
 
 /// A message on its way here.

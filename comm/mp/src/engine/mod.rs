@@ -1,7 +1,8 @@
 //! The engine: everything about messages but the way they travel. A value without IO, threads or clock.
 //!
-//! What the application wants and what arrives goes in; [`Order`]s come out, which its owner carries out in their order. So the same engine runs on real endpoints, and
-//! in tests on a network in memory that delays what it likes.
+//! What the application wants and what arrives goes in; [`Order`]s come out, which its owner carries out in
+//! their order. So the same engine runs on real endpoints, and in tests on a network in memory that delays
+//! what it likes.
 
 mod account;
 mod active;
@@ -66,9 +67,11 @@ pub(super) enum Order {
 #[derive(Debug)]
 pub(super) enum Body {
     Nothing,
-    /// A part of somebody's memory: from where, and how many bytes. They stay unchanged until the order is carried out.
+    /// A part of somebody's memory: from where, and how many bytes. They stay unchanged until the order is
+    /// carried out.
     Lent(Source, usize, usize),
-    /// The same of a message whose receiver finds a place for its bytes before they are there, so that they may come in parts. They stay unchanged until they are handed over.
+    /// The same of a message whose receiver finds a place for its bytes before they are there, so that they
+    /// may come in parts. They stay unchanged until they are handed over.
     Piece(Source, usize, usize),
     Own(Vec<u8>),
 }
@@ -111,11 +114,13 @@ struct Peer {
     readable: Reach,
     /// What leaves piece by piece, the first one first.
     leaving: VecDeque<Leaving>,
-    /// What was put and called there without waiting for it to be done: how often, and how much of that is known to be done.
+    /// What was put and called there without waiting for it to be done: how often, and how much of that is
+    /// known to be done.
     loose: u64,
     fenced: u64,
     is_gone: bool,
-    /// Another rank gives up collective operations because of this one, from this one on: none of them can succeed any more.
+    /// Another rank gives up collective operations because of this one, from this one on: none of them can
+    /// succeed any more.
     missed_from: Option<u64>,
     /// What shows that it lives.
     signs: Signs,
@@ -177,7 +182,8 @@ pub(super) struct Engine {
     /// Who meets whom at barriers, and what was seen on the board.
     groups: Groups,
     seen: [u64; 2],
-    /// Those that others have given up before this rank has begun them, who said so, and because of which rank.
+    /// Those that others have given up before this rank has begun them, who said so, and because of which
+    /// rank.
     aborted: Vec<(u64, u32, u32)>,
     /// A collective operation has failed: there may be messages that nobody will receive.
     has_stale: bool,
@@ -205,7 +211,8 @@ impl Reach {
 }
 
 impl Engine {
-    /// The engine of a rank among as many as there are entries: what each can read of this process's memory, and this process of its. Registered memory is at these addresses; these share a board.
+    /// The engine of a rank among as many as there are entries: what each can read of this process's memory,
+    /// and this process of its. Registered memory is at these addresses; these share a board.
     pub(super) fn new(
         rank: u32,
         options: Options,
@@ -286,8 +293,9 @@ impl Engine {
         }
     }
 
-    /// The same of a receive that is over and went well, if its message is in the application's room. `None` says nothing: ask for the [outcome](Self::outcome). Here no value goes from place to place that is larger than a
-    /// status, each time by loads of what smaller stores have left, for which processors wait.
+    /// The same of a receive that is over and went well, if its message is in the application's room. `None`
+    /// says nothing: ask for the [outcome](Self::outcome). Here no value goes from place to place that is
+    /// larger than a status, each time by loads of what smaller stores have left, for which processors wait.
     #[inline]
     pub(super) fn received(&mut self, number: Number) -> Option<Status> {
         self.requests.received(number)
@@ -303,7 +311,8 @@ impl Engine {
         (0..).zip(&self.peers).filter(|(_, peer)| peer.is_gone).map(|(rank, _)| rank)
     }
 
-    /// Why no message comes from `source` any more; or, if it may be any rank, why not from one that is gone and not among those `known`.
+    /// Why no message comes from `source` any more; or, if it may be any rank, why not from one that is gone
+    /// and not among those `known`.
     pub(super) fn absent(&self, source: Option<u32>, known: &[u32]) -> Option<Error> {
         let is_missed = |rank: u32| source.map_or_else(|| !known.contains(&rank), |source| source == rank);
         self.gone().find(|&rank| is_missed(rank)).map(gone)
@@ -314,7 +323,8 @@ impl Engine {
         self.requests.get_mut(number).is_some()
     }
 
-    /// Operations that the application has begun, and whose end it was not told: all but those that nobody waits for, and the transfers of collective operations.
+    /// Operations that the application has begun, and whose end it was not told: all but those that nobody
+    /// waits for, and the transfers of collective operations.
     pub(super) fn unfinished(&self) -> usize {
         self.requests.len() - self.forgotten.len() - self.transfers()
     }
@@ -327,7 +337,8 @@ impl Engine {
         true
     }
 
-    /// A rank is gone: so are all operations with it. Receives from whichever rank fail too, once, since it may have been this one that they waited for.
+    /// A rank is gone: so are all operations with it. Receives from whichever rank fail too, once, since it
+    /// may have been this one that they waited for.
     pub(super) fn down(&mut self, rank: u32) {
         let peer = &mut self.peers[rank as usize];
         let is_new = !peer.is_gone;

@@ -1,7 +1,7 @@
 //! What others offer, and take back.
 //!
-//! An offer that no receive awaits lies in the unexpected queue, where receives find it by what they ask for. Who takes it back names it by its number instead, so it is kept by that as well: neither
-//! searches.
+//! An offer that no receive awaits lies in the unexpected queue, where receives find it by what they ask for.
+//! Who takes it back names it by its number instead, so it is kept by that as well: neither searches.
 
 use super::arrive::Checked;
 use super::{Arrival, Content, Engine};
@@ -47,7 +47,8 @@ impl Engine {
         Ok(())
     }
 
-    /// An offer is taken back. If a receive has it already, its sender has been told, or will be, and goes on.
+    /// An offer is taken back. If a receive has it already, its sender has been told, or will be, and goes
+    /// on.
     pub(super) fn withdraw_offer(&mut self, from: u32, send: u64) {
         if let Some(at) = self.offers.remove(&(from, send)) {
             self.unexpected.remove(at);

@@ -1,7 +1,8 @@
 //! Windows: gets that are answered by messages, and the question whether what was put is in place.
 //!
-//! Puts are the endpoint's. So are gets, where it has this process's memory mapped, or where the caller wants to wait for them; others are asked for here, and come as the
-//! pieces of a long message do: nobody waits for them in a call, and they do not crowd out messages.
+//! Puts are the endpoint's. So are gets, where it has this process's memory mapped, or where the caller wants
+//! to wait for them; others are asked for here, and come as the pieces of a long message do: nobody waits for
+//! them in a call, and they do not crowd out messages.
 
 use super::arrive::Checked;
 use super::send::Cargo;
@@ -14,7 +15,8 @@ use crate::wire::Head;
 use scash_comm::Result;
 
 impl Engine {
-    /// This part of registered memory is a window from now on, which others may get from: where it begins there, and where it is.
+    /// This part of registered memory is a window from now on, which others may get from: where it begins
+    /// there, and where it is.
     pub(crate) fn open_window(&mut self, offset: usize, place: Room) {
         // A part without bytes takes no memory, so another window may begin there.
         if place.len() > 0 {
@@ -34,7 +36,8 @@ impl Engine {
         self.requests.iter_mut().any(|request| matches!(request, Request::Get { .. }))
     }
 
-    /// Begins to get blocks from another rank's registered memory, where they have this shape, which has as many bytes.
+    /// Begins to get blocks from another rank's registered memory, where they have this shape, which has as
+    /// many bytes.
     ///
     /// # Errors
     /// The rank is gone.
@@ -59,7 +62,8 @@ impl Engine {
         (peer.loose != peer.fenced).then(|| self.mark(to))
     }
 
-    /// Begins to ask whether all that was put to a rank is in place, and active messages to it were handled. The answer comes when it is, as messages do not overtake puts.
+    /// Begins to ask whether all that was put to a rank is in place, and active messages to it were handled.
+    /// The answer comes when it is, as messages do not overtake puts.
     ///
     /// # Errors
     /// The rank is gone. That is said once of what was put.

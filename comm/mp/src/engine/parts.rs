@@ -1,6 +1,8 @@
-//! Where the bytes of a piece go: asked before they are there, so that they need not be copied, and told when they are.
+//! Where the bytes of a piece go: asked before they are there, so that they need not be copied, and told when
+//! they are.
 //!
-//! A piece may come in parts. For each, its rank is asked first ([`Engine::room`]) and told then ([`Engine::was_stored`]), with nothing else between the two.
+//! A piece may come in parts. For each, its rank is asked first ([`Engine::room`]) and told then
+//! ([`Engine::was_stored`]), with nothing else between the two.
 
 use super::Engine;
 use super::landings::{EAGER, Target};
@@ -10,7 +12,8 @@ use crate::wire::{self, Head};
 use scash_comm::{Error, Result};
 
 impl Engine {
-    /// Where the next bytes go of a piece of which the receiver has `at`, and `left` are to come. `None`: nobody wants them.
+    /// Where the next bytes go of a piece of which the receiver has `at`, and `left` are to come. `None`:
+    /// nobody wants them.
     ///
     /// # Errors
     /// [`Error::Protocol`]: no correct engine sends such a piece. Nothing was done.
@@ -45,7 +48,8 @@ impl Engine {
     /// The next `count` bytes of the piece have come.
     ///
     /// # Safety
-    /// They were stored where [`Engine::room`] said, if it named a place, and were not more than it asked about.
+    /// They were stored where [`Engine::room`] said, if it named a place, and were not more than it asked
+    /// about.
     pub(crate) unsafe fn was_stored(&mut self, from: u32, kind: u16, head: &[u8], count: usize) {
         let peer = &mut self.peers[from as usize];
         if peer.is_refused {
@@ -89,7 +93,8 @@ impl Engine {
         }
     }
 
-    /// Room for the next bytes of an eager message, which is matched when the first ones are asked about; unless nobody wants them.
+    /// Room for the next bytes of an eager message, which is matched when the first ones are asked about;
+    /// unless nobody wants them.
     fn eager_room(
         &mut self,
         from: u32,

@@ -31,7 +31,8 @@ impl Engine {
         self.peers[to as usize].protocols = protocols;
     }
 
-    /// Whether a message of that length that is short enough to leave at once may be pushed to a rank instead.
+    /// Whether a message of that length that is short enough to leave at once may be pushed to a rank
+    /// instead.
     pub(crate) fn pushes(&self, to: u32, len: usize) -> bool {
         let Protocols { push, large, .. } = self.peers[to as usize].protocols;
         matches!(large, Large::Auto | Large::Push) && (1..=push).contains(&len)

@@ -1,13 +1,18 @@
 //! Messages that their receivers read out of their senders' memory.
 //!
-//! A short one is read at once, by whoever has the engine. A long one is left to a thread that has the time: one that waits reads it to its end; a helper reads it piece by piece, without the engine
-//! ([`Engine::claim`]), so that it is in nobody's way, and leaves the rest to a thread that comes to wait. So a receive costs the application that begins it no time of the reading, which goes on while it computes.
+//! A short one is read at once, by whoever has the engine. A long one is left to a thread that has the time:
+//! one that waits reads it to its end; a helper reads it piece by piece, without the engine
+//! ([`Engine::claim`]), so that it is in nobody's way, and leaves the rest to a thread that comes to wait. So
+//! a receive costs the application that begins it no time of the reading, which goes on while it computes.
 //!
-//! The sender of a long one that waits for its end is told when a thread that waits reads it ([`Head::Reading`]). As long as it is not, the receiver's application may be computing: then the sender
+//! The sender of a long one that waits for its end is told when a thread that waits reads it
+//! ([`Head::Reading`]). As long as it is not, the receiver's application may be computing: then the sender
 //! rouses the receiver's helper, and leaves its core to it.
 //!
-//! If both have nothing else to do, nobody reads: what a rank sends that waits for its end until it has sent it, a receiver that waits asks for, where messages travel through shared memory. Then each copies half of the way, which
-//! takes less time than the kernel's one copy. Not so of a non-blocking send: while its sender computes there is nobody to copy its half.
+//! If both have nothing else to do, nobody reads: what a rank sends that waits for its end until it has sent
+//! it, a receiver that waits asks for, where messages travel through shared memory. Then each copies half of
+//! the way, which takes less time than the kernel's one copy. Not so of a non-blocking send: while its sender
+//! computes there is nobody to copy its half.
 
 use super::arrive::Checked;
 use super::{Engine, Order, REGISTERED, Reading, gone};
@@ -22,9 +27,11 @@ pub(crate) const LONG: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     queue: VecDeque<Number>,
-    /// How many bytes are here of the first one. (Not in its request: short messages would have to be moved with it.)
+    /// How many bytes are here of the first one. (Not in its request: short messages would have to be moved
+    /// with it.)
     here: usize,
-    /// Its sender and that one's number for it, while a thread that does not have the engine writes its next bytes.
+    /// Its sender and that one's number for it, while a thread that does not have the engine writes its next
+    /// bytes.
     claimed: Option<(u32, u64)>,
 }
 
@@ -82,7 +89,8 @@ impl Engine {
         }
     }
 
-    /// The next bytes of that message, `most` at most, for a thread that does not keep the engine meanwhile: until it [says](Self::was_read) that it has read them, the receive is not over, whatever happens.
+    /// The next bytes of that message, `most` at most, for a thread that does not keep the engine meanwhile:
+    /// until it [says](Self::was_read) that it has read them, the receive is not over, whatever happens.
     pub(crate) fn claim(&mut self, most: usize) -> Option<(Number, Reading)> {
         let receive = self.next_read()?;
         let mut reading = self.reading(receive)?;
@@ -93,7 +101,8 @@ impl Engine {
         Some((receive, reading))
     }
 
-    /// A thread that waits has the message brought that is to be read next, if a thread waits for its end at its sender, and `is_awake`; whether it does.
+    /// A thread that waits has the message brought that is to be read next, if a thread waits for its end at
+    /// its sender, and `is_awake`; whether it does.
     pub(crate) fn is_brought(&mut self, receive: Number, is_awake: impl FnOnce(u32) -> bool) -> bool {
         let Some(&mut Request::Read { from, address, waits, .. }) = self.requests.get_mut(receive) else {
             return false;
@@ -129,7 +138,8 @@ impl Engine {
         }
     }
 
-    /// As many bytes of that were read; or it could not be: then the sender is asked for the message, and its memory is not read again.
+    /// As many bytes of that were read; or it could not be: then the sender is asked for the message, and its
+    /// memory is not read again.
     ///
     /// # Safety
     /// As many bytes of the place were written, and there were so many.
@@ -192,7 +202,8 @@ impl Engine {
         self.say(from, Head::Accept { send, receive: receive.0 });
     }
 
-    /// The other rank of a long message that waits for that one: to read it, and it has not said that it does; or to send it as it was asked to, and nothing has come.
+    /// The other rank of a long message that waits for that one: to read it, and it has not said that it
+    /// does; or to send it as it was asked to, and nothing has come.
     pub(crate) fn unheard(&mut self, operation: Number) -> Option<u32> {
         match self.requests.get_mut(operation) {
             Some(Request::Offered { to, is_unheard: true, .. }) => Some(*to),

@@ -22,7 +22,8 @@ const MOST_ABORTED: usize = 1 << 10;
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) request: Number,
-    /// What its messages bear: how many operations there were before it, and what it is; the same at all ranks.
+    /// What its messages bear: how many operations there were before it, and what it is; the same at all
+    /// ranks.
     pub(super) stamp: Stamp,
     pub(super) root: Option<u32>,
     rounds: VecDeque<Round>,
@@ -75,7 +76,8 @@ impl Memory {
     fn place(&mut self, Piece { area, offset, len }: Piece) -> Room {
         match area {
             Area::Temporary => {
-                // SAFETY: the vector is as long as the schedule says, stays where it is, and goes only when no transfer uses it any more.
+                // SAFETY: the vector is as long as the schedule says, stays where it is, and goes only when
+                // no transfer uses it any more.
                 unsafe { Room::new(self.temporary.as_mut_ptr(), self.temporary.len()) }.part(offset, len)
             }
             Area::Output => self.output.part(offset, len),
@@ -109,7 +111,8 @@ impl Memory {
 }
 
 impl Engine {
-    /// Begins a collective operation, which was checked and whose memory is as long as it says. Without a rank that is gone, none succeeds.
+    /// Begins a collective operation, which was checked and whose memory is as long as it says. Without a
+    /// rank that is gone, none succeeds.
     ///
     /// # Errors
     /// The system has no memory for what comes in between. Nothing was begun.
@@ -187,7 +190,8 @@ impl Engine {
     /// A rank has given an operation up: this one has to, too, unless it is through with it.
     pub(super) fn aborted(&mut self, from: u32, operation: u64, culprit: u32) {
         if culprit != from && culprit != self.rank {
-            // Who has seen one fail may begin no later one, so those cannot be counted on, whomever they wait for now. It may still be through with earlier ones.
+            // Who has seen one fail may begin no later one, so those cannot be counted on, whomever they wait
+            // for now. It may still be through with earlier ones.
             let first = &mut self.peers[culprit as usize].missed_from;
             *first = Some(first.map_or(operation, |first| first.min(operation)));
             self.fail_collectives(operation, culprit);
@@ -203,7 +207,8 @@ impl Engine {
         }
     }
 
-    /// Operations under way fail, from one on, because of a rank. (That it is gone is not enough: who has done its part may leave before others are through.)
+    /// Operations under way fail, from one on, because of a rank. (That it is gone is not enough: who has
+    /// done its part may leave before others are through.)
     fn fail_collectives(&mut self, first: u64, culprit: u32) {
         for one in self.running.iter_mut().filter(|one| one.number() >= first) {
             one.failure.get_or_insert_with(|| gone(culprit));
@@ -221,8 +226,9 @@ impl Engine {
         }
     }
 
-    /// A rank is gone: the next collective operation cannot succeed here, nor can any after it. Others may wait in it already, for this rank, and it may never come to it: its
-    /// application learns by some other operation that a rank is gone, and ends. (Once is enough, whoever goes next.)
+    /// A rank is gone: the next collective operation cannot succeed here, nor can any after it. Others may
+    /// wait in it already, for this rank, and it may never come to it: its application learns by some other
+    /// operation that a rank is gone, and ends. (Once is enough, whoever goes next.)
     pub(super) fn announce_failure(&mut self, culprit: u32) {
         if self.gone().count() == 1 {
             self.abort(self.collectives, &gone(culprit));
@@ -273,7 +279,8 @@ impl Engine {
                 && !one.is_given_up
             {
                 self.abort(one.stamp.number(), error);
-                // Others will not do their part either. What they have taken on goes on; the rest is taken back.
+                // Others will not do their part either. What they have taken on goes on; the rest is taken
+                // back.
                 one.is_given_up = true;
                 pending.retain(|&(number, _)| !self.take_back(number));
                 one.rounds.truncate(1);
@@ -332,7 +339,8 @@ impl Engine {
         (pending, Ok(()))
     }
 
-    /// Whether a message is of a collective operation that has failed here, or will as soon as it begins, and its sender did not know.
+    /// Whether a message is of a collective operation that has failed here, or will as soon as it begins, and
+    /// its sender did not know.
     pub(super) fn is_stale(&self, stamp: Stamp) -> bool {
         let number = stamp.number();
         let is_over = || number < self.collectives || self.peers.iter().any(|peer| peer.is_absent(number));

@@ -26,7 +26,8 @@ pub(super) enum Cargo {
     Push(Number, Source),
     /// A send that a receive has asked for, by its number there.
     Asked(Number, Source, u64),
-    /// What a get reads, by its number there. Others may write it meanwhile, so it is copied before it is looked at.
+    /// What a get reads, by its number there. Others may write it meanwhile, so it is copied before it is
+    /// looked at.
     Window(Blocks, u64),
 }
 
@@ -48,7 +49,8 @@ impl Cargo {
 }
 
 impl Engine {
-    /// Begins to send for a thread that waits for the end of that, or not. `None`: it is over as soon as the orders are carried out.
+    /// Begins to send for a thread that waits for the end of that, or not. `None`: it is over as soon as the
+    /// orders are carried out.
     ///
     /// # Errors
     /// The receiver is gone.
@@ -69,7 +71,8 @@ impl Engine {
         self.send_piecewise(to, context, tag, body, waits).map(Some)
     }
 
-    /// Begins to send so that nothing is copied before it has room on its way. For messages that are too long to leave at once, and others where that way is not free.
+    /// Begins to send so that nothing is copied before it has room on its way. For messages that are too long
+    /// to leave at once, and others where that way is not free.
     ///
     /// # Errors
     /// The receiver is gone.
@@ -92,7 +95,9 @@ impl Engine {
             if matches!(large, Large::Auto | Large::Get) { body.address(&self.registered) } else { 0 };
         let address = if peer.reads.includes(address) { address } else { 0 };
         let is_pushed = match large {
-            // A short one waits for room on its way, never for a receive. Of others two copies through shared memory take less time than the kernel's one, which has to look up page after page; not less than one of registered memory.
+            // A short one waits for room on its way, never for a receive. Of others two copies through shared
+            // memory take less time than the kernel's one, which has to look up page after page; not less
+            // than one of registered memory.
             Large::Auto => {
                 len <= eager || address == 0 || address & REGISTERED == 0 && self.groups.includes(to)
             }
@@ -114,7 +119,8 @@ impl Engine {
         Ok(send)
     }
 
-    /// Sends a message of so many bytes, if it leaves as a whole and is over by that: whether [its head](Head::Eager) is to be sent behind all orders, and its bytes behind it.
+    /// Sends a message of so many bytes, if it leaves as a whole and is over by that: whether [its
+    /// head](Head::Eager) is to be sent behind all orders, and its bytes behind it.
     #[inline]
     pub(crate) fn sends_at_once(&mut self, to: u32, len: usize) -> bool {
         let peer = &mut self.peers[to as usize];
@@ -125,7 +131,8 @@ impl Engine {
         true
     }
 
-    /// The next piece, of at most `most` bytes, of what is on its way to `to`; asked for when the way there is free. How long it is; `None`: there is none.
+    /// The next piece, of at most `most` bytes, of what is on its way to `to`; asked for when the way there
+    /// is free. How long it is; `None`: there is none.
     pub(crate) fn next_piece(&mut self, to: u32, most: usize) -> Option<usize> {
         let peer = &mut self.peers[to as usize];
         let leaving = peer.leaving.front_mut()?;
@@ -165,7 +172,8 @@ impl Engine {
         (0..).zip(all).filter(|(_, peer)| !peer.leaving.is_empty()).map(|(rank, _)| rank)
     }
 
-    /// Asks the receiver of a send to forget it; `false`: there is nothing to be asked, since the send is on its way or over.
+    /// Asks the receiver of a send to forget it; `false`: there is nothing to be asked, since the send is on
+    /// its way or over.
     pub(crate) fn withdraw(&mut self, send: Number) -> bool {
         let Some(Request::Offered { to, is_unwanted, .. }) = self.requests.get_mut(send) else {
             return false;
@@ -177,7 +185,8 @@ impl Engine {
         true
     }
 
-    /// What came of that, if it is decided: whether the send was taken back, and its number names nothing any more; or else it goes on, or is over.
+    /// What came of that, if it is decided: whether the send was taken back, and its number names nothing any
+    /// more; or else it goes on, or is over.
     pub(crate) fn was_withdrawn(&mut self, send: Number) -> Option<bool> {
         match self.requests.get_mut(send) {
             Some(Request::Offered { .. }) => None,

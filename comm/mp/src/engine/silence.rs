@@ -1,9 +1,12 @@
-//! Signs of life. A rank that ends is missed at once; one that is stopped, or whose link is cut, is not: its kernel takes what is sent to it, or nobody does, and no connection tells. So who waits
-//! for a rank that says nothing asks it, and gives it up when no answer comes. Who waits for nobody asks nobody.
+//! Signs of life. A rank that ends is missed at once; one that is stopped, or whose link is cut, is not: its
+//! kernel takes what is sent to it, or nobody does, and no connection tells. So who waits for a rank that
+//! says nothing asks it, and gives it up when no answer comes. Who waits for nobody asks nobody.
 //!
-//! Any message is a sign of life. An engine answers whatever its application does: a helper makes progress when nobody else does.
+//! Any message is a sign of life. An engine answers whatever its application does: a helper makes progress
+//! when nobody else does.
 //!
-//! **Time is counted in ticks of the engine's owner**, and so is only the time in which this rank ran itself: when all ranks were stopped together, and go on, none of them accuses another.
+//! **Time is counted in ticks of the engine's owner**, and so is only the time in which this rank ran itself:
+//! when all ranks were stopped together, and go on, none of them accuses another.
 
 use super::{Engine, Peer};
 use crate::requests::Awaited;
@@ -61,9 +64,11 @@ impl Engine {
         }
     }
 
-    /// Time goes on. Asks ranks that are waited for in silence; those that were asked in vain for too long, which the owner is to give up.
+    /// Time goes on. Asks ranks that are waited for in silence; those that were asked in vain for too long,
+    /// which the owner is to give up.
     ///
-    /// `below` tells of the endpoint's calls that wait for a rank, if there are any, a number that changes whenever something moves.
+    /// `below` tells of the endpoint's calls that wait for a rank, if there are any, a number that changes
+    /// whenever something moves.
     pub(crate) fn tick(&mut self, below: impl Fn(u32) -> Option<u64>) -> Vec<u32> {
         let awaited = self.awaited();
         let mut lost = Vec::new();

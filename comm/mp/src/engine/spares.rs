@@ -1,7 +1,7 @@
 //! Memory for messages that come before their receives: kept for the next ones.
 //!
-//! The allocator gives long blocks back to the kernel as soon as it can, and pages that are new cost several times what copying to them does. So blocks
-//! stay here that nobody uses: never more than [`MOST`] bytes.
+//! The allocator gives long blocks back to the kernel as soon as it can, and pages that are new cost several
+//! times what copying to them does. So blocks stay here that nobody uses: never more than [`MOST`] bytes.
 
 use super::Engine;
 use crate::requests::Destination;

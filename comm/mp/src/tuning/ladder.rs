@@ -23,7 +23,8 @@ pub(super) struct Step {
     second: Duration,
 }
 
-/// Measures both protocols in turns, length by length, until `time` gives nothing because there is no time left.
+/// Measures both protocols in turns, length by length, until `time` gives nothing because there is no time
+/// left.
 ///
 /// # Errors
 /// That of `time`.
@@ -51,11 +52,14 @@ fn median(mut times: [Duration; TURNS]) -> Duration {
 
 /// The longest message that the first protocol should serve; `None`: nothing was measured.
 ///
-/// Of all splits of the ladder, it is the one that agrees best with the times: the least product of the times that follow from it, in which no length counts for more than [`MOST`]. So one that was disturbed does not
-/// decide, and there is one threshold, however often the curves cross. Where the first protocol is to serve all that was measured, what is `said` of longer messages stands.
+/// Of all splits of the ladder, it is the one that agrees best with the times: the least product of the times
+/// that follow from it, in which no length counts for more than [`MOST`]. So one that was disturbed does not
+/// decide, and there is one threshold, however often the curves cross. Where the first protocol is to serve
+/// all that was measured, what is `said` of longer messages stands.
 pub(super) fn split(steps: &[Step], said: usize) -> Option<usize> {
     let last = steps.last()?.len;
-    // The threshold, and how much longer all takes with it than with the second protocol alone: logarithms of products.
+    // The threshold, and how much longer all takes with it than with the second protocol alone: logarithms of
+    // products.
     let (mut best, mut least, mut longer) = (1, 0.0, 0.0);
     for step in steps {
         longer += step.longer();

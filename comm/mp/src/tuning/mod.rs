@@ -1,17 +1,27 @@
-//! Thresholds that are measured when ranks meet: up to which length a message travels at once, and up to which one is pushed ([`Options::tune`]). Whether pushes through shared memory pay at all is measured even if nobody asks.
+//! Thresholds that are measured when ranks meet: up to which length a message travels at once, and up to
+//! which one is pushed ([`Options::tune`]). Whether pushes through shared memory pay at all is measured even
+//! if nobody asks.
 //!
-//! **Who measures.** What a protocol costs depends on what is between two ranks, so there are two classes of peers: those of the same host, and others. Within a host its two lowest ranks measure, at the same
-//! time on all hosts; after that, the lowest ranks of hosts two by two measure between hosts. So the time does not grow with the job, and no host has more than one pair that measures. All others wait
-//! in the exchange.
+//! **Who measures.** What a protocol costs depends on what is between two ranks, so there are two classes of
+//! peers: those of the same host, and others. Within a host its two lowest ranks measure, at the same time on
+//! all hosts; after that, the lowest ranks of hosts two by two measure between hosts. So the time does not
+//! grow with the job, and no host has more than one pair that measures. All others wait in the exchange.
 //!
-//! **What is measured.** Round trips, of which the *leader* (the lower rank) takes the time; the *follower* sends each message back by the protocol that its tag names. For each length of a ladder two
-//! protocols take turns, so what disturbs a machine for a while disturbs both, and of each the median counts. Which split of the ladder into lengths for the one and lengths for the other agrees best with that is
-//! the business of [`ladder`]. A push keeps both ranks busy, and a get one: so it has to be [`BOTH_COPY`] times as fast. Measured one way: processors of one machine pushed 64 KiB in 2 µs, or 4 where they were far from each other, and read them in 6 to 7;
-//! those of another one did in 6.6 and 7.4, but moved 16 GB/s by pushes both ways at once, and 38 by reads. Past [`BUDGET`] the leader begins no round trip; lengths that were not measured are left out.
+//! **What is measured.** Round trips, of which the *leader* (the lower rank) takes the time; the *follower*
+//! sends each message back by the protocol that its tag names. For each length of a ladder two protocols take
+//! turns, so what disturbs a machine for a while disturbs both, and of each the median counts. Which split of
+//! the ladder into lengths for the one and lengths for the other agrees best with that is the business of
+//! [`ladder`]. A push keeps both ranks busy, and a get one: so it has to be [`BOTH_COPY`] times as fast.
+//! Measured one way: processors of one machine pushed 64 KiB in 2 µs, or 4 where they were far from each
+//! other, and read them in 6 to 7; those of another one did in 6.6 and 7.4, but moved 16 GB/s by pushes both
+//! ways at once, and 38 by reads. Past [`BUDGET`] the leader begins no round trip; lengths that were not
+//! measured are left out.
 //!
-//! **What is chosen.** Each leader tells what it found to all; for each class, the median of the leaders is every rank's threshold, so all have the same. It is at least [`LEAST`], and at most half of the window, as options
-//! are. Where nothing was measured (a job of one rank, no time), the options stand. Receivers take whatever comes, so no two ranks need the same thresholds for messages to arrive; but a
-//! job should behave in the same way wherever its ranks are numbered.
+//! **What is chosen.** Each leader tells what it found to all; for each class, the median of the leaders is
+//! every rank's threshold, so all have the same. It is at least [`LEAST`], and at most half of the window, as
+//! options are. Where nothing was measured (a job of one rank, no time), the options stand. Receivers take
+//! whatever comes, so no two ranks need the same thresholds for messages to arrive; but a job should behave
+//! in the same way wherever its ranks are numbered.
 
 mod ladder;
 
@@ -23,7 +33,8 @@ use scash_comm::{Error, Exchange, Result};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// The context of the messages that are measured: the program's receives, which may be open to all, do not meet them.
+/// The context of the messages that are measured: the program's receives, which may be open to all, do not
+/// meet them.
 const CONTEXT: u16 = 2;
 /// Time for a class of peers, of which [`Options::eager`] gets a half.
 const BUDGET: Duration = Duration::from_millis(20);
@@ -68,7 +79,8 @@ impl Protocol {
         Self::ALL.into_iter().find(|protocol| *protocol as u64 == tag)
     }
 
-    /// What serves messages that are too long for eager, if they are not too long for a push. The receiver may be able to read them, and they may travel through shared memory.
+    /// What serves messages that are too long for eager, if they are not too long for a push. The receiver
+    /// may be able to read them, and they may travel through shared memory.
     fn beyond_eager(large: Large, is_readable: bool, is_near: bool) -> Self {
         match large {
             Large::Auto if is_readable && !is_near => Protocol::Get,
@@ -103,8 +115,9 @@ struct Measured {
 }
 
 impl Communicator {
-    /// Where protocols change in messages to a rank: as the options say, or as was measured at the start ([`Options::tune`]). Measured ones are the same at all ranks, for all peers of the same host, and
-    /// for all of others.
+    /// Where protocols change in messages to a rank: as the options say, or as was measured at the start
+    /// ([`Options::tune`]). Measured ones are the same at all ranks, for all peers of the same host, and for
+    /// all of others.
     ///
     /// # Errors
     /// There is no such rank.
@@ -122,7 +135,8 @@ impl Communicator {
             // Those of other hosts are not read.
             pairs[1].clear();
         }
-        // All ranks see this alike: of `tune`, these two are the same everywhere, and whether reads pay is the leader's affair.
+        // All ranks see this alike: of `tune`, these two are the same everywhere, and whether reads pay is
+        // the leader's affair.
         if pairs.iter().all(Vec::is_empty) {
             return Ok(());
         }

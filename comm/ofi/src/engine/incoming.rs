@@ -98,7 +98,8 @@ impl Engine {
         Error::Io { what: format!("ofi: posting {} receives; run fewer ranks", self.sizes.receives), source }
     }
 
-    /// Posts a receive again. If the provider takes none, the slot is lost; senders run out of credits at worst, and are told of.
+    /// Posts a receive again. If the provider takes none, the slot is lost; senders run out of credits at
+    /// worst, and are told of.
     pub(super) fn receive_again(&mut self, slot: Slot) {
         if let Err(error) = self.receive(slot) {
             log(format_args!("{error}"));

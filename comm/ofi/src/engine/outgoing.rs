@@ -160,7 +160,8 @@ impl Engine {
         went
     }
 
-    /// Notes what a slot is for, once its operation was posted. What cannot be posted shows that the peer is lost.
+    /// Notes what a slot is for, once its operation was posted. What cannot be posted shows that the peer is
+    /// lost.
     pub(super) fn posted(&mut self, rank: u32, slot: Slot, what: Use, posted: &Posted) -> bool {
         match posted {
             Posted::Yes => {

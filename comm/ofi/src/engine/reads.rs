@@ -38,7 +38,8 @@ impl Engine {
         match self.uses[slot.index()] {
             Use::Read { state: Reading::Done, .. } => {
                 let from = self.slots.buffer(slot, len).start;
-                // SAFETY: the operation is over, so the slot is ours; the destination is the caller's promise.
+                // SAFETY: the operation is over, so the slot is ours; the destination is the caller's
+                // promise.
                 unsafe { from.copy_to(to, len) };
                 self.uses[slot.index()] = Use::Idle;
                 self.free(rank, slot);

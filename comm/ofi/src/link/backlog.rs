@@ -1,4 +1,5 @@
-//! Messages for which there was no room when they were sent: they go before anything newer, so that nobody who sends waits for the peer.
+//! Messages for which there was no room when they were sent: they go before anything newer, so that nobody
+//! who sends waits for the peer.
 
 use super::Parts;
 use std::collections::VecDeque;

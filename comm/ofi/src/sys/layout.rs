@@ -5,8 +5,8 @@ use std::mem::offset_of;
 use std::path::Path;
 use std::process::Command;
 
-/// Expressions of C, and what they must give. The last field of each structure is enough to find a wrong one in front of it; all are asked for
-/// so that the message names it.
+/// Expressions of C, and what they must give. The last field of each structure is enough to find a wrong one
+/// in front of it; all are asked for so that the message names it.
 macro_rules! layout {
     ($($ours:ident = $theirs:literal { $($field:ident $(as $name:literal)?),* })*) => {
         vec![$($((

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Who sleeps longer than this was not woken.
 const LIMIT_MS: i32 = 60_000;
 
-/// A network without peers. Whoever idles in it sleeps at once, for as long as nobody rings, whatever is asked for.
+/// A network without peers. Whoever idles in it sleeps at once, for as long as nobody rings, whatever is
+/// asked for.
 #[derive(Default)]
 struct Fake {
     /// Ranks that it will report as gone.

@@ -35,7 +35,8 @@ fn complaint(job: &Job, address: SocketAddr, deadline: Instant) -> String {
     called.err().expect("it is connected").expect("it has a reason").to_string()
 }
 
-/// Plays all ranks that the highest one calls: answers nobody before `crowd` have said hello, or all that are left.
+/// Plays all ranks that the highest one calls: answers nobody before `crowd` have said hello, or all that are
+/// left.
 fn answer_in_crowds(job: Job, listener: TcpListener, crowd: usize) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut left = 3 * (job.size as usize - 1);

@@ -16,8 +16,9 @@ impl Incoming {
         self.inlet.holds()
     }
 
-    /// Stores the next bytes of that message, which ends at position `end`, at `to`: those that are here and may be read, and `most` at most. Returns how many
-    /// there were, and whether the socket may have more. If it is not the next message any more, there are none.
+    /// Stores the next bytes of that message, which ends at position `end`, at `to`: those that are here and
+    /// may be read, and `most` at most. Returns how many there were, and whether the socket may have more. If
+    /// it is not the next message any more, there are none.
     ///
     /// # Safety
     /// `most` bytes at `to` are writable, and nobody relies on what they are during the call.
@@ -107,8 +108,8 @@ impl Incoming {
         count
     }
 
-    /// Reads the next bytes of a long message, of which the buffer has none, and what follows it into the buffer. Returns how many bytes of it there were, also if
-    /// what follows is the stream's end.
+    /// Reads the next bytes of a long message, of which the buffer has none, and what follows it into the
+    /// buffer. Returns how many bytes of it there were, also if what follows is the stream's end.
     ///
     /// # Safety
     /// See [`Self::take_part`].
@@ -124,8 +125,8 @@ impl Incoming {
         let window = if part.left == most { self.window.min(BUFFER - self.end) } else { 0 };
         let behind = sys::piece(self.now.buffer[self.end..].as_mut_ptr(), window);
         let pieces = [sys::piece(to, most), behind];
-        // SAFETY: the caller vouches for the first piece; the other one is the free part of the buffer, which nobody uses
-        // while this value is locked.
+        // SAFETY: the caller vouches for the first piece; the other one is the free part of the buffer, which
+        // nobody uses while this value is locked.
         let read = unsafe { self.inlet.receive(socket, &pieces[..1 + usize::from(window > 0)]) };
         let count = match read {
             Ok(None) => return (0, Ok(Pulled::All)),

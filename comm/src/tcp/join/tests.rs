@@ -145,7 +145,8 @@ fn strangers_do_not_keep_a_rank_from_joining() {
         assert_eq!(last_words(call(address, &[0x55])), []);
         let mut flood = call(address, &hello);
         while flood.write_all(&[0; 10_000]).is_ok() {}
-        // One who knows all but the secret: it may be a rank of another job, and hears no more than that it is.
+        // One who knows all but the secret: it may be a rank of another job, and hears no more than that it
+        // is.
         assert!(refused_by(&last_words(call(address, &hello))).is_some());
         let mut informed = hello_of(&job(2));
         informed[HELLO - 1] ^= 1;

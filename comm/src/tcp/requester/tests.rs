@@ -82,8 +82,8 @@ fn replies_that_do_not_fit_the_request_break_the_protocol() {
     }
 }
 
-/// Asks for an addition to a word of 4 bytes a server that answers with `reply` and then hangs up. Returns the outcome
-/// and the request.
+/// Asks for an addition to a word of 4 bytes a server that answers with `reply` and then hangs up. Returns
+/// the outcome and the request.
 fn add_at(reply: &[u8]) -> (Result<Option<u64>, Fate>, Vec<u8>) {
     let (here, mut there) = UnixStream::pair().unwrap();
     there.write_all(reply).unwrap();

@@ -45,7 +45,8 @@ fn sealed(outlet: &mut Outlet, bytes: &[u8], parts: &[usize]) -> Vec<u8> {
     wire
 }
 
-/// What comes out at the other end of what travels in such parts, by calls with so much room each, and how it ended.
+/// What comes out at the other end of what travels in such parts, by calls with so much room each, and how it
+/// ended.
 fn opened(inlet: &mut Inlet, mut wire: &[u8], parts: &[usize], room: usize) -> (Vec<u8>, Option<Fate>) {
     let (here, mut there) = UnixStream::pair().unwrap();
     let (mut out, mut buffer, mut parts) = (Vec::new(), vec![0; room], parts.iter().copied());

@@ -3,7 +3,8 @@
 use super::super::sys::CALLS;
 use super::*;
 
-/// Calls to send and to receive that rank 0 of `n` makes: in looks in vain, to take what one peer has sent, and to take what it has said to itself.
+/// Calls to send and to receive that rank 0 of `n` makes: in looks in vain, to take what one peer has sent,
+/// and to take what it has said to itself.
 fn calls_of_rank_0(n: u32) -> [u32; 3] {
     let (counts, told) = mpsc::channel();
     cluster(n, move |mut rank| {
@@ -44,7 +45,9 @@ fn idle_connections_cost_the_thread_that_polls_no_system_call() {
     assert_eq!(calls_of_rank_0(12), few);
 }
 
-/// A helper slept on the stream while its rank only got. Denied the stream once, it was called after every get to look what the get had left, found the stream held by the next one, and was denied again: a get took twice its time.
+/// A helper slept on the stream while its rank only got. Denied the stream once, it was called after every
+/// get to look what the get had left, found the stream held by the next one, and was denied again: a get took
+/// twice its time.
 #[test]
 fn who_was_denied_the_stream_by_a_get_is_called_only_if_the_next_one_finds_something_there() {
     cluster(2, |mut rank| {
@@ -74,7 +77,8 @@ fn who_was_denied_the_stream_by_a_get_is_called_only_if_the_next_one_finds_somet
     });
 }
 
-/// The service thread naps while a thread that waits serves in its place; when that one leaves, requests are the service thread's again.
+/// The service thread naps while a thread that waits serves in its place; when that one leaves, requests are
+/// the service thread's again.
 #[test]
 fn gets_are_served_while_their_owner_waits_and_after_it_has_stopped_waiting() {
     cluster(2, |mut rank| {

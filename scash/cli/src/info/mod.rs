@@ -1,7 +1,8 @@
 //! `scash info`: what this machine offers to scash, what it lacks, why, and what to do about it.
 //!
-//! Everything that can be tried is tried ([`scash::fault::Probe`] builds the engines), so that what is said here is what a
-//! job would find. The findings are gathered as values ([`report`]) and printed as text ([`mod@print`]) or as one JSON object.
+//! Everything that can be tried is tried ([`scash::fault::Probe`] builds the engines), so that what is said
+//! here is what a job would find. The findings are gathered as values ([`report`]) and printed as text
+//! ([`mod@print`]) or as one JSON object.
 
 mod print;
 mod report;
@@ -9,7 +10,8 @@ mod system;
 
 use std::io::Write;
 
-/// Say what this machine offers: fault engines, providers, kernel features and limits, and why one is missing.
+/// Say what this machine offers: fault engines, providers, kernel features and limits, and why one is
+/// missing.
 ///
 /// The exit status is 0 if jobs can run on this machine, else 1.
 #[derive(Debug, clap::Args)]

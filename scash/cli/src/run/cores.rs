@@ -1,10 +1,12 @@
 //! Which processors each rank of a host is bound to, if the user wants that (`--bind core`).
 //!
-//! A rank gets as many cores as it has application threads, which no other rank of the job has. The hardware threads of a core share its units, so a core
-//! counts once: its first hardware thread. Where ranks need more than there are cores, the second hardware threads follow, and where they need more
-//! than there are hardware threads, nobody is bound: ranks that share a processor are better placed by the kernel.
+//! A rank gets as many cores as it has application threads, which no other rank of the job has. The hardware
+//! threads of a core share its units, so a core counts once: its first hardware thread. Where ranks need more
+//! than there are cores, the second hardware threads follow, and where they need more than there are hardware
+//! threads, nobody is bound: ranks that share a processor are better placed by the kernel.
 //!
-//! Not the default: a rank has threads of scash's own besides, and the program's others, for which the kernel finds an idle core if it may.
+//! Not the default: a rank has threads of scash's own besides, and the program's others, for which the kernel
+//! finds an idle core if it may.
 
 use super::{Refusal, status};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -40,7 +42,8 @@ pub(super) fn places(bind: bool, ranks: u32, threads: u32) -> Result<Option<Plac
 }
 
 impl Places {
-    /// For so many ranks of so many threads, on the processors that this process may use. `None` if those are too few.
+    /// For so many ranks of so many threads, on the processors that this process may use. `None` if those are
+    /// too few.
     fn find(ranks: u32, threads: u32) -> Result<Option<Places>, Refusal> {
         let refuse =
             |error| Refusal::new(status::LAUNCHER, format!("asking for this process's processors: {error}"));
@@ -74,7 +77,8 @@ fn deal(order: &[usize], ranks: u32, threads: u32) -> Option<Vec<&[usize]>> {
     Some(dealt.collect())
 }
 
-/// The processors, the first hardware thread of every core before the second of any. `siblings` knows the hardware threads of a processor's core.
+/// The processors, the first hardware thread of every core before the second of any. `siblings` knows the
+/// hardware threads of a processor's core.
 fn cores_first(processors: &[usize], siblings: impl Fn(usize) -> Vec<usize>) -> Vec<usize> {
     // How many of its core's hardware threads that may be used come before it.
     let place = |cpu: usize| {

@@ -1,4 +1,5 @@
-//! Waiting for processes. Not through nix, whose wait functions fail when a real-time signal killed the process.
+//! Waiting for processes. Not through nix, whose wait functions fail when a real-time signal killed the
+//! process.
 
 use super::leftovers;
 use nix::errno::Errno;
@@ -6,7 +7,8 @@ use nix::unistd::Pid;
 use scash_join::boot::{Exit, pidfd};
 use std::mem::MaybeUninit;
 
-/// Takes the exit of a child that has ended, and removes what is left of it; `None` if it has not (or is no child).
+/// Takes the exit of a child that has ended, and removes what is left of it; `None` if it has not (or is no
+/// child).
 pub(super) fn reap(pid: Pid) -> Option<Exit> {
     let mut status = 0;
     // SAFETY: waitpid writes one int.

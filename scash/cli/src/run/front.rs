@@ -1,4 +1,5 @@
-//! The front: the process that the shell knows. It starts the launcher, passes signals on to it as orders, and waits for it.
+//! The front: the process that the shell knows. It starts the launcher, passes signals on to it as orders,
+//! and waits for it.
 
 use super::exits::reap;
 use super::{Refusal, signals, status, sweep};
@@ -69,7 +70,8 @@ impl AsFd for Orders {
     }
 }
 
-/// Runs `launch` in a process of its own, which is told about as `name` if it is killed (without one, that is for others to tell), whose exit status is what it returns, and looks after that process.
+/// Runs `launch` in a process of its own, which is told about as `name` if it is killed (without one, that is
+/// for others to tell), whose exit status is what it returns, and looks after that process.
 pub(super) fn run(name: Option<&str>, launch: impl FnOnce(Orders) -> u8) -> Result<u8, Refusal> {
     let refuse =
         |what: &'static str| move |error: Errno| Refusal::new(status::LAUNCHER, format!("{what}: {error}"));

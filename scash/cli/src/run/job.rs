@@ -1,4 +1,5 @@
-//! The launcher's process: starts the ranks, then waits for whatever happens, and lets the [`Supervisor`] decide.
+//! The launcher's process: starts the ranks, then waits for whatever happens, and lets the [`Supervisor`]
+//! decide.
 
 use super::front::{News, Orders};
 use super::oom::{self, OomKills};

@@ -1,4 +1,5 @@
-//! What a library leaves behind of a process that was killed, or that ended without leaving its job, and nobody else removes: the files of libfabric's `shm`, 16 MiB each.
+//! What a library leaves behind of a process that was killed, or that ended without leaving its job, and
+//! nobody else removes: the files of libfabric's `shm`, 16 MiB each.
 
 use nix::unistd::{Pid, geteuid};
 use std::fs;
@@ -8,7 +9,8 @@ use std::path::Path;
 /// Where those files are.
 const DIRECTORY: &str = "/dev/shm";
 
-/// Removes what there is of a process that has ended: files of this user, called `PID:number:number`. That they cannot be removed is nothing that a job could fail by.
+/// Removes what there is of a process that has ended: files of this user, called `PID:number:number`. That
+/// they cannot be removed is nothing that a job could fail by.
 pub(super) fn remove(pid: Pid) {
     remove_from(Path::new(DIRECTORY), pid);
 }

@@ -1,4 +1,5 @@
-//! `scash run`: starts the ranks of a job, stays with them, and leaves nothing behind. Here is what it does on this machine; [`hosts`] has the rest.
+//! `scash run`: starts the ranks of a job, stays with them, and leaves nothing behind. Here is what it does
+//! on this machine; [`hosts`] has the rest.
 //!
 //! Two processes share the work, so that either survives the other:
 //!
@@ -8,22 +9,24 @@
 //!             └─orders──┘       └── …
 //! ```
 //!
-//! - The **front** ([`front`]) is the process that the shell started. It takes signals and the terminal's Ctrl-C and Ctrl-Z, passes them on as
-//!   orders through a pipe, and returns the job's exit status.
-//! - The **launcher** ([`job`]) starts the ranks ([`spawn`]), serves their boot lines ([`scash_join::boot`]), and decides what an exit, an order or a
-//!   deadline means ([`supervisor`], a value without IO).
+//! - The **front** ([`front`]) is the process that the shell started. It takes signals and the terminal's
+//!   Ctrl-C and Ctrl-Z, passes them on as orders through a pipe, and returns the job's exit status.
+//! - The **launcher** ([`job`]) starts the ranks ([`spawn`]), serves their boot lines ([`scash_join::boot`]),
+//!   and decides what an exit, an order or a deadline means ([`supervisor`], a value without IO).
 //!
 //! # How nothing is left behind
 //! - A rank is killed by the kernel when the launcher dies (`PR_SET_PDEATHSIG`).
 //! - The launcher notices the front's death by the end of the orders' pipe, and kills the ranks.
-//! - Both adopt orphans (`PR_SET_CHILD_SUBREAPER`), and kill what is left of the ranks' own children when the ranks are gone ([`sweep`]). So
-//!   only the simultaneous death of front *and* launcher can leave a process, and only a rank's child.
+//! - Both adopt orphans (`PR_SET_CHILD_SUBREAPER`), and kill what is left of the ranks' own children when the
+//!   ranks are gone ([`sweep`]). So only the simultaneous death of front *and* launcher can leave a process,
+//!   and only a rank's child.
 //! - Ranks share memory by memfds, which have no names.
 //!
 //! # Signals
-//! All processes of a job stay in the front's process group: a terminal works as with any program, for rank 0's stdin too. What the
-//! *terminal* sends (Ctrl-C, Ctrl-Z) reaches the ranks by itself, and the front only tells the launcher that it happened; what others
-//! send to the front is forwarded to every rank. The launcher itself blocks all these signals.
+//! All processes of a job stay in the front's process group: a terminal works as with any program, for rank
+//! 0's stdin too. What the *terminal* sends (Ctrl-C, Ctrl-Z) reaches the ranks by itself, and the front only
+//! tells the launcher that it happened; what others send to the front is forwarded to every rank. The
+//! launcher itself blocks all these signals.
 
 mod cores;
 mod exits;

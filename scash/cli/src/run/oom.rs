@@ -1,5 +1,5 @@
-//! Whether the system kills processes for want of memory. A rank that it kills so is killed by SIGKILL like any other; only a
-//! counter of the whole system tells the difference, so what is said is a hint.
+//! Whether the system kills processes for want of memory. A rank that it kills so is killed by SIGKILL like
+//! any other; only a counter of the whole system tells the difference, so what is said is a hint.
 
 use nix::sys::signal::Signal;
 
@@ -10,7 +10,8 @@ const KILLED: u8 = 128 + Signal::SIGKILL as u8;
 pub(super) const HINT: &str = ", most likely for want of memory, for which the system has killed a process meanwhile: raise the memory limit \
                                of the job's cgroup, or share less";
 
-/// How many processes the system had killed for want of memory when the job began; `None` if it does not tell.
+/// How many processes the system had killed for want of memory when the job began; `None` if it does not
+/// tell.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OomKills(Option<u64>);
 

@@ -32,9 +32,9 @@ const RSH: &str = "SCASH_RSH";
 
 /// Start a program as the ranks of a job, on this machine or on several hosts.
 ///
-/// All ranks run the same program with the same arguments. The exit status is 0 if every rank ends in order, else that of the
-/// first rank that fails (128 + N if signal N killed it), 124 after --timeout, 125 if scash itself fails or output cannot be written,
-/// 126 or 127 if the program cannot be executed or does not exist.
+/// All ranks run the same program with the same arguments. The exit status is 0 if every rank ends in order,
+/// else that of the first rank that fails (128 + N if signal N killed it), 124 after --timeout, 125 if scash
+/// itself fails or output cannot be written, 126 or 127 if the program cannot be executed or does not exist.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Number of ranks [default with hosts or in a Slurm allocation: as many as they have slots]
@@ -49,7 +49,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     hostfile: Option<PathBuf>,
 
-    /// The command, with its options, that runs another on a host: it is called as CMD HOST COMMAND… [default: ssh; srun for the hosts of a Slurm allocation]
+    /// The command, with its options, that runs another on a host: it is called as CMD HOST COMMAND…
+    /// [default: ssh; srun for the hosts of a Slurm allocation]
     #[arg(long, value_name = "CMD", env = RSH)]
     rsh: Option<String>,
 
@@ -77,7 +78,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHAT", default_value = "none", value_parser = ["core", "none"])]
     bind: String,
 
-    /// How accesses to shared memory are noticed: uffd or mprotect [default: the best that works, see `scash info`]
+    /// How accesses to shared memory are noticed: uffd or mprotect [default: the best that works, see `scash
+    /// info`]
     #[arg(long, value_name = "ENGINE", env = "SCASH_FAULT")]
     fault: Option<String>,
 
@@ -202,7 +204,8 @@ fn provider(name: &str, several_hosts: bool, encrypt: bool) -> Result<&'static s
     })
 }
 
-/// The variable that forces a fault engine, if there is such an engine. Whether it works here is for the ranks to find out.
+/// The variable that forces a fault engine, if there is such an engine. Whether it works here is for the
+/// ranks to find out.
 fn scash_fault(engine: &str) -> Result<OsString, Refusal> {
     let kinds = scash::fault::Kind::ALL;
     if kinds.iter().any(|kind| kind.name() == engine) {

@@ -16,8 +16,8 @@ const PASSED_ON: [Signal; 8] = [
     Signal::SIGCONT,
 ];
 
-/// Blocks the signals that are to be read from a descriptor, and returns them. The parent's choices stand: what it told
-/// us to ignore (`nohup`, a shell's `&`) stays ignored.
+/// Blocks the signals that are to be read from a descriptor, and returns them. The parent's choices stand:
+/// what it told us to ignore (`nohup`, a shell's `&`) stays ignored.
 pub(super) fn block() -> Result<SigSet, Errno> {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     // SAFETY: no handler is installed. (If the parent ignored it, exits of children could not be waited for.)
@@ -48,7 +48,8 @@ pub(super) fn reset() -> Result<(), Errno> {
     Ok(())
 }
 
-/// Has this process ignore what a terminal sends, and be ended by SIGTERM or the death of its parent. Async-signal-safe.
+/// Has this process ignore what a terminal sends, and be ended by SIGTERM or the death of its parent.
+/// Async-signal-safe.
 pub(super) fn leave_to_parent() -> Result<(), Errno> {
     let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
     for signal in [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGHUP, Signal::SIGTSTP] {
@@ -66,7 +67,8 @@ fn is_ignored(signal: Signal) -> bool {
     asked == 0 && unsafe { old.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
-/// Stops this process as its parent expects of a `signal` that is blocked here; returns when it has been continued.
+/// Stops this process as its parent expects of a `signal` that is blocked here; returns when it has been
+/// continued.
 pub(super) fn stop_by(signal: Signal) {
     let mut set = SigSet::empty();
     set.add(signal);

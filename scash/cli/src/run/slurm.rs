@@ -4,15 +4,17 @@ use super::hosts::list::Named;
 use super::{Refusal, status};
 use scash_join::boot::MOST_HOSTS;
 
-/// The command that runs another on a host of the allocation, whose name follows it. It shares what the allocation has with whatever else runs there, leaves the choice of
-/// processors to the ranks, and passes bytes on as they come, not by lines.
+/// The command that runs another on a host of the allocation, whose name follows it. It shares what the
+/// allocation has with whatever else runs there, leaves the choice of processors to the ranks, and passes
+/// bytes on as they come, not by lines.
 pub(super) const RSH: &str =
     "srun --overlap --nodes=1 --ntasks=1 --mpi=none --cpu-bind=none --unbuffered --quiet --nodelist";
 
 /// Most digits of a number in a host's name.
 const DIGITS: usize = 9;
 
-/// The hosts of the allocation that this process runs in, if it runs in any. `var` looks up environment variables.
+/// The hosts of the allocation that this process runs in, if it runs in any. `var` looks up environment
+/// variables.
 pub(super) fn allocation(var: impl Fn(&str) -> Option<String>) -> Result<Option<Vec<Named>>, Refusal> {
     let nodes = "SLURM_JOB_NODELIST";
     let (Some(_), Some(list)) = (var("SLURM_JOB_ID"), var(nodes)) else { return Ok(None) };

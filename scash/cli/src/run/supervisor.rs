@@ -1,4 +1,5 @@
-//! What happens to a job, as a value: exits, failures, orders and time go in; what to say and whom to signal come out.
+//! What happens to a job, as a value: exits, failures, orders and time go in; what to say and whom to signal
+//! come out.
 //!
 //! ```text
 //!             failure (1 s) / Ctrl-C (2 s) /            1 s after
@@ -9,7 +10,8 @@
 //!   all ranks have ended: the verdict is the exit status
 //! ```
 //!
-//! The **verdict** is set by what went wrong first, and never changes: ranks that end because they were told to do not count.
+//! The **verdict** is set by what went wrong first, and never changes: ranks that end because they were told
+//! to do not count.
 
 use super::front::Order;
 use super::output::Trouble;
@@ -24,11 +26,12 @@ const AFTER_FAILURE: Duration = Duration::from_secs(1);
 const AFTER_INTERRUPT: Duration = Duration::from_secs(2);
 /// How long ranks may take to end after SIGTERM.
 const AFTER_TERMINATE: Duration = Duration::from_secs(1);
-/// A second Ctrl-C within this time is the first one, delivered in two ways (`timeout` signals a process and its group).
+/// A second Ctrl-C within this time is the first one, delivered in two ways (`timeout` signals a process and
+/// its group).
 const SAME_INTERRUPT: Duration = Duration::from_millis(200);
 
-/// How long the launcher holds back the news that a rank died of a signal such as Ctrl-C: the terminal sends it to all at once, and the
-/// front's word that it did may come after the rank's death.
+/// How long the launcher holds back the news that a rank died of a signal such as Ctrl-C: the terminal sends
+/// it to all at once, and the front's word that it did may come after the rank's death.
 const WORD_OF_FRONT: Duration = Duration::from_millis(50);
 /// The signals by which a user ends a job.
 const INTERRUPTS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
@@ -138,7 +141,8 @@ impl Supervisor {
         vec![Action::Say(words)]
     }
 
-    /// Output could not be written. Without a reader ranks end as in any pipeline, or go on; a job whose output is lost otherwise ends.
+    /// Output could not be written. Without a reader ranks end as in any pipeline, or go on; a job whose
+    /// output is lost otherwise ends.
     pub(super) fn unwritten(&mut self, trouble: Trouble, now: Instant) -> Vec<Action> {
         if trouble.is_unread() {
             self.is_unread = true;

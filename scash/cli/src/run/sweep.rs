@@ -1,4 +1,5 @@
-//! Ends the processes that ranks have started and left behind. They are children of this process now, which adopts orphans.
+//! Ends the processes that ranks have started and left behind. They are children of this process now, which
+//! adopts orphans.
 
 use super::exits::{Children, children, reap};
 use nix::sys::signal::{Signal, kill};
@@ -9,8 +10,8 @@ use std::time::{Duration, Instant};
 /// How long killed processes may take to go away (a large one, or one that waits for a disk).
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Kills and reaps the children of this process, and what becomes its child thereby, except `strangers`. To be called
-/// when no rank is left.
+/// Kills and reaps the children of this process, and what becomes its child thereby, except `strangers`. To
+/// be called when no rank is left.
 pub(super) fn sweep(strangers: &[Pid]) {
     let started = Instant::now();
     while children() != Children::None {

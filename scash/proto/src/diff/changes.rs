@@ -60,10 +60,11 @@ impl Changes {
         Runs { masks: &self.masks, lines: self.lines, line: 0, starts: 0, ends: 0 }
     }
 
-    /// The aligned words of eight bytes that have a byte of this set, each as a whole: far fewer runs in arrays of numbers.
+    /// The aligned words of eight bytes that have a byte of this set, each as a whole: far fewer runs in
+    /// arrays of numbers.
     ///
-    /// For receivers that have nothing of their own there. A page that is merged from several writers must get the
-    /// changed bytes and no others.
+    /// For receivers that have nothing of their own there. A page that is merged from several writers must
+    /// get the changed bytes and no others.
     #[must_use]
     pub fn whole_words(&self) -> Self {
         const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
@@ -156,14 +157,15 @@ const WORD_BITS: [u8; LINE] = {
 
 /// Bit 8j + k of the result is set if byte j of word k differs: the mask of the line, transposed.
 ///
-/// This order costs three vector instructions for 16 bytes, of those that every processor has: compare, keep each word's own
-/// bit, combine the words.
+/// This order costs three vector instructions for 16 bytes, of those that every processor has: compare, keep
+/// each word's own bit, combine the words.
 fn bits_by_word(old: &[u8; LINE], new: &[u8; LINE]) -> u64 {
     let bits: [u8; LINE] = std::array::from_fn(|i| u8::from(old[i] != new[i]).wrapping_neg() & WORD_BITS[i]);
     bits.as_chunks().0.iter().fold(0, |all, &word| all | u64::from_le_bytes(word))
 }
 
-/// Transposes eight bytes of eight bits: bit 8j + k goes to bit 8k + j. (Warren, "Hacker's Delight", section 7-3.)
+/// Transposes eight bytes of eight bits: bit 8j + k goes to bit 8k + j. (Warren, "Hacker's Delight", section
+/// 7-3.)
 fn transpose(mut bits: u64) -> u64 {
     for (distance, below) in
         [(7, 0x00aa_00aa_00aa_00aa), (14, 0x0000_cccc_0000_cccc), (28, 0x0000_0000_f0f0_f0f0)]
@@ -207,7 +209,8 @@ pub struct Runs<'a> {
     line: usize,
     /// Where in it runs begin, as bits; those that were handed out are cleared.
     starts: u64,
-    /// Where in it the byte before was the last of its run, likewise. A run's end may be in a later line than its start.
+    /// Where in it the byte before was the last of its run, likewise. A run's end may be in a later line than
+    /// its start.
     ends: u64,
 }
 

@@ -18,7 +18,8 @@ pub struct Diff<'a> {
 }
 
 impl<'a> Diff<'a> {
-    /// Checks a diff. Every set of changes has the one encoding in each form that the encoder writes; others are refused.
+    /// Checks a diff. Every set of changes has the one encoding in each form that the encoder writes; others
+    /// are refused.
     pub fn parse(diff: &'a [u8]) -> Result<Self, DiffError> {
         if diff.is_empty() {
             return Ok(Self { changes: Changes::NONE, bytes: diff, few_runs: true });
@@ -117,8 +118,8 @@ fn parse_masks(r: &mut Reader<'_>) -> Result<Changes, DiffError> {
     Ok(changes)
 }
 
-/// Copies between slices of one length. Most runs are short, and for these a call would take longer than the copy: two
-/// stores, overlapping as needed, do.
+/// Copies between slices of one length. Most runs are short, and for these a call would take longer than the
+/// copy: two stores, overlapping as needed, do.
 fn copy(from: &[u8], to: &mut [u8]) {
     fn ends<const N: usize>(from: &[u8], to: &mut [u8]) -> Option<()> {
         *to.first_chunk_mut::<N>()? = *from.first_chunk()?;

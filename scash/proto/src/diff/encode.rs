@@ -19,12 +19,13 @@ const fn masks_header(partial_lines: usize) -> usize {
 
 /// The longest diff there is, in bytes.
 ///
-/// r runs leave at least r − 1 bytes unchanged, so a diff of r runs has at most 4097 − r changed bytes, after 1 + 3r bytes or
-/// 17 + 8 · 64 bytes of header, whichever is less. The sum is greatest at r = 176, where both are 529.
+/// r runs leave at least r − 1 bytes unchanged, so a diff of r runs has at most 4097 − r changed bytes, after
+/// 1 + 3r bytes or 17 + 8 · 64 bytes of header, whichever is less. The sum is greatest at r = 176, where both
+/// are 529.
 pub const MAX_ENCODED: usize = 4450;
 
-/// What [`encode`](super::encode) needs at the end of a vector so as not to allocate: it stores whole lines, and cuts off in the end
-/// what is behind the diff.
+/// What [`encode`](super::encode) needs at the end of a vector so as not to allocate: it stores whole lines,
+/// and cuts off in the end what is behind the diff.
 pub const ENCODE_ROOM: usize = masks_header(LINES) + PAGE_SIZE + LINE;
 
 /// With more runs than this the masks form is always shorter.
@@ -44,8 +45,8 @@ const _: () = {
 };
 
 impl Changes {
-    /// Appends the diff that gives these bytes the values that they have in `new`, and returns its length: 0 for no bytes, at
-    /// most [`MAX_ENCODED`].
+    /// Appends the diff that gives these bytes the values that they have in `new`, and returns its length: 0
+    /// for no bytes, at most [`MAX_ENCODED`].
     pub fn encode(&self, new: &PageBytes, out: &mut Vec<u8>) -> usize {
         if self.is_empty() {
             return 0;
@@ -97,8 +98,8 @@ impl Changes {
     }
 }
 
-/// Appends the bytes of a run. A short run is copied together with what is behind it in the page, which is cut off again: a
-/// fixed number of bytes takes a few instructions, a varying one a call.
+/// Appends the bytes of a run. A short run is copied together with what is behind it in the page, which is
+/// cut off again: a fixed number of bytes takes a few instructions, a varying one a call.
 fn append_run(page: &PageBytes, run: Run, out: &mut Vec<u8>) {
     let Range { start, end } = run.range();
     match page[start..].first_chunk::<LINE>() {

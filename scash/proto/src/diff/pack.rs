@@ -1,8 +1,9 @@
 //! Packing the changed bytes of a line together, and unpacking them.
 //!
-//! Taking byte after byte would be slow, and taking run after run no better: in floating-point data each number is a run. But
-//! their runs begin where numbers begin. If all the runs of a line begin at multiples of `U` bytes, each *unit* of `U`
-//! bytes can be moved as a whole, the next one to where its last changed byte was: no branch depends on the data.
+//! Taking byte after byte would be slow, and taking run after run no better: in floating-point data each
+//! number is a run. But their runs begin where numbers begin. If all the runs of a line begin at multiples of
+//! `U` bytes, each *unit* of `U` bytes can be moved as a whole, the next one to where its last changed byte
+//! was: no branch depends on the data.
 //!
 //! ```text
 //!   U = 4      unit 0       unit 1       unit 2
@@ -13,12 +14,13 @@
 //!   packed     a b c d e f g h i …
 //! ```
 //!
-//! Eight-byte units do for `double`s and pointers, four-byte units for `float`s and `int`s; one-byte units do for all.
+//! Eight-byte units do for `double`s and pointers, four-byte units for `float`s and `int`s; one-byte units do
+//! for all.
 
 use super::LINE;
 
-/// Stores the bytes of `line` that `mask` names at the beginning of `out` and returns how many they are. What is
-/// behind them in `out` has no meaning.
+/// Stores the bytes of `line` that `mask` names at the beginning of `out` and returns how many they are. What
+/// is behind them in `out` has no meaning.
 pub(super) fn pack(mask: u64, line: &[u8; LINE], out: &mut [u8; LINE]) -> usize {
     if mask == u64::MAX {
         *out = *line;
@@ -44,7 +46,8 @@ fn pack_units<const U: usize>(mut counts: u64, line: &[u8; LINE], out: &mut [u8;
     at
 }
 
-/// Gives the bytes of `line` that `mask` names the values at the beginning of `bytes`, and returns how many they are.
+/// Gives the bytes of `line` that `mask` names the values at the beginning of `bytes`, and returns how many
+/// they are.
 pub(super) fn unpack(mask: u64, bytes: &[u8; LINE], line: &mut [u8; LINE]) -> usize {
     if mask == u64::MAX {
         *line = *bytes;

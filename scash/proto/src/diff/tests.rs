@@ -113,7 +113,8 @@ fn the_longest_diff_is_as_long_as_promised() {
 
 #[test]
 fn the_shorter_form_is_chosen() {
-    // Runs of one byte, one a line: a mask takes eight bytes, a run three, and masks have 16 bytes of header more.
+    // Runs of one byte, one a line: a mask takes eight bytes, a run three, and masks have 16 bytes of header
+    // more.
     assert_eq!(diff_of(|i| i % 64 == 0)[0], 64);
     // k runs in one line: 1 + 3k against 1 + 16 + 8 bytes.
     let runs_in_a_line = |k: usize| diff_of(move |i| i < 2 * k && i % 2 == 0);

@@ -94,7 +94,8 @@ impl Interpreter {
     }
 }
 
-/// Merges a batch of diffs or updates into frames, and into twins where there are some, so that they are not taken for this rank's own writes.
+/// Merges a batch of diffs or updates into frames, and into twins where there are some, so that they are not
+/// taken for this rank's own writes.
 fn merge<M: Machine>(m: &mut M, from: Rank, kind: Kind, payload: &[u8]) -> Result<(), M::Error> {
     let (meeting, pages) = PageBatch::read(payload)?;
     for item in pages {

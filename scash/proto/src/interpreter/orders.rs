@@ -152,7 +152,8 @@ impl Interpreter {
         self.sharers.extend(m.node().update_sharers(page).filter(|&to| Some(to) != except));
     }
 
-    /// Puts what differs from the twin into the home's frame and into the twin. It is there after [`close`](Self::close).
+    /// Puts what differs from the twin into the home's frame and into the twin. It is there after
+    /// [`close`](Self::close).
     fn put_diff<M: Machine>(&mut self, m: &mut M, page: u32, to: Rank) -> Result<(), M::Error> {
         m.look(page)?;
         let changes = m.differences(page)?;
@@ -172,7 +173,8 @@ impl Interpreter {
         Ok(m.node().handle(Input::PutBack { page, changed })?)
     }
 
-    /// Gets the page from its home. What the home has changed since the twin was made goes into page and twin: threads of this rank may be writing all else.
+    /// Gets the page from its home. What the home has changed since the twin was made goes into page and
+    /// twin: threads of this rank may be writing all else.
     fn refresh<M: Machine>(&mut self, m: &mut M, page: u32, from: Rank) -> Result<(), M::Error> {
         m.get_page(from, page, &mut self.theirs)?;
         let Some(twin) = m.twin(page) else {

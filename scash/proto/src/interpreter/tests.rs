@@ -316,8 +316,8 @@ fn of_a_renewed_page_only_bytes_that_its_home_has_changed_are_stored() {
     assert_eq!(memory.twin, Some(memory.peer), "what the home has is not this rank's change");
 }
 
-/// A thread that writes back waits without the core. Another one that hands a lock on meanwhile must wait, too: the
-/// lock's next holder could fetch what was there before.
+/// A thread that writes back waits without the core. Another one that hands a lock on meanwhile must wait,
+/// too: the lock's next holder could fetch what was there before.
 #[test]
 fn the_end_of_an_interval_waits_once_for_each_home_also_if_another_thread_does() {
     let (mut interpreter, mut memory) = Memory::new();

@@ -1,4 +1,5 @@
-//! What a rank learns from its own faults: how far to fetch ahead, and which copies are worth being kept up to date.
+//! What a rank learns from its own faults: how far to fetch ahead, and which copies are worth being kept up
+//! to date.
 
 use super::migrate::Migration;
 use super::watch::Watched;
@@ -8,12 +9,13 @@ use crate::page::{CachedPage, Look};
 use crate::{Pages, Rank, Strided};
 use std::collections::BTreeMap;
 
-/// A page fetched again within this many intervals is subscribed to. More than 2, because programs with two arrays that change roles
-/// read each one in every second interval.
+/// A page fetched again within this many intervals is subscribed to. More than 2, because programs with two
+/// arrays that change roles read each one in every second interval.
 const REUSE_WITHIN: u8 = 4;
 /// Intervals that a subscriber gives a page, once out of its view, to be read again.
 const WATCH: u32 = 8;
-/// Intervals until a subscribed page is looked at for the first time; doubles with each time that it proves to be read.
+/// Intervals until a subscribed page is looked at for the first time; doubles with each time that it proves
+/// to be read.
 const FIRST_LOOK: u32 = 4;
 
 /// Runs of at most this many pages count as short ones.
@@ -36,7 +38,8 @@ struct Stream {
     jumps: u32,
     /// The first page of the last run.
     start: u32,
-    /// The distance from the run before it, and how many runs have come at that distance, one after the other.
+    /// The distance from the run before it, and how many runs have come at that distance, one after the
+    /// other.
     step: i32,
     runs: u32,
     /// How many did so the last time; 0: none, or not at this distance.
@@ -99,12 +102,14 @@ impl Stream {
 
 /// Fetch windows, learnt for each allocation (by its number, modulo a small table).
 ///
-/// A run of consecutive faults is expected to be as long as the last short one before it. If it goes on, each fetch is as long as what the run
-/// has had so far, yet ends where the last long run did. So blocks of k consecutive pages that are read as wholes come in one fetch each, also
-/// between walks along many of them, and what is fetched behind a run's end is never more than what was read of it.
+/// A run of consecutive faults is expected to be as long as the last short one before it. If it goes on, each
+/// fetch is as long as what the run has had so far, yet ends where the last long run did. So blocks of k
+/// consecutive pages that are read as wholes come in one fetch each, also between walks along many of them,
+/// and what is fetched behind a run's end is never more than what was read of it.
 ///
-/// Runs that begin in one interval at one distance from each other, as in a walk down a column of a matrix, come several at a time: as many more as there have been; or, once the
-/// second of them shows that the distance is the one of the last such series, as many as there were then.
+/// Runs that begin in one interval at one distance from each other, as in a walk down a column of a matrix,
+/// come several at a time: as many more as there have been; or, once the second of them shows that the
+/// distance is the one of the last such series, as many as there were then.
 #[derive(Debug)]
 pub(super) struct Streams {
     table: [Stream; 16],
@@ -240,8 +245,8 @@ impl Node {
         }
     }
 
-    /// Looks at the subscribed pages whose turn it is: those that were taken out of view and not read since are left; others
-    /// are taken out of view, or left alone for longer and longer.
+    /// Looks at the subscribed pages whose turn it is: those that were taken out of view and not read since
+    /// are left; others are taken out of view, or left alone for longer and longer.
     pub(super) fn look_at_subscriptions(&mut self, armed: &mut Vec<u32>) {
         for page in self.learning.wheel.take(self.interval) {
             let adapts = self.protocol(page) == Protocol::Adaptive;

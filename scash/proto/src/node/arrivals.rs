@@ -100,7 +100,8 @@ impl Node {
     }
 
     pub(super) fn diff(&mut self, from: Rank, meeting: u32, page: u32) -> Result<(), Violation> {
-        // A disputed first touch is settled by the meeting that this diff follows: the writer may know of it before we do.
+        // A disputed first touch is settled by the meeting that this diff follows: the writer may know of it
+        // before we do.
         let mine = page < self.table.len() && (self.is_home(page) || self.home(page).is_none());
         if !mine {
             return Err(Violation { rank: from, what: "a diff for a page whose home is elsewhere" });

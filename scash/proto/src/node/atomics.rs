@@ -1,17 +1,24 @@
 //! Atomic operations on words of shared memory.
 //!
-//! An operation is executed in the frame of the word's home, by the rank that wants it: no message, and the home's processor has no part in it. Between two memory
-//! barriers a word is either operated on by all who use it, or read and written by all as plain memory; after a memory barrier everybody reads what the operations
-//! before it have left. Three things are to be seen to:
+//! An operation is executed in the frame of the word's home, by the rank that wants it: no message, and the
+//! home's processor has no part in it. Between two memory barriers a word is either operated on by all who
+//! use it, or read and written by all as plain memory; after a memory barrier everybody reads what the
+//! operations before it have left. Three things are to be seen to:
 //!
-//! 1. **A place.** A page that nobody had touched has no home. So its claim is asked for, as with first touches while there are objects of synchronisation. Without any some rank may have
-//!    touched the page in this interval without asking, and the home be that one: then the claim says only *where the operations of this interval are executed*. The claimant
-//!    is a first toucher like the others, and what operations have left in its frame goes to the home with the other bytes that it has there, at the end of the dispute.
-//! 2. **A mark.** A home brings its own changes to sharers on its way into the barrier, when others still operate on words of the same page. What it had brought of such a
-//!    word would look like the sharer's own write, and go home again, over what later operations have made of it. So before a rank's first operation on a page it sets a mark at the home, and
-//!    a home that has compared a page and then finds it marked brings nothing until everybody is in the barrier.
-//! 3. **A report.** At the barrier each rank tells the homes which pages it has operated on, and homes bring these to their sharers as wholes in the second meeting (the operating
-//!    ranks among them: they have changed the home's frame, not their own copies).
+//! 1. **A place.** A page that nobody had touched has no home. So its claim is asked for, as with first
+//!    touches while there are objects of synchronisation. Without any some rank may have touched the page in
+//!    this interval without asking, and the home be that one: then the claim says only *where the operations
+//!    of this interval are executed*. The claimant is a first toucher like the others, and what operations
+//!    have left in its frame goes to the home with the other bytes that it has there, at the end of the
+//!    dispute.
+//! 2. **A mark.** A home brings its own changes to sharers on its way into the barrier, when others still
+//!    operate on words of the same page. What it had brought of such a word would look like the sharer's own
+//!    write, and go home again, over what later operations have made of it. So before a rank's first
+//!    operation on a page it sets a mark at the home, and a home that has compared a page and then finds it
+//!    marked brings nothing until everybody is in the barrier.
+//! 3. **A report.** At the barrier each rank tells the homes which pages it has operated on, and homes bring
+//!    these to their sharers as wholes in the second meeting (the operating ranks among them: they have
+//!    changed the home's frame, not their own copies).
 
 use super::fault::block_of;
 use super::home::join;
@@ -111,7 +118,8 @@ impl Node {
         }
     }
 
-    /// Home: the pages that this rank and others have operated on, as pages that are to be passed on to all their sharers.
+    /// Home: the pages that this rank and others have operated on, as pages that are to be passed on to all
+    /// their sharers.
     pub(super) fn operated_here(&self, by_others: &[Pages]) -> Vec<(u32, Rank)> {
         let others = by_others.iter().flat_map(|run| run.iter());
         let all = others.chain(self.sync.operated.pages.keys().copied());
@@ -119,7 +127,8 @@ impl Node {
         all.filter(|&page| self.is_home(page)).map(|page| (page, self.cfg.rank)).collect()
     }
 
-    /// Whether an [`Output::Push`] comes before everybody is in the barrier, so that a page that is marked is to be left for later.
+    /// Whether an [`Output::Push`] comes before everybody is in the barrier, so that a page that is marked is
+    /// to be left for later.
     pub fn pushes_early(&self) -> bool {
         self.meetings.phase == Phase::Flushing(MeetingStage::Flush) && !self.keeps_back()
     }

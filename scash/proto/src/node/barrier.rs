@@ -1,23 +1,31 @@
 //! The memory barrier.
 //!
-//! 1. **Flush** (on the way in). Pages written away from home: their diffs go to the home. Home pages with sharers that were written: what changed
-//!    goes to the sharers, or a notice does. Only bytes that this rank wrote ever move here, so a sharer that is still computing
-//!    (and perhaps writing other bytes of the same page) is not disturbed: a data-race-free program cannot see them before the barrier.
-//! 2. **First meeting**, by [dissemination](super::dissemination): in round k rank r sends a token to rank r + 2ᵏ and waits for that of rank r − 2ᵏ. After ⌈log₂ n⌉ rounds everyone
-//!    has come. (So in base 2; a small job whose ranks share memory has one round, in which all send to all.) Tokens carry who came for what, whether anybody wrote away from home, first touches, and, routed towards each rank, the number
-//!    of items that were sent to it; the meeting is over when these have arrived, too.
-//! 3. If nobody wrote away from home or operated on a word there, and nobody fetched a page of which its home pushes changes (and no first touch was disputed, no home moves):
-//!    **done**, after one meeting.
-//! 4. Otherwise homes **pass on** the pages that others wrote, whole: everybody is in the barrier now, so nobody is disturbed. Then a **second meeting**.
-//!    They also bring the pages that subscribers fetched in this very interval once more: the fetch may have seen a byte that its home wrote and then
-//!    wrote back, which no comparison with a twin finds.
-//! 5. Where a first touch was disputed or a home moves, pages come to their homes only now, so nobody may fetch them before a **third meeting**.
+//! 1. **Flush** (on the way in). Pages written away from home: their diffs go to the home. Home pages with
+//!    sharers that were written: what changed goes to the sharers, or a notice does. Only bytes that this
+//!    rank wrote ever move here, so a sharer that is still computing (and perhaps writing other bytes of the
+//!    same page) is not disturbed: a data-race-free program cannot see them before the barrier.
+//! 2. **First meeting**, by [dissemination](super::dissemination): in round k rank r sends a token to rank
+//!    r + 2ᵏ and waits for that of rank r − 2ᵏ. After ⌈log₂ n⌉ rounds everyone has come. (So in base 2; a small
+//!    job whose ranks share memory has one round, in which all send to all.) Tokens carry who came for what,
+//!    whether anybody wrote away from home, first touches, and, routed towards each rank, the number of items
+//!    that were sent to it; the meeting is over when these have arrived, too.
+//! 3. If nobody wrote away from home or operated on a word there, and nobody fetched a page of which its home
+//!    pushes changes (and no first touch was disputed, no home moves): **done**, after one meeting.
+//! 4. Otherwise homes **pass on** the pages that others wrote, whole: everybody is in the barrier now, so
+//!    nobody is disturbed. Then a **second meeting**. They also bring the pages that subscribers fetched in
+//!    this very interval once more: the fetch may have seen a byte that its home wrote and then wrote back,
+//!    which no comparison with a twin finds.
+//! 5. Where a first touch was disputed or a home moves, pages come to their homes only now, so nobody may
+//!    fetch them before a **third meeting**.
 //! 6. A broadcast takes a last meeting of its own: see [`broadcast`](super::broadcast).
-//! 7. **End**: leases end, stale copies are taken out of view, written pages are protected again (all by range), subscriptions take effect.
+//! 7. **End**: leases end, stale copies are taken out of view, written pages are protected again (all by
+//!    range), subscriptions take effect.
 //!
-//! A peer is at most one meeting ahead, so what arrives early is kept in one of two slots, by the parity of the meeting's number.
+//! A peer is at most one meeting ahead, so what arrives early is kept in one of two slots, by the parity of
+//! the meeting's number.
 //!
-//! **Invariant:** no rank's work grows with the number of ranks, but for the log₂ of it, and for first touches, which everyone must learn.
+//! **Invariant:** no rank's work grows with the number of ranks, but for the log₂ of it, and for first
+//! touches, which everyone must learn.
 
 use super::arrivals::Slot;
 use super::atomics::Operated;
@@ -242,7 +250,8 @@ impl Node {
         }
     }
 
-    /// One step: everything whose way leads over the rank at this distance, and all that this rank has learnt and that one cannot know.
+    /// One step: everything whose way leads over the rank at this distance, and all that this rank has learnt
+    /// and that one cannot know.
     fn send_token(&mut self, step: u32, hop: u32) {
         let (way, me) = (self.meetings.topology, self.cfg.rank);
         let mut counts = Vec::new();
@@ -394,7 +403,8 @@ impl Node {
         self.meetings.meeting = self.meetings.meeting.wrapping_add(1);
     }
 
-    /// Everybody's first touches of this interval: the lowest rank that claimed a page is its home. Returns whether a page was claimed twice or is to move.
+    /// Everybody's first touches of this interval: the lowest rank that claimed a page is its home. Returns
+    /// whether a page was claimed twice or is to move.
     fn settle(&mut self, notices: &[Notice]) -> bool {
         let me = self.cfg.rank;
         let mut claims: Vec<&Notice> = notices.iter().filter(|n| n.news == News::FirstTouch).collect();
@@ -421,7 +431,8 @@ impl Node {
         disputed
     }
 
-    /// The end of the barrier: copies that are not good any more go out of view, what was written is protected again, and the next interval begins.
+    /// The end of the barrier: copies that are not good any more go out of view, what was written is
+    /// protected again, and the next interval begins.
     fn end(&mut self) {
         self.close_slot();
         self.compare_writes();

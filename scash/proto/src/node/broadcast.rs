@@ -1,13 +1,16 @@
 //! Broadcast: pages are brought to all ranks, from each page's home down a binomial tree.
 //!
-//! A broadcast is a barrier of three meetings at least. After the first one every home has all that was written; before the last but one each home sends its
-//! pages of the range to its children in the tree that is rooted at it, and each rank that got them passes them on. In the tree of home h,
-//! rank r has number v = (r − h) mod n, and its children are v + 2ᵏ for all 2ᵏ > v: so nobody sends more than log₂ n times.
+//! A broadcast is a barrier of three meetings at least. After the first one every home has all that was
+//! written; before the last but one each home sends its pages of the range to its children in the tree that
+//! is rooted at it, and each rank that got them passes them on. In the tree of home h, rank r has number v =
+//! (r − h) mod n, and its children are v + 2ᵏ for all 2ᵏ > v: so nobody sends more than log₂ n times.
 //!
-//! The last meeting keeps homes in the barrier until every rank has its pages. Otherwise a home could go on, change a page, and bring the change to a
-//! sharer that the old page, sent by way of other ranks, has yet to reach.
+//! The last meeting keeps homes in the barrier until every rank has its pages. Otherwise a home could go on,
+//! change a page, and bring the change to a sharer that the old page, sent by way of other ranks, has yet to
+//! reach.
 //!
-//! How many parcels a rank is to get is not announced: it is the number of other ranks that are homes of pages of the range, which all ranks know alike.
+//! How many parcels a rank is to get is not announced: it is the number of other ranks that are homes of
+//! pages of the range, which all ranks know alike.
 
 use super::{Collective, Node, Output, Violation, runs};
 use crate::page::{Access, List};
@@ -83,7 +86,8 @@ impl Node {
         self.meetings.parcels.arrived.len() >= others
     }
 
-    /// The barrier ends: what was brought is readable, until the next barrier unless it is kept up to date anyway.
+    /// The barrier ends: what was brought is readable, until the next barrier unless it is kept up to date
+    /// anyway.
     pub(super) fn end_broadcast(&mut self) {
         let parcels = std::mem::take(&mut self.meetings.parcels);
         let mut mapped = Vec::new();

@@ -1,12 +1,14 @@
 //! A limit on cached pages (the embedded SCASH's "only remote pages are released").
 //!
-//! Home pages stay. Of the pages of other homes, those that are no good any more go *at once*: their frames go back to the system where they would otherwise
-//! only leave the view. When there are more good ones than the limit allows, a [`Policy`] says which go; what was written in such a page goes home first.
+//! Home pages stay. Of the pages of other homes, those that are no good any more go *at once*: their frames
+//! go back to the system where they would otherwise only leave the view. When there are more good ones than
+//! the limit allows, a [`Policy`] says which go; what was written in such a page goes home first.
 //!
-//! A page that its home keeps up to date and that goes is left at the next memory barrier: until then its home may bring changes to a frame that is not there, which
-//! is given back once more.
+//! A page that its home keeps up to date and that goes is left at the next memory barrier: until then its
+//! home may bring changes to a frame that is not there, which is given back once more.
 //!
-//! What was written goes home in the middle of an interval, so the rules of jobs with locks hold for all jobs with a limit: see [`intervals`](super::intervals).
+//! What was written goes home in the middle of an interval, so the rules of jobs with locks hold for all jobs
+//! with a limit: see [`intervals`](super::intervals).
 //!
 //! Runs in signal handlers: all memory is there from the beginning.
 
@@ -21,11 +23,12 @@ mod queue;
 /// How cached pages are chosen that have to go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Eviction {
-    /// Pages that were only read go first, then those that were written; in each class in the order in which they came.
+    /// Pages that were only read go first, then those that were written; in each class in the order in which
+    /// they came.
     #[default]
     Fifo,
-    /// SIEVE (Zhang et al., NSDI 2024): a hand goes from the oldest to the newest; pages that were used since it last passed stay. Whether a page is used shows when it is
-    /// taken out of the view for a while.
+    /// SIEVE (Zhang et al., NSDI 2024): a hand goes from the oldest to the newest; pages that were used since
+    /// it last passed stay. Whether a page is used shows when it is taken out of the view for a while.
     Sieve,
 }
 
@@ -106,13 +109,15 @@ impl Node {
         }
     }
 
-    /// Takes pages out of the view that are no good any more; with a limit, the frames of those of other homes too. `pages` is sorted.
+    /// Takes pages out of the view that are no good any more; with a limit, the frames of those of other
+    /// homes too. `pages` is sorted.
     pub(super) fn dismiss(&mut self, pages: &[u32]) {
         if !self.cache.is_limited() {
             runs(pages, |run| self.out.push_back(Output::Unmap(run)));
             return;
         }
-        // What was broadcast is in its frame already; what was subscribed to just now, its home brings changes to.
+        // What was broadcast is in its frame already; what was subscribed to just now, its home brings
+        // changes to.
         let brought = match self.meetings.collective {
             Collective::Broadcast(range) => range.iter(),
             _ => 0..0,
@@ -124,7 +129,8 @@ impl Node {
         runs(&others, |run| self.out.push_back(Output::Discard(run)));
     }
 
-    /// Pages that were fetched in vain are no good. With a limit their frames are given back, but for those to which their homes will bring changes.
+    /// Pages that were fetched in vain are no good. With a limit their frames are given back, but for those
+    /// to which their homes will bring changes.
     pub(super) fn dismiss_fetched(&mut self, pages: Strided) {
         // This may be a signal handler, where nothing allocates.
         for run in pages.runs() {

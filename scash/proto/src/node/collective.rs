@@ -1,4 +1,5 @@
-//! Collective calls that are more than a barrier, homes that move, and the consistency operations open to the user.
+//! Collective calls that are more than a barrier, homes that move, and the consistency operations open to the
+//! user.
 
 use super::{Collective, Node, Outcome, Output, Protocol, Transfer};
 use crate::page::{Access, CachedPage, HomePage, Page};
@@ -31,7 +32,8 @@ impl Node {
                 let align = NonZeroU32::new(options.block).unwrap_or(NonZeroU32::MIN);
                 match self.heap.alloc(bytes, align, options) {
                     Ok(a) => {
-                        // With a limit on cached pages, a fault that fetches a block may give up as many pages by a few orders each, and allocates nothing.
+                        // With a limit on cached pages, a fault that fetches a block may give up as many
+                        // pages by a few orders each, and allocates nothing.
                         let evicted = options.block.min(a.pages).min(self.cfg.cache / 4);
                         self.out.reserve(4 * evicted as usize);
                         let pages = Pages { first: a.first, count: a.pages };
@@ -114,11 +116,13 @@ impl Node {
         }
     }
 
-    /// Between the meetings of a barrier: homes move. All copies end; the old home hands the page to the new one.
+    /// Between the meetings of a barrier: homes move. All copies end; the old home hands the page to the new
+    /// one.
     pub(super) fn hand_over(&mut self, notices: &[Notice]) {
         let (mut moves, claims): (Vec<&Notice>, Vec<&Notice>) =
             notices.iter().partition(|n| n.news != News::FirstTouch);
-        // In one order at all ranks: of several ranks that move a page the last one counts, and what a program says counts more than what a home found.
+        // In one order at all ranks: of several ranks that move a page the last one counts, and what a
+        // program says counts more than what a home found.
         moves.sort_unstable_by_key(|n| (matches!(n.news, News::Moves { placed: true, .. }), **n));
         let claimed = union(claims.into_iter().map(|n| n.pages).collect());
         let is_claimed = |page: u32| {
@@ -132,7 +136,8 @@ impl Node {
                 if !is_claimed(page) {
                     homes.insert(page, (to, placed));
                 } else if n.origin == self.cfg.rank {
-                    // A page that was first touched in this very interval may be disputed: it moves at the next barrier.
+                    // A page that was first touched in this very interval may be disputed: it moves at the
+                    // next barrier.
                     self.learning.moves.insert(page, (to, placed));
                 }
             }
@@ -184,7 +189,8 @@ impl Node {
         self.table.put(page, home.hand_over(to));
     }
 
-    /// Orders that this rank's changes of cached pages be put into the homes' frames now. The pages stay dirty: the barrier tells their homes.
+    /// Orders that this rank's changes of cached pages be put into the homes' frames now. The pages stay
+    /// dirty: the barrier tells their homes.
     pub(super) fn write_back(&mut self, pages: Pages) {
         for page in pages.iter().filter(|&p| p < self.table.len()).collect::<Vec<_>>() {
             let word = self.table.get(page);

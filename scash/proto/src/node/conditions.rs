@@ -1,8 +1,9 @@
 //! Waiting for a condition, with a lock.
 //!
-//! Who waits gives the lock back only when the condition's manager has said that the wait is queued. Were both on their way together, the lock's next holder could
-//! signal before the wait has arrived, and the signal would be lost. Whom a signal lets go on asks for the lock like anybody else. What was written before
-//! the signal comes with the lock, so the signal carries nothing.
+//! Who waits gives the lock back only when the condition's manager has said that the wait is queued. Were
+//! both on their way together, the lock's next holder could signal before the wait has arrived, and the
+//! signal would be lost. Whom a signal lets go on asks for the lock like anybody else. What was written
+//! before the signal comes with the lock, so the signal carries nothing.
 
 use super::{Node, Violation};
 use crate::Rank;
@@ -38,7 +39,8 @@ impl Wait {
 }
 
 impl Node {
-    /// A thread that has a lock waits for a condition: [`Acquired`](super::Output::Acquired) for the lock follows.
+    /// A thread that has a lock waits for a condition: [`Acquired`](super::Output::Acquired) for the lock
+    /// follows.
     pub(super) fn wait(&mut self, condition: u32, lock: u32, who: u64) -> Result<(), Violation> {
         let ticket = self.sync.served.ticket();
         self.sync.waits.push(Wait { condition, ticket, who, lock, queued: false });

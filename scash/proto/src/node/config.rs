@@ -6,7 +6,8 @@ use crate::{Placement, Rank};
 /// How the pages of an allocation are kept coherent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// Copies are leases until they prove to be used again; then their home updates them for as long as they are read.
+    /// Copies are leases until they prove to be used again; then their home updates them for as long as they
+    /// are read.
     #[default]
     Adaptive,
     /// The home sends its sharers what changed, at every memory barrier.
@@ -49,7 +50,8 @@ pub struct Config {
     pub rank: Rank,
     /// Number of ranks, at most [`MAX_RANKS`](crate::MAX_RANKS).
     pub size: u32,
-    /// Base in which tokens are disseminated, from 2 to 16. In base 2 a rank sends the fewest; in that of the number of ranks it waits only once. The same at all ranks.
+    /// Base in which tokens are disseminated, from 2 to 16. In base 2 a rank sends the fewest; in that of the
+    /// number of ranks it waits only once. The same at all ranks.
     pub base: u32,
     /// Pages of the region.
     pub pages: u32,
@@ -67,8 +69,9 @@ pub struct Config {
     pub cache: u32,
     /// Which go first.
     pub eviction: Eviction,
-    /// Times (at most 15) that a copy which is used again and again in critical sections is renewed by acquires, and a home page left writable by
-    /// releases, until it is looked at whether it still is. 0: never.
+    /// Times (at most 15) that a copy which is used again and again in critical sections is renewed by
+    /// acquires, and a home page left writable by releases, until it is looked at whether it still is. 0:
+    /// never.
     pub renewals: u64,
     /// Memory barriers at which one other rank alone wrote a page, until it becomes that rank's; 0: never.
     pub migrate_after: u32,

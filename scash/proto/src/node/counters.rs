@@ -17,7 +17,8 @@ pub struct Counters {
     pub predicted: u64,
     /// Writes that were noticed without a fault, because the page was watched.
     pub noticed: u64,
-    /// Home pages that stayed writable over a barrier because nobody subscribed to them, added up over barriers.
+    /// Home pages that stayed writable over a barrier because nobody subscribed to them, added up over
+    /// barriers.
     pub avoided: u64,
     /// Twins made.
     pub twins: u64,

@@ -1,13 +1,18 @@
 //! The end of objects of synchronisation.
 //!
-//! Objects are destroyed by all ranks together, or by none. Whether a thread uses one is known at its rank alone, so there are two steps:
+//! Objects are destroyed by all ranks together, or by none. Whether a thread uses one is known at its rank
+//! alone, so there are two steps:
 //!
-//! 1. **Announcement**, a [reduction](super::reduce) and no memory barrier: a rank may come to it while its threads wait for the very objects. Each rank says what it uses, and all learn
-//!    the least of it: of the lowest rank, the object with the lowest number. If there is one, that is the outcome at every rank, and nothing else has happened. A rank that uses none lets no thread begin to
-//!    until the call is over; it still serves the others, whose threads may use the objects until they come.
-//! 2. **Memory barrier.** Nobody has or wants an object any more, so nothing is on its way but signals, which the barrier waits for. At its end each rank forgets what it knew.
+//! 1. **Announcement**, a [reduction](super::reduce) and no memory barrier: a rank may come to it while its
+//!    threads wait for the very objects. Each rank says what it uses, and all learn the least of it: of the
+//!    lowest rank, the object with the lowest number. If there is one, that is the outcome at every rank, and
+//!    nothing else has happened. A rank that uses none lets no thread begin to until the call is over; it
+//!    still serves the others, whose threads may use the objects until they come.
+//! 2. **Memory barrier.** Nobody has or wants an object any more, so nothing is on its way but signals, which
+//!    the barrier waits for. At its end each rank forgets what it knew.
 //!
-//! A rank uses an object if a thread has it, waits or tries for it, or has given it back to wait for a condition. The count of a semaphore and the number of a flag are nobody's use.
+//! A rank uses an object if a thread has it, waits or tries for it, or has given it back to wait for a
+//! condition. The count of a semaphore and the number of a flag are nobody's use.
 
 use super::collective::purpose;
 use super::objects::cut_out;

@@ -1,10 +1,13 @@
 //! Dissemination: who sends a token to whom, so that all ranks learn of all.
 //!
-//! In base b, the ranks' distances (from one rank up to another, modulo their number) are numbers of some digits, one for each round. In round k a rank sends
-//! to those j·bᵏ above it, for each digit j from 1 to b − 1: it knows of those less than bᵏ below it, and they learn of less than bᵏ⁺¹. With b = 2 (Hensgen, Finkel and
-//! Manber 1988) each rank sends ⌈log₂ n⌉ tokens, one after another. With b = n there is one round, in which each sends to each.
+//! In base b, the ranks' distances (from one rank up to another, modulo their number) are numbers of some
+//! digits, one for each round. In round k a rank sends to those j·bᵏ above it, for each digit j from 1 to b −
+//! 1: it knows of those less than bᵏ below it, and they learn of less than bᵏ⁺¹. With b = 2 (Hensgen, Finkel
+//! and Manber 1988) each rank sends ⌈log₂ n⌉ tokens, one after another. With b = n there is one round, in
+//! which each sends to each.
 //!
-//! A **step** is one token of one round: steps are numbered through, and the distance of a step is larger than that of the one before.
+//! A **step** is one token of one round: steps are numbered through, and the distance of a step is larger
+//! than that of the one before.
 
 use crate::Rank;
 
@@ -41,14 +44,16 @@ impl Dissemination {
         if step.is_multiple_of(self.base - 1) { step..step + self.base - 1 } else { step..step }
     }
 
-    /// Whether what is meant for the one rank goes with the token of a step that the other sends, if it has not gone with an earlier one.
+    /// Whether what is meant for the one rank goes with the token of a step that the other sends, if it has
+    /// not gone with an earlier one.
     pub(super) fn leads(self, step: u32, from: Rank, to: Rank) -> bool {
         let (round, digit) = (step / (self.base - 1), step % (self.base - 1) + 1);
         let distance = (to.0 + self.size - from.0) % self.size;
         self.base.checked_pow(round).is_some_and(|unit| distance / unit % self.base == digit)
     }
 
-    /// Whether a rank with the token of a step is to learn of another: it cannot know of it, and will hear it from nobody else.
+    /// Whether a rank with the token of a step is to learn of another: it cannot know of it, and will hear it
+    /// from nobody else.
     pub(super) fn tells(self, distance: u32, of: Rank, me: Rank) -> bool {
         (me.0 + self.size - of.0) % self.size + distance < self.size
     }

@@ -1,6 +1,7 @@
 //! Faults: an access needs work.
 //!
-//! Runs inside a signal handler: nothing here allocates (the touched list is threaded through the page table; orders fit the reserved queue).
+//! Runs inside a signal handler: nothing here allocates (the touched list is threaded through the page table;
+//! orders fit the reserved queue).
 
 use super::{Node, Output};
 use crate::copyset::CopyMode;
@@ -8,7 +9,8 @@ use crate::page::{Access, CachedPage, HomePage, List, Page, UnclaimedPage};
 use crate::{Pages, Rank, Strided};
 
 impl Node {
-    /// Orders what brings `page` nearer to `want`. The caller repeats it until [`Node::access`] is enough: fetching and becoming a writer are two steps.
+    /// Orders what brings `page` nearer to `want`. The caller repeats it until [`Node::access`] is enough:
+    /// fetching and becoming a writer are two steps.
     pub(super) fn fault(&mut self, page: u32, want: Access) {
         let Some(a) = (page < self.table.len()).then(|| self.heap.find(page)).flatten() else {
             self.out.push_back(Output::Denied(page));
@@ -94,8 +96,9 @@ impl Node {
         }
     }
 
-    /// First touch: this rank claims the page, and all pages of its block that nobody has. Others learn it at the next memory barrier; if several
-    /// ranks claimed a page, the lowest is its home. `all`: also pages of the block that are read here.
+    /// First touch: this rank claims the page, and all pages of its block that nobody has. Others learn it at
+    /// the next memory barrier; if several ranks claimed a page, the lowest is its home. `all`: also pages of
+    /// the block that are read here.
     pub(super) fn claim(&mut self, page: u32, range: Pages, block: u32, all: bool) {
         for p in block_of(page, range, block).iter() {
             let Page::Unclaimed(unclaimed) = self.table.get(p).page() else { continue };
@@ -110,7 +113,8 @@ impl Node {
         }
     }
 
-    /// Orders access to a page that was claimed, in one order with the page before it where that is ordered alike.
+    /// Orders access to a page that was claimed, in one order with the page before it where that is ordered
+    /// alike.
     fn open_claimed(&mut self, page: u32, had: Access) {
         match (self.out.back_mut(), had) {
             (Some(Output::MapZero(run, Access::Write)), Access::None)
@@ -124,7 +128,8 @@ impl Node {
         }
     }
 
-    /// While a job has locks, a first touch must be known to whoever comes next, not only after the barrier: the rank that keeps the claim decides at once.
+    /// While a job has locks, a first touch must be known to whoever comes next, not only after the barrier:
+    /// the rank that keeps the claim decides at once.
     pub(super) fn ask_for_home(&mut self, page: u32, range: Pages, block: u32, want: Access) {
         if !self.may_fetch() {
             self.out.push_back(Output::Wait(page));
@@ -176,8 +181,9 @@ impl Node {
         self.out.push_back(Output::MapZero(Pages::one(page), Access::Read));
     }
 
-    /// A cached page becomes writable: with a twin, so that what was written can be told apart. Where pages are written one after the other, those
-    /// that follow become writable with it: a twin that was made for nothing costs less than a fault.
+    /// A cached page becomes writable: with a twin, so that what was written can be told apart. Where pages
+    /// are written one after the other, those that follow become writable with it: a twin that was made for
+    /// nothing costs less than a fault.
     fn write_cached(&mut self, page: u32, id: u64, range: Pages) {
         let ahead = if self.cfg.predict { self.learning.writes.window(id, page, self.interval) } else { 1 };
         let end = page.saturating_add(ahead).min(range.end());
@@ -251,7 +257,8 @@ impl Node {
         pages
     }
 
-    /// The run of pages around `page` to be worked on together: its block, or as many following pages as faults have shown to be worth it.
+    /// The run of pages around `page` to be worked on together: its block, or as many following pages as
+    /// faults have shown to be worth it.
     fn window(
         &mut self,
         page: u32,
@@ -295,8 +302,9 @@ impl Node {
         }
     }
 
-    /// A page was read from its home, which may be writing it: a byte may be seen that the home writes back to what it was. A sharer that gets updates would
-    /// keep it, for the home finds nothing to send; so the page must come again. Where the home tells of every write, changed or not, there is no need.
+    /// A page was read from its home, which may be writing it: a byte may be seen that the home writes back
+    /// to what it was. A sharer that gets updates would keep it, for the home finds nothing to send; so the
+    /// page must come again. Where the home tells of every write, changed or not, there is no need.
     pub(super) fn copied(&mut self, page: u32) {
         let Some(mut copy) = self.table.cached(page).filter(|copy| copy.is_shared()) else { return };
         // While a new mode is wanted, the old one is in force.

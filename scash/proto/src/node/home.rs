@@ -1,4 +1,5 @@
-//! What a home keeps and owes: the directory of sharers, tracking of its own writes, bringing changes to sharers.
+//! What a home keeps and owes: the directory of sharers, tracking of its own writes, bringing changes to
+//! sharers.
 
 use super::objects::cut_out;
 use super::{Node, Output, Transfer};
@@ -115,7 +116,8 @@ impl Node {
         self.homes.deferred_pushes.push(page);
     }
 
-    /// Where races are looked for, what a home brings to a copy must not take the place of what its rank has written and not yet told.
+    /// Where races are looked for, what a home brings to a copy must not take the place of what its rank has
+    /// written and not yet told.
     fn keeps_pushes_back(&self) -> bool {
         self.keeps_back() || self.cfg.races
     }
@@ -135,14 +137,15 @@ impl Node {
             }
             self.count_updates(page, None, by);
         }
-        // Even if all bytes are again what they were: a sharer may have fetched the page in between (see `copied`). A page that is predicted counts as
-        // written, since nothing tells whether it was.
+        // Even if all bytes are again what they were: a sharer may have fetched the page in between (see
+        // `copied`). A page that is predicted counts as written, since nothing tells whether it was.
         self.tell_stale(page, None);
     }
 
-    /// Whether the changes of a page that [`Output::Push`] finds have to go by message: because they did so in the last barrier, in which some
-    /// sharer may still be. A put would be in its frame before the older message is taken, which would then undo it. (That all have come to
-    /// *this* barrier by the next one is sure.)
+    /// Whether the changes of a page that [`Output::Push`] finds have to go by message: because they did so
+    /// in the last barrier, in which some sharer may still be. A put would be in its frame before the older
+    /// message is taken, which would then undo it. (That all have come to *this* barrier by the next one is
+    /// sure.)
     pub fn must_message(&self, page: u32) -> bool {
         self.table.at_home(page).is_some_and(|home| home.was_messaged())
     }
@@ -188,11 +191,13 @@ impl Node {
         }
     }
 
-    /// Between the meetings: pages of ours that others wrote (`merged`, sorted) go to their sharers, but for the only writer, who has them.
+    /// Between the meetings: pages of ours that others wrote (`merged`, sorted) go to their sharers, but for
+    /// the only writer, who has them.
     pub(super) fn pass_on(&mut self, merged: &[(u32, Rank)]) {
         for group in merged.chunk_by(|a, b| a.0 == b.0) {
             let (page, writer) = group[0];
-            // What the only writer has is the newest, unless others wrote the page after it had brought its changes home.
+            // What the only writer has is the newest, unless others wrote the page after it had brought its
+            // changes home.
             let sole =
                 (!self.keeps_pushes_back() && group.iter().all(|&(_, r)| r == writer)).then_some(writer);
             if !self.table.at_home(page).is_some_and(|home| home.is_tracked()) {
@@ -203,7 +208,8 @@ impl Node {
                 self.count_updates(page, sole, self.cfg.transfer);
             }
             self.tell_stale(page, sole);
-            // What was written back early came to the frame alone. Sharers have it now: it is not a change of ours.
+            // What was written back early came to the frame alone. Sharers have it now: it is not a change of
+            // ours.
             if self.table.at_home(page).is_some_and(|home| home.is_predicted()) {
                 self.out.push_back(Output::Twin(page));
             }
@@ -223,7 +229,8 @@ impl Node {
         }
     }
 
-    /// Between the meetings: brings pages to sharers that fetched them while this rank may have been writing them.
+    /// Between the meetings: brings pages to sharers that fetched them while this rank may have been writing
+    /// them.
     pub(super) fn bring_again(&mut self, fresh: &[(Rank, Pages)]) {
         for &(to, pages) in fresh {
             for page in pages.iter() {

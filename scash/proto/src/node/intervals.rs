@@ -1,23 +1,33 @@
 //! Lazy release consistency between two memory barriers.
 //!
-//! A rank's time is cut into **intervals** where a lock leaves it for another rank, or where it does a signal that lets others go on. At the end of an interval its changes of cached pages are put into their
-//! homes' frames, and a **record** (write notice) says which pages it wrote. A lock comes with all records that happened before and that the new
-//! holder does not know: it takes the copies that they name out of view, and fetches them again when they are touched.
+//! A rank's time is cut into **intervals** where a lock leaves it for another rank, or where it does a signal
+//! that lets others go on. At the end of an interval its changes of cached pages are put into their homes'
+//! frames, and a **record** (write notice) says which pages it wrote. A lock comes with all records that
+//! happened before and that the new holder does not know: it takes the copies that they name out of view, and
+//! fetches them again when they are touched.
 //!
-//! 1. **Close.** Cached pages that are writable are compared with their twins and *put* into the home's frame, byte by byte: the home's processor is not needed. They
-//!    stay writable if they had changed; those that had not, twice in a row, are protected again. Home pages with sharers are protected, so that the next write is noticed.
-//! 2. **Records.** What a rank knows of each other rank's records is its vector time. All ranks know everything after a memory barrier: there the history ends,
-//!    and vectors are empty again. They only name ranks that have handed a lock on since.
-//! 3. **Apply**, when a lock comes. A copy that a record names ends. A home does not know who has leases, and so not which of their pages it has written: a record of rank r ends
-//!    *all* leases of pages whose home is r. A page that was written here, too, goes home first; its own changes are in the home's frame then, and come back with the others'.
-//!    A copy that was fetched again after an acquire had ended it is likely to be used again: it is renewed where it stands, without a fault, some times until it is ended
-//!    to see whether it still is.
-//!    A manager learns records with signals long before it applies them: only what its own threads go on with concerns its own copies.
-//! 4. **Fetches under way** when records are applied may have read what was there before. They are waited for, and taken for nothing.
+//! 1. **Close.** Cached pages that are writable are compared with their twins and *put* into the home's
+//!    frame, byte by byte: the home's processor is not needed. They stay writable if they had changed; those
+//!    that had not, twice in a row, are protected again. Home pages with sharers are protected, so that the
+//!    next write is noticed.
+//! 2. **Records.** What a rank knows of each other rank's records is its vector time. All ranks know
+//!    everything after a memory barrier: there the history ends, and vectors are empty again. They only name
+//!    ranks that have handed a lock on since.
+//! 3. **Apply**, when a lock comes. A copy that a record names ends. A home does not know who has leases, and
+//!    so not which of their pages it has written: a record of rank r ends *all* leases of pages whose home is
+//!    r. A page that was written here, too, goes home first; its own changes are in the home's frame then,
+//!    and come back with the others'. A copy that was fetched again after an acquire had ended it is likely
+//!    to be used again: it is renewed where it stands, without a fault, some times until it is ended to see
+//!    whether it still is. A manager learns records with signals long before it applies them: only what its
+//!    own threads go on with concerns its own copies.
+//! 4. **Fetches under way** when records are applied may have read what was there before. They are waited
+//!    for, and taken for nothing.
 //!
-//! While a job has locks, homes keep back what they bring to sharers until everybody has come to the memory barrier (its second meeting): a put into the frame of a
-//! rank that still computes would look like that rank's own write at the end of its interval, and go home again, over what a later holder of the lock has written there.
-//! For the same reason everything is at home, by puts, before a rank says that it has come: it may have to hand a lock on while it waits.
+//! While a job has locks, homes keep back what they bring to sharers until everybody has come to the memory
+//! barrier (its second meeting): a put into the frame of a rank that still computes would look like that
+//! rank's own write at the end of its interval, and go home again, over what a later holder of the lock has
+//! written there. For the same reason everything is at home, by puts, before a rank says that it has come: it
+//! may have to hand a lock on while it waits.
 
 use super::history::{History, as_runs};
 use super::{Node, Output, Violation, runs};
@@ -112,7 +122,8 @@ impl Node {
             }
             Page::Home(mut home) if !home.is_predicted() => {
                 self.sync.intervals.written.push(page);
-                // Who writes it in every interval does better without the faults; others hear of it once in vain at worst.
+                // Who writes it in every interval does better without the faults; others hear of it once in
+                // vain at worst.
                 let protected = home.close();
                 self.table.put(page, home);
                 protected
@@ -225,8 +236,9 @@ impl Node {
         Ok(())
     }
 
-    /// Takes the copies out of view that what was learnt has ended. Then the thread goes on: at once, or when fetches that are under way have come to nothing.
-    /// Where races are looked for, the interval ends first: what was written before is not ordered by what is learnt now.
+    /// Takes the copies out of view that what was learnt has ended. Then the thread goes on: at once, or when
+    /// fetches that are under way have come to nothing. Where races are looked for, the interval ends first:
+    /// what was written before is not ordered by what is learnt now.
     pub(super) fn enter(&mut self, object: u32, ticket: u32) {
         if self.cfg.races && !self.sync.intervals.history.news.is_empty() {
             self.close(After::Enter { object, ticket });
@@ -298,7 +310,8 @@ impl Node {
         self.release_ended(&unmap);
     }
 
-    /// Orders that a copy that is used again and again be brought up to what its home has, where it stands. What was written here stays. Returns whether it is such a copy.
+    /// Orders that a copy that is used again and again be brought up to what its home has, where it stands.
+    /// What was written here stays. Returns whether it is such a copy.
     fn renew(&mut self, page: u32) -> bool {
         let Some(mut copy) = self.table.cached(page) else { return false };
         let Some(from) = copy.home().filter(|_| copy.renew()) else { return false };

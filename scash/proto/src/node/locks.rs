@@ -1,15 +1,20 @@
 //! Locks: a distributed queue for each.
 //!
-//! Every lock has a **manager**, rank (lock mod ranks), that knows only who is last in its queue. Who wants the lock asks the manager, which tells the last one who follows it. The
-//! lock goes straight from its holder to the next in the queue. A rank that nobody follows keeps the lock when it is released, and takes it again without
-//! a message. So the queue is in the order in which the manager was asked, and nobody is ever passed over: a holder that has a follower hands the lock on at its
-//! first release, and stands at the end of the queue if it wants it again.
+//! Every lock has a **manager**, rank (lock mod ranks), that knows only who is last in its queue. Who wants
+//! the lock asks the manager, which tells the last one who follows it. The lock goes straight from its holder
+//! to the next in the queue. A rank that nobody follows keeps the lock when it is released, and takes it
+//! again without a message. So the queue is in the order in which the manager was asked, and nobody is ever
+//! passed over: a holder that has a follower hands the lock on at its first release, and stands at the end of
+//! the queue if it wants it again.
 //!
-//! Each thread that has to wait has a place of its own in the queue, so that threads of one rank take turns with those of others.
+//! Each thread that has to wait has a place of its own in the queue, so that threads of one rank take turns
+//! with those of others.
 //!
-//! A thread that only **tries** takes a place, too, but follows *impatiently*: whoever has the lock, or waits for it, refuses. The place is gone then, although the
-//! manager may take it for the last one. So its rank keeps a **signpost** for it: the one follower that the manager can still send there is sent on, to the place
-//! before, whose follower it now is. The next one to ask for the lock, whoever it is, so takes the signpost away, and there is at most one at rest for a lock.
+//! A thread that only **tries** takes a place, too, but follows *impatiently*: whoever has the lock, or waits
+//! for it, refuses. The place is gone then, although the manager may take it for the last one. So its rank
+//! keeps a **signpost** for it: the one follower that the manager can still send there is sent on, to the
+//! place before, whose follower it now is. The next one to ask for the lock, whoever it is, so takes the
+//! signpost away, and there is at most one at rest for a lock.
 
 use super::intervals::After;
 use super::{Node, Output, Violation};
@@ -100,7 +105,8 @@ impl Node {
         }
     }
 
-    /// A thread wants a lock: [`Output::Acquired`] follows, or, if the thread is not patient and the lock is not free, [`Output::Refused`].
+    /// A thread wants a lock: [`Output::Acquired`] follows, or, if the thread is not patient and the lock is
+    /// not free, [`Output::Refused`].
     pub(super) fn acquire(&mut self, lock: u32, who: u64, patient: bool) -> Result<(), Violation> {
         self.counters.locks += 1;
         match self.lock(lock).spots.front_mut() {
@@ -125,7 +131,8 @@ impl Node {
         self.out.push_back(Output::Refused { object: lock, who });
     }
 
-    /// Asks the manager for a place at the end of the queue. `None` if that is this rank, and the end is a place that does not exist.
+    /// Asks the manager for a place at the end of the queue. `None` if that is this rank, and the end is a
+    /// place that does not exist.
     fn ask(&mut self, lock: u32, who: u64, patient: bool) -> Option<()> {
         let known = self.sync.intervals.history.known();
         let (manager, me) = (self.manager(lock), self.cfg.rank);
@@ -179,7 +186,8 @@ impl Node {
         self.hand_on(lock)
     }
 
-    /// Refuses the follower of a place if it does not want to wait and has to. (A place that may be given up itself does not know yet.)
+    /// Refuses the follower of a place if it does not want to wait and has to. (A place that may be given up
+    /// itself does not know yet.)
     fn refuse(&mut self, lock: u32, ticket: u32) -> Option<()> {
         let me = self.cfg.rank;
         let spot = self.lock(lock).spots.iter_mut().find(|s| s.ticket == ticket)?;
@@ -195,8 +203,8 @@ impl Node {
         Some(())
     }
 
-    /// A place of this rank is refused: its thread does not wait, and whoever follows belongs behind the place before. `None` if no thread tries there,
-    /// or the place before should be here and is not.
+    /// A place of this rank is refused: its thread does not wait, and whoever follows belongs behind the
+    /// place before. `None` if no thread tries there, or the place before should be here and is not.
     fn give_up(&mut self, lock: u32, ticket: u32, before: QueuePlace) -> Option<()> {
         let entry = self.lock(lock);
         let at = entry.spots.iter().position(|s| s.ticket == ticket)?;
@@ -212,7 +220,8 @@ impl Node {
         }
     }
 
-    /// Lets a lock go that nobody has here and somebody wants. `None` if that is a place of this rank that does not exist.
+    /// Lets a lock go that nobody has here and somebody wants. `None` if that is a place of this rank that
+    /// does not exist.
     fn hand_on(&mut self, lock: u32) -> Option<()> {
         let spots = &mut self.lock(lock).spots;
         let Some(Follower { place: to, known, .. }) =
@@ -235,7 +244,8 @@ impl Node {
         self.tell(to.rank, lock, SyncBody::Grant { ticket: to.ticket, records });
     }
 
-    /// The lock is the thread's that waits at that place. `None` if there is no such place, or if a follower of it that is refused should be here and is not.
+    /// The lock is the thread's that waits at that place. `None` if there is no such place, or if a follower
+    /// of it that is refused should be here and is not.
     pub(super) fn entered(&mut self, lock: u32, ticket: u32) -> Option<()> {
         let spot = self.lock(lock).spots.iter_mut().find(|s| s.ticket == ticket)?;
         if let State::Waiting(who) | State::Trying(who) | State::Entering(who) = spot.state {

@@ -1,22 +1,27 @@
 //! Homes that follow their writers.
 //!
-//! Where the first touch says nothing about who works on a page, because one rank fills everything before the others begin, its writer pays for a twin and a diff in
-//! every interval, and the page's readers for a second meeting. So a home counts the memory barriers at which one other rank alone brought changes of a page; after
-//! some of them, if it does not write the page itself, it asks for the page to move there, as [`Input::SetHome`](super::Input::SetHome) does, and at the next memory barrier it does.
+//! Where the first touch says nothing about who works on a page, because one rank fills everything before the
+//! others begin, its writer pays for a twin and a diff in every interval, and the page's readers for a second
+//! meeting. So a home counts the memory barriers at which one other rank alone brought changes of a page;
+//! after some of them, if it does not write the page itself, it asks for the page to move there, as
+//! [`Input::SetHome`](super::Input::SetHome) does, and at the next memory barrier it does.
 //!
-//! Pages whose writer changes would be on their way all the time. Therefore each move doubles what the next one takes. Pages that the program has placed itself, by an
-//! allocation's placement or one by one, stay.
+//! Pages whose writer changes would be on their way all the time. Therefore each move doubles what the next
+//! one takes. Pages that the program has placed itself, by an allocation's placement or one by one, stay.
 
 use super::Node;
 use crate::{Placement, Rank};
 use std::collections::BTreeMap;
 
-/// Memory barriers with a lone writer after which it should become home. A move ends all copies and takes a meeting more, so where writers change soon, pages should stay: the
-/// pattern `changing-producer` of the traffic test, whose writers take turns of six intervals, takes a fifth more faults on four ranks if pages move after three.
+/// Memory barriers with a lone writer after which it should become home. A move ends all copies and takes a
+/// meeting more, so where writers change soon, pages should stay: the pattern `changing-producer` of the
+/// traffic test, whose writers take turns of six intervals, takes a fifth more faults on four ranks if pages
+/// move after three.
 pub const MIGRATE_AFTER: u32 = 8;
 /// Doublings of what a move takes, at most.
 const MOST_DOUBLINGS: u8 = 5;
-/// In place of a page's moves: the program has said where its home is. (Noted when it moves a page, or when a page that it has placed might else move.)
+/// In place of a page's moves: the program has said where its home is. (Noted when it moves a page, or when a
+/// page that it has placed might else move.)
 const PLACED: u8 = u8::MAX;
 
 /// What homes know of pages that others write.

@@ -1,6 +1,7 @@
 //! Objects of synchronisation: which there are, who manages them, and the messages about them.
 //!
-//! All have numbers from one series, in the order in which they were made; a number is never used again. Rank (number mod ranks) *manages* an object. Locks are [`locks`](super::locks); the others are
+//! All have numbers from one series, in the order in which they were made; a number is never used again. Rank
+//! (number mod ranks) *manages* an object. Locks are [`locks`](super::locks); the others are
 //! [served](super::served) by their managers.
 
 use super::atomics::Operated;
@@ -46,7 +47,8 @@ impl ObjectKind {
 
 /// Which objects a job has, and messages about them that are on their way.
 ///
-/// **Invariant:** no number is given twice, so that of an object that was destroyed never comes to mean another one.
+/// **Invariant:** no number is given twice, so that of an object that was destroyed never comes to mean
+/// another one.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     /// Runs of objects of a kind that are there, by the number of the first: where each ends.
@@ -60,7 +62,8 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Whether the job has, or has had, any. (Who is the home of which page, and what is at home, was kept accordingly, and stays so.)
+    /// Whether the job has, or has had, any. (Who is the home of which page, and what is at home, was kept
+    /// accordingly, and stays so.)
     pub(super) fn any(&self) -> bool {
         self.given > 0
     }
@@ -137,7 +140,8 @@ impl Node {
         self.sync.objects.given
     }
 
-    /// Where the run of objects ends that are of one kind and were made together with this one, if there is one of that number.
+    /// Where the run of objects ends that are of one kind and were made together with this one, if there is
+    /// one of that number.
     pub fn run_end(&self, object: u32) -> Option<u32> {
         self.sync.objects.run(object).map(|(end, _)| end)
     }
@@ -157,7 +161,8 @@ impl Node {
         !matches!(self.meetings.phase, Phase::Running | Phase::Announcing)
     }
 
-    /// An object that a thread of this rank waits for, if one does: the rank must not come to a collective call then.
+    /// An object that a thread of this rank waits for, if one does: the rank must not come to a collective
+    /// call then.
     pub fn awaited(&self) -> Option<u32> {
         let lock = self.sync.locks.iter().find(|(_, lock)| lock.is_awaited()).map(|(&number, _)| number);
         let wait = || self.sync.waits.first().map(Wait::condition);
@@ -170,8 +175,9 @@ impl Node {
 
     /// Takes a peer's message, or keeps it until the memory barrier is over.
     pub(super) fn sync(&mut self, from: Rank, message: SyncMessage) -> Result<(), Violation> {
-        // What came early, and is not taken yet although the memory barrier is over, stays in front of what comes now. During the memory barrier it is not
-        // in the way: the barrier may wait for this very message.
+        // What came early, and is not taken yet although the memory barrier is over, stays in front of what
+        // comes now. During the memory barrier it is not in the way: the barrier may wait for this very
+        // message.
         let overdue = self.sync.objects.early.first().is_some_and(|(_, first)| first.epoch == self.interval);
         if self.epoch_of(from, message.epoch)? && !overdue {
             return self.take_sync(from, message);

@@ -29,7 +29,8 @@ pub enum Collective {
     Free(u32),
     /// Make this many objects of synchronisation.
     Make(ObjectKind, u32),
-    /// Destroy these objects of synchronisation, which exist and are of that kind. No memory barrier, and nothing at all, if a thread of any rank uses one.
+    /// Destroy these objects of synchronisation, which exist and are of that kind. No memory barrier, and
+    /// nothing at all, if a thread of any rank uses one.
     Destroy {
         /// What they are.
         kind: ObjectKind,
@@ -58,7 +59,8 @@ pub enum Input {
     Fetched(Strided),
     /// They could not be had.
     FetchFailed(Strided),
-    /// All threads of this rank have come to a collective call. (To [`Collective::Destroy`] of what threads wait for, the others have.)
+    /// All threads of this rank have come to a collective call. (To [`Collective::Destroy`] of what threads
+    /// wait for, the others have.)
     Arrive(Collective),
     /// A page of an [`Output::Diff`], [`Output::DiffZero`] or [`Output::Push`] was compared.
     Compared {
@@ -67,8 +69,9 @@ pub enum Input {
         /// Whether anything differed.
         changed: bool,
     },
-    /// A page of an [`Output::Push`] had changed, in so many pieces that they went to the sharers by message although the transfer is zero copy. (Or
-    /// because [`Node::must_message`](super::Node::must_message) said so.)
+    /// A page of an [`Output::Push`] had changed, in so many pieces that they went to the sharers by message
+    /// although the transfer is zero copy. (Or because [`Node::must_message`](super::Node::must_message) said
+    /// so.)
     Messaged {
         /// Which page.
         page: u32,
@@ -83,18 +86,21 @@ pub enum Input {
     Token(Rank, Token),
     /// A peer's word in a meeting.
     Control(Rank, u32, Control),
-    /// A diff for a page whose home is here, in the meeting of the given number. To be applied when this was accepted.
+    /// A diff for a page whose home is here, in the meeting of the given number. To be applied when this was
+    /// accepted.
     Diff(Rank, u32, u32),
     /// Changes of a page that is cached here (transfer by message), likewise.
     Update(Rank, u32, u32),
-    /// Pages that a peer put here for a broadcast, in the meeting of the given number: all of the range whose home is the second rank.
+    /// Pages that a peer put here for a broadcast, in the meeting of the given number: all of the range whose
+    /// home is the second rank.
     Parcel(Rank, u32, Rank),
     /// From the next memory barrier on, the home of these pages is to be that rank.
     SetHome(Pages, Rank),
     /// From now on the pages of the allocation that holds this page are kept coherent so.
     SetProtocol(u32, Protocol),
-    /// This rank's changes of these pages are to be at their homes now. The program must not write the bytes again that it has written back
-    /// before the next memory barrier: the home may bring them to sharers, this rank among them, on its own way into the barrier.
+    /// This rank's changes of these pages are to be at their homes now. The program must not write the bytes
+    /// again that it has written back before the next memory barrier: the home may bring them to sharers,
+    /// this rank among them, on its own way into the barrier.
     WriteBack(Pages),
     /// Cached copies of these pages are to be as their homes have them now, but for what was written here.
     ReadHome(Pages),
@@ -107,14 +113,16 @@ pub enum Input {
     },
     /// All puts before [`Output::Closed`] are in the frames that they were for.
     Closed,
-    /// A thread of this rank wants a lock, which exists. While it waits, the rank does not come to a collective call.
+    /// A thread of this rank wants a lock, which exists. While it waits, the rank does not come to a
+    /// collective call.
     Acquire {
         /// The lock's number.
         lock: u32,
         /// Stands for the thread.
         who: u64,
     },
-    /// A thread of this rank wants a lock, which exists, if it is free: [`Output::Acquired`] or [`Output::Refused`] follows.
+    /// A thread of this rank wants a lock, which exists, if it is free: [`Output::Acquired`] or
+    /// [`Output::Refused`] follows.
     TryAcquire {
         /// The lock's number.
         lock: u32,
@@ -123,7 +131,8 @@ pub enum Input {
     },
     /// The thread that has a lock gives it back.
     Release(u32),
-    /// A thread of this rank waits for something. The object exists and can grant it. While it waits, the rank does not come to a collective call.
+    /// A thread of this rank waits for something. The object exists and can grant it. While it waits, the
+    /// rank does not come to a collective call.
     Request {
         /// The object's number.
         object: u32,
@@ -141,7 +150,8 @@ pub enum Input {
         /// How.
         signal: Signal,
     },
-    /// A thread of this rank, which has a lock, gives it back, waits for a condition, and takes the lock again.
+    /// A thread of this rank, which has a lock, gives it back, waits for a condition, and takes the lock
+    /// again.
     Wait {
         /// The condition's number.
         condition: u32,
@@ -152,12 +162,14 @@ pub enum Input {
     },
     /// A peer's word about an object of synchronisation.
     Sync(Rank, SyncMessage),
-    /// This rank comes to a reduction with these values; [`Node::take_reduced`](super::Node::take_reduced) has the result when all have come. Not while it is in another, or in a collective call.
+    /// This rank comes to a reduction with these values; [`Node::take_reduced`](super::Node::take_reduced)
+    /// has the result when all have come. Not while it is in another, or in a collective call.
     Reduce(Reduction, Vec<u64>),
     /// A peer's message of a reduction.
     Reducing(Rank, ReduceMessage),
-    /// A thread of this rank wants to execute an atomic operation on a word of a page: [`Output::Operate`] follows, or an [`Output::Claim`], after whose
-    /// answer the thread asks again. Between two memory barriers a word is either operated on, or read and written as plain memory.
+    /// A thread of this rank wants to execute an atomic operation on a word of a page: [`Output::Operate`]
+    /// follows, or an [`Output::Claim`], after whose answer the thread asks again. Between two memory
+    /// barriers a word is either operated on, or read and written as plain memory.
     Operate {
         /// Which page.
         page: u32,
@@ -166,7 +178,8 @@ pub enum Input {
     },
     /// An [`Output::Operate`] has marked the page.
     Marked(u32),
-    /// A page of an [`Output::Push`] is marked in this interval: nothing was brought to anybody. To be answered only while [`Node::pushes_early`](super::Node::pushes_early) says so.
+    /// A page of an [`Output::Push`] is marked in this interval: nothing was brought to anybody. To be
+    /// answered only while [`Node::pushes_early`](super::Node::pushes_early) says so.
     IsMarked {
         /// Which page.
         page: u32,
@@ -206,7 +219,8 @@ pub enum Output {
     Discard(Pages),
     /// From now on remember which of these pages, which are writable, are written.
     Watch(Pages),
-    /// Tell which of these pages, as far as they are watched, were written since the last time: [`Input::Written`], any number of times.
+    /// Tell which of these pages, as far as they are watched, were written since the last time:
+    /// [`Input::Written`], any number of times.
     Scan(Pages),
     /// Watch these pages no longer; they stay writable.
     Unwatch(Pages),
@@ -234,7 +248,8 @@ pub enum Output {
         /// Its home.
         to: Rank,
     },
-    /// Compare the page with its twin, bring what differs to all sharers ([`Node::update_sharers`](super::Node::update_sharers)) and to the twin; then [`Input::Compared`].
+    /// Compare the page with its twin, bring what differs to all sharers
+    /// ([`Node::update_sharers`](super::Node::update_sharers)) and to the twin; then [`Input::Compared`].
     Push(u32),
     /// Bring the whole page to all sharers but one.
     PushWhole {
@@ -250,7 +265,8 @@ pub enum Output {
         /// The new home.
         to: Rank,
     },
-    /// Compare the page with its twin and put what differs into the home's frame and into the twin; then [`Input::PutBack`].
+    /// Compare the page with its twin and put what differs into the home's frame and into the twin; then
+    /// [`Input::PutBack`].
     PutDiff {
         /// Which page.
         page: u32,
@@ -313,7 +329,8 @@ pub enum Output {
     Sync(Rank, SyncMessage),
     /// Send a message of a reduction.
     Reduce(Rank, ReduceMessage),
-    /// Ask rank `at` whose the pages are whose claim has number `key` there; and, if they are nobody's, take them if `take`: [`Input::Claimed`].
+    /// Ask rank `at` whose the pages are whose claim has number `key` there; and, if they are nobody's, take
+    /// them if `take`: [`Input::Claimed`].
     Claim {
         /// The page that faulted.
         page: u32,
@@ -324,8 +341,8 @@ pub enum Output {
         /// Whether this rank wants to be the home.
         take: bool,
     },
-    /// Execute the atomic operation on the word in the frame of rank `at`: after the page has been marked there with the number of this interval, if `mark`; then
-    /// [`Input::Marked`].
+    /// Execute the atomic operation on the word in the frame of rank `at`: after the page has been marked
+    /// there with the number of this interval, if `mark`; then [`Input::Marked`].
     Operate {
         /// The page of the [`Input::Operate`].
         page: u32,
@@ -336,9 +353,11 @@ pub enum Output {
     },
     /// Forget the claims of these pages that are kept here: the pages are free.
     ForgetClaims(Pages),
-    /// Send what was written here to the ranks that compare ([`Races::send_writes`](crate::races::Races::send_writes)); [`Input::WritesSent`] for each message.
+    /// Send what was written here to the ranks that compare
+    /// ([`Races::send_writes`](crate::races::Races::send_writes)); [`Input::WritesSent`] for each message.
     SendWrites,
-    /// Find the data races of the epoch that ends ([`Races::compare_writes`](crate::races::Races::compare_writes)).
+    /// Find the data races of the epoch that ends
+    /// ([`Races::compare_writes`](crate::races::Races::compare_writes)).
     CompareWrites,
     /// The collective call is over.
     Done(Outcome),
@@ -367,7 +386,9 @@ pub enum Outcome {
     Allocated(Pages),
     /// Objects of synchronisation were made; this is the number of the first.
     Made(u32),
-    /// They are not destroyed, at any rank: a thread uses one. [`Node::take_reduced`](super::Node::take_reduced) has this outcome, for it is that of no memory barrier.
+    /// They are not destroyed, at any rank: a thread uses one.
+    /// [`Node::take_reduced`](super::Node::take_reduced) has this outcome, for it is that of no memory
+    /// barrier.
     InUse(InUse),
     /// The result of a reduction.
     Reduced(Vec<u64>),

@@ -1,4 +1,5 @@
-//! What the search for data races ([`races`](crate::races)) must know of the protocol's state: which interval it is, which rank compares, which pages were zeros.
+//! What the search for data races ([`races`](crate::races)) must know of the protocol's state: which interval
+//! it is, which rank compares, which pages were zeros.
 //!
 //! With races off nothing here is ever asked.
 
@@ -16,11 +17,13 @@ const SEARCHED: usize = 4096;
 /// An epoch's part of that.
 #[derive(Debug, Default)]
 pub(super) struct Epoch {
-    /// The intervals so far, and what was known in each. Numbers in this list go into traces, for they can be taken in a signal handler.
+    /// The intervals so far, and what was known in each. Numbers in this list go into traces, for they can be
+    /// taken in a signal handler.
     stamps: Vec<Stamp>,
     /// Pages that got new homes in this barrier, with the ranks that compare.
     moved: BTreeMap<u32, Rank>,
-    /// Pages that are zeros when the next epoch begins, or were when the present one did: allocated, or touched first.
+    /// Pages that are zeros when the next epoch begins, or were when the present one did: allocated, or
+    /// touched first.
     zeros: Vec<Pages>,
     /// The same of the epoch that is looked at.
     were_zeros: Vec<Pages>,

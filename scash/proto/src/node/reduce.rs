@@ -1,15 +1,22 @@
 //! Reductions: all ranks' values become one, without a memory barrier.
 //!
-//! Values go up a binomial tree whose root is rank 0, and the result comes down. In round k of the way up rank r, if its k lowest bits are zero, takes what rank r + 2ᵏ has, or, if bit k is set, gives what it has to rank
-//! r − 2ᵏ. So nobody sends or takes more than log₂ n + 1 messages each way. A rank combines its value with those of its children in the order of their numbers, whichever arrives first: floating-point sums have the same
-//! bits at every rank (there is one that is computed) and in every run on as many ranks.
+//! Values go up a binomial tree whose root is rank 0, and the result comes down. In round k of the way up
+//! rank r, if its k lowest bits are zero, takes what rank r + 2ᵏ has, or, if bit k is set, gives what it has
+//! to rank r − 2ᵏ. So nobody sends or takes more than log₂ n + 1 messages each way. A rank combines its value
+//! with those of its children in the order of their numbers, whichever arrives first: floating-point sums
+//! have the same bits at every rank (there is one that is computed) and in every run on as many ranks.
 //!
-//! **Disagreement.** What ranks came for goes up and down with the values, so that ranks that came for different reductions learn it in place of a result. A rank that came for a memory barrier instead sends none of these
-//! messages; but it sends a token to the rank behind it (rank r + 1, modulo n), which tells how many reductions it has passed, and some rank behind one that came for a barrier came for a reduction. Who finds that out tells everybody.
+//! **Disagreement.** What ranks came for goes up and down with the values, so that ranks that came for
+//! different reductions learn it in place of a result. A rank that came for a memory barrier instead sends
+//! none of these messages; but it sends a token to the rank behind it (rank r + 1, modulo n), which tells how
+//! many reductions it has passed, and some rank behind one that came for a barrier came for a reduction. Who
+//! finds that out tells everybody.
 //!
-//! **Announcements.** Before objects are destroyed, ranks say by a reduction whether they use one ([`destroy`](super::destroy)).
+//! **Announcements.** Before objects are destroyed, ranks say by a reduction whether they use one
+//! ([`destroy`](super::destroy)).
 //!
-//! Nobody leaves a reduction before all have come. So of the next one at most one message a child can be here before this rank comes, or before it leaves the memory barrier in between.
+//! Nobody leaves a reduction before all have come. So of the next one at most one message a child can be here
+//! before this rank comes, or before it leaves the memory barrier in between.
 
 use super::{Node, Outcome, Output, Phase, Violation};
 use crate::Rank;
@@ -90,7 +97,8 @@ impl Node {
         self.begin(Reducing { what, me, count, values, announced: None, gone: false });
     }
 
-    /// This rank says something to all before a collective call, and is to hear the least that anybody says: [`announced`](Self::announced).
+    /// This rank says something to all before a collective call, and is to hear the least that anybody says:
+    /// [`announced`](Self::announced).
     pub(super) fn announce(&mut self, purpose: Purpose, word: u64) {
         if let Some(span) = self.sync.reductions.disagreement {
             return self.announced(Outcome::Mismatch(span));
@@ -250,7 +258,8 @@ impl Node {
         false
     }
 
-    /// Somebody who came for a memory barrier, while this rank is in a reduction that the other one has not passed.
+    /// Somebody who came for a memory barrier, while this rank is in a reduction that the other one has not
+    /// passed.
     fn barrier_instead(&self) -> Option<Attendance> {
         self.tokens().find_map(|token| self.without_this(token))
     }

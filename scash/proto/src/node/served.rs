@@ -1,15 +1,19 @@
 //! Reader–writer locks, semaphores, conditions and flags: a manager for each.
 //!
-//! Rank (number mod ranks) keeps the state of an object, and the queue of those who wait for it. There are two kinds of messages to it:
+//! Rank (number mod ranks) keeps the state of an object, and the queue of those who wait for it. There are
+//! two kinds of messages to it:
 //!
-//! 1. A **request** waits for an answer. With it comes what the asker knows; with the answer, all that the manager knows and the asker does not. The asker takes
-//!    the copies that it names out of view before its thread goes on, as with a lock.
-//! 2. A **signal** lets others go on, and waits for nothing. The interval ends, and its records go to the manager with the signal. The manager learns them for those whom it lets
-//!    go on; its own program's copies stay until one of its own threads goes on. A signal after which others need not see anything (the signal of a condition, whose
-//!    lock tells all) has no records, and ends no interval.
+//! 1. A **request** waits for an answer. With it comes what the asker knows; with the answer, all that the
+//!    manager knows and the asker does not. The asker takes the copies that it names out of view before its
+//!    thread goes on, as with a lock.
+//! 2. A **signal** lets others go on, and waits for nothing. The interval ends, and its records go to the
+//!    manager with the signal. The manager learns them for those whom it lets go on; its own program's copies
+//!    stay until one of its own threads goes on. A signal after which others need not see anything (the
+//!    signal of a condition, whose lock tells all) has no records, and ends no interval.
 //!
-//! Nobody waits for a signal's arrival, so the memory barrier does: signals are *counted*, like diffs, and the first meeting is not over before all have arrived. So none
-//! is ever overtaken by a memory barrier, or by the end of the job, and a signal from before a memory barrier finds nobody who waits after it.
+//! Nobody waits for a signal's arrival, so the memory barrier does: signals are *counted*, like diffs, and
+//! the first meeting is not over before all have arrived. So none is ever overtaken by a memory barrier, or
+//! by the end of the job, and a signal from before a memory barrier finds nobody who waits after it.
 
 mod condition;
 mod flag;
@@ -70,7 +74,8 @@ impl State {
         Some(())
     }
 
-    /// Takes a signal, and lists who goes on. `None` if it is none for such an object, or none that this rank may do now.
+    /// Takes a signal, and lists who goes on. `None` if it is none for such an object, or none that this rank
+    /// may do now.
     fn take(&mut self, from: Rank, signal: Signal, go: &mut Vec<Waiter>) -> Option<()> {
         match (self, signal) {
             (State::RwLock(lock), Signal::HasRead) => return lock.has_read(from, go),

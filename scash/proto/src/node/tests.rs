@@ -1,4 +1,5 @@
-//! One node, or a few whose messages arrive at once: what they order, order by order. (Whole jobs, with memory and delays, are for the simulator.)
+//! One node, or a few whose messages arrive at once: what they order, order by order. (Whole jobs, with
+//! memory and delays, are for the simulator.)
 
 mod collective;
 mod copies;
@@ -17,7 +18,8 @@ use std::collections::BTreeSet;
 
 const PAGES: u32 = 32;
 
-/// A few nodes whose messages arrive at once. Memory is left out: which pages a comparison finds changed is said beforehand.
+/// A few nodes whose messages arrive at once. Memory is left out: which pages a comparison finds changed is
+/// said beforehand.
 struct Job {
     nodes: Vec<Node>,
     /// Pages that differ from their twins at each rank.

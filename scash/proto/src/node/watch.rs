@@ -1,10 +1,13 @@
 //! Home pages whose writes are noticed without faults.
 //!
-//! Where sharers are told that copies are stale (protocol *invalidate*), a home need only know *that* it wrote a page: there is no twin to be made before the first
-//! write. Long runs of such pages are **watched**: writes go through, the system remembers them (`WP_ASYNC`), and one scan at the barrier lists
-//! them. This is the cure for what made SCASH slower on two nodes than on one on embedded boards: a fault for every home page in every interval.
+//! Where sharers are told that copies are stale (protocol *invalidate*), a home need only know *that* it
+//! wrote a page: there is no twin to be made before the first write. Long runs of such pages are **watched**:
+//! writes go through, the system remembers them (`WP_ASYNC`), and one scan at the barrier lists them. This is
+//! the cure for what made SCASH slower on two nodes than on one on embedded boards: a fault for every home
+//! page in every interval.
 //!
-//! A watched run is given back when a sharer wants updates (which need twins), and when nobody had copies of any of its pages for a while.
+//! A watched run is given back when a sharer wants updates (which need twins), and when nobody had copies of
+//! any of its pages for a while.
 //!
 //! **Invariant:** a watched page has access [`Access::Write`] and no twin.
 
@@ -12,7 +15,8 @@ use super::{Collective, Node, Output, runs};
 use crate::page::{Access, HomePage, Tracking};
 use crate::{Pages, Rank};
 
-/// Barriers without a sharer until a run is given back: to begin and to end watching splits and joins mappings.
+/// Barriers without a sharer until a run is given back: to begin and to end watching splits and joins
+/// mappings.
 const IDLE: u32 = 8;
 
 /// A run of watched pages.
@@ -47,7 +51,8 @@ impl Node {
         }
     }
 
-    /// The barrier ends: takes long runs of pages that need no twin out of `protect`, and watches them instead.
+    /// The barrier ends: takes long runs of pages that need no twin out of `protect`, and watches them
+    /// instead.
     pub(super) fn watch_runs(&mut self, protect: &mut Vec<u32>) {
         // Other collective calls may free pages before the system has been asked to watch them.
         if self.cfg.watch_from == 0
@@ -77,7 +82,8 @@ impl Node {
         protect.retain(|&p| !self.table.at_home(p).is_some_and(|home| home.is_watched()));
     }
 
-    /// The barrier ends: gives back the runs that cannot or need not be watched any more. Their tracked pages are to be protected.
+    /// The barrier ends: gives back the runs that cannot or need not be watched any more. Their tracked pages
+    /// are to be protected.
     pub(super) fn review_watched(&mut self, protect: &mut Vec<u32>) {
         for mut run in std::mem::take(&mut self.learning.watched) {
             let most =

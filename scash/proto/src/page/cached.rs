@@ -7,7 +7,8 @@ use super::{Access, Ended};
 pub(super) mod flag {
     /// Was out of view when it was last looked at.
     pub(in crate::page) const LOOKED_AT: u64 = 1 << 36;
-    /// The home is told at the next barrier how this copy is to be kept: a lease becomes a subscription, a subscription gets another mode.
+    /// The home is told at the next barrier how this copy is to be kept: a lease becomes a subscription, a
+    /// subscription gets another mode.
     pub(in crate::page) const WANTED: u64 = 1 << 37;
     /// Written back early in this interval: the barrier must tell its home even if nothing more changed.
     pub(in crate::page) const REPORTED: u64 = 1 << 38;
@@ -219,7 +220,8 @@ impl CachedPage {
         self.0.set_field(FOUND_SHIFT, 0xf, found.min(15));
     }
 
-    /// It was fetched. `renewals`: how often it is renewed by acquires, if one had ended it. `wanted`: a lease is worth a subscription.
+    /// It was fetched. `renewals`: how often it is renewed by acquires, if one had ended it. `wanted`: a
+    /// lease is worth a subscription.
     pub(crate) fn fetched(&mut self, interval: u32, renewals: u64, wanted: bool) {
         if self.0.has(flag::ENDED) {
             self.0.set_field(RENEWALS_SHIFT, 0xf, renewals.min(15));
@@ -237,7 +239,8 @@ impl CachedPage {
         self.0.set_field(FETCHED_SHIFT, 0xff, u64::from(interval.to_le_bytes()[0]));
     }
 
-    /// It was read from its home, which may have been writing it and brings its changes: the home is to bring it again.
+    /// It was read from its home, which may have been writing it and brings its changes: the home is to bring
+    /// it again.
     pub(crate) fn freshen(&mut self) {
         self.0.set(flag::FRESH);
     }
@@ -322,7 +325,8 @@ impl CachedPage {
         self.0.set_access(Access::Write);
     }
 
-    /// An interval ends. Returns whether the page is protected for the next one: it was not written in this one and the one before.
+    /// An interval ends. Returns whether the page is protected for the next one: it was not written in this
+    /// one and the one before.
     pub(crate) fn close(&mut self) -> bool {
         let quiet = self.0.has(flag::QUIET);
         if quiet {
@@ -347,7 +351,8 @@ impl CachedPage {
         }
     }
 
-    /// Whether there is anything that an acquire can end. (A frame that does not hold the page is none the worse.)
+    /// Whether there is anything that an acquire can end. (A frame that does not hold the page is none the
+    /// worse.)
     pub(super) fn can_end(self) -> bool {
         self.access() != Access::None || self.is_armed() || self.has_twin()
     }
@@ -361,7 +366,8 @@ impl CachedPage {
         gone
     }
 
-    /// An acquire may bring it up to date where it stands, for it is used again and again. Returns whether it does.
+    /// An acquire may bring it up to date where it stands, for it is used again and again. Returns whether it
+    /// does.
     pub(crate) fn renew(&mut self) -> bool {
         let left = self.renewals().checked_sub(1).filter(|_| self.access() != Access::None);
         if let Some(left) = left {
@@ -379,7 +385,8 @@ impl CachedPage {
         gone
     }
 
-    /// The barrier ends: leases and stale copies end, what was written is protected again, subscriptions begin.
+    /// The barrier ends: leases and stale copies end, what was written is protected again, subscriptions
+    /// begin.
     #[inline]
     pub(crate) fn end_interval(&mut self) -> Ended {
         let mut ended = Ended { drop_twin: self.has_twin(), ..Ended::default() };

@@ -1,6 +1,7 @@
 //! Which words a page may have.
 //!
-//! [`Word::broken_rule`] compares a word with the rules, and names the first that it breaks. The simulator asks after each input of each node; the runtime never does.
+//! [`Word::broken_rule`] compares a word with the rules, and names the first that it breaks. The simulator
+//! asks after each input of each node; the runtime never does.
 
 use super::cached::{Hold, View, flag as copies};
 use super::word::{Word, flag};

@@ -112,7 +112,8 @@ impl HomePage {
         self.0.has(flag::CLAIMED)
     }
 
-    /// Writable without anybody being told: nobody has copies. (Not what is left here of a copy of a page that moves here in this barrier.)
+    /// Writable without anybody being told: nobody has copies. (Not what is left here of a copy of a page
+    /// that moves here in this barrier.)
     pub(crate) fn is_free(self) -> bool {
         self.access() == Access::Write && !self.is_tracked() && !self.0.has(common::STALE)
     }
@@ -126,7 +127,8 @@ impl HomePage {
         self.0.set_field(SCORE_SHIFT, 0xf, score.min(15));
     }
 
-    /// If it is predicted: barriers in a row in which it was found unwritten. Otherwise: times that it is still to stay writable at the end of an interval.
+    /// If it is predicted: barriers in a row in which it was found unwritten. Otherwise: times that it is
+    /// still to stay writable at the end of an interval.
     fn patience(self) -> u64 {
         self.0.field(PATIENCE_SHIFT, 0xf)
     }
@@ -150,7 +152,8 @@ impl HomePage {
         self.is_twinned() && !self.has_twin()
     }
 
-    /// A write is noticed by its fault. `renewals`: how often a page that is written in interval after interval stays writable at their ends.
+    /// A write is noticed by its fault. `renewals`: how often a page that is written in interval after
+    /// interval stays writable at their ends.
     pub(crate) fn write(&mut self, renewals: u64) {
         if self.is_twinned() {
             self.0.set(common::TWIN);
@@ -269,7 +272,8 @@ impl HomePage {
         now
     }
 
-    /// The barrier ends: what was written is protected again, and what had been a copy of a page that moved here goes out of view.
+    /// The barrier ends: what was written is protected again, and what had been a copy of a page that moved
+    /// here goes out of view.
     #[inline]
     pub(crate) fn end_interval(&mut self) -> Ended {
         let mut ended = Ended { drop_twin: self.has_twin() && !self.is_predicted(), ..Ended::default() };

@@ -5,8 +5,9 @@ use super::word::{Role, Word, flag};
 use super::{Access, CachedPage, Ended, Gone, HomePage, Page, home};
 use crate::Rank;
 
-/// A page of nobody, as far as this rank has had to do with it. It may be read, as zeros, as a lease. (A page that its allocation has placed
-/// is one of these, too, until it is used here, or at home until somebody else has it.)
+/// A page of nobody, as far as this rank has had to do with it. It may be read, as zeros, as a lease. (A page
+/// that its allocation has placed is one of these, too, until it is used here, or at home until somebody else
+/// has it.)
 #[derive(Clone, Copy)]
 pub(crate) struct UnclaimedPage(pub(super) Word);
 

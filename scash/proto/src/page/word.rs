@@ -28,7 +28,8 @@ const OWN_FACTS: u64 = u64::MAX << 32;
 pub(super) mod flag {
     /// On the list of pages that the next barrier looks at.
     pub(in crate::page) const LISTED: u64 = 1 << 24;
-    /// On the list of pages that may have been written since they were last brought home, or last noticed at home.
+    /// On the list of pages that may have been written since they were last brought home, or last noticed at
+    /// home.
     pub(in crate::page) const OPEN: u64 = 1 << 25;
     /// On the list of copies that their homes do not know of.
     pub(in crate::page) const LEASED: u64 = 1 << 26;

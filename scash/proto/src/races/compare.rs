@@ -118,7 +118,8 @@ impl Case<'_> {
         Writer { rank: trace.rank, site: trace.site.clone() }
     }
 
-    /// The bytes that may be raced for: all others are as they should be if only one wrote them. This is all that happens to most pages.
+    /// The bytes that may be raced for: all others are as they should be if only one wrote them. This is all
+    /// that happens to most pages.
     fn suspects(&self) -> Mask {
         let (mut any, mut suspects): (Mask, Mask) = ([0; _], [0; _]);
         for writes in &self.writes {
@@ -141,7 +142,8 @@ impl Case<'_> {
         suspects
     }
 
-    /// Who races for a byte. If ranks do that left traces, the home is not looked at: nothing is as it should be there.
+    /// Who races for a byte. If ranks do that left traces, the home is not looked at: nothing is as it should
+    /// be there.
     fn pairs(&self, at: usize) -> Vec<Pair> {
         let covering: Vec<usize> = (0..self.writes.len()).filter(|&i| self.writes[i].covers(at)).collect();
         let mut pairs: BTreeMap<[Rank; 2], Pair> = BTreeMap::new();
@@ -176,8 +178,9 @@ impl Case<'_> {
         writes.met.as_ref().is_some_and(|met| met[at] != writes.old[at] && met[at] != writes.new[at])
     }
 
-    /// The writer had a copy with a byte that only the home can have written in this epoch, and has heard nothing of the home since. (What another rank wrote early in the
-    /// next epoch can already be in the base.)
+    /// The writer had a copy with a byte that only the home can have written in this epoch, and has heard
+    /// nothing of the home since. (What another rank wrote early in the next epoch can already be in the
+    /// base.)
     fn was_written_before(&self, i: usize, covering: &[usize], at: usize) -> bool {
         let Some(base) = self.base else { return false };
         let writes = &self.writes[i];

@@ -5,7 +5,8 @@
 //! testimony  u32 meeting | u8 lost | { u32 page | u8 put | number | known | site in words | diff | old | if put: met } …
 //! ```
 //!
-//! The diff says which bytes are meant and what they are now, `old` and `met` what these bytes were in the twin, and in the home's frame.
+//! The diff says which bytes are meant and what they are now, `old` and `met` what these bytes were in the
+//! twin, and in the home's frame.
 
 use super::Change;
 use crate::codec::{Malformed, Reader, Why, Writer};

@@ -25,7 +25,8 @@ fn filled(value: u8) -> PageBytes {
     [value; PAGE_SIZE]
 }
 
-/// The ranks that race for byte 100. What the home held at the beginning, and holds at the end, is the same for all bytes.
+/// The ranks that race for byte 100. What the home held at the beginning, and holds at the end, is the same
+/// for all bytes.
 fn races(traces: &[Trace], base: Option<u8>, after: Option<u8>, known: &Known) -> Vec<[u32; 2]> {
     let (base, after) = (base.map(filled), after.map(filled));
     let case = Case {

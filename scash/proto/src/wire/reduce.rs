@@ -54,7 +54,8 @@ impl Reduction {
         })
     }
 
-    /// What becomes of a value `a` of rank `at` (and of the ranks below it in the tree) and a value `b` from a child.
+    /// What becomes of a value `a` of rank `at` (and of the ranks below it in the tree) and a value `b` from
+    /// a child.
     pub fn combine(self, a: u64, b: u64) -> u64 {
         let Reduction::All(combine, number) = self else { return a | b };
         match (combine, number) {

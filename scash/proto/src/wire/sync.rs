@@ -1,4 +1,5 @@
-//! Messages between two memory barriers: locks and other objects of synchronisation, and what must be known with them.
+//! Messages between two memory barriers: locks and other objects of synchronisation, and what must be known
+//! with them.
 //!
 //! | message | from → to | carries |
 //! |---|---|---|
@@ -11,7 +12,8 @@
 //! | [`Signal`](SyncBody::Signal) | who lets others go on → manager | all that happened before and was not told yet. Counted, like diffs |
 //! | [`Queued`](SyncBody::Queued) | manager → who wants a condition's signal | – |
 //!
-//! Each carries the sender's epoch: a rank that has left a memory barrier may send to one that is about to leave it, which keeps the message until it has.
+//! Each carries the sender's epoch: a rank that has left a memory barrier may send to one that is about to
+//! leave it, which keeps the message until it has.
 
 mod manager;
 
@@ -40,7 +42,8 @@ pub struct Follower {
     pub patient: bool,
 }
 
-/// How much of each rank's writing is known: a vector time, without its zeros. It begins anew at each memory barrier.
+/// How much of each rank's writing is known: a vector time, without its zeros. It begins anew at each memory
+/// barrier.
 pub type Known = Vec<(Rank, u32)>;
 
 /// What a rank wrote in one interval (or in a few that were joined): a write notice.
@@ -48,9 +51,11 @@ pub type Known = Vec<(Rank, u32)>;
 pub struct Record {
     /// Who wrote.
     pub rank: Rank,
-    /// The number of the interval, the last one if several were joined. The first after a memory barrier has number 1.
+    /// The number of the interval, the last one if several were joined. The first after a memory barrier has
+    /// number 1.
     pub number: u32,
-    /// Which pages were written, as far as the rank knows. Its own home pages of whose copies it does not know may have been, too.
+    /// Which pages were written, as far as the rank knows. Its own home pages of whose copies it does not
+    /// know may have been, too.
     pub pages: Vec<Pages>,
 }
 

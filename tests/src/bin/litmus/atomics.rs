@@ -5,7 +5,8 @@ use scash::{AllocOptions, AtomicWord, Dsm, Placement, Protocol, Result};
 /// Values of a page.
 const PAGE: usize = 512;
 
-/// Ranks take numbers from a counter. Each number goes to one of them, and they are all of those up to the last.
+/// Ranks take numbers from a counter. Each number goes to one of them, and they are all of those up to the
+/// last.
 pub(crate) fn tickets(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     let (all, me) = (rounds * dsm.size(), dsm.rank());
     let next = dsm.alloc::<usize>(1)?;
@@ -27,7 +28,8 @@ pub(crate) fn tickets(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// A histogram of one page or two, whose words all ranks add to, with values beside them that each rank writes for itself; read by all after every barrier.
+/// A histogram of one page or two, whose words all ranks add to, with values beside them that each rank
+/// writes for itself; read by all after every barrier.
 fn histogram<T: AtomicWord + From<u8> + std::fmt::Debug>(
     dsm: &mut Dsm,
     rounds: usize,
@@ -91,7 +93,8 @@ pub(crate) fn maximum(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// On each page of a field a word that all ranks add to, inside of critical sections and outside, next to a value that is changed under a lock only.
+/// On each page of a field a word that all ranks add to, inside of critical sections and outside, next to a
+/// value that is changed under a lock only.
 pub(crate) fn beside_locks(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     const PAGES: usize = 100;
     let locks = dsm.locks(2)?;

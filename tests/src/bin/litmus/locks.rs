@@ -17,7 +17,8 @@ pub(crate) fn counter(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// Rank 0, with all its threads, takes the lock again as soon as it has given it back, until every other rank has had it so many times.
+/// Rank 0, with all its threads, takes the lock again as soon as it has given it back, until every other rank
+/// has had it so many times.
 pub(crate) fn greed(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     let had = dsm.alloc::<u64>(1)?;
     let all = (rounds * (dsm.size() - 1)) as u64;
@@ -132,7 +133,8 @@ pub(crate) fn many_counters(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// What was written before a flag is seen by whoever sees the flag. (Data and flag have different homes, and different pages.)
+/// What was written before a flag is seen by whoever sees the flag. (Data and flag have different homes, and
+/// different pages.)
 pub(crate) fn message_passing(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     let flag = dsm.mutex(0usize)?;
     let data = dsm.alloc::<usize>(3 * PAGE)?;
@@ -156,7 +158,8 @@ pub(crate) fn message_passing(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     dsm.barrier()
 }
 
-/// Of two that each write their own value and then read the other's, each under its lock, one at least sees the other's.
+/// Of two that each write their own value and then read the other's, each under its lock, one at least sees
+/// the other's.
 pub(crate) fn store_buffering(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     let flags = dsm.mutexes(2 * PAGE, |_| 0usize)?;
     let seen = dsm.alloc::<usize>(2)?;
@@ -174,7 +177,8 @@ pub(crate) fn store_buffering(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// Two values are written by two ranks. Two others read them, in opposite orders: they agree on which came first.
+/// Two values are written by two ranks. Two others read them, in opposite orders: they agree on which came
+/// first.
 pub(crate) fn independent_reads(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     let values = dsm.mutexes(2 * PAGE, |_| 0usize)?;
     let seen = dsm.alloc::<usize>(4)?;
@@ -240,7 +244,8 @@ pub(crate) fn false_sharing(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// Many ranks write one page between and inside critical sections: all of them one word under the lock, each a word of its own there, and another one outside.
+/// Many ranks write one page between and inside critical sections: all of them one word under the lock, each
+/// a word of its own there, and another one outside.
 pub(crate) fn one_page(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     let lock = dsm.locks(1)?[0];
     let words = dsm.alloc::<usize>(PAGE)?;
@@ -282,7 +287,8 @@ pub(crate) fn first_touch(dsm: &mut Dsm, rounds: usize) -> Result<()> {
             if *at >= 32 * size {
                 break;
             }
-            // Each page is visited by as many as there are ranks; each adds a word, and sees those of all before.
+            // Each page is visited by as many as there are ranks; each adds a word, and sees those of all
+            // before.
             let (page, visit) = (*at / size, *at % size);
             for before in 0..visit {
                 assert_eq!(

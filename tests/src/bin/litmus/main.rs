@@ -1,6 +1,8 @@
-//! Rank program: small programs whose results tell whether locks, atomic operations, reductions and memory barriers do what they must.
+//! Rank program: small programs whose results tell whether locks, atomic operations, reductions and memory
+//! barriers do what they must.
 //!
-//! Each is named by the first argument, is run for many rounds, and exits with words about the first wrong value.
+//! Each is named by the first argument, is run for many rounds, and exits with words about the first wrong
+//! value.
 
 #![expect(clippy::print_stdout, reason = "a rank's answer to its test")]
 

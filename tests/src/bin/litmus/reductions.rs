@@ -48,7 +48,8 @@ pub(crate) fn bits(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     Ok(())
 }
 
-/// A rank sends one message up, and one down to each of its children: never more than log₂ of the number of ranks, plus one.
+/// A rank sends one message up, and one down to each of its children: never more than log₂ of the number of
+/// ranks, plus one.
 pub(crate) fn messages(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     let (me, size) = (dsm.rank(), dsm.size());
     let before = dsm.stats().traffic.messages;

@@ -15,7 +15,8 @@ struct Buffer {
     taken: usize,
 }
 
-/// The value number `n` of a rank: a word on each of two pages for every place, so that it is seen whether all was written before it was announced.
+/// The value number `n` of a rank: a word on each of two pages for every place, so that it is seen whether
+/// all was written before it was announced.
 fn fill(dsm: &Dsm, data: SharedSlice<usize>, place: usize, value: usize) {
     data.set(dsm, place, value);
     data.set(dsm, PAGE + place * 7, value + 1);
@@ -94,7 +95,8 @@ pub(crate) fn buffer_with_semaphores(dsm: &mut Dsm, rounds: usize) -> Result<()>
     dsm.barrier()
 }
 
-/// A pipeline: each rank waits for the one before it, adds to what that one wrote, and raises its flag. The first waits for the last.
+/// A pipeline: each rank waits for the one before it, adds to what that one wrote, and raises its flag. The
+/// first waits for the last.
 pub(crate) fn pipeline_with_flags(dsm: &mut Dsm, rounds: usize) -> Result<()> {
     let (me, size) = (dsm.rank(), dsm.size());
     let flags = dsm.flags(size)?;

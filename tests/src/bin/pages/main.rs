@@ -1,8 +1,9 @@
 //! A seeded random program on real shared memory: `pages SEED INTERVALS`.
 //!
-//! In each interval every byte has at most one writer, and whoever reads a byte that somebody else writes waits for the next one: the program has no
-//! data race. So the values of all bytes follow from the seed, and each rank computes them for itself (the **oracle**) and compares whatever it
-//! reads. The threads of a rank (`scash run --threads`) share its work. The first wrong byte ends the rank, with its place.
+//! In each interval every byte has at most one writer, and whoever reads a byte that somebody else writes
+//! waits for the next one: the program has no data race. So the values of all bytes follow from the seed, and
+//! each rank computes them for itself (the **oracle**) and compares whatever it reads. The threads of a rank
+//! (`scash run --threads`) share its work. The first wrong byte ends the rank, with its place.
 //!
 //! It is the twin on real memory of the simulator's random programs ([`scash_tests::sim::random`]).
 

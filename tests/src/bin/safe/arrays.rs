@@ -101,7 +101,8 @@ pub(crate) fn owners_change_at_turns(dsm: &mut Dsm) -> Result<()> {
     Ok(())
 }
 
-/// Sorts by the remainder of a division, as a radix sort's pass does: each session counts its values, and from all counts every session knows where its own go.
+/// Sorts by the remainder of a division, as a radix sort's pass does: each session counts its values, and
+/// from all counts every session knows where its own go.
 fn scatter(session: &mut impl Session) -> Result<()> {
     const DIGITS: usize = 7;
     let (index, owners) = (session.index(), session.count());

@@ -1,4 +1,5 @@
-//! Rank program without a word of `unsafe`: threads of a rank, arrays with owners, messages; with results that only the right memory gives.
+//! Rank program without a word of `unsafe`: threads of a rank, arrays with owners, messages; with results
+//! that only the right memory gives.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a rank's answer to its test")]

@@ -46,7 +46,8 @@ fn partition_in_place_of(dsm: &mut Dsm, slice: SharedSlice<u64>) -> Result<Parti
     panic!("a region that never uses a page again")
 }
 
-/// Every copy of a handle is good until the memory is freed, and none afterwards, when it belongs to somebody else.
+/// Every copy of a handle is good until the memory is freed, and none afterwards, when it belongs to somebody
+/// else.
 pub(crate) fn lead_nowhere_when_the_memory_is_freed(dsm: &mut Dsm) -> Result<()> {
     let slice = dsm.alloc_with::<u64>(PAGE, at(0))?;
     let copy = slice;

@@ -1,6 +1,7 @@
 //! Rank program: all that the typed interface has, with results that only the right memory gives.
 //!
-//! To be run in a small region (`SCASH_REGION=1M`): then what is not freed is missed soon, and freed pages come up again.
+//! To be run in a small region (`SCASH_REGION=1M`): then what is not freed is missed soon, and freed pages
+//! come up again.
 
 #![expect(clippy::print_stdout, reason = "a rank's answer to its test")]
 
@@ -58,7 +59,8 @@ fn partition_shows_what_was_published(dsm: &mut Dsm) -> Result<()> {
     field.free(dsm)
 }
 
-/// More partitions, one after another, than the region has room for; and one that it has only half the room for.
+/// More partitions, one after another, than the region has room for; and one that it has only half the room
+/// for.
 fn partitions_give_their_memory_back(dsm: &mut Dsm) -> Result<()> {
     for _ in 0..30 {
         let mut field = dsm.partition::<u64>(16 * PAGE)?;
@@ -133,7 +135,8 @@ fn homes_are_asked_and_set(dsm: &mut Dsm) -> Result<()> {
     dsm.free(numbers)
 }
 
-/// A protocol may be changed at any time: the data are right under each, and update needs no fetch where invalidate does.
+/// A protocol may be changed at any time: the data are right under each, and update needs no fetch where
+/// invalidate does.
 fn protocols_change_what_moves_but_not_what_is_read(dsm: &mut Dsm) -> Result<()> {
     let first = dsm.rank() == 0;
     let numbers = dsm.alloc_with::<u64>(PAGE, at(0))?;
@@ -167,7 +170,8 @@ fn protocols_change_what_moves_but_not_what_is_read(dsm: &mut Dsm) -> Result<()>
     dsm.free(numbers)
 }
 
-/// Rank 0, everybody's home, sees what others write back, and they what it writes, without a barrier in between.
+/// Rank 0, everybody's home, sees what others write back, and they what it writes, without a barrier in
+/// between.
 fn data_move_between_barriers(dsm: &mut Dsm) -> Result<()> {
     let (me, size) = (dsm.rank(), dsm.size());
     let board = dsm.alloc_with::<u64>(size + 1, at(0))?;

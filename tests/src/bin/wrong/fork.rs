@@ -4,7 +4,8 @@ use super::Rank;
 use scash::{AllocOptions, Dsm, Error, Result};
 use std::process::ExitCode;
 
-/// Each rank forks a child, which uses all that it has, and one that touches shared memory. Neither disturbs anybody.
+/// Each rank forks a child, which uses all that it has, and one that touches shared memory. Neither disturbs
+/// anybody.
 pub(crate) fn use_everything(mut rank: Rank) -> Result<ExitCode> {
     let numbers = rank.dsm.alloc::<u64>(64)?;
     let locks = rank.dsm.locks(1)?;
@@ -52,7 +53,8 @@ fn is_refusal(told: &Result<()>) -> bool {
 
 /// Forks a child that does something and exits as programs do, and returns how it ended.
 fn child(deed: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: makes a process; the child has this thread alone, and what other threads had locked it does not use: that is what the test is about.
+    // SAFETY: makes a process; the child has this thread alone, and what other threads had locked it does not
+    // use: that is what the test is about.
     match unsafe { libc::fork() } {
         0 => {
             let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

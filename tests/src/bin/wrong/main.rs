@@ -1,6 +1,7 @@
 //! A program that does something wrong: `wrong DEED [NOTES]`.
 //!
-//! `NOTES` is a directory in which ranks leave notes for each other, where one must not go on before others have come somewhere.
+//! `NOTES` is a directory in which ranks leave notes for each other, where one must not go on before others
+//! have come somewhere.
 
 mod destroy;
 mod fork;
@@ -44,7 +45,8 @@ impl Rank {
         wait_for(&note(&self.notes, name, rank));
     }
 
-    /// Says why a call failed, and waits until all ranks have been told: the end of one that was told earlier would be news too.
+    /// Says why a call failed, and waits until all ranks have been told: the end of one that was told earlier
+    /// would be news too.
     fn tell(self, told: Result<()>) -> ExitCode {
         self.say(told);
         self.note("told");
@@ -273,7 +275,8 @@ fn touch_after_the_end(mut rank: Rank) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Uses each object of synchronisation in ways that it is not for: rank 0 says what it was told, and all end well.
+/// Uses each object of synchronisation in ways that it is not for: rank 0 says what it was told, and all end
+/// well.
 fn use_objects_wrongly(rank: Rank) -> Result<ExitCode> {
     let it = rank.untyped();
     let lock = it.make_locks(2)?;
@@ -309,7 +312,8 @@ fn use_objects_wrongly(rank: Rank) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A thread of rank 0 waits while another one comes to the memory barrier: whoever is later of the two is refused. The other ranks come to the barrier then.
+/// A thread of rank 0 waits while another one comes to the memory barrier: whoever is later of the two is
+/// refused. The other ranks come to the barrier then.
 fn wait_and_meet(mut rank: Rank) -> Result<ExitCode> {
     let (it, semaphore) = (rank.untyped(), rank.dsm.semaphores(1, 0)?[0]);
     if !rank.is(0) {
@@ -352,7 +356,8 @@ fn lock_each_other_out(mut rank: Rank) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One of two threads waits for the other, which makes another collective call. (With one rank, that call waits for nobody.)
+/// One of two threads waits for the other, which makes another collective call. (With one rank, that call
+/// waits for nobody.)
 fn stay_away_from_the_crew(rank: Rank) -> Result<ExitCode> {
     let (here, there) = (rank.untyped(), rank.untyped());
     let waits = thread::spawn(move || there.barrier_threads());
@@ -392,7 +397,8 @@ fn never_come(rank: &Rank) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A thread of rank 0 goes on doing something while another one is in the memory barrier, until it is refused.
+/// A thread of rank 0 goes on doing something while another one is in the memory barrier, until it is
+/// refused.
 fn do_and_meet(rank: &mut Rank, it: impl Fn() -> Result<()> + Send + 'static) -> Result<()> {
     if rank.is(0) {
         let refused = note(&rank.notes, "refused", 0);

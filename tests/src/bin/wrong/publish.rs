@@ -8,7 +8,8 @@ use std::process::ExitCode;
 
 const LEN: usize = 1000;
 
-/// The last rank publishes while the others come for a barrier: all are told. It then says how its partition is, and so do they.
+/// The last rank publishes while the others come for a barrier: all are told. It then says how its partition
+/// is, and so do they.
 pub(crate) fn and_go_on(mut rank: Rank) -> Result<ExitCode> {
     let mut field = rank.dsm.partition::<u64>(LEN)?;
     field.parts(&rank.dsm).mine.fill(1);

@@ -30,7 +30,8 @@ fn place(item: u64) -> usize {
     usize::try_from(item % u64::from(PLACES)).unwrap_or(0)
 }
 
-/// Rank 0 fills a buffer for all others, and raises a flag with each value. Each of the others has a flag for what it has read.
+/// Rank 0 fills a buffer for all others, and raises a flag with each value. Each of the others has a flag for
+/// what it has read.
 pub fn with_flags(job: &mut Job) {
     let (places, flags) = (buffer(job), job.objects(ObjectKind::Flag, job.ranks));
     let ranks = job.ranks;
@@ -82,7 +83,8 @@ pub fn with_conditions(job: &mut Job) {
     });
 }
 
-/// A chain of ranks with a buffer between each and the next, whose free and full places are counted by semaphores.
+/// A chain of ranks with a buffer between each and the next, whose free and full places are counted by
+/// semaphores.
 pub fn with_semaphores(job: &mut Job) {
     let links = job.ranks - 1;
     let buffers: Vec<Vec<BufferSlot>> = (0..links).map(|_| buffer(job)).collect();
@@ -110,7 +112,8 @@ pub fn with_semaphores(job: &mut Job) {
     });
 }
 
-/// One rank after the other changes a value that no lock protects: a turn does, which each looks at under a lock until it has come.
+/// One rank after the other changes a value that no lock protects: a turn does, which each looks at under a
+/// lock until it has come.
 pub fn with_a_turn(job: &mut Job) {
     let (places, turn, lock) = (buffer(job), job.words(1)[0], job.objects(ObjectKind::Lock, 1));
     let ranks = u64::from(job.ranks);

@@ -28,8 +28,8 @@ pub fn side_by_side(job: &mut Job) {
     job.interval(|_| vec![Op::Read(Span::page(page))]);
 }
 
-/// Many ranks write one page between and inside critical sections: a part that whoever has the lock uses, one that each rank writes in its critical sections, and
-/// one that it writes between them.
+/// Many ranks write one page between and inside critical sections: a part that whoever has the lock uses, one
+/// that each rank writes in its critical sections, and one that it writes between them.
 pub fn between_and_inside(job: &mut Job) {
     let (page, lock) = (job.pages(1).first, job.objects(ObjectKind::Lock, 1));
     let len = PAGE_SIZE / (2 * job.ranks as usize + 1);

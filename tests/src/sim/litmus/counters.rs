@@ -54,8 +54,8 @@ pub fn seen_last(report: &Report) -> Vec<u64> {
     report.seen.iter().filter(|seen| Some(seen.interval) == last).map(|seen| seen.value).collect()
 }
 
-/// Two ranks add in turns, so often that what they wrote first is joined in their histories. One that comes late has copies from before; rank 0 wrote one of
-/// these pages in its first turn only.
+/// Two ranks add in turns, so often that what they wrote first is joined in their histories. One that comes
+/// late has copies from before; rank 0 wrote one of these pages in its first turn only.
 pub fn late_comer(job: &mut Job) {
     let (first, count) = (job.pages(1), job.pages(1));
     let word = Word { page: count.first, first: 0, width: 8 };

@@ -5,7 +5,8 @@ use crate::sim::program::{Op, Span};
 use scash_proto::PAGE_SIZE;
 use scash_proto::node::ObjectKind;
 
-/// The same words are under locks in one interval, each rank's own in the next, and everybody's to read in the third.
+/// The same words are under locks in one interval, each rank's own in the next, and everybody's to read in
+/// the third.
 pub fn in_turns(job: &mut Job) {
     let ranks = job.ranks;
     let (words, locks) = (job.words(ranks), job.objects(ObjectKind::Lock, ranks));
@@ -22,8 +23,8 @@ pub fn in_turns(job: &mut Job) {
     }
 }
 
-/// A stencil: each rank writes its row, and reads those of its neighbours as they were before the memory barrier; in the same intervals it adds to a sum under a lock. A row ends in
-/// the middle of a page.
+/// A stencil: each rank writes its row, and reads those of its neighbours as they were before the memory
+/// barrier; in the same intervals it adds to a sum under a lock. A row ends in the middle of a page.
 pub fn together(job: &mut Job) {
     let ranks = job.ranks;
     let (pages, lock) = (job.pages(2 * ranks), job.objects(ObjectKind::Lock, 1));

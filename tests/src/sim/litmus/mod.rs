@@ -1,11 +1,12 @@
-//! Litmus programs: small, each with a name and a question that only the right order of memory answers. Programs that ask real
-//! processes the same are in `src/bin/litmus`.
+//! Litmus programs: small, each with a name and a question that only the right order of memory answers.
+//! Programs that ask real processes the same are in `src/bin/litmus`.
 //!
-//! A program is written down anew for each seed, which also draws the job: its schedule, network and tuning; where variables are, and which homes they have; which rank
-//! manages which lock. One job in two has a limit on cached pages, and one in two has copies that are updated, the other ones that are invalidated.
+//! A program is written down anew for each seed, which also draws the job: its schedule, network and tuning;
+//! where variables are, and which homes they have; which rank manages which lock. One job in two has a limit
+//! on cached pages, and one in two has copies that are updated, the other ones that are invalidated.
 //!
-//! What is read is compared with the oracle, but where several answers are right: there the program loads words, and the test compares what was seen with
-//! what is possible under sequential consistency.
+//! What is read is compared with the oracle, but where several answers are right: there the program loads
+//! words, and the test compares what was seen with what is possible under sequential consistency.
 
 pub mod buffers;
 pub mod bytes;

@@ -1,7 +1,8 @@
-//! Who sees which of several stores. Such a program has several right outcomes and a wrong one. Without its locks the wrong one must be seen, too, or the program
-//! would show nothing.
+//! Who sees which of several stores. Such a program has several right outcomes and a wrong one. Without its
+//! locks the wrong one must be seen, too, or the program would show nothing.
 //!
-//! A program has rounds: an interval in which each rank gets a copy of what it loads last, and one with the stores and loads.
+//! A program has rounds: an interval in which each rank gets a copy of what it loads last, and one with the
+//! stores and loads.
 
 use super::{Job, Run, load, section, store};
 use crate::sim::program::Op;
@@ -13,7 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Rounds of a program.
 const ROUNDS: u64 = 8;
 
-/// What the loads of a round found, in the order of ranks and of each rank's loads: this round's store, or what was there before.
+/// What the loads of a round found, in the order of ranks and of each rank's loads: this round's store, or
+/// what was there before.
 pub type Outcome = Vec<bool>;
 
 /// An access to a variable, by the variable's number.
@@ -42,8 +44,8 @@ pub const INDEPENDENT_READS: Order =
 pub const CAUSALITY: Order = Order(&[&[Store(0)], &[Load(0), Store(1)], &[Load(1), Load(0)]]);
 
 impl Order {
-    /// Runs the program, with each access in a critical section of its variable's lock, or without locks. There is a rank more that does nothing but to manage locks and to
-    /// be the home of pages.
+    /// Runs the program, with each access in a critical section of its variable's lock, or without locks.
+    /// There is a rank more that does nothing but to manage locks and to be the home of pages.
     ///
     /// # Errors
     /// What went wrong.
@@ -90,7 +92,8 @@ impl Order {
     }
 }
 
-/// Adds the outcomes of all interleavings of what is left: each rank is at its act number `at`, and the variables in the set `stored` have their new values.
+/// Adds the outcomes of all interleavings of what is left: each rank is at its act number `at`, and the
+/// variables in the set `stored` have their new values.
 fn interleave(
     acts: &[&[Act]],
     at: &mut Vec<usize>,

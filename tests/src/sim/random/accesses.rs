@@ -57,7 +57,8 @@ impl RandomProgram {
                 list.push(Op::Flicker(part, self.rng.bits().to_le_bytes()[0]));
             } else if self.rng.chance(90) {
                 list.push(Op::Write(part, self.rng.bits().to_le_bytes()[0]));
-                // There, away, and back again: who looks twice sees two things, and the end looks like the first.
+                // There, away, and back again: who looks twice sees two things, and the end looks like the
+                // first.
                 let again = if self.torn && c.flickers > 0 { self.rng.below(4) } else { 0 };
                 (0..again).for_each(|_| list.push(Op::Flicker(part, self.rng.bits().to_le_bytes()[0])));
             }

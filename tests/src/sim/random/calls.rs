@@ -11,8 +11,8 @@ impl RandomProgram {
         (0..count).map(|_| (0..self.size).map(|_| self.rng.bits()).collect()).collect()
     }
 
-    /// Lets a thread come to the interval's reductions, in their order, at any time at which it is in no critical section. `first`: before all else, because others
-    /// may wait for what it does then.
+    /// Lets a thread come to the interval's reductions, in their order, at any time at which it is in no
+    /// critical section. `first`: before all else, because others may wait for what it does then.
     pub(super) fn reduce(&mut self, rank: usize, reductions: &[Vec<u64>], first: bool, thread: &mut Vec<Op>) {
         let mut from = 0;
         for numbers in reductions {
@@ -75,8 +75,8 @@ fn holds(op: &Op) -> i32 {
     }
 }
 
-/// What was written back is not written again in the same interval: `thread` stops writing the pages at its operation number `at`,
-/// the rank's other threads do not write them at all.
+/// What was written back is not written again in the same interval: `thread` stops writing the pages at its
+/// operation number `at`, the rank's other threads do not write them at all.
 fn write_no_more(pages: Pages, threads: &mut [Vec<Op>], thread: usize, at: usize) {
     for (t, list) in threads.iter_mut().enumerate() {
         let mut index = 0;

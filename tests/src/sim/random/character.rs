@@ -56,7 +56,8 @@ pub(super) struct Character {
     pub(super) silent: u32,
     /// How many, in a hundred, are undone before the interval's end.
     pub(super) flickers: u32,
-    /// How many, in a hundred, of the ranks use the area in an interval, in critical sections; 0: locks are not for this area.
+    /// How many, in a hundred, of the ranks use the area in an interval, in critical sections; 0: locks are
+    /// not for this area.
     pub(super) locked: u32,
     /// How many, in a hundred, of the intervals use the area for batons, and not at all else.
     pub(super) batons: u32,

@@ -1,5 +1,6 @@
-//! Random programs destroy objects of synchronisation, and make others of the kind. At times some rank has one then: nothing is destroyed, and nothing else
-//! has happened in the next interval but that it is given back.
+//! Random programs destroy objects of synchronisation, and make others of the kind. At times some rank has
+//! one then: nothing is destroyed, and nothing else has happened in the next interval but that it is given
+//! back.
 
 use super::RandomProgram;
 use super::sync::Objects;
@@ -13,7 +14,8 @@ use scash_proto::wire::sync::{Request, Signal};
 /// How a program's objects end. With chances of its own, so that programs are the same but for this.
 pub(super) struct Ends {
     rng: Rng,
-    /// How many, in a hundred, of the intervals end with the end of objects, or with others made in their place.
+    /// How many, in a hundred, of the intervals end with the end of objects, or with others made in their
+    /// place.
     often: u32,
     /// Kinds of which some were destroyed, and how many.
     again: Vec<(usize, u32)>,
@@ -64,7 +66,8 @@ impl Objects {
 }
 
 impl RandomProgram {
-    /// If an interval ends with the destruction of objects, somebody may have one. Returns what ranks are told.
+    /// If an interval ends with the destruction of objects, somebody may have one. Returns what ranks are
+    /// told.
     pub(super) fn perhaps_in_use(
         &mut self,
         end: Collective,

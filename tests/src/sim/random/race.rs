@@ -1,6 +1,8 @@
-//! A data race in a random program: two ranks write one byte of a page of its own, in an interval in which nobody synchronises.
+//! A data race in a random program: two ranks write one byte of a page of its own, in an interval in which
+//! nobody synchronises.
 //!
-//! In other intervals ranks write bytes of that page each of its own, so its copies, homes and twins are in any state when the race comes.
+//! In other intervals ranks write bytes of that page each of its own, so its copies, homes and twins are in
+//! any state when the race comes.
 
 use super::RandomProgram;
 use crate::sim::program::{Interval, Op, Span};
@@ -69,7 +71,8 @@ impl RandomProgram {
         interval
     }
 
-    /// What ranks do with that page in an interval without the race. Critical sections do not come in between.
+    /// What ranks do with that page in an interval without the race. Critical sections do not come in
+    /// between.
     pub(super) fn use_arena(&mut self, page: u32, work: &mut [Vec<Vec<Op>>]) {
         for (rank, threads) in work.iter_mut().enumerate() {
             let own = Span { page, first: rank * OWN, len: OWN - 1 };

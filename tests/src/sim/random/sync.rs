@@ -1,9 +1,11 @@
 //! What random programs do with objects of synchronisation.
 //!
-//! **Critical sections**: each piece of an area belongs to a lock, a reader–writer lock or a semaphore with a count of one, and is used by whoever has that.
+//! **Critical sections**: each piece of an area belongs to a lock, a reader–writer lock or a semaphore with a
+//! count of one, and is used by whoever has that.
 //!
-//! **Batons**: some pieces of an area go from thread to thread. Each writes and reads them, and lets the next go on: by a semaphore, a flag, or a condition. The last
-//! ones, of which there may be several, only read. Each thread takes part in the order in which the batons were drawn, so no two wait for each other.
+//! **Batons**: some pieces of an area go from thread to thread. Each writes and reads them, and lets the next
+//! go on: by a semaphore, a flag, or a condition. The last ones, of which there may be several, only read.
+//! Each thread takes part in the order in which the batons were drawn, so no two wait for each other.
 
 use super::RandomProgram;
 use super::character::Character;
@@ -238,7 +240,8 @@ impl RandomProgram {
         units.push(unit);
     }
 
-    /// What is done to let so many others go on, and what each of them does first. `None` if all objects are used up.
+    /// What is done to let so many others go on, and what each of them does first. `None` if all objects are
+    /// used up.
     fn hand_over(&mut self, next: u32, free: &mut Free) -> Option<(Vec<Op>, Vec<Op>)> {
         match self.rng.below(3) {
             0 => {

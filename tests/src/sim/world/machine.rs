@@ -1,7 +1,9 @@
-//! A simulated rank as the [machine](Machine) that orders are carried out on: frames are vectors, and each step can be torn.
+//! A simulated rank as the [machine](Machine) that orders are carried out on: frames are vectors, and each
+//! step can be torn.
 //!
-//! Between two steps, and in the middle of those that copy bytes, everything goes on that needs nothing of the rank's node: plain accesses of all threads, of this rank
-//! and of others, gets that are under way, and puts that land ([`World::meanwhile`]).
+//! Between two steps, and in the middle of those that copy bytes, everything goes on that needs nothing of
+//! the rank's node: plain accesses of all threads, of this rank and of others, gets that are under way, and
+//! puts that land ([`World::meanwhile`]).
 
 use super::{Failure, Result, World};
 use crate::sim::frame::Frames;
@@ -229,7 +231,8 @@ impl<P: Program> Machine for RankMachine<'_, P> {
     fn put_seen(&mut self, to: Rank, page: u32, changes: &Changes) -> Done<()> {
         self.put(to, page, changes)?;
         if self.world.setup.racy {
-            // Between the look at the home's frame and the put the home could write what nobody would ever see.
+            // Between the look at the home's frame and the put the home could write what nobody would ever
+            // see.
             self.world.land_all(self.rank, to)?;
         }
         Ok(())
@@ -269,8 +272,8 @@ impl<P: Program> Machine for RankMachine<'_, P> {
         Ok(self.world.meanwhile(self.rank)?)
     }
 
-    /// The driver tells the node when the puts have landed: those to the ranks that it is told of, as a rank fences no
-    /// others.
+    /// The driver tells the node when the puts have landed: those to the ranks that it is told of, as a rank
+    /// fences no others.
     fn close(&mut self, put_to: &mut Vec<Rank>) -> Done<bool> {
         let me = &mut self.world.ranks[self.rank];
         me.closing += 1;

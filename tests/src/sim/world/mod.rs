@@ -63,7 +63,8 @@ pub struct Setup {
     pub races: bool,
     /// The program has data races. (Without this, to find one is a failure.)
     pub racy: bool,
-    /// Whether a put waits for a get of the same page by the rank it goes to, as it does with the providers of `scash-comm`. The protocol can do without.
+    /// Whether a put waits for a get of the same page by the rank it goes to, as it does with the providers
+    /// of `scash-comm`. The protocol can do without.
     pub exclusion: bool,
     /// How often, in a hundred, threads and puts go on in the middle of an order, and then once more.
     pub tears: u32,
@@ -425,8 +426,8 @@ impl<P: Program> World<P> {
         !own && self.net.next_put(number(rank), at.0).is_none()
     }
 
-    /// Whether all has landed that the ends of intervals wait for; `None` if none is under way. What was put meanwhile
-    /// counts: the record that is made then names it.
+    /// Whether all has landed that the ends of intervals wait for; `None` if none is under way. What was put
+    /// meanwhile counts: the record that is made then names it.
     fn may_close(&self, rank: usize) -> Option<bool> {
         let me = &self.ranks[rank];
         let meanwhile = me.interpreter.as_ref().map_or(&[][..], |interpreter| interpreter.unfenced());

@@ -39,7 +39,8 @@ impl<P: Program> World<P> {
         Ok(true)
     }
 
-    /// Ends the call that all threads of the rank have come to, if it came to nothing: then it was no memory barrier, and there is no order for its end.
+    /// Ends the call that all threads of the rank have come to, if it came to nothing: then it was no memory
+    /// barrier, and there is no order for its end.
     fn ends_without_barrier(&mut self, rank: usize) -> Result<bool> {
         let me = &mut self.ranks[rank];
         if me.running > 0 {
@@ -93,7 +94,8 @@ impl<P: Program> World<P> {
         Ok(())
     }
 
-    /// A rank with a limit holds no more pages of other homes than it says, and a broadcast's at most beyond the limit.
+    /// A rank with a limit holds no more pages of other homes than it says, and a broadcast's at most beyond
+    /// the limit.
     fn check_cache(&self, rank: usize) -> Result<()> {
         let me = &self.ranks[rank];
         // Who lies may bring a rank bytes of any page.

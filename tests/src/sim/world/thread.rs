@@ -96,8 +96,9 @@ impl Thread {
 }
 
 impl<P: Program> World<P> {
-    /// What goes on while a rank is in the middle of an order: plain accesses of all threads, gets that are under way, and puts that land. Nothing that needs the
-    /// rank's node, and nothing at all in jobs that are not torn.
+    /// What goes on while a rank is in the middle of an order: plain accesses of all threads, gets that are
+    /// under way, and puts that land. Nothing that needs the rank's node, and nothing at all in jobs that are
+    /// not torn.
     pub(super) fn meanwhile(&mut self, rank: usize) -> Result<()> {
         while self.setup.tears > 0 && self.tears.chance(self.setup.tears) {
             self.report.steps += 1;

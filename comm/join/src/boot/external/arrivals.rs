@@ -1,7 +1,9 @@
-//! Which ranks have come to this host, before they know of each other: each leaves a sign that goes away with its process.
+//! Which ranks have come to this host, before they know of each other: each leaves a sign that goes away with
+//! its process.
 //!
-//! The sign is a socket whose name in the abstract namespace is made of the job's name and the rank's number. It is only counted, so that a job that does not begin can
-//! say who is missing: a stranger who takes such a name makes that message wrong, and nothing else.
+//! The sign is a socket whose name in the abstract namespace is made of the job's name and the rank's number.
+//! It is only counted, so that a job that does not begin can say who is missing: a stranger who takes such a
+//! name makes that message wrong, and nothing else.
 
 use crate::boot::claim::TAKEN;
 use nix::sys::socket::{
@@ -27,7 +29,8 @@ impl Sign {
 
 /// The ranks of that job, which has `size`, whose signs are on this host.
 pub(super) fn here(job: &str, size: u32) -> Vec<u32> {
-    // Its last column has the names of sockets, `@` before those of the abstract namespace. To claim a name, to see whether it is free, would be a sign to others who look.
+    // Its last column has the names of sockets, `@` before those of the abstract namespace. To claim a name,
+    // to see whether it is free, would be a sign to others who look.
     let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let prefix = format!("@{}", name(job));
     let rank = |line: &str| line.split_ascii_whitespace().last()?.strip_prefix(&prefix)?.parse().ok();
@@ -37,7 +40,8 @@ pub(super) fn here(job: &str, size: u32) -> Vec<u32> {
     ranks
 }
 
-/// Leaves a sign that only one process of this user can have at a time, which is told so if it is another one. A system that has no such signs tells nobody.
+/// Leaves a sign that only one process of this user can have at a time, which is told so if it is another
+/// one. A system that has no such signs tells nobody.
 pub(super) fn be_alone(what: &str) -> Result<Option<OwnedFd>> {
     let Some(sign) = claim(what, 0) else {
         return if is_ours(what).unwrap_or(false) { Err(Error::Invalid(TAKEN.to_owned())) } else { Ok(None) };

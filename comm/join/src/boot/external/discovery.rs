@@ -1,4 +1,5 @@
-//! How the ranks of another launcher's job find out who they are: two rounds of words, with a fence behind each.
+//! How the ranks of another launcher's job find out who they are: two rounds of words, with a fence behind
+//! each.
 //!
 //! ```text
 //! each      scash.I      VERSION,BOOT_ID,NETWORK_NAMESPACE,PROCESS_NAMESPACE     I: the launcher's number
@@ -7,7 +8,8 @@
 //! rank 0    scash.root       SECRET,PORT,ADDRESS,ADDRESS,…                       if there are several hosts
 //! ─────────────────────────────── fence ──────────────────────────────────────────────────────────────
 //! ```
-//! Two ranks are on one host if they can share memory and see each other's processes and sockets: one kernel, one network namespace, one namespace of processes.
+//! Two ranks are on one host if they can share memory and see each other's processes and sockets: one kernel,
+//! one network namespace, one namespace of processes.
 
 use super::arrivals::{self, Sign};
 use super::local_socket::LocalSocket;
@@ -122,7 +124,8 @@ impl Census {
         })
     }
 
-    /// That of processes on these hosts, of which `me` is one. Hosts are numbered as they come, and ranks along hosts.
+    /// That of processes on these hosts, of which `me` is one. Hosts are numbered as they come, and ranks
+    /// along hosts.
     fn of(hosts: &[&str], me: u32) -> Option<Census> {
         let mut ranks_of: Vec<(&str, Vec<u32>)> = Vec::new();
         for (number, host) in (0..).zip(hosts) {
@@ -140,7 +143,8 @@ impl Census {
     }
 }
 
-/// Waits for all processes. If they do not come, one of them says who is missing, and has the launcher end the job.
+/// Waits for all processes. If they do not come, one of them says who is missing, and has the launcher end
+/// the job.
 fn fence(space: &mut dyn Space, deadline: Instant) -> Result<()> {
     if space.fence(deadline)? {
         return Ok(());

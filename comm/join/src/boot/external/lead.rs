@@ -1,7 +1,8 @@
 //! The thread of a host's lead that serves the host's ranks: a [`Branch`], and at rank 0 the [`Trunk`].
 //!
-//! It waits for lines, for the ends of the ranks' processes, and for the other leads ([`Link`]); what one of them brings goes the way of `scash run` and its agents. It
-//! ends when all ranks of the job have finished in order; in a job that has failed it goes on as long as its process.
+//! It waits for lines, for the ends of the ranks' processes, and for the other leads ([`Link`]); what one of
+//! them brings goes the way of `scash run` and its agents. It ends when all ranks of the job have finished in
+//! order; in a job that has failed it goes on as long as its process.
 
 use super::discovery::{Root, Standing};
 use super::link::Link;
@@ -17,7 +18,8 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
-/// What became readable: the process of a rank by the rank's number, a link by this and its number, or the lines.
+/// What became readable: the process of a rank by the rank's number, a link by this and its number, or the
+/// lines.
 const LINKS: u64 = 1 << 32;
 const LINES: u64 = 1 << 33;
 
@@ -47,7 +49,8 @@ struct LeadThread {
     abort_at: Option<Instant>,
 }
 
-/// Becomes the lead of this host: connects with the other leads and its ranks, and starts the thread that serves them.
+/// Becomes the lead of this host: connects with the other leads and its ranks, and starts the thread that
+/// serves them.
 pub(super) fn begin(
     place: Standing,
     settings: &Settings,
@@ -92,7 +95,8 @@ pub(super) fn begin(
     Ok((line, address, service, rank, size))
 }
 
-/// Connects with the leads of other hosts: rank 0 with all in the order of their hosts, the others with rank 0.
+/// Connects with the leads of other hosts: rank 0 with all in the order of their hosts, the others with rank
+/// 0.
 fn connect(
     root: Option<Root>,
     layout: &Layout,

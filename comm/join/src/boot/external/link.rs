@@ -1,4 +1,5 @@
-//! The connection between the lead of a host and rank 0: reports one way, decisions the other, each behind its length (`u32`, little-endian).
+//! The connection between the lead of a host and rank 0: reports one way, decisions the other, each behind
+//! its length (`u32`, little-endian).
 
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io::{self, ErrorKind, Read, Write};
@@ -8,7 +9,8 @@ use std::time::{Duration, Instant};
 
 /// Longest frame: a packet of a boot line, and what says whose it is.
 const LONGEST: usize = 128 << 10;
-/// How long a host that is cut off or switched off counts as there, in seconds: a few of the kernel's own questions.
+/// How long a host that is cut off or switched off counts as there, in seconds: a few of the kernel's own
+/// questions.
 const SILENCE: u32 = 20;
 /// How often the kernel asks.
 const BEAT: u32 = 3;
@@ -75,7 +77,8 @@ impl Link {
         }
     }
 
-    /// All frames that have come. When nothing can come any more, or no frame can begin so, the link is not open.
+    /// All frames that have come. When nothing can come any more, or no frame can begin so, the link is not
+    /// open.
     pub(super) fn receive(&mut self) -> Vec<Vec<u8>> {
         let mut buffer = vec![0; 64 << 10];
         loop {

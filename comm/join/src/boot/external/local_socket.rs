@@ -1,7 +1,8 @@
 //! The socket of a host: where the ranks of a host get their lines from its lead.
 //!
-//! A socket in the abstract namespace of Unix sockets, which is gone with the lead. Its name is random, but every user of the host can read it; so whoever comes must be of
-//! the same user (`SO_PEERCRED`), and show the token that the ranks have from the launcher's words.
+//! A socket in the abstract namespace of Unix sockets, which is gone with the lead. Its name is random, but
+//! every user of the host can read it; so whoever comes must be of the same user (`SO_PEERCRED`), and show
+//! the token that the ranks have from the launcher's words.
 //!
 //! ```text
 //! rank → lead    token 16 | rank 4

@@ -1,8 +1,10 @@
-//! Ranks that another launcher has started: `srun`, MPICH's `mpiexec`, Open MPI's `mpirun`. They become a job by themselves.
+//! Ranks that another launcher has started: `srun`, MPICH's `mpiexec`, Open MPI's `mpirun`. They become a job
+//! by themselves.
 //!
-//! Such a launcher tells each process its number, and keeps words for all of them ([`space`]): by the PMI wire protocol ([`pmi`]), or by the library PMIx
-//! ([`pmix`]). Through these words the ranks learn who shares a host with whom ([`discovery`]). Then the lowest rank of each host, its **lead**,
-//! does what an agent of `scash run` does there, and rank 0 what the launcher does, too:
+//! Such a launcher tells each process its number, and keeps words for all of them ([`space`]): by the PMI
+//! wire protocol ([`pmi`]), or by the library PMIx ([`pmix`]). Through these words the ranks learn who shares
+//! a host with whom ([`discovery`]). Then the lowest rank of each host, its **lead**, does what an agent of
+//! `scash run` does there, and rank 0 what the launcher does, too:
 //!
 //! ```text
 //!   host a                                   host b
@@ -14,23 +16,28 @@
 //! From there on all is as under `scash run`: nothing above [`Member`](super::Member) notices.
 //!
 //! # A thread, not a process
-//! The lead's duties are done by a thread of it, which dies with it. A process of its own would outlive the lead, but it would have to be forked in the
-//! middle of a program with threads and memory, and be kept from holding what the launcher waits for. That a lead is dead, the others find out by themselves: each has a thread that
-//! waits for the end of the lead's process, and then writes into the job page, which these ranks may write for that reason; and the other leads notice
-//! the end of the connection. A lead that is *stopped* does not serve: who dies meanwhile on its host is missed when it goes on.
+//! The lead's duties are done by a thread of it, which dies with it. A process of its own would outlive the
+//! lead, but it would have to be forked in the middle of a program with threads and memory, and be kept from
+//! holding what the launcher waits for. That a lead is dead, the others find out by themselves: each has a
+//! thread that waits for the end of the lead's process, and then writes into the job page, which these ranks
+//! may write for that reason; and the other leads notice the end of the connection. A lead that is *stopped*
+//! does not serve: who dies meanwhile on its host is missed when it goes on.
 //!
 //! # Who ends what
-//! How a process ended is known to the launcher that started it, and not here: [`Exit::Unseen`](super::Exit::Unseen). After a failure ranks have
-//! [`GRACE`] to end by themselves; then the launcher is asked to end the job. Leads leave last: [`Member::finalized`](super::Member::finalized) returns at a lead when all ranks that it
-//! serves are done.
+//! How a process ended is known to the launcher that started it, and not here:
+//! [`Exit::Unseen`](super::Exit::Unseen). After a failure ranks have [`GRACE`] to end by themselves; then the
+//! launcher is asked to end the job. Leads leave last: [`Member::finalized`](super::Member::finalized)
+//! returns at a lead when all ranks that it serves are done.
 //!
 //! # Whom is trusted
-//! The job's secret stands in the launcher's words. Only processes of the job can ask for them, but they go as the launcher sends them: Slurm's daemons
-//! authenticate each other and do not encrypt, nor do MPICH's or Open MPI's between hosts. Who can read their traffic, or be this user on one of the hosts, can join. `scash run` through ssh
-//! has no such gap.
+//! The job's secret stands in the launcher's words. Only processes of the job can ask for them, but they go
+//! as the launcher sends them: Slurm's daemons authenticate each other and do not encrypt, nor do MPICH's or
+//! Open MPI's between hosts. Who can read their traffic, or be this user on one of the hosts, can join.
+//! `scash run` through ssh has no such gap.
 //!
 //! # Numbers
-//! Ranks are numbered along hosts ([`Layout`](super::Layout)). Where the launcher has dealt its numbers otherwise (`srun -m cyclic`), a rank's number is not the launcher's.
+//! Ranks are numbered along hosts ([`Layout`](super::Layout)). Where the launcher has dealt its numbers
+//! otherwise (`srun -m cyclic`), a rank's number is not the launcher's.
 
 mod arrivals;
 mod discovery;
@@ -63,7 +70,8 @@ use std::time::{Duration, Instant};
 
 /// How long ranks may take to end by themselves when one has failed.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long a launcher has to pass on what was said before it is asked to end the job: MPICH's forgets what it has not.
+/// How long a launcher has to pass on what was said before it is asked to end the job: MPICH's forgets what
+/// it has not.
 const HEARING: Duration = Duration::from_millis(200);
 /// How long ranks may take to find each other, if the user says nothing else (`SCASH_JOIN`).
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -141,7 +149,8 @@ impl External {
             true => lead::begin(place, settings, Arc::clone(&space), deadline),
             false => enter(&place, &space, deadline),
         };
-        // Not by all who could not join: the others learn it by the end of this process, or of its connections.
+        // Not by all who could not join: the others learn it by the end of this process, or of its
+        // connections.
         let (line, address, service, rank, size) = joined?;
         Ok(External { rank, size, line, address, service })
     }

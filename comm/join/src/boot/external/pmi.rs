@@ -1,7 +1,9 @@
-//! The wire protocol of PMI-1, the process management interface of MPICH (Balaji et al., "PMI: A Scalable Parallel Process-Management Interface for
-//! Extreme-Scale Systems", EuroMPI 2010): MPICH's `mpiexec` speaks it, and Slurm's `srun --mpi=pmi2`.
+//! The wire protocol of PMI-1, the process management interface of MPICH (Balaji et al., "PMI: A Scalable
+//! Parallel Process-Management Interface for Extreme-Scale Systems", EuroMPI 2010): MPICH's `mpiexec` speaks
+//! it, and Slurm's `srun --mpi=pmi2`.
 //!
-//! The process inherits a stream socket (`PMI_FD`), and asks; each question and each answer is a line of `NAME=VALUE` words:
+//! The process inherits a stream socket (`PMI_FD`), and asks; each question and each answer is a line of
+//! `NAME=VALUE` words:
 //!
 //! ```text
 //! cmd=init pmi_version=1 pmi_subversion=1          cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0
@@ -209,7 +211,8 @@ fn take(number: &str) -> Result<OwnedFd> {
     // SAFETY: nothing is done with the number but a system call, which refuses one that is not open.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
     getsockopt(&borrowed, sockopt::SockType).map_err(|_| refuse())?;
-    // SAFETY: it is open, and is the socket that the launcher made for this process, as its environment says; `Member::from_env` takes it once.
+    // SAFETY: it is open, and is the socket that the launcher made for this process, as its environment says;
+    // `Member::from_env` takes it once.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     let flags = nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::FD_CLOEXEC);
     nix::fcntl::fcntl(&socket, flags).map_err(super::io("setting FD_CLOEXEC"))?;

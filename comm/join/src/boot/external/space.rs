@@ -1,4 +1,5 @@
-//! What another launcher keeps for the processes that it has started: their numbers, and words that each can give to all.
+//! What another launcher keeps for the processes that it has started: their numbers, and words that each can
+//! give to all.
 
 use super::pmi::Pmi;
 use super::pmix::Pmix;
@@ -10,7 +11,8 @@ use std::time::Instant;
 /// Longest word: what PMI's servers take (MPICH and Slurm: 1,024 bytes with its zero).
 pub(super) const LONGEST: usize = 1000;
 
-/// A job's key-value space, and its launcher behind it. Keys and values are printable ASCII without spaces, of at most 60 and [`LONGEST`] bytes.
+/// A job's key-value space, and its launcher behind it. Keys and values are printable ASCII without spaces,
+/// of at most 60 and [`LONGEST`] bytes.
 pub(super) trait Space: Debug + Send {
     /// This process's number, as its launcher counts.
     fn rank(&self) -> u32;

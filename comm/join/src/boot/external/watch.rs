@@ -1,4 +1,5 @@
-//! What every rank but a host's lead does about its lead: a thread waits for the end of the lead's process, and tells this one.
+//! What every rank but a host's lead does about its lead: a thread waits for the end of the lead's process,
+//! and tells this one.
 
 use super::{GRACE, HEARING, SharedSpace, lock, say, start_thread};
 use crate::boot::RankState;
@@ -7,7 +8,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use scash_comm::Result;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Begins to watch the process of `lead`. Who reads the job page finds its end there. The launcher is asked to end the job if this process goes on in spite of it.
+/// Begins to watch the process of `lead`. Who reads the job page finds its end there. The launcher is asked
+/// to end the job if this process goes on in spite of it.
 pub(super) fn begin(process: OwnedFd, lead: u32, page: PageWriter, space: SharedSpace) -> Result<()> {
     start_thread(move || {
         while poll(&mut [PollFd::new(process.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE) != Ok(1) {}

@@ -148,7 +148,8 @@ fn two_ranks_that_take_each_other_for_the_root_are_told_what_the_other_one_calls
 }
 
 proptest! {
-    /// Whatever ranks call: an operation that all call alike gives what it should, unless the one before it was not alike.
+    /// Whatever ranks call: an operation that all call alike gives what it should, unless the one before it
+    /// was not alike.
     #[test]
     fn whatever_ranks_call_none_hangs(
         hosts in prop::collection::vec(0..3u32, RANKS), share_cores in any::<bool>(),

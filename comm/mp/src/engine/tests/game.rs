@@ -234,7 +234,8 @@ impl Game {
         self.net.settle();
     }
 
-    /// Each message to `at` was received once, by a receive that it fits, whole and in order; other receives can be taken back.
+    /// Each message to `at` was received once, by a receive that it fits, whole and in order; other receives
+    /// can be taken back.
     fn check_received(&mut self, at: usize) -> Verdict {
         let (sent, receives) = (&self.sent, &self.receives[at]);
         // Source and number of each message, and which receive has got it.
@@ -291,7 +292,8 @@ impl Game {
         Ok(())
     }
 
-    /// Each active message was handled once, in the order they were sent, and so were the echoes that were not refused.
+    /// Each active message was handled once, in the order they were sent, and so were the echoes that were
+    /// not refused.
     fn check_active(&self) -> Verdict {
         for (from, to) in (0..RANKS).flat_map(|from| (0..RANKS).map(move |to| (from, to))) {
             let handled = self.net.handled[to].iter().filter(|call| call.from as usize == from);

@@ -1,4 +1,5 @@
-//! Games in which a rank dies or is stopped, at any moment of any operations: all operations of the others end, well or with an error that names it, and nothing is left of them.
+//! Games in which a rank dies or is stopped, at any moment of any operations: all operations of the others
+//! end, well or with an error that names it, and nothing is left of them.
 
 use super::collectives::{KINDS, Played};
 use super::{Call, ECHO, Fate, KEEP, Network, OPTIONS, PATIENCE, message, own};
@@ -75,7 +76,8 @@ fn step() -> impl Strategy<Value = Move> {
     ]
 }
 
-/// How a rank goes: when, which one, whether it is only stopped, and how many of its letters to each other one arrive otherwise.
+/// How a rank goes: when, which one, whether it is only stopped, and how many of its letters to each other
+/// one arrive otherwise.
 #[derive(Clone, Debug)]
 struct End {
     when: usize,
@@ -284,7 +286,8 @@ impl Game {
         self.note(at, What::Collective { played, _input: input, output }, Ok(Some(request)));
     }
 
-    /// Survivors do what they owe each other: the collective operations that others have begun, and receives of what was sent.
+    /// Survivors do what they owe each other: the collective operations that others have begun, and receives
+    /// of what was sent.
     fn finish(&mut self) {
         let most = self.begun.into_iter().max().unwrap_or(0);
         let mut any = true;
@@ -420,7 +423,8 @@ impl Game {
             let engine = &mut self.net.engines[at];
             prop_assert!(engine.running.is_empty() && !engine.has_orders());
             prop_assert_eq!(engine.expected.len(), 0);
-            // Of a rank that is stopped, and that nobody has waited for here, a push may be under way for ever.
+            // Of a rank that is stopped, and that nobody has waited for here, a push may be under way for
+            // ever.
             let victim = self.victim;
             let is_given_up = engine.peers[victim].is_gone;
             prop_assert!(engine.landings.keys().all(|key| key.0 as usize == victim && !is_given_up));

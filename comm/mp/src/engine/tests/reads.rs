@@ -6,7 +6,8 @@ use super::*;
 /// Two pieces and a half.
 const LEN: usize = 5 * READ_PIECE / 2;
 
-/// A receive at rank 1, and a long message of rank 0 that was offered for it: both their numbers, and the message.
+/// A receive at rank 1, and a long message of rank 0 that was offered for it: both their numbers, and the
+/// message.
 fn offered(net: &mut Network) -> (Number, Number, Vec<u8>) {
     let bytes = message(0, 1, LEN);
     let receive = net.receive(1, Some(0), None, own()).unwrap();
@@ -54,7 +55,8 @@ fn a_thread_that_waits_says_so_and_reads_it_all() {
 
 #[test]
 fn what_a_thread_waits_to_have_sent_is_brought_to_one_that_waits_through_shared_memory() {
-    // Whether they share memory, and a thread waits at the sender, who is awake; and some of the message has been read already.
+    // Whether they share memory, and a thread waits at the sender, who is awake; and some of the message has
+    // been read already.
     for (is_near, waits, is_awake, is_half_read) in [
         (true, true, true, false),
         (false, true, true, false),

@@ -144,7 +144,8 @@ fn of_a_collective_operation_that_has_failed_no_message_is_kept() {
             if is_early {
                 while net.deliver(1, 0) | net.piece(1, 0) {}
             }
-            // Rank 2 dies before it has begun. Rank 0 knows that when it begins, and has the message of rank 1 or not.
+            // Rank 2 dies before it has begun. Rank 0 knows that when it begins, and has the message of rank
+            // 1 or not.
             net.kill(2, &[0; 3]);
             while net.deliver(2, 0) {}
             // SAFETY: as above.

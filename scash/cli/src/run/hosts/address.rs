@@ -13,8 +13,8 @@ pub(super) fn resolve(name: &str) -> Vec<IpAddr> {
     addresses.map(|all| all.map(|address| address.ip()).collect()).unwrap_or_default()
 }
 
-/// An address of this host that its name means: to the launcher, to this host, or else the one by which ssh came here. The error says that there is
-/// none and what to do.
+/// An address of this host that its name means: to the launcher, to this host, or else the one by which ssh
+/// came here. The error says that there is none and what to do.
 pub(super) fn choose(assignment: &Assignment) -> Result<IpAddr, String> {
     let here = resolve(&assignment.name);
     // What the user wrote as an address is meant, even if it is one that no other machine reaches.

@@ -1,5 +1,5 @@
-//! `scash agent`: what the remote shell runs on each host of a job. It starts that host's ranks, serves their boot lines as a launcher does, and
-//! reports to the launcher instead of deciding.
+//! `scash agent`: what the remote shell runs on each host of a job. It starts that host's ranks, serves their
+//! boot lines as a launcher does, and reports to the launcher instead of deciding.
 
 use super::assignment::Assignment;
 use super::copy::Copy;
@@ -36,7 +36,8 @@ const PRINTED: u64 = LAUNCHER + 4;
 
 /// Serves the launcher at the other end of stdin and stdout; returns the exit status.
 pub(crate) fn agent() -> u8 {
-    // What the launcher's terminal sends its processes is for the launcher, which passes it on. (It fails where a session was made already.)
+    // What the launcher's terminal sends its processes is for the launcher, which passes it on. (It fails
+    // where a session was made already.)
     let _ = nix::unistd::setsid();
     let ready = signals::reset().map_err(failed("resetting signals"));
     let done = ready.and_then(|()| front::run(None, serve));

@@ -1,4 +1,5 @@
-//! What an agent is to do, as it travels in a Start frame: text and bytes of the user's, the job's secret, and which ranks are the agent's.
+//! What an agent is to do, as it travels in a Start frame: text and bytes of the user's, the job's secret,
+//! and which ranks are the agent's.
 
 use super::frames::{Fields, Frame};
 use scash_comm::Secret;

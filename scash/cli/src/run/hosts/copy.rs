@@ -1,5 +1,5 @@
-//! A program that the launcher sends (`--copy`), on the agent's side: it lies in memory and has no name, so nothing is left of it when the agent and
-//! its ranks have ended, however they end.
+//! A program that the launcher sends (`--copy`), on the agent's side: it lies in memory and has no name, so
+//! nothing is left of it when the agent and its ranks have ended, however they end.
 
 use crate::run::{Refusal, status};
 use nix::errno::Errno;

@@ -1,4 +1,5 @@
-//! The launcher of a job on several hosts: calls the agents, waits for whatever happens, and lets the [`Supervisor`] decide.
+//! The launcher of a job on several hosts: calls the agents, waits for whatever happens, and lets the
+//! [`Supervisor`] decide.
 
 use super::address;
 use super::assignment::Assignment;
@@ -25,12 +26,14 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// What became readable: the pipe from a host's agent by twice the host's number, the pipe to it by one more, or one of these.
+/// What became readable: the pipe from a host's agent by twice the host's number, the pipe to it by one more,
+/// or one of these.
 const ORDERS: u64 = 1 << 32;
 const CHILD: u64 = ORDERS + 1;
 const PRINTED: u64 = ORDERS + 2;
 
-/// How long hosts may take until all their agents are ready. Whoever is asked for a password must have time to type it.
+/// How long hosts may take until all their agents are ready. Whoever is asked for a password must have time
+/// to type it.
 const START: Duration = Duration::from_secs(120);
 /// After how long the user hears which hosts are still waited for.
 const IMPATIENCE: Duration = Duration::from_secs(5);
@@ -40,8 +43,8 @@ const AFTER_KILL: Duration = Duration::from_secs(5);
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How long printing may take after an interrupted job has ended.
 const LAST_LINES: Duration = Duration::from_secs(2);
-/// How long the end of a rank that exited by itself waits for the news of what it may have exited for, the death of another rank or of its
-/// host: ranks notice that at once, and the launcher by another way.
+/// How long the end of a rank that exited by itself waits for the news of what it may have exited for, the
+/// death of another rank or of its host: ranks notice that at once, and the launcher by another way.
 const WORD_OF_OTHERS: Duration = Duration::from_millis(100);
 /// How long agents that are done may take to be gone.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -92,7 +95,8 @@ struct Job<'a> {
     next_beat: Instant,
     /// Until when killed ranks must have ended.
     dead_by: Option<Instant>,
-    /// Ranks that exited with these statuses on these hosts, and until when that waits for [`WORD_OF_OTHERS`]; oldest first.
+    /// Ranks that exited with these statuses on these hosts, and until when that waits for
+    /// [`WORD_OF_OTHERS`]; oldest first.
     held_back: Vec<(Instant, u32, Report)>,
     /// When the last rank ended.
     over_since: Option<Instant>,

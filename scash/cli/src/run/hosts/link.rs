@@ -1,4 +1,5 @@
-//! The launcher's way to the agent of a host: the process of the remote shell, and frames through its stdin and stdout.
+//! The launcher's way to the agent of a host: the process of the remote shell, and frames through its stdin
+//! and stdout.
 
 use super::Hosts;
 use super::frames::{Cutter, Down, FROM_AGENT, MOST_PROGRAM, Up};
@@ -156,7 +157,8 @@ impl Link {
         }
     }
 
-    /// Takes what has come, when there is something to be read: frames, or word that nothing will come any more. The error says what is wrong with what came.
+    /// Takes what has come, when there is something to be read: frames, or word that nothing will come any
+    /// more. The error says what is wrong with what came.
     pub(super) fn read(&mut self, now: Instant) -> Result<Vec<Up>, String> {
         let Some(from) = &mut self.from else { return Ok(Vec::new()) };
         let mut buffer = vec![0; 64 << 10];
@@ -253,7 +255,8 @@ fn words(hosts: &Hosts, name: &str) -> Vec<OsString> {
     words
 }
 
-/// A path as a word of the shell by which ssh runs commands. Most are so anyway, which also suits commands that do without a shell.
+/// A path as a word of the shell by which ssh runs commands. Most are so anyway, which also suits commands
+/// that do without a shell.
 fn quoted(path: &Path) -> OsString {
     let is_plain =
         |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,".contains(byte) || !byte.is_ascii();

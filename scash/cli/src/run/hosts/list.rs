@@ -22,7 +22,8 @@ pub(in crate::run) struct Named {
     pub(in crate::run) slots: u32,
 }
 
-/// Reads the values of `--host`: names with commas between them, each with its slots behind a colon or with one.
+/// Reads the values of `--host`: names with commas between them, each with its slots behind a colon or with
+/// one.
 pub(in crate::run) fn from_options(values: &[String]) -> Result<Vec<Named>, Refusal> {
     let items = values.iter().flat_map(|value| value.split(','));
     let read = |item: &str| from_item(item).map_err(|why| usage(format!("--host {item}: {why}")));
@@ -83,7 +84,8 @@ fn wait(file: &File, limit: PollTimeout) {
     let _ = poll(&mut [PollFd::new(file.as_fd(), PollFlags::POLLIN)], limit);
 }
 
-/// Reads the text of such a file: `NAME [slots=N]` in each line, and comments behind `#`. An error has the number of its line.
+/// Reads the text of such a file: `NAME [slots=N]` in each line, and comments behind `#`. An error has the
+/// number of its line.
 fn from_text(text: &str) -> Result<Vec<Named>, (usize, String)> {
     let mut hosts = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -142,7 +144,8 @@ fn merged(hosts: Vec<Named>) -> Vec<Named> {
     all
 }
 
-/// Deals ranks to hosts in order, filling the slots of each before the next; without `ranks`, fills all. Returns the names of hosts that have any.
+/// Deals ranks to hosts in order, filling the slots of each before the next; without `ranks`, fills all.
+/// Returns the names of hosts that have any.
 pub(in crate::run) fn deal(hosts: Vec<Named>, ranks: Option<u32>) -> Result<(Vec<String>, Layout), Refusal> {
     let room: u64 = hosts.iter().map(|host| u64::from(host.slots)).sum();
     let wanted = ranks.map_or(room, u64::from);

@@ -1,4 +1,5 @@
-//! Jobs on several hosts: an agent on each starts its ranks and serves their boot lines; the launcher decides.
+//! Jobs on several hosts: an agent on each starts its ranks and serves their boot lines; the launcher
+//! decides.
 //!
 //! ```text
 //!                        stdin, stdout
@@ -7,29 +8,36 @@
 //!                      └──── rsh b ═════ agent on b ───── rank 2
 //! ```
 //!
-//! The launcher runs the agents by the user's remote shell ([`link`]) and talks to each through that command's stdin and stdout ([`frames`]). Nothing else
-//! is needed: no port, no file, no daemon. The job's secret travels there and nowhere else.
+//! The launcher runs the agents by the user's remote shell ([`link`]) and talks to each through that
+//! command's stdin and stdout ([`frames`]). Nothing else is needed: no port, no file, no daemon. The job's
+//! secret travels there and nowhere else.
 //!
 //! # From call to end
-//! 1. Each agent greets with its version. The launcher answers with what is to be run ([`assignment`]).
-//!    If the program is to be copied (`--copy`), it follows in parts, as fast as the pipe takes them ([`copy`]).
-//! 2. The agent looks whether it can be: the directory, the program, an address that others can reach ([`address`]). It is ready, or refuses.
+//! 1. Each agent greets with its version. The launcher answers with what is to be run ([`assignment`]). If
+//!    the program is to be copied (`--copy`), it follows in parts, as fast as the pipe takes them ([`copy`]).
+//! 2. The agent looks whether it can be: the directory, the program, an address that others can reach
+//!    ([`address`]). It is ready, or refuses.
 //! 3. When all are ready, the launcher lets them go: no rank runs before.
-//! 4. What ranks say on their boot lines, and how they end, goes to the launcher ([`scash_join::boot::Branch`]); what it decides goes to all agents ([`scash_join::boot::Trunk`]), each
+//! 4. What ranks say on their boot lines, and how they end, goes to the launcher
+//!    ([`scash_join::boot::Branch`]); what it decides goes to all agents ([`scash_join::boot::Trunk`]), each
 //!    of which keeps the job page of its host.
 //! 5. When its ranks have ended and all that they printed is out, an agent is done.
 //!
 //! # How nothing is left behind
-//! - An agent whose stdin ends kills its ranks and what they left: that is how it learns of the launcher's death.
-//! - Within a host all is as in a job on one: the agent has a front of its own, and the kernel kills ranks whose agent dies.
+//! - An agent whose stdin ends kills its ranks and what they left: that is how it learns of the launcher's
+//!   death.
+//! - Within a host all is as in a job on one: the agent has a front of its own, and the kernel kills ranks
+//!   whose agent dies.
 //! - An agent that is gone takes its ranks with it; the launcher says so to all others, and ends the job.
-//! - A host that is switched off or cut off closes no pipe. So both sides send a frame every [`BEAT`]; an agent that is silent for [`SILENCE`] is taken for gone, and
-//!   an agent whose launcher is silent for [`PATIENCE`] ends.
+//! - A host that is switched off or cut off closes no pipe. So both sides send a frame every [`BEAT`]; an
+//!   agent that is silent for [`SILENCE`] is taken for gone, and an agent whose launcher is silent for
+//!   [`PATIENCE`] ends.
 //! - The command of the remote shell is a child of the launcher, and dies with it.
 //!
 //! # Output
-//! An agent may have [`uplink::WINDOW`] bytes of each stream on their way, and waits for word that they are out before it sends more. So
-//! a slow reader of the command's output holds up the ranks and nothing else: exits and signals travel beside.
+//! An agent may have [`uplink::WINDOW`] bytes of each stream on their way, and waits for word that they are
+//! out before it sends more. So a slow reader of the command's output holds up the ranks and nothing else:
+//! exits and signals travel beside.
 
 mod address;
 mod agent;
@@ -71,7 +79,8 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// Hosts of these names, reached by the command `rsh`, where scash lies at `agent`, or else where it lies here.
+    /// Hosts of these names, reached by the command `rsh`, where scash lies at `agent`, or else where it lies
+    /// here.
     pub(super) fn new(
         names: Vec<String>,
         layout: Layout,

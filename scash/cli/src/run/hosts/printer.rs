@@ -1,4 +1,5 @@
-//! Prints what the ranks of all hosts print, in a thread for each stream, so that a slow reader does not hold up the launcher.
+//! Prints what the ranks of all hosts print, in a thread for each stream, so that a slow reader does not hold
+//! up the launcher.
 
 use crate::run::output::{self, Shared, Stream, Trouble};
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -26,7 +27,8 @@ pub(super) struct Piece {
     pub(super) bytes: Vec<u8>,
 }
 
-/// The two threads, seen from the launcher's. It polls [`as_fd`](AsFd::as_fd), and takes what they have [`printed`](Printers::printed).
+/// The two threads, seen from the launcher's. It polls [`as_fd`](AsFd::as_fd), and takes what they have
+/// [`printed`](Printers::printed).
 #[derive(Debug)]
 pub(super) struct Printers {
     /// One a stream; `None` when nobody reads that any more.

@@ -1,4 +1,5 @@
-//! An agent's way to the launcher: its stdout, on which several threads send frames, and the room that there is for output.
+//! An agent's way to the launcher: its stdout, on which several threads send frames, and the room that there
+//! is for output.
 
 use super::frames::{MOST_OUTPUT, Up};
 use crate::run::output::{Sink, Stream};

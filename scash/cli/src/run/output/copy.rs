@@ -10,7 +10,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Most bytes that are taken from one rank in turn. What it has written at once, as a report of several lines, stays together.
+/// Most bytes that are taken from one rank in turn. What it has written at once, as a report of several
+/// lines, stays together.
 const MOST: usize = 64 << 10;
 /// Most pipes that are looked at in one turn.
 const EVENTS: usize = 64;
@@ -60,8 +61,8 @@ impl Copier {
     }
 }
 
-/// Starts the thread. It ends when all pipes are at their end, or the sink takes no more: the ranks learn that when
-/// the pipes are closed.
+/// Starts the thread. It ends when all pipes are at their end, or the sink takes no more: the ranks learn
+/// that when the pipes are closed.
 pub(super) fn start(pipes: Vec<Pipe>, sink: impl Sink) -> io::Result<Copier> {
     let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
     for (index, pipe) in (0..).zip(&pipes) {

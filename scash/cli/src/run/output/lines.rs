@@ -1,10 +1,13 @@
-//! Lines of several ranks on their way to one file, as a value: bytes of ranks go in, whole lines come out. No IO.
+//! Lines of several ranks on their way to one file, as a value: bytes of ranks go in, whole lines come out.
+//! No IO.
 //!
-//! A line leaves when its end has come, or when its rank has ended. On a terminal, the **beginning** of a line is shown after [`WHILE`], so that a question or a progress bar is
-//! seen; what the same rank says next goes on behind it. If another rank has a line to say meanwhile, it comes in a line of its own, and the one that was broken is shown again from its
-//! beginning: no line is ever part of another one.
+//! A line leaves when its end has come, or when its rank has ended. On a terminal, the **beginning** of a
+//! line is shown after [`WHILE`], so that a question or a progress bar is seen; what the same rank says next
+//! goes on behind it. If another rank has a line to say meanwhile, it comes in a line of its own, and the one
+//! that was broken is shown again from its beginning: no line is ever part of another one.
 //!
-//! A rank that is alone has nobody to be mixed with: unless it is labelled, what it prints goes out as it comes.
+//! A rank that is alone has nobody to be mixed with: unless it is labelled, what it prints goes out as it
+//! comes.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -42,7 +45,8 @@ impl Lines {
         Lines { label, alone: alone && !label, is_terminal, begun: BTreeMap::new(), open: None }
     }
 
-    /// Takes what a rank has printed, or word that it prints no more if that is nothing; returns what goes out.
+    /// Takes what a rank has printed, or word that it prints no more if that is nothing; returns what goes
+    /// out.
     pub(super) fn take(&mut self, rank: u32, bytes: &[u8], now: Instant) -> Vec<u8> {
         let mut out = Vec::new();
         if bytes.is_empty() {
@@ -82,7 +86,8 @@ impl Lines {
         out
     }
 
-    /// Lines whose beginning may be shown. One at a time; but rank 0 can be typed an answer, and has precedence.
+    /// Lines whose beginning may be shown. One at a time; but rank 0 can be typed an answer, and has
+    /// precedence.
     fn to_be_shown(&self) -> impl Iterator<Item = (u32, &Begun)> {
         let may = |rank: u32| match self.open {
             None => true,
@@ -148,7 +153,8 @@ impl Lines {
         self.forget(rank);
     }
 
-    /// Forgets what need not be shown again of a line that is being shown: what has been overwritten, and what is too long; in a file, all.
+    /// Forgets what need not be shown again of a line that is being shown: what has been overwritten, and
+    /// what is too long; in a file, all.
     fn forget(&mut self, rank: u32) {
         let Some(begun) = self.begun.get_mut(&rank) else { return };
         let text = &mut begun.text;

@@ -6,11 +6,14 @@
 //!  rank 2 ═══ pipe or terminal ══╝
 //! ```
 //!
-//! Each rank writes to a pipe of its own, or to a pseudo-terminal of its own where ours is a terminal, so that programs which ask see one ([`Wiring`]). Where stdout and stderr are one
-//! file, a rank has one pipe for both, and what it says stays in its order. On several hosts the threads of the agents send frames instead, and the launcher's make lines of them.
+//! Each rank writes to a pipe of its own, or to a pseudo-terminal of its own where ours is a terminal, so
+//! that programs which ask see one ([`Wiring`]). Where stdout and stderr are one file, a rank has one pipe
+//! for both, and what it says stays in its order. On several hosts the threads of the agents send frames
+//! instead, and the launcher's make lines of them.
 //!
-//! A thread for each stream: a reader of ours who is slow holds up the ranks (as it would without us), but not the launcher. Whoever stops reading our stdout makes the ranks' writes
-//! fail, as in any pipeline; what cannot be written for another reason (a full disk) ends the job with an error ([`Trouble`]).
+//! A thread for each stream: a reader of ours who is slow holds up the ranks (as it would without us), but
+//! not the launcher. Whoever stops reading our stdout makes the ranks' writes fail, as in any pipeline; what
+//! cannot be written for another reason (a full disk) ends the job with an error ([`Trouble`]).
 
 mod copy;
 mod lines;
@@ -87,8 +90,8 @@ pub(super) struct Printing {
     copiers: Vec<copy::Copier>,
 }
 
-/// How long what ranks have printed may take to be out, before something is said of them. (Whoever reads our output may
-/// be slow.)
+/// How long what ranks have printed may take to be out, before something is said of them. (Whoever reads our
+/// output may be slow.)
 const CATCH_UP: Duration = Duration::from_millis(200);
 
 /// What they say.
@@ -165,7 +168,8 @@ struct Printed {
 }
 
 impl Printed {
-    /// Tells what has gone wrong. An error is for who stops reading the ranks' output, so that they learn that nobody reads it.
+    /// Tells what has gone wrong. An error is for who stops reading the ranks' output, so that they learn
+    /// that nobody reads it.
     fn tell(&mut self, done: Result<(), Errno>) -> io::Result<()> {
         let Err(error) = done else { return Ok(()) };
         let mut word = vec![self.stream as u8];

@@ -42,7 +42,8 @@ pub(in crate::run) fn open(label: bool, ranks: u32, is_one: bool) -> io::Result<
     Ok([out, err])
 }
 
-/// Says something on stderr: whole lines, in one write, and never within a rank's line. If nobody listens, that is no reason to fail.
+/// Says something on stderr: whole lines, in one write, and never within a rank's line. If nobody listens,
+/// that is no reason to fail.
 pub(crate) fn say(lines: &str) {
     match ERRORS.get() {
         Some(screen) => lock(screen).say(lines),
@@ -51,7 +52,8 @@ pub(crate) fn say(lines: &str) {
 }
 
 impl Screen {
-    /// Takes what a rank has printed; nothing: it prints no more. An error is told once; afterwards, output is taken and goes nowhere.
+    /// Takes what a rank has printed; nothing: it prints no more. An error is told once; afterwards, output
+    /// is taken and goes nowhere.
     pub(in crate::run) fn take(&mut self, rank: u32, bytes: &[u8]) -> Result<(), Errno> {
         let text = self.lines.take(rank, bytes, Instant::now());
         self.write(&text)

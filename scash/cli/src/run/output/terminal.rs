@@ -1,4 +1,5 @@
-//! Pseudo-terminals: what ranks print to where we print to a terminal. A program that asks whether it prints to one does what it does there, as line by line.
+//! Pseudo-terminals: what ranks print to where we print to a terminal. A program that asks whether it prints
+//! to one does what it does there, as line by line.
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
@@ -31,7 +32,8 @@ impl Terminals {
     pub(in crate::run) fn resize(&self) {
         let Ok(size) = size(self.ours.as_fd()) else { return };
         for terminal in &self.ranks {
-            // SAFETY: the call reads one struct. (One whose rank has ended has no size to be set: that is no loss.)
+            // SAFETY: the call reads one struct. (One whose rank has ended has no size to be set: that is no
+            // loss.)
             unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
         }
     }

@@ -1,6 +1,7 @@
 //! Queues of pages that are threaded through one table, so that a page can leave from the middle.
 //!
-//! The table is as large as the region. It is made of plain numbers that are zero in the beginning, so that the system gives memory for what is used only.
+//! The table is as large as the region. It is made of plain numbers that are zero in the beginning, so that
+//! the system gives memory for what is used only.
 
 /// The links of all pages, each of which is in one queue at most. Pages are counted from 1; 0 is none.
 #[derive(Debug)]

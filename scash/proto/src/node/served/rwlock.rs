@@ -1,6 +1,7 @@
 //! A reader–writer lock.
 //!
-//! Readers in a row share it. Whoever comes behind somebody who waits, waits as well: so neither readers nor writers are ever passed over.
+//! Readers in a row share it. Whoever comes behind somebody who waits, waits as well: so neither readers nor
+//! writers are ever passed over.
 
 use super::Waiter;
 use crate::Rank;

@@ -35,7 +35,8 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// Whether those who go on must see what was written before. (Who is signalled takes a lock, and sees it with that.)
+    /// Whether those who go on must see what was written before. (Who is signalled takes a lock, and sees it
+    /// with that.)
     pub fn orders_memory(self) -> bool {
         !matches!(self, Signal::WakeOne | Signal::WakeAll)
     }

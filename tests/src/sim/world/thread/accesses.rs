@@ -44,7 +44,8 @@ impl<P: Program> World<P> {
         Err(self.failure_about(&what, rank, page))
     }
 
-    /// The first step loads a word, the second one stores what is to be there. A store that does not depend on what was there looks at nothing.
+    /// The first step loads a word, the second one stores what is to be there. A store that does not depend
+    /// on what was there looks at nothing.
     pub(super) fn plainly(&mut self, rank: usize, t: usize, word: Word, change: Change) -> Result<()> {
         let me = &mut self.ranks[rank];
         let frame = &mut me.frames.bytes_mut(word.page)[word.span().range()];
@@ -105,7 +106,8 @@ impl<P: Program> World<P> {
         self.trace(|| format!("rank {rank} puts back what was at {span:?}"));
     }
 
-    /// Stores the values that are there. They must be the right ones, or a later diff would undo the work of others.
+    /// Stores the values that are there. They must be the right ones, or a later diff would undo the work of
+    /// others.
     pub(super) fn rewrite(&mut self, rank: usize, span: Span) -> Result<()> {
         self.read(rank, span)?;
         self.ranks[rank].frames.note_write(span.page);

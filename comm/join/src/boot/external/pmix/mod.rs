@@ -1,5 +1,6 @@
-//! The library PMIx, by which Open MPI's `mpirun` and `srun --mpi=pmix` keep words for their processes (Castain et al., "PMIx: Process Management for Exascale
-//! Environments", EuroMPI 2017). It is loaded when the environment says that such a launcher is there, and never unloaded: it has a thread.
+//! The library PMIx, by which Open MPI's `mpirun` and `srun --mpi=pmix` keep words for their processes
+//! (Castain et al., "PMIx: Process Management for Exascale Environments", EuroMPI 2017). It is loaded when
+//! the environment says that such a launcher is there, and never unloaded: it has a thread.
 
 mod library;
 mod sys;
@@ -114,7 +115,8 @@ impl Space for Pmix {
         copy(&mut collect.key, "pmix.collect");
         let (sender, receiver) = sync_channel::<c_int>(1);
         let sender = Box::into_raw(Box::new(sender));
-        // SAFETY: arguments live during the call; `done` gets the sender, which it alone frees. It is called once, or never if this fails.
+        // SAFETY: arguments live during the call; `done` gets the sender, which it alone frees. It is called
+        // once, or never if this fails.
         let status = unsafe { (self.library.fence)(&all, 1, &collect, 1, done, sender.cast()) };
         if status != sys::SUCCESS {
             // SAFETY: the library has refused, and calls nobody.
@@ -140,14 +142,16 @@ impl Space for Pmix {
     }
 
     fn finalize(&mut self) -> Result<()> {
-        // SAFETY: there are no directives; nothing of the library is used afterwards but `abort`, which then fails.
+        // SAFETY: there are no directives; nothing of the library is used afterwards but `abort`, which then
+        // fails.
         let status = unsafe { (self.library.finalize)(std::ptr::null(), 0) };
         self.library.check("leaving the job", status)
     }
 
     fn abort(&mut self) {
         let why = c"the job has failed";
-        // SAFETY: the text lives during the call; no processes means all of the job. If it fails, nobody is there to end it.
+        // SAFETY: the text lives during the call; no processes means all of the job. If it fails, nobody is
+        // there to end it.
         unsafe { (self.library.abort)(1, why.as_ptr(), std::ptr::null_mut(), 0) };
     }
 }

@@ -1,5 +1,5 @@
-//! PMIx's C interface, as far as it is used here: structures, functions and constants, which the standard (version 4, and 5 in what stands here) fixes. Names
-//! are those of the C headers without `pmix_`.
+//! PMIx's C interface, as far as it is used here: structures, functions and constants, which the standard
+//! (version 4, and 5 in what stands here) fixes. Names are those of the C headers without `pmix_`.
 
 use std::ffi::{c_char, c_int, c_void};
 

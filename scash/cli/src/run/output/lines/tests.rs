@@ -116,7 +116,8 @@ fn a_progress_bar_goes_on_in_its_line_and_is_not_broken_by_another_one() {
     play.says(1, "\r20%");
     play.waits();
     assert_eq!(play.shown(), "[1] 10%\r20%");
-    // A line breaks it; what had been overwritten does not come again. Rank 0 may break it, too: somebody may have to answer.
+    // A line breaks it; what had been overwritten does not come again. Rank 0 may break it, too: somebody may
+    // have to answer.
     play.says(0, "line\nName? ");
     assert_eq!(play.shown(), "\n[0] line\n");
     play.waits();
