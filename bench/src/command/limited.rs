@@ -1,6 +1,5 @@
 //! Programs of others, which may never end: how long they are waited for.
 
-use super::runner::Job;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::fmt;
@@ -57,7 +56,11 @@ impl Limit {
     ///
     /// # Errors
     /// It could not be started, or did not end.
-    pub(super) fn output(self, mut launcher: Command, job: &Job) -> Result<Output, Failure> {
+    pub(super) fn output(
+        self,
+        mut launcher: Command,
+        job: &dyn std::fmt::Display,
+    ) -> Result<Output, Failure> {
         let limit = Duration::from_secs(self.seconds.into());
         // Both launchers that there are end a job after so many seconds, if they still can.
         launcher.env("MPIEXEC_TIMEOUT", self.seconds.to_string());

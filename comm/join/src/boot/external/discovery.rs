@@ -12,6 +12,7 @@
 //! one network namespace, one namespace of processes.
 
 use super::arrivals::{self, Sign};
+use super::hex::{hex, unhex};
 use super::local_socket::LocalSocket;
 use super::space::{LONGEST, Space};
 use super::{HEARING, io, say};
@@ -270,24 +271,6 @@ fn read_root(text: &str) -> Result<(Secret, Vec<SocketAddr>)> {
     };
     // Without the text, which has the secret in it.
     read().ok_or_else(|| Error::Invalid("rank 0 tells the ranks of other hosts no address of it".to_owned()))
-}
-
-/// Bytes as text that every launcher passes on.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The inverse of [`hex`].
-pub(super) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digits = text.as_bytes();
-    if digits.len() != 2 * N || !text.is_ascii() {
-        return None;
-    }
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

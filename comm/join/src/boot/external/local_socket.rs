@@ -10,7 +10,7 @@
 //! ```
 //! What follows is the boot line.
 
-use super::discovery::{Standing, hex, unhex};
+use super::hex::{hex, unhex};
 use super::pmi::wait;
 use super::{io, pidfd, say};
 use crate::boot::roster::people;
@@ -145,15 +145,19 @@ impl LocalSocket {
 }
 
 /// At other ranks: connects to the socket. Returns the line, this host's address, and the lead's process.
-pub(super) fn enter(place: &Standing, deadline: Instant) -> Result<(OwnedFd, Option<IpAddr>, OwnedFd)> {
-    let lead = place.lead();
+pub(super) fn enter(
+    host: &LocalSocket,
+    rank: u32,
+    lead: u32,
+    deadline: Instant,
+) -> Result<(OwnedFd, Option<IpAddr>, OwnedFd)> {
     let failed =
         |why: String| Error::Down { rank: lead, why: format!("it serves the ranks of this host, and {why}") };
     let line = unix_socket()?;
-    connect(line.as_raw_fd(), &address(&place.socket.name)?)
+    connect(line.as_raw_fd(), &address(&host.name)?)
         .map_err(|errno| failed(format!("cannot be reached: {errno}")))?;
     let process = peer(&line).map_err(failed)?;
-    let knock = [&place.socket.token[..], &place.rank.to_le_bytes()].concat();
+    let knock = [&host.token[..], &rank.to_le_bytes()].concat();
     send(line.as_raw_fd(), &knock, MsgFlags::MSG_NOSIGNAL).map_err(|errno| failed(errno.to_string()))?;
     let mut answer = [0; 64]; // longer than any address
     let length = match wait(line.as_fd(), deadline)? {

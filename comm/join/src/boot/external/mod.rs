@@ -41,6 +41,7 @@
 
 mod arrivals;
 mod discovery;
+mod hex;
 mod lead;
 mod link;
 mod local_socket;
@@ -55,6 +56,8 @@ use super::io;
 use super::vars;
 use crate::job::setting;
 use discovery::Standing;
+use pmi::Pmi;
+use pmix::Pmix;
 pub use process::pidfd;
 use scash_comm::{Error, Result};
 use space::Space;
@@ -133,7 +136,7 @@ impl External {
         };
         let interface = text("SCASH_INTERFACE")?;
         let deadline = Instant::now() + patience;
-        let Some(space) = space::find(var, deadline)? else { return Ok(None) };
+        let Some(space) = find_space(var, deadline)? else { return Ok(None) };
         External::join(space, settings, interface.as_deref(), deadline).map(Some)
     }
 
@@ -160,7 +163,8 @@ type Joined = (OwnedFd, Option<IpAddr>, Service, u32, u32);
 
 /// Connects to the lead's socket.
 fn enter(place: &Standing, space: &SharedSpace, deadline: Instant) -> Result<Joined> {
-    let (line, address, lead_process) = local_socket::enter(place, deadline)?;
+    let (line, address, lead_process) =
+        local_socket::enter(&place.socket, place.rank, place.lead(), deadline)?;
     let service = Service {
         space: Arc::clone(space),
         lead: place.lead(),
@@ -218,6 +222,14 @@ fn lock(space: &SharedSpace) -> MutexGuard<'_, Box<dyn Space>> {
 /// Writes one line on stderr, in one piece. If that is closed, nobody wants to know.
 fn say(what: Arguments<'_>) {
     let _ = std::io::stderr().write_all(format!("scash: {what}\n").as_bytes());
+}
+
+/// The space that the environment tells of. `None`: no launcher that we know has started this process.
+fn find_space(var: &dyn Fn(&str) -> Option<OsString>, deadline: Instant) -> Result<Option<Box<dyn Space>>> {
+    if let Some(pmi) = Pmi::find(var, deadline)? {
+        return Ok(Some(Box::new(pmi)));
+    }
+    Ok(Pmix::find(var)?.map(|pmix| Box::new(pmix) as Box<dyn Space>))
 }
 
 #[cfg(test)]

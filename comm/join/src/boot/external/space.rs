@@ -1,10 +1,7 @@
 //! What another launcher keeps for the processes that it has started: their numbers, and words that each can
 //! give to all.
 
-use super::pmi::Pmi;
-use super::pmix::Pmix;
 use scash_comm::Result;
-use std::ffi::OsString;
 use std::fmt::Debug;
 use std::time::Instant;
 
@@ -37,15 +34,4 @@ pub(super) trait Space: Debug + Send {
 
     /// Asks the launcher to end all processes. It may do so before this returns.
     fn abort(&mut self);
-}
-
-/// The space that the environment tells of. `None`: no launcher that we know has started this process.
-pub(super) fn find(
-    var: &dyn Fn(&str) -> Option<OsString>,
-    deadline: Instant,
-) -> Result<Option<Box<dyn Space>>> {
-    if let Some(pmi) = Pmi::find(var, deadline)? {
-        return Ok(Some(Box::new(pmi)));
-    }
-    Ok(Pmix::find(var)?.map(|pmix| Box::new(pmix) as Box<dyn Space>))
 }
