@@ -2,12 +2,14 @@
 # Installs what C programs need of a finished `cargo build --release`: scash.h, scash_comm.h, libscash.so, libscash.a, scash.pc, and the
 # command scash. Usage:
 #
-#     scash/capi/install.sh [--prefix DIR] [--libdir DIR] [--from DIR]
+#     scash/capi/install.sh [--prefix DIR] [--libdir DIR] [--from DIR] [--no-strip]
 #
-# --prefix  where to (default /usr/local); below it include, lib, lib/pkgconfig and bin
-# --libdir  where libraries go, if not to lib below the prefix
-# --from    where cargo put what it built (default: target/release of this checkout)
+# --prefix    where to (default /usr/local); below it include, lib, lib/pkgconfig and bin
+# --libdir    where libraries go, if not to lib below the prefix
+# --from      where cargo put what it built (default: target/release of this checkout)
+# --no-strip  keep symbols and debugging information, which `strip` (or what STRIP names) takes away otherwise
 #
+# A DIR may be relative to where the caller stands.
 # DESTDIR, if set, is put before all paths that are written to, and into none that is written down (for packagers).
 set -eu
 
@@ -15,19 +17,32 @@ here=$(cd "$(dirname "$0")" && pwd)
 prefix=/usr/local
 libdir=
 from=$here/../../target/release
+strip=${STRIP:-strip}
+options="--prefix DIR, --libdir DIR, --from DIR, --no-strip"
 
 fail() {
     echo "install.sh: $1" >&2
     exit 1
 }
 
-while [ $# -gt 0 ]; do
-    [ $# -ge 2 ] || fail "$1 needs a value; there are --prefix DIR, --libdir DIR, --from DIR"
+# The directory, from the root.
+absolute() {
     case $1 in
-    --prefix) prefix=$2 ;;
-    --libdir) libdir=$2 ;;
+    /*) printf '%s\n' "$1" ;;
+    *) printf '%s\n' "${PWD%/}/${1#./}" ;;
+    esac
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --prefix | --libdir | --from) [ -n "${2:-}" ] || fail "$1 needs a value; there are $options" ;;
+    --no-strip) strip= && shift && continue ;;
+    *) fail "there is no option $1; there are $options" ;;
+    esac
+    case $1 in
+    --prefix) prefix=$(absolute "$2") ;;
+    --libdir) libdir=$(absolute "$2") ;;
     --from) from=$2 ;;
-    *) fail "there is no option $1; there are --prefix DIR, --libdir DIR, --from DIR" ;;
     esac
     shift 2
 done
@@ -35,8 +50,6 @@ libdir=${libdir:-$prefix/lib}
 for dir in "$prefix" "$libdir"; do
     case $dir in
     *'|'* | *'&'* | *\\*) fail "$dir: a path with |, & or \\ cannot be written into scash.pc" ;;
-    /*) ;;
-    *) fail "$dir: give an absolute path" ;;
     esac
 done
 for file in libscash.so libscash.a scash; do
@@ -53,6 +66,18 @@ install -m 644 "$here/include/scash.h" "$here/include/scash_comm.h" "$to$prefix/
 install -m 755 "$from/scash" "$to$prefix/bin/scash"
 install -m 755 "$from/libscash.so" "$to$libdir/libscash.so"
 install -m 644 "$from/libscash.a" "$to$libdir/libscash.a"
+
+# Takes from a file what programs do not need of it. Option of strip, file.
+without() {
+    "$strip" "$1" "$2" || echo "install.sh: note: $2 was not stripped" >&2
+}
+if [ -n "$strip" ] && ! command -v "$strip" >/dev/null 2>&1; then
+    echo "install.sh: note: there is no $strip here, so debugging information is installed, too" >&2
+elif [ -n "$strip" ]; then
+    without --strip-all "$to$prefix/bin/scash"
+    without --strip-unneeded "$to$libdir/libscash.so"
+    without --strip-debug "$to$libdir/libscash.a"
+fi
 sed -e '/^#/d' \
     -e "s|@PREFIX@|$prefix|" -e "s|@LIBDIR@|$libdir|" -e "s|@INCLUDEDIR@|$prefix/include|" -e "s|@VERSION@|$version|" \
     "$here/scash.pc.in" >"$to$libdir/pkgconfig/scash.pc"

@@ -5,8 +5,24 @@ use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
+/// Runs it where `stand` is.
+fn install_from(stand: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new("sh");
+    command.arg(here("install.sh")).args(arguments).current_dir(stand);
+    command.env_remove("DESTDIR").env_remove("STRIP").output().unwrap()
+}
+
 fn install(arguments: &[&str]) -> Output {
-    Command::new("sh").arg(here("install.sh")).args(arguments).env_remove("DESTDIR").output().unwrap()
+    install_from(Path::new("."), arguments)
+}
+
+/// Sizes of what was installed and is made of code.
+fn sizes(prefix: &Path) -> [u64; 3] {
+    ["bin/scash", "lib/libscash.so", "lib/libscash.a"].map(|file| size(&prefix.join(file)))
+}
+
+fn size(file: &Path) -> u64 {
+    std::fs::metadata(file).unwrap().len()
 }
 
 /// A prefix with everything installed that cargo has built.
@@ -32,8 +48,12 @@ fn programs_are_compiled_and_linked_with_what_pkg_config_says() {
         eprintln!("skipped: there is no pkg-config (or what PKG_CONFIG names)");
         return;
     };
-    let directory = installed();
-    let prefix = directory.path();
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = &directory.path().join("place/for-scash");
+    let from = built().shared.parent().unwrap();
+    let arguments = ["--prefix", "./place/for-scash", "--from", from.to_str().unwrap()];
+    let done = install_from(directory.path(), &arguments);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(pkg_config(&pkg, prefix, &["--modversion"]), [env!("CARGO_PKG_VERSION")]);
 
     // With the shared library; and, when that is not there, with the archive.
@@ -57,10 +77,35 @@ fn programs_are_compiled_and_linked_with_what_pkg_config_says() {
 }
 
 #[test]
+fn what_is_installed_is_stripped_unless_it_is_to_be_as_it_was_built() {
+    let directory = tempfile::tempdir().unwrap();
+    let from = built().shared.parent().unwrap();
+    let built = [&built().command, &built().shared, &built().archive].map(|file| size(file));
+    let install = |prefix: &str, more: &[&str]| {
+        let mut arguments = vec!["--from", from.to_str().unwrap(), "--prefix", prefix];
+        arguments.extend(more);
+        let done = install_from(directory.path(), &arguments);
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        sizes(&directory.path().join(prefix))
+    };
+    assert_eq!(install("whole", &["--no-strip"]), built);
+    if tool("STRIP", "strip").is_none() {
+        eprintln!("skipped: there is no strip");
+        return;
+    }
+    let stripped = install("stripped", &[]);
+    assert!(
+        stripped.iter().zip(built).all(|(stripped, built)| *stripped < built / 2),
+        "{stripped:?}, {built:?}"
+    );
+}
+
+#[test]
 fn what_cannot_be_installed_is_said() {
     for (arguments, words) in [
         (&["--prefix"][..], "needs a value"),
-        (&["--prefix", "here"], "absolute path"),
+        (&["--prefix", ""], "needs a value"),
+        (&["--prefix", "a|b"], "cannot be written into scash.pc"),
         (&["--colour", "red"], "no option --colour"),
         (&["--from", "/nowhere", "--prefix", "/nowhere"], "cargo build --release"),
     ] {
