@@ -12,8 +12,10 @@
 //! | `mpi` | over an MPI library, through a shim in C (`mpi/shim.c`) that is loaded at run time |
 //! | [`every_call`] | what both are held to |
 //! | `spoiled` | messages with wrong bits, to see whether a program notices |
+//! | [`binding`] | which processors their ranks are bound to |
 //! | [`rival`] | which MPI libraries there are here, how the shim is compiled for each, and how its ranks are started |
 
+pub mod binding;
 pub mod every_call;
 mod mpi;
 mod ours;

@@ -9,6 +9,7 @@ use crate::limited::{Failure, Limit};
 use crate::table::{Table, number, spread};
 use scash_bench::figures::{Spread, speed};
 use scash_bench::record::Record;
+use scash_messages::binding::{self, Binding};
 use scash_messages::rival::{Network, Rival};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -100,6 +101,8 @@ struct Told<'a> {
     place: &'a str,
     scash: Option<f64>,
     others: Vec<(&'a str, Option<f64>)>,
+    /// What the others' ranks were bound to.
+    others_bound_to: &'static str,
     /// Which of them did not end in some round.
     no_end: Vec<&'a str>,
     /// How many times as good as the best of the others.
@@ -182,7 +185,8 @@ impl Comparison<'_> {
     ) -> Option<Vec<Record>> {
         let over = format!("{} --over mpi:{}", work.words(self.session.how.quick), shim.display());
         let job = self.places.job(self.place, work.ranks, &over);
-        let launcher = rival.launch(work.ranks, self.network);
+        let mut launcher = rival.launch(work.ranks, self.network);
+        Binding::of(work.ranks).apply(*rival, &mut launcher);
         let done = self.session.runner.run_under(launcher, &job, self.limit);
         if let Err(Failure::NoEnd(_)) = done {
             endless.insert(work);
@@ -204,8 +208,10 @@ impl Comparison<'_> {
             table.line(first.into_iter().chain(others).chain([spread(told.better)]));
         }
         self.session.show(&format!(
-            "scash and MPI over {}, in turns (2 ranks unless said): medians, and how many times as good as the best other, with how far the rounds reach\n{table}",
-            self.place.name()
+            "scash and MPI over {}, in turns (2 ranks unless said): medians, and how many times as good as the best other, with how far the rounds reach\n\
+             Ranks of MPI are bound to a core each in jobs of up to {} (--bind-to core), and not bound in larger ones; those of scash are not bound\n{table}",
+            self.place.name(),
+            binding::cores()
         ));
     }
 }
@@ -237,6 +243,7 @@ impl Line {
             place: place.name(),
             scash: ours.median(&self.ours),
             others: named().map(|(name, theirs)| (name, theirs.results.median(&self.theirs))).collect(),
+            others_bound_to: Binding::of(self.theirs.work.ranks).name(),
             no_end: named().filter(|(_, theirs)| is_endless(theirs)).map(|(name, _)| name).collect(),
             better: better(self.better, &ours.rounds(&self.ours), &rounds),
         }
