@@ -4,13 +4,16 @@
 //! others. The workers are threads of one process, which meet at a [`SpinBarrier`]; and that process may be one rank of
 //! a [`Job`], whose ranks meet each time their threads have.
 
+use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
+use crate::owned::{self, Life, Turn};
 use crate::report::Cost;
 use crate::{Error, Result};
 
@@ -49,11 +52,12 @@ pub trait Job: Sync {
     /// How many there are.
     fn ranks(&self) -> usize;
 
-    /// Waits for all processes. What each wrote before, all see afterwards. One thread of each makes the call.
+    /// Waits for all processes. What each wrote before, all see afterwards. One thread of each makes the
+    /// call. Where they bring numbers, all must bring the same.
     ///
     /// # Errors
-    /// If the others cannot be reached any more.
-    fn barrier(&self) -> Result<()>;
+    /// If the others cannot be reached any more, or bring other numbers.
+    fn barrier(&self, alike: Option<[u64; 2]>) -> Result<()>;
 
     /// What it has cost this process up to now that there are others.
     fn cost(&self) -> Cost;
@@ -72,7 +76,7 @@ impl Job for Alone {
         1
     }
 
-    fn barrier(&self) -> Result<()> {
+    fn barrier(&self, _alike: Option<[u64; 2]>) -> Result<()> {
         Ok(())
     }
 
@@ -81,13 +85,24 @@ impl Job for Alone {
     }
 }
 
-/// One of the workers, seen from itself.
+/// One of the workers, seen from itself. It belongs to its thread.
 pub struct Worker<'a> {
     who: Who,
-    /// Whether it is the first of its process.
-    first: bool,
-    threads: &'a SpinBarrier,
+    /// Which of the threads of its process.
+    thread: usize,
+    /// Barriers that it has come to.
+    interval: u64,
+    threads: &'a Threads,
     job: &'a dyn Job,
+    _thread: PhantomData<*mut ()>,
+}
+
+/// The threads of a process.
+struct Threads {
+    barrier: SpinBarrier,
+    life: Arc<Life>,
+    /// What each thread has come to the barrier for.
+    calls: Vec<Apart<[AtomicU64; 2]>>,
 }
 
 impl Worker<'_> {
@@ -100,13 +115,56 @@ impl Worker<'_> {
     ///
     /// # Errors
     /// If one of them failed, or cannot be reached any more.
-    pub fn barrier(&self) -> Result<()> {
-        self.threads.wait(|| self.job.barrier())
+    pub fn barrier(&mut self) -> Result<()> {
+        self.meet(None, &[])
+    }
+
+    /// As [`barrier`](Self::barrier), and elements of arrays come to have other owners: the same, at all
+    /// workers.
+    ///
+    /// # Errors
+    /// As there; or if workers do not mean the same.
+    pub fn turn(&mut self, turns: &[Turn<'_>]) -> Result<()> {
+        let digest = owned::digest(turns, &self.threads.life, self.who.count)?;
+        self.meet(Some(digest), turns)
+    }
+
+    fn meet(&mut self, alike: Option<[u64; 2]>, turns: &[Turn<'_>]) -> Result<()> {
+        self.interval += 1;
+        let threads = self.threads;
+        let call =
+            |thread: usize| threads.calls[thread].0.each_ref().map(|word| word.load(Ordering::Relaxed));
+        for (word, number) in threads.calls[self.thread].0.iter().zip(alike.unwrap_or_default()) {
+            word.store(number, Ordering::Relaxed);
+        }
+        threads.barrier.wait(|| {
+            if (0..threads.calls.len()).any(|thread| call(thread) != call(0)) {
+                return Err(Error::Disagree);
+            }
+            self.job.barrier(alike)?;
+            turns.iter().for_each(Turn::bring_about);
+            Ok(())
+        })
+    }
+
+    /// Which of the threads of its process this is.
+    pub(crate) fn thread(&self) -> usize {
+        self.thread
+    }
+
+    /// How many barriers it has come to, from 1.
+    pub(crate) fn interval(&self) -> u64 {
+        self.interval
+    }
+
+    /// The threads' crew.
+    pub(crate) fn life(&self) -> &Arc<Life> {
+        &self.threads.life
     }
 
     /// What its process's part in the job has cost up to now; the first worker of a process tells it for all.
     pub fn cost(&self) -> Cost {
-        if self.first { self.job.cost() } else { Cost::default() }
+        if self.thread == 0 { self.job.cost() } else { Cost::default() }
     }
 }
 
@@ -120,18 +178,25 @@ pub fn run_crew<T: Send>(
     job: &dyn Job,
     threads: usize,
     pin: bool,
-    work: impl Fn(&Worker<'_>) -> Result<T> + Sync,
+    work: impl Fn(&mut Worker<'_>) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
     let count = job.ranks() * threads;
-    let barrier = SpinBarrier::new(threads, count);
+    let crew = Threads {
+        barrier: SpinBarrier::new(threads, count),
+        life: Life::new(threads),
+        calls: (0..threads).map(|_| Apart(Default::default())).collect(),
+    };
+    let barrier = &crew.barrier;
+    let _end = End(&crew.life);
     let processors = if pin { Some(allowed_processors()?) } else { None };
     let run_member = |thread: usize| {
-        let mut guard = BreakUnlessDone { barrier: &barrier, done: false };
+        let mut guard = BreakUnlessDone { barrier, done: false };
         if let Some(processors) = &processors {
             pin_to(processors[thread % processors.len()])?;
         }
         let who = Who { index: job.rank() * threads + thread, count };
-        let result = work(&Worker { who, first: thread == 0, threads: &barrier, job });
+        let mut worker = Worker { who, thread, interval: 1, threads: &crew, job, _thread: PhantomData };
+        let result = work(&mut worker);
         guard.done = result.is_ok();
         result
     };
@@ -154,6 +219,15 @@ pub fn run_crew<T: Send>(
         return results.into_iter().filter(|result| !matches!(result, Err(Error::Deserted))).collect();
     }
     results.into_iter().collect()
+}
+
+/// Says that a crew is over, also after a panic: its threads have ended then.
+struct End<'a>(&'a Life);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }
 
 /// Breaks the barrier when a worker leaves early, by an error or a panic, so that nobody waits for it.

@@ -1,6 +1,7 @@
 //! A program on the ranks of a DSM job.
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use scash::Dsm;
 use scash::runtime::Runtime;
@@ -25,8 +26,8 @@ impl Job for Rank {
         self.0.size() as usize
     }
 
-    fn barrier(&self) -> Result<()> {
-        Ok(self.0.barrier()?)
+    fn barrier(&self, alike: Option<[u64; 2]>) -> Result<()> {
+        Ok(alike.map_or_else(|| self.0.barrier(), |numbers| self.0.barrier_alike(numbers))?)
     }
 
     fn cost(&self) -> Cost {
@@ -49,26 +50,23 @@ pub(crate) fn run<P: Program>(program: &P, options: &Options) -> Result<Option<R
     let mut dsm = Dsm::init().map_err(Error::Join)?;
     let reference = if options.check { Some(Reference::compute(program)?) } else { None };
     let workers = dsm.size() * dsm.threads();
-    let arrays = program.allocate(workers, &mut dsm)?;
+    let mut arrays = program.allocate(workers, &mut dsm)?;
     // SAFETY: what workers see of the arrays between barriers is `work`'s concern; nothing here holds a reference into them.
     let (rank, threads) = (Rank(unsafe { dsm.runtime() }), dsm.threads());
     let timings = run_crew(&rank, threads, false, |worker| {
-        // SAFETY: the threads that all ranks make here are all workers, and the arrays stay until the end.
-        unsafe { work(program, worker, &arrays, options.repeat.get(), reference.as_ref()) }
+        work(program, worker, &arrays, options.repeat.get(), reference.as_ref())
     })?;
     let mut timings = Timing::merge(&timings);
     if let (Some(reference), Some(last)) = (&reference, timings.last_mut()) {
         // Each worker has compared what it owns. The last result is also compared as a whole by every rank, which
         // would disturb the next repetition if there were one.
-        let result = program.result(&arrays);
+        let result = program.result_mut(&mut arrays).whole();
         let everything: Vec<_> = Who::all(workers).flat_map(|who| program.owned(who, result.len())).collect();
-        // SAFETY: nobody writes to the result after the barrier that ended the last computation.
-        let equal = unsafe { reference.equals(result, &everything) };
+        let equal = reference.equals(|run| &result[run], &everything);
         last.equal = last.equal.map(|owned| owned && equal);
     }
     let report = gather(&mut dsm, &timings)?.map(|ranks| {
-        // SAFETY: nobody writes to the arrays after the last computation.
-        let verified = unsafe { program.verify(&arrays) };
+        let verified = program.verify(&mut arrays);
         let (provider, engine) = (dsm.provider(), dsm.engine());
         let setting = Setting {
             program: P::NAME,
@@ -84,11 +82,11 @@ pub(crate) fn run<P: Program>(program: &P, options: &Options) -> Result<Option<R
 }
 
 impl Memory for Dsm {
-    fn array<T: Element>(&mut self, len: usize) -> Result<Shared<T>> {
+    fn memory<T: Element>(&mut self, len: usize) -> Result<(Shared<T>, Option<Arc<dyn Send + Sync>>)> {
         let array = self.alloc::<T>(len)?;
         let start = NonNull::new(array.as_ptr()).expect("shared memory is not at address 0");
         // SAFETY: it holds `len` plain values, and is freed at the end of the process.
-        Ok(unsafe { Shared::new(start, len) })
+        Ok((unsafe { Shared::new(start, len) }, None))
     }
 
     fn locks(&mut self, count: usize) -> Result<Vec<Lock>> {

@@ -12,9 +12,10 @@
 
 use serde::Serialize;
 
-use crate::crew::{Who, Worker};
-use crate::memory::{Memory, Shared};
+use crate::crew::Worker;
+use crate::memory::Memory;
 use crate::npb::{Class, Random};
+use crate::owned::{Array, Division};
 use crate::program::Program;
 use crate::{Error, Result};
 
@@ -27,9 +28,12 @@ pub struct Ep {
 
 /// What the workers share.
 pub struct Arrays {
-    batches: Shared<Sums>,
+    batches: Array<Sums>,
     /// One element: all batches added up.
-    total: Shared<Sums>,
+    total: Array<Sums>,
+    /// Who owns what of both, and where nobody owns anything.
+    own: [Division; 2],
+    read: [Division; 2],
 }
 
 /// The sums of both deviates, and the numbers of pairs in annuli.
@@ -99,46 +103,54 @@ impl Program for Ep {
     type Arrays = Arrays;
     type Element = Sums;
 
-    fn allocate(&self, _workers: usize, memory: &mut impl Memory) -> Result<Arrays> {
-        Ok(Arrays { batches: memory.array(self.batches)?, total: memory.array(1)? })
+    fn allocate(&self, workers: usize, memory: &mut impl Memory) -> Result<Arrays> {
+        Ok(Arrays {
+            batches: memory.array(self.batches)?,
+            total: memory.array(1)?,
+            own: [self.batches, 1].map(|len| Division::even(len, workers)),
+            read: [self.batches, 1].map(|len| Division::read_by_all(len, workers)),
+        })
     }
 
-    fn result(&self, arrays: &Arrays) -> Shared<Sums> {
-        arrays.total
+    fn result<'a>(&self, arrays: &'a Self::Arrays) -> &'a Array<Self::Element> {
+        &arrays.total
     }
 
-    unsafe fn initialise(&self, who: Who, arrays: &Arrays) {
-        for array in [arrays.batches, arrays.total] {
-            // SAFETY: until the next barrier, the worker has its part to itself.
-            unsafe { array.get_mut(who.part(array.len())) }.fill([0.0; 2 + ANNULI]);
-        }
+    fn result_mut<'a>(&self, arrays: &'a mut Self::Arrays) -> &'a mut Array<Self::Element> {
+        &mut arrays.total
     }
 
-    unsafe fn compute(&self, worker: &Worker<'_>, arrays: &Arrays) -> Result<()> {
-        let part = worker.who().part(self.batches);
-        // SAFETY: until the next barrier, the worker has its batches to itself.
-        let own = unsafe { arrays.batches.get_mut(part.clone()) };
-        for (batch, own) in part.zip(own) {
-            *own = sums(batch);
-        }
-        worker.barrier()?;
-        // SAFETY: until the next barrier, everybody only reads the batches.
-        let batches = unsafe { arrays.batches.get(0..self.batches) };
-        // SAFETY: until the next barrier, the only worker whose part is not empty has the total to itself.
-        for total in unsafe { arrays.total.get_mut(worker.who().part(1)) } {
-            for (place, total) in total.iter_mut().enumerate() {
-                *total = batches.iter().fold(0.0, |total, sums| total + sums[place]);
-            }
+    fn initialise(&self, worker: &mut Worker<'_>, arrays: &Arrays) -> Result<()> {
+        let Arrays { batches, total, own, .. } = arrays;
+        worker.turn(&[batches.to(&own[0]), total.to(&own[1])])?;
+        for array in [batches, total] {
+            array.mine(worker).fill([0.0; 2 + ANNULI]);
         }
         worker.barrier()
     }
 
-    unsafe fn verify(&self, arrays: &Arrays) -> Option<bool> {
+    fn compute(&self, worker: &mut Worker<'_>, arrays: &Arrays) -> Result<()> {
+        let Arrays { batches, total, read, .. } = arrays;
+        let part = worker.who().part(self.batches);
+        for (batch, own) in part.zip(batches.mine(worker)) {
+            *own = sums(batch);
+        }
+        worker.turn(&[batches.to(&read[0])])?;
+        let batches = batches.get(worker, 0..self.batches);
+        // One worker has the total, the others nothing of it.
+        for total in total.mine(worker) {
+            for (place, total) in total.iter_mut().enumerate() {
+                *total = batches.iter().fold(0.0, |total, sums| total + sums[place]);
+            }
+        }
+        worker.turn(&[total.to(&read[1])])
+    }
+
+    fn verify(&self, arrays: &mut Arrays) -> Option<bool> {
         if self.batches != batches_of(self.class) {
             return None;
         }
-        // SAFETY: the caller's promise.
-        let total = unsafe { arrays.total.get(0..1) }[0];
+        let total = arrays.total.whole()[0];
         let close = |(sum, published): (&f64, f64)| ((sum - published) / published).abs() <= TOLERANCE;
         Some(total.iter().zip(published(self.class)).all(close))
     }
@@ -147,6 +159,7 @@ impl Program for Ep {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crew::{Alone, run_crew};
     use crate::memory::Heap;
     use crate::program::tests::{agrees_on_any_number_of_threads, result_of};
 
@@ -165,13 +178,14 @@ mod tests {
             (Some(3), [1.0, 2.0], None),
         ] {
             let ep = Ep::new(Class::W, batches).unwrap();
-            let mut heap = Heap::default();
-            let arrays = ep.allocate(1, &mut heap).unwrap();
-            // SAFETY: nobody else uses the arrays.
-            let total = unsafe { arrays.total.get_mut(0..1) };
-            total[0][..2].copy_from_slice(&sums);
-            // SAFETY: nobody writes to the arrays.
-            assert_eq!(unsafe { ep.verify(&arrays) }, outcome);
+            let mut arrays = ep.allocate(1, &mut Heap).unwrap();
+            run_crew(&Alone, 1, false, |worker| {
+                worker.turn(&[arrays.total.to(&arrays.own[1])])?;
+                arrays.total.mine(worker)[0][..2].copy_from_slice(&sums);
+                worker.turn(&[arrays.total.to(&arrays.read[1])])
+            })
+            .unwrap();
+            assert_eq!(ep.verify(&mut arrays), outcome);
         }
     }
 
@@ -179,7 +193,7 @@ mod tests {
     fn batches_that_make_no_sense_are_refused() {
         assert!(matches!(Ep::new(Class::S, Some(0)), Err(Error::Empty("--batches"))));
         let huge = Ep::new(Class::S, Some(usize::MAX)).unwrap();
-        assert!(matches!(huge.allocate(1, &mut Heap::default()), Err(Error::TooLarge)));
+        assert!(matches!(huge.allocate(1, &mut Heap), Err(Error::TooLarge)));
     }
 
     #[test]

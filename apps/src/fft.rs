@@ -21,7 +21,8 @@ use std::ops::Range;
 use serde::Serialize;
 
 use crate::crew::{Who, Worker};
-use crate::memory::{Memory, Shared};
+use crate::memory::Memory;
+use crate::owned::{Array, Division};
 use crate::program::{Program, Run};
 use crate::random::unit;
 use crate::{Error, Result};
@@ -38,11 +39,14 @@ pub struct Fft {
 /// What the workers share.
 pub struct Matrices {
     /// The input; then what step 4 moves here.
-    input: Shared<Complex>,
+    input: Array<Complex>,
     /// What step 1 moves here; then the output.
-    output: Shared<Complex>,
+    output: Array<Complex>,
     /// The factors of step 3. Each worker makes and uses those of its rows.
-    twiddles: Shared<Complex>,
+    twiddles: Array<Complex>,
+    /// Each worker owns its rows; nobody owns anything.
+    rows: Division,
+    read: Division,
 }
 
 /// Rows that are transposed together: what lies in their columns is in the cache when the next column is read.
@@ -75,20 +79,14 @@ impl Fft {
     }
 
     /// Steps 1, 4 and 6: makes columns of the matrix `from` the worker's rows of `to`, and returns these.
-    ///
-    /// # Safety
-    /// Until the next barrier, nobody writes to `from`, and nobody else uses these rows of `to`.
-    unsafe fn transpose<'a>(
+    fn transpose<'a>(
         &self,
-        who: Who,
-        from: Shared<Complex>,
-        to: Shared<Complex>,
+        worker: &'a Worker<'_>,
+        from: &'a Array<Complex>,
+        to: &'a Array<Complex>,
     ) -> &'a mut [Complex] {
-        let m = self.width();
-        // SAFETY: the caller's promise.
-        let from = unsafe { from.get(0..self.size) };
-        // SAFETY: the caller's promise.
-        let own = unsafe { to.get_mut(self.rows(who)) };
+        let (who, m) = (worker.who(), self.width());
+        let (from, own) = (from.get(worker, 0..self.size), to.mine(worker));
         for (tile, from) in from.chunks(TILE * m).enumerate() {
             for (column, row) in who.part(m).zip(own.chunks_exact_mut(m)) {
                 for (to, from) in row[tile * TILE..].iter_mut().zip(from.chunks_exact(m)) {
@@ -144,53 +142,53 @@ impl Program for Fft {
     type Arrays = Matrices;
     type Element = Complex;
 
-    fn allocate(&self, _workers: usize, memory: &mut impl Memory) -> Result<Matrices> {
+    fn allocate(&self, workers: usize, memory: &mut impl Memory) -> Result<Matrices> {
         let mut matrix = || memory.array(self.size);
-        Ok(Matrices { input: matrix()?, output: matrix()?, twiddles: matrix()? })
+        let (input, output, twiddles) = (matrix()?, matrix()?, matrix()?);
+        let rows = Division::rows(self.width(), self.width(), workers);
+        Ok(Matrices { input, output, twiddles, rows, read: Division::read_by_all(self.size, workers) })
     }
 
-    fn result(&self, matrices: &Matrices) -> Shared<Complex> {
-        matrices.output
+    fn result<'a>(&self, arrays: &'a Self::Arrays) -> &'a Array<Self::Element> {
+        &arrays.output
+    }
+
+    fn result_mut<'a>(&self, arrays: &'a mut Self::Arrays) -> &'a mut Array<Self::Element> {
+        &mut arrays.output
     }
 
     fn owned(&self, who: Who, _len: usize) -> Vec<Run> {
         vec![Run::in_place(self.rows(who))]
     }
 
-    unsafe fn initialise(&self, who: Who, matrices: &Matrices) {
-        let (m, rows) = (self.width(), self.rows(who));
-        // SAFETY: until the next barrier, the worker has its rows to itself.
-        let input = unsafe { matrices.input.get_mut(rows.clone()) };
-        // SAFETY: as above.
-        let twiddles = unsafe { matrices.twiddles.get_mut(rows.clone()) };
-        // SAFETY: as above.
-        unsafe { matrices.output.get_mut(rows.clone()) }.fill([0.0, 0.0]);
-        for ((at, x), twiddle) in rows.zip(input).zip(twiddles) {
+    fn initialise(&self, worker: &mut Worker<'_>, matrices: &Matrices) -> Result<()> {
+        let Matrices { input, output, twiddles, rows: own, read } = matrices;
+        worker.turn(&[input.to(own), output.to(own), twiddles.to(own)])?;
+        let (m, rows) = (self.width(), self.rows(worker.who()));
+        output.mine(worker).fill([0.0, 0.0]);
+        for ((at, x), twiddle) in rows.zip(input.mine(worker)).zip(twiddles.mine(worker)) {
             *x = [unit(2 * at) - 0.5, unit(2 * at + 1) - 0.5];
             *twiddle = root(self.size, (at / m) * (at % m));
         }
+        worker.turn(&[input.to(read)])
     }
 
-    unsafe fn compute(&self, worker: &Worker<'_>, matrices: &Matrices) -> Result<()> {
-        let (who, m) = (worker.who(), self.width());
-        let &Matrices { input, output, twiddles } = matrices;
+    fn compute(&self, worker: &mut Worker<'_>, matrices: &Matrices) -> Result<()> {
+        let m = self.width();
+        let Matrices { input, output, twiddles, rows, read } = matrices;
         let powers = powers(m, m / 2);
-        // SAFETY: the input stays as it is until the next barrier; of the output, everybody uses own rows alone.
-        let own = unsafe { self.transpose(who, input, output) };
-        // SAFETY: nobody writes to the factors before they are initialised again.
-        let twiddles = unsafe { twiddles.get(self.rows(who)) };
+        let own = self.transpose(worker, input, output);
+        let twiddles = &*twiddles.mine(worker);
         for (row, twiddles) in own.chunks_exact_mut(m).zip(twiddles.chunks_exact(m)) {
             transform(row, &powers);
             row.iter_mut().zip(twiddles).for_each(|(x, twiddle)| *x = multiply(*x, *twiddle));
         }
-        worker.barrier()?;
-        // SAFETY: the two have changed their roles.
-        let own = unsafe { self.transpose(who, output, input) };
+        worker.turn(&[output.to(read), input.to(rows)])?;
+        let own = self.transpose(worker, output, input);
         own.chunks_exact_mut(m).for_each(|row| transform(row, &powers));
-        worker.barrier()?;
-        // SAFETY: they have changed their roles once more.
-        unsafe { self.transpose(who, input, output) };
-        worker.barrier()
+        worker.turn(&[input.to(read), output.to(rows)])?;
+        self.transpose(worker, input, output);
+        worker.turn(&[output.to(read)])
     }
 }
 

@@ -18,8 +18,9 @@ use serde::Serialize;
 
 use crate::Result;
 use crate::crew::{Who, Worker};
-use crate::memory::{Memory, Shared, product};
+use crate::memory::{Memory, product};
 use crate::npb::{Class, Random};
+use crate::owned::{Array, Division};
 use crate::program::Program;
 use class::{Parameters, TESTS};
 
@@ -33,15 +34,26 @@ pub struct Is {
 
 /// What the workers share.
 pub struct Arrays {
-    keys: Shared<u32>,
+    keys: Array<u32>,
     /// For each worker, how many of its keys have each value.
-    counts: Shared<u32>,
+    counts: Array<u32>,
     /// For each value, how many keys are not greater.
-    ranks: Shared<u32>,
+    ranks: Array<u32>,
     /// For each worker, how many keys have one of its values.
-    sums: Shared<u32>,
+    sums: Array<u32>,
     /// For each worker, how many tests its keys have passed.
-    passed: Shared<usize>,
+    passed: Array<usize>,
+    own: Divisions,
+    read: Divisions,
+}
+
+/// Who owns what of the arrays.
+struct Divisions {
+    keys: Division,
+    counts: Division,
+    ranks: Division,
+    /// Of the sums, and of the tests that were passed.
+    one_each: Division,
 }
 
 pub(crate) const ITERATIONS: u32 = 10;
@@ -70,21 +82,13 @@ impl Is {
     }
 
     /// Changes the two keys that are due in this iteration, as far as they are the worker's, and counts its keys.
-    ///
-    /// # Safety
-    /// The worker alone uses its part of the keys and its row of counts.
-    unsafe fn count(&self, who: Who, iteration: u32, arrays: &Arrays) {
-        let (keys, values) = (self.parameters.keys, self.parameters.values());
-        let part = who.part(keys);
-        // SAFETY: the caller's promise.
-        let own = unsafe { arrays.keys.get_mut(part.clone()) };
+    fn count(&self, who: Who, own: &mut [u32], iteration: u32, counts: &mut [u32]) {
+        let part = who.part(self.parameters.keys);
         for (at, key) in self.parameters.changes(iteration, ITERATIONS) {
             if part.contains(&at) {
                 own[at - part.start] = key;
             }
         }
-        // SAFETY: the caller's promise.
-        let counts = unsafe { arrays.counts.get_mut(who.index * values..(who.index + 1) * values) };
         counts.fill(0);
         for &key in &*own {
             counts[key as usize] += 1;
@@ -92,18 +96,13 @@ impl Is {
     }
 
     /// Adds all counts up, for the worker's values: each rank counts the keys that have one of these values.
-    ///
-    /// # Safety
-    /// Nobody writes counts, and the worker alone uses its part of the ranks, and its sum.
-    unsafe fn add_up(&self, who: Who, arrays: &Arrays) {
-        let part = who.part(self.parameters.values());
-        // SAFETY: the caller's promise.
-        let ranks = unsafe { arrays.ranks.get_mut(part.clone()) };
+    fn add_up(&self, worker: &Worker<'_>, arrays: &Arrays) {
+        let (who, values) = (worker.who(), self.parameters.values());
+        let part = who.part(values);
+        let (ranks, all) = (arrays.ranks.mine(worker), arrays.counts.unowned(worker));
         ranks.fill(0);
         for row in 0..who.count {
-            let first = row * self.parameters.values();
-            // SAFETY: the caller's promise.
-            let counts = unsafe { arrays.counts.get(first + part.start..first + part.end) };
+            let counts = all.get(row * values + part.start..row * values + part.end);
             for (rank, count) in ranks.iter_mut().zip(counts) {
                 *rank += count;
             }
@@ -113,33 +112,20 @@ impl Is {
             sum += *rank;
             *rank = sum;
         }
-        // SAFETY: the caller's promise.
-        unsafe { arrays.sums.get_mut(who.index..who.index + 1) }.fill(sum);
+        arrays.sums.mine(worker).fill(sum);
     }
 
     /// Adds the keys with smaller values than the worker's to its ranks.
-    ///
-    /// # Safety
-    /// Nobody writes sums, and the worker alone uses its part of the ranks.
-    unsafe fn complete(&self, who: Who, arrays: &Arrays) {
-        // SAFETY: the caller's promise.
-        let before: u32 = unsafe { arrays.sums.get(0..who.index) }.iter().sum();
-        // SAFETY: the caller's promise.
-        for rank in unsafe { arrays.ranks.get_mut(who.part(self.parameters.values())) } {
+    fn complete(worker: &Worker<'_>, arrays: &Arrays) {
+        let before: u32 = arrays.sums.get(worker, 0..worker.who().index).iter().sum();
+        for rank in arrays.ranks.mine(worker) {
             *rank += before;
         }
     }
 
     /// NPB's partial verification: how many of the worker's keys among those to be tested have the published ranks.
-    ///
-    /// # Safety
-    /// Nobody writes ranks, or keys of the worker's part.
-    unsafe fn test(&self, who: Who, iteration: u32, arrays: &Arrays) -> usize {
+    fn test(&self, keys: &[u32], who: Who, iteration: u32, ranks: &[u32]) -> usize {
         let part = who.part(self.parameters.keys);
-        // SAFETY: the caller's promise.
-        let keys = unsafe { arrays.keys.get(part.clone()) };
-        // SAFETY: the caller's promise.
-        let ranks = unsafe { arrays.ranks.get(0..self.parameters.values()) };
         let passes = |&(at, rank): &(usize, u32)| {
             let key = part.contains(&at).then(|| keys[at - part.start] as usize);
             // A key's rank is the number of smaller keys.
@@ -156,59 +142,78 @@ impl Program for Is {
 
     fn allocate(&self, workers: usize, memory: &mut impl Memory) -> Result<Arrays> {
         let (keys, values) = (self.parameters.keys, self.parameters.values());
+        let counts = product(&[workers, values])?;
+        let read = |len| Division::read_by_all(len, workers);
         Ok(Arrays {
             keys: memory.array(keys)?,
-            counts: memory.array(product(&[workers, values])?)?,
+            counts: memory.array(counts)?,
             ranks: memory.array(values)?,
             sums: memory.array(workers)?,
             passed: memory.array(workers)?,
+            own: Divisions {
+                keys: Division::even(keys, workers),
+                counts: Division::rows(workers, values, workers),
+                ranks: Division::even(values, workers),
+                one_each: Division::even(workers, workers),
+            },
+            read: Divisions {
+                keys: read(keys),
+                counts: read(counts),
+                ranks: read(values),
+                one_each: read(workers),
+            },
         })
     }
 
-    fn result(&self, arrays: &Arrays) -> Shared<u32> {
-        arrays.ranks
+    fn result<'a>(&self, arrays: &'a Self::Arrays) -> &'a Array<Self::Element> {
+        &arrays.ranks
     }
 
-    unsafe fn initialise(&self, who: Who, arrays: &Arrays) {
-        let part = who.part(self.parameters.keys);
-        // SAFETY: until the next barrier, the worker has its part to itself.
-        let keys = unsafe { arrays.keys.get_mut(part.clone()) };
-        keys.iter_mut().zip(self.initial_keys(part)).for_each(|(to, key)| *to = key);
-        for array in [arrays.counts, arrays.ranks] {
-            // SAFETY: as above.
-            unsafe { array.get_mut(who.part(array.len())) }.fill(0);
-        }
+    fn result_mut<'a>(&self, arrays: &'a mut Self::Arrays) -> &'a mut Array<Self::Element> {
+        &mut arrays.ranks
     }
 
-    unsafe fn compute(&self, worker: &Worker<'_>, arrays: &Arrays) -> Result<()> {
-        let who = worker.who();
-        let mut passed = 0;
-        for iteration in 1..=ITERATIONS {
-            // SAFETY: until the next barrier, others only test their own keys, and read ranks.
-            unsafe { self.count(who, iteration, arrays) };
-            worker.barrier()?;
-            // SAFETY: until the next barrier, all workers read counts, and each writes its own ranks and sum.
-            unsafe { self.add_up(who, arrays) };
-            worker.barrier()?;
-            // SAFETY: until the next barrier, all workers read sums, and each writes its own ranks.
-            unsafe { self.complete(who, arrays) };
-            worker.barrier()?;
-            // SAFETY: until the next barrier, nobody writes ranks, and each worker only its own keys.
-            passed += unsafe { self.test(who, iteration, arrays) };
-        }
-        // SAFETY: until the next barrier, the worker has its place to itself.
-        unsafe { arrays.passed.get_mut(who.index..who.index + 1) }.fill(passed);
+    fn initialise(&self, worker: &mut Worker<'_>, arrays: &Arrays) -> Result<()> {
+        let Arrays { keys, counts, ranks, sums, passed, own, .. } = arrays;
+        worker.turn(&[
+            keys.to(&own.keys),
+            counts.to(&own.counts),
+            ranks.to(&own.ranks),
+            sums.to(&own.one_each),
+            passed.to(&own.one_each),
+        ])?;
+        let part = worker.who().part(self.parameters.keys);
+        keys.mine(worker).iter_mut().zip(self.initial_keys(part)).for_each(|(to, key)| *to = key);
+        counts.mine(worker).fill(0);
+        ranks.mine(worker).fill(0);
         worker.barrier()
     }
 
-    unsafe fn verify(&self, arrays: &Arrays) -> Option<bool> {
-        // SAFETY: the caller's promise.
-        let passed: usize = unsafe { arrays.passed.get(0..arrays.passed.len()) }.iter().sum();
-        // SAFETY: the caller's promise.
-        let keys = unsafe { arrays.keys.get(0..arrays.keys.len()) };
-        // SAFETY: the caller's promise.
-        let ranks = unsafe { arrays.ranks.get(0..arrays.ranks.len()) };
-        Some(passed == ITERATIONS as usize * TESTS && ranks_sort(ranks, keys))
+    fn compute(&self, worker: &mut Worker<'_>, arrays: &Arrays) -> Result<()> {
+        let Arrays { keys, counts, ranks, sums, own, read, .. } = arrays;
+        let (who, values, mut result) = (worker.who(), self.parameters.values(), 0);
+        for iteration in 1..=ITERATIONS {
+            let keys = keys.mine(worker);
+            if iteration > 1 {
+                // Before a key that is tested changes.
+                result += self.test(keys, who, iteration - 1, ranks.get(worker, 0..values));
+            }
+            self.count(who, keys, iteration, counts.mine(worker));
+            worker.turn(&[counts.to(&read.counts), ranks.to(&own.ranks), sums.to(&own.one_each)])?;
+            self.add_up(worker, arrays);
+            worker.turn(&[counts.to(&own.counts), sums.to(&read.one_each)])?;
+            Self::complete(worker, arrays);
+            worker.turn(&[ranks.to(&read.ranks)])?;
+        }
+        result += self.test(keys.mine(worker), who, ITERATIONS, ranks.get(worker, 0..values));
+        arrays.passed.mine(worker).fill(result);
+        worker.turn(&[arrays.passed.to(&read.one_each), keys.to(&read.keys)])
+    }
+
+    fn verify(&self, arrays: &mut Arrays) -> Option<bool> {
+        let passed: usize = arrays.passed.whole().iter().sum();
+        let sorts = ranks_sort(arrays.ranks.whole(), arrays.keys.whole());
+        Some(passed == ITERATIONS as usize * TESTS && sorts)
     }
 }
 

@@ -17,7 +17,8 @@ use std::ops::Range;
 use serde::Serialize;
 
 use crate::crew::{Who, Worker};
-use crate::memory::{Memory, Shared, product};
+use crate::memory::{Memory, product};
+use crate::owned::{Array, Division};
 use crate::program::{Program, Run};
 use crate::random::unit;
 use crate::{Error, Result};
@@ -35,11 +36,18 @@ pub struct KMeans {
 /// What the workers share.
 pub struct Arrays {
     /// The coordinates of all points.
-    points: Shared<f64>,
+    points: Array<f64>,
     /// For each block and cluster, the number of its points, then the sums of their coordinates.
-    sums: Shared<f64>,
+    sums: Array<f64>,
     /// The coordinates of all centroids.
-    centroids: Shared<f64>,
+    centroids: Array<f64>,
+    /// Who owns what of them,
+    own_points: Division,
+    own_sums: Division,
+    own_centroids: Division,
+    /// and where nobody owns anything.
+    read_sums: Division,
+    read_centroids: Division,
 }
 
 /// Points of a block.
@@ -133,58 +141,70 @@ impl Program for KMeans {
     type Arrays = Arrays;
     type Element = f64;
 
-    fn allocate(&self, _workers: usize, memory: &mut impl Memory) -> Result<Arrays> {
+    fn allocate(&self, workers: usize, memory: &mut impl Memory) -> Result<Arrays> {
         let sums =
             product(&[self.blocks(), self.clusters, self.dimensions.checked_add(1).ok_or(Error::TooLarge)?])?;
+        let points = product(&[self.size, self.dimensions])?;
+        let centroids = product(&[self.clusters, self.dimensions])?;
+        let who = |index| Who { index, count: workers };
         Ok(Arrays {
-            points: memory.array(product(&[self.size, self.dimensions])?)?,
+            points: memory.array(points)?,
             sums: memory.array(sums)?,
-            centroids: memory.array(product(&[self.clusters, self.dimensions])?)?,
+            centroids: memory.array(centroids)?,
+            own_points: Division::new(points, workers, |index| [self.coordinates(who(index))])?,
+            own_sums: Division::rows(self.blocks(), self.width(), workers),
+            own_centroids: Division::rows(self.clusters, self.dimensions, workers),
+            read_sums: Division::read_by_all(sums, workers),
+            read_centroids: Division::read_by_all(centroids, workers),
         })
     }
 
-    fn result(&self, arrays: &Arrays) -> Shared<f64> {
-        arrays.centroids
+    fn result<'a>(&self, arrays: &'a Self::Arrays) -> &'a Array<Self::Element> {
+        &arrays.centroids
+    }
+
+    fn result_mut<'a>(&self, arrays: &'a mut Self::Arrays) -> &'a mut Array<Self::Element> {
+        &mut arrays.centroids
     }
 
     fn owned(&self, who: Who, _len: usize) -> Vec<Run> {
         vec![Run::in_place(self.centroids(who))]
     }
 
-    unsafe fn initialise(&self, who: Who, arrays: &Arrays) {
+    fn initialise(&self, worker: &mut Worker<'_>, arrays: &Arrays) -> Result<()> {
+        let Arrays { points, sums, centroids, .. } = arrays;
+        worker.turn(&[
+            points.to(&arrays.own_points),
+            sums.to(&arrays.own_sums),
+            centroids.to(&arrays.own_centroids),
+        ])?;
         // The same numbers: the first points are the first centroids.
-        let own = [(arrays.points, self.coordinates(who)), (arrays.centroids, self.centroids(who))];
+        let who = worker.who();
+        let own = [(points, self.coordinates(who)), (centroids, self.centroids(who))];
         for (array, range) in own {
-            // SAFETY: until the next barrier, the worker has its points and centroids to itself.
-            let own = unsafe { array.get_mut(range.clone()) };
-            for (at, x) in range.zip(own) {
+            for (at, x) in range.zip(array.mine(worker)) {
                 *x = unit(at);
             }
         }
+        worker.turn(&[centroids.to(&arrays.read_centroids)])
     }
 
-    unsafe fn compute(&self, worker: &Worker<'_>, arrays: &Arrays) -> Result<()> {
+    fn compute(&self, worker: &mut Worker<'_>, arrays: &Arrays) -> Result<()> {
         let (who, width) = (worker.who(), self.width());
-        let blocks = who.part(self.blocks());
-        // SAFETY: nobody writes to the points before they are initialised again.
-        let points = unsafe { arrays.points.get(self.coordinates(who)) };
+        let Arrays { points, sums, centroids, .. } = arrays;
         for _ in 0..self.iterations {
-            // SAFETY: until the next barrier, everybody only reads the centroids.
-            let centroids = unsafe { arrays.centroids.get(0..arrays.centroids.len()) };
-            // SAFETY: until the next barrier, the worker has the sums of its blocks to itself.
-            let sums = unsafe { arrays.sums.get_mut(blocks.start * width..blocks.end * width) };
-            for (points, sums) in points.chunks(BLOCK * self.dimensions).zip(sums.chunks_exact_mut(width)) {
-                self.add_up(points, centroids, sums);
+            let old = centroids.get(worker, 0..centroids.len());
+            let points = points.mine(worker).chunks(BLOCK * self.dimensions);
+            for (points, sums) in points.zip(sums.mine(worker).chunks_exact_mut(width)) {
+                self.add_up(points, old, sums);
             }
-            worker.barrier()?;
-            // SAFETY: until the next barrier, everybody only reads the sums.
-            let sums = unsafe { arrays.sums.get(0..arrays.sums.len()) };
-            // SAFETY: until the next barrier, the worker has its centroids to itself.
-            let own = unsafe { arrays.centroids.get_mut(self.centroids(who)) };
-            for (cluster, centroid) in who.part(self.clusters).zip(own.chunks_exact_mut(self.dimensions)) {
-                self.move_centroid(cluster, sums, centroid);
+            worker.turn(&[sums.to(&arrays.read_sums), centroids.to(&arrays.own_centroids)])?;
+            let all = sums.get(worker, 0..sums.len());
+            let own = centroids.mine(worker).chunks_exact_mut(self.dimensions);
+            for (cluster, centroid) in who.part(self.clusters).zip(own) {
+                self.move_centroid(cluster, all, centroid);
             }
-            worker.barrier()?;
+            worker.turn(&[centroids.to(&arrays.read_centroids), sums.to(&arrays.own_sums)])?;
         }
         Ok(())
     }

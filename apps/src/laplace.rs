@@ -17,7 +17,8 @@ use serde::Serialize;
 
 use crate::crew::{Who, Worker};
 use crate::kernels::stencil::relax;
-use crate::memory::{Memory, Shared, product};
+use crate::memory::{Memory, product};
+use crate::owned::{Array, Division};
 use crate::program::{Program, Run};
 use crate::{Error, Result};
 
@@ -26,6 +27,17 @@ use crate::{Error, Result};
 pub struct Laplace {
     size: usize,
     iterations: usize,
+}
+
+/// What the workers share.
+pub struct Grids {
+    /// An iteration reads one and writes the other, then they change roles.
+    grids: [Array<f64>; 2],
+    /// Each worker owns its rows, those of the frame among them, or its inner rows.
+    rows: Division,
+    inner: Division,
+    /// Nobody owns anything.
+    read: Division,
 }
 
 impl Laplace {
@@ -53,6 +65,12 @@ impl Laplace {
         start..end
     }
 
+    /// Those of them that are no frame.
+    fn inner(&self, who: Who) -> Range<usize> {
+        let rows = self.rows(who);
+        rows.start.max(1)..rows.end.min(self.size + 1)
+    }
+
     /// Where these rows are in a grid.
     fn elements(&self, rows: Range<usize>) -> Range<usize> {
         rows.start * self.width()..rows.end * self.width()
@@ -62,31 +80,39 @@ impl Laplace {
 impl Program for Laplace {
     const NAME: &'static str = "laplace";
 
-    type Arrays = [Shared<f64>; 2];
+    type Arrays = Grids;
     type Element = f64;
 
-    fn allocate(&self, _workers: usize, memory: &mut impl Memory) -> Result<[Shared<f64>; 2]> {
+    fn allocate(&self, workers: usize, memory: &mut impl Memory) -> Result<Grids> {
         let width = self.size.checked_add(2).ok_or(Error::TooLarge)?;
         let grid = product(&[width, width])?;
-        Ok([memory.array(grid)?, memory.array(grid)?])
+        let grids = [memory.array(grid)?, memory.array(grid)?];
+        let who = |index| Who { index, count: workers };
+        let rows = Division::new(grid, workers, |index| [self.elements(self.rows(who(index)))])?;
+        let inner = Division::new(grid, workers, |index| [self.elements(self.inner(who(index)))])?;
+        Ok(Grids { grids, rows, inner, read: Division::read_by_all(grid, workers) })
     }
 
-    fn result(&self, grids: &[Shared<f64>; 2]) -> Shared<f64> {
-        grids[self.iterations % 2]
+    fn result<'a>(&self, arrays: &'a Self::Arrays) -> &'a Array<Self::Element> {
+        &arrays.grids[self.iterations % 2]
+    }
+
+    fn result_mut<'a>(&self, arrays: &'a mut Self::Arrays) -> &'a mut Array<Self::Element> {
+        &mut arrays.grids[self.iterations % 2]
     }
 
     fn owned(&self, who: Who, _len: usize) -> Vec<Run> {
         vec![Run::in_place(self.elements(self.rows(who)))]
     }
 
-    unsafe fn initialise(&self, who: Who, grids: &[Shared<f64>; 2]) {
+    fn initialise(&self, worker: &mut Worker<'_>, arrays: &Grids) -> Result<()> {
+        let Grids { grids, rows, inner, read } = arrays;
+        worker.turn(&[grids[0].to(rows), grids[1].to(rows)])?;
         let phase = |i: usize| PI * i as f64 / self.width() as f64;
         let columns: Vec<f64> = (1..=self.size).map(|j| phase(j).cos()).collect();
-        let rows = self.rows(who);
         for grid in grids {
-            // SAFETY: until the next barrier, the worker has its rows to itself.
-            let own = unsafe { grid.get_mut(self.elements(rows.clone())) };
-            for (i, row) in rows.clone().zip(own.chunks_exact_mut(self.width())) {
+            let own = grid.mine(worker).chunks_exact_mut(self.width());
+            for (i, row) in self.rows(worker.who()).zip(own) {
                 row.fill(0.0);
                 if (1..=self.size).contains(&i) {
                     let sine = phase(i).sin();
@@ -96,21 +122,19 @@ impl Program for Laplace {
                 }
             }
         }
+        worker.turn(&[grids[0].to(read), grids[1].to(inner)])
     }
 
-    unsafe fn compute(&self, worker: &Worker<'_>, grids: &[Shared<f64>; 2]) -> Result<()> {
-        let rows = self.rows(worker.who());
-        let inner = rows.start.max(1)..rows.end.min(self.size + 1);
-        let [mut old, mut new] = *grids;
+    fn compute(&self, worker: &mut Worker<'_>, arrays: &Grids) -> Result<()> {
+        let rows = self.inner(worker.who());
+        let Grids { grids: [first, second], inner, read, .. } = arrays;
+        let (mut old, mut new) = (first, second);
         for _ in 0..self.iterations {
-            if !inner.is_empty() {
-                // SAFETY: until the next barrier, everybody only reads the old grid.
-                let around = unsafe { old.get(self.elements(inner.start - 1..inner.end + 1)) };
-                // SAFETY: until the next barrier, the worker has its rows of the new grid to itself.
-                let own = unsafe { new.get_mut(self.elements(inner.clone())) };
-                relax(around, own, self.width());
+            if !rows.is_empty() {
+                let around = old.get(worker, self.elements(rows.start - 1..rows.end + 1));
+                relax(around, new.mine(worker), self.width());
             }
-            worker.barrier()?;
+            worker.turn(&[new.to(read), old.to(inner)])?;
             std::mem::swap(&mut old, &mut new);
         }
         Ok(())

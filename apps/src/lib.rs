@@ -10,7 +10,8 @@
 //! | under `scash run` (without it: one rank) | ranks, times threads of each | the DSM's region |
 //!
 //! Reading order: [`laplace`] and [`lu`] (what is computed, and who owns what), [`program`] (how it is run, timed and
-//! checked), [`memory`] (shared arrays), [`crew`] (workers and barriers), [`kernels`] (the arithmetic). The C twins are in `c/`.
+//! checked), [`owned`] and [`memory`] (shared arrays), [`crew`] (workers and barriers), [`kernels`] (the
+//! arithmetic). The C twins are in `c/`.
 //!
 //! The others each show a pattern of sharing: [`matmul`] (data that all read), [`sor`] (what is written and what is read
 //! in one array), [`fft`] (everybody exchanges with everybody), [`radix`] (writes all over an array), [`kmeans`] (sums
@@ -38,6 +39,7 @@ pub mod memory;
 pub mod nas;
 pub mod npb;
 pub mod options;
+pub mod owned;
 pub mod program;
 pub mod radix;
 pub mod random;
@@ -68,6 +70,9 @@ pub enum Error {
     /// The processors to run on could not be asked for or set.
     #[error("cannot pin a thread to its processor ({0}); leave out --pin")]
     Pin(Errno),
+    /// Workers do not agree on who owns what.
+    #[error("workers turn to different owners of arrays")]
+    Disagree,
     /// Another worker failed, which explains why.
     #[error("another worker gave up")]
     Deserted,

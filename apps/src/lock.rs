@@ -93,21 +93,27 @@ impl Drop for Held<'_> {
 }
 
 /// A value that all workers share and one at a time uses.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Mutex<T> {
     lock: Lock,
     /// One element.
     value: Shared<T>,
+    /// Keeps private memory.
+    _keep: Option<Arc<dyn Send + Sync>>,
 }
 
 impl<T: Element> Mutex<T> {
-    /// The first element of an array, behind a lock.
+    /// The first element of this memory, behind a lock.
+    ///
+    /// # Safety
+    /// Nobody else makes slices of the memory, which is there for as long as `keep` or, without it, the
+    /// process.
     ///
     /// # Panics
-    /// If the array is empty.
-    pub(crate) fn new(lock: Lock, value: Shared<T>) -> Self {
+    /// If it has no element.
+    pub(crate) unsafe fn new(lock: Lock, value: Shared<T>, keep: Option<Arc<dyn Send + Sync>>) -> Self {
         assert!(!value.is_empty(), "a mutex has a value");
-        Self { lock, value }
+        Self { lock, value, _keep: keep }
     }
 
     /// Waits until no other worker has the value, and gives access to it.
@@ -116,19 +122,10 @@ impl<T: Element> Mutex<T> {
     /// A rank is gone.
     pub fn lock(&self) -> Result<Guard<'_, T>> {
         let held = self.lock.hold()?;
-        // SAFETY: who does not have the lock makes no reference to the value (or answers for it: `get_mut`), and the
-        // reference lives as long as the guard, which has the lock.
+        // SAFETY: who does not have the lock makes no reference to the value, and the reference lives as long
+        // as the guard, which has the lock.
         let value = unsafe { &mut self.value.get_mut(0..1)[0] };
         Ok(Guard { value, _held: held })
-    }
-
-    /// The value, without taking the lock: to set it before the workers begin.
-    ///
-    /// # Safety
-    /// From the last barrier to the next, nobody else uses the value.
-    pub unsafe fn get_mut<'a>(&self) -> &'a mut T {
-        // SAFETY: the caller's promise.
-        unsafe { &mut self.value.get_mut(0..1)[0] }
     }
 }
 
@@ -138,6 +135,13 @@ impl<T: Element> Mutex<T> {
 pub struct Guard<'a, T> {
     value: &'a mut T,
     _held: Held<'a>,
+}
+
+impl<'a, T> Guard<'a, T> {
+    /// Access to a value that who has the lock alone uses.
+    pub(crate) fn new(value: &'a mut T, held: Held<'a>) -> Self {
+        Self { value, _held: held }
+    }
 }
 
 impl<T> Deref for Guard<'_, T> {
@@ -164,8 +168,7 @@ mod tests {
     #[test]
     fn nothing_that_threads_add_under_a_lock_is_lost() {
         within_a_minute(|| {
-            let mut heap = Heap::default();
-            let sum = heap.mutex::<usize>().unwrap();
+            let sum = Heap.mutex::<usize>().unwrap();
             run_crew(&Alone, 4, false, |_| {
                 for _ in 0..1000 {
                     let mut sum = sum.lock()?;

@@ -27,6 +27,7 @@ use serde::Serialize;
 use crate::crew::{Who, Worker};
 use crate::kernels::block::{LANES, Line, bdiv, bmod, bmodd, lines, locate, lu0};
 use crate::memory::{Memory, Private, Shared, product};
+use crate::owned::{Array, Division};
 use crate::program::{Program, Run};
 use crate::random::unit;
 use crate::{Error, Result};
@@ -69,6 +70,14 @@ impl Lu {
         let random = unit(i * self.size + j);
         if i == j { random + self.size as f64 } else { random }
     }
+}
+
+/// What the workers share.
+pub struct Blocks {
+    elements: Array<f64>,
+    /// Each worker owns its blocks; nobody owns anything.
+    own: Division,
+    read: Division,
 }
 
 /// The blocks of the shared matrix.
@@ -114,16 +123,25 @@ impl Matrix {
 impl Program for Lu {
     const NAME: &'static str = "lu";
 
-    type Arrays = Shared<f64>;
+    type Arrays = Blocks;
     type Element = f64;
 
-    fn allocate(&self, _workers: usize, memory: &mut impl Memory) -> Result<Shared<f64>> {
+    fn allocate(&self, workers: usize, memory: &mut impl Memory) -> Result<Blocks> {
         let width = self.block.checked_next_multiple_of(LANES).ok_or(Error::TooLarge)?;
-        memory.array(product(&[width, self.block, self.blocks(), self.blocks()])?)
+        let len = product(&[width, self.block, self.blocks(), self.blocks()])?;
+        let elements = memory.array(len)?;
+        let layout = Layout::new(self.blocks(), lines(self.block) * LANES, workers);
+        let blocks = |worker| layout.owned(worker).map(|(i, j)| layout.block(i, j));
+        let own = Division::new(len, workers, blocks)?;
+        Ok(Blocks { elements, own, read: Division::read_by_all(len, workers) })
     }
 
-    fn result(&self, elements: &Shared<f64>) -> Shared<f64> {
-        *elements
+    fn result<'a>(&self, arrays: &'a Self::Arrays) -> &'a Array<Self::Element> {
+        &arrays.elements
+    }
+
+    fn result_mut<'a>(&self, arrays: &'a mut Self::Arrays) -> &'a mut Array<Self::Element> {
+        &mut arrays.elements
     }
 
     fn owned(&self, who: Who, _len: usize) -> Vec<Run> {
@@ -133,12 +151,13 @@ impl Program for Lu {
         runs.map(|(i, j)| Run { range: here.block(i, j), reference: alone.block(i, j).start }).collect()
     }
 
-    unsafe fn initialise(&self, who: Who, elements: &Shared<f64>) {
-        let matrix = self.matrix(who, *elements);
-        let b = self.block;
-        for (i, j) in matrix.layout.owned(who.index) {
-            // SAFETY: it is an own block, and nobody reads it before the next barrier.
-            let block = unsafe { matrix.get_mut(i, j) };
+    fn initialise(&self, worker: &mut Worker<'_>, arrays: &Blocks) -> Result<()> {
+        let Blocks { elements, own, read } = arrays;
+        worker.turn(&[elements.to(own)])?;
+        let matrix = self.matrix(worker.who(), elements.raw());
+        let (b, blocks) = (self.block, matrix.layout.owned(worker.who().index));
+        for ((i, j), block) in blocks.zip(elements.view(worker).mine) {
+            let block: &mut [Line] = block.as_chunks_mut().0;
             for row in 0..b {
                 for column in 0..b {
                     let (line, lane) = locate(b, row, column);
@@ -146,20 +165,22 @@ impl Program for Lu {
                 }
             }
         }
+        worker.turn(&[elements.to(read)])
     }
 
-    unsafe fn compute(&self, worker: &Worker<'_>, elements: &Shared<f64>) -> Result<()> {
+    fn compute(&self, worker: &mut Worker<'_>, arrays: &Blocks) -> Result<()> {
         let who = worker.who();
         let mut diagonal = Private::zeroed(lines(self.block) * LANES)?;
         let mut task = Task {
-            matrix: self.matrix(who, *elements),
+            matrix: self.matrix(who, arrays.elements.raw()),
             worker: who.index,
             blocks: self.blocks(),
             b: self.block,
             diagonal: diagonal.as_mut_slice().as_chunks_mut().0,
         };
         for k in 0..task.blocks {
-            // SAFETY: this is the time between barriers k-1 and k.
+            // SAFETY: this is the time between barriers k-1 and k, and nothing here takes slices of the array
+            // by its owners.
             unsafe { task.step(k) };
             if k + 1 < task.blocks {
                 worker.barrier()?;

@@ -13,8 +13,8 @@
 use serde::Serialize;
 
 use crate::crew::{Who, Worker};
-use crate::lock::Lock;
-use crate::memory::{Memory, Shared, product};
+use crate::memory::{Memory, product};
+use crate::owned::{Array, Division, Locked};
 use crate::program::Program;
 use crate::random::mix;
 use crate::{Error, Result};
@@ -29,12 +29,16 @@ pub struct Market {
 
 /// What the workers share.
 pub struct Arrays {
-    /// What is in each account; behind them, how many values were wrong.
-    accounts: Shared<i64>,
-    /// A lock for each of these.
-    locks: Vec<Lock>,
-    prices: Shared<i64>,
-    scratch: Shared<i64>,
+    /// What is in each account; behind them, how many values were wrong. Each has a lock.
+    accounts: Locked<i64>,
+    prices: Array<i64>,
+    scratch: Array<i64>,
+    /// Who owns what of accounts, prices and scratch pages in the beginning,
+    own: [Division; 3],
+    /// and who of the scratch pages ever after.
+    next: Division,
+    /// Nobody owns anything of accounts and prices.
+    read: [Division; 2],
 }
 
 /// Prices change every so many steps.
@@ -63,28 +67,25 @@ impl Market {
     }
 
     /// Adds to an account.
-    fn add(arrays: &Arrays, account: usize, amount: i64) -> Result<()> {
-        let _held = arrays.locks[account].hold()?;
-        // SAFETY: until the next barrier, only who has the account's lock uses it.
-        let sum = unsafe { arrays.accounts.get_mut(account..account + 1) };
-        sum[0] += amount;
+    fn add(worker: &Worker<'_>, arrays: &Arrays, account: usize, amount: i64) -> Result<()> {
+        *arrays.accounts.lock(worker, account)? += amount;
         Ok(())
     }
 
     /// One worker's trades of a step. Returns how many values of its scratch pages were wrong.
-    fn trade_all(&self, who: Who, step: usize, arrays: &Arrays, scratch: &mut [i64]) -> Result<usize> {
+    fn trade_all(&self, worker: &Worker<'_>, step: usize, arrays: &Arrays) -> Result<usize> {
         let mut wrong = 0;
-        for number in who.part(self.size) {
+        let (prices, scratch) = (arrays.prices.get(worker, 0..PRICES), arrays.scratch.mine(worker));
+        for number in worker.who().part(self.size) {
             let (from, to, price) = self.trade(step, number);
-            // SAFETY: prices change between two barriers, where nobody trades.
-            let amount = unsafe { arrays.prices.get(price..price + 1) }[0];
+            let amount = prices[price];
             let value = mix(number as u64 ^ (step as u64) << 32).cast_signed();
             // There, away, and back: who took a look meanwhile must not keep it.
             for value in [value, !value, value] {
                 std::hint::black_box(&mut *scratch).fill(value);
             }
-            Self::add(arrays, from, -amount)?;
-            Self::add(arrays, to, amount)?;
+            Self::add(worker, arrays, from, -amount)?;
+            Self::add(worker, arrays, to, amount)?;
             wrong += std::hint::black_box(&*scratch).iter().filter(|&&x| x != value).count();
         }
         Ok(wrong)
@@ -104,47 +105,55 @@ impl Program for Market {
     fn allocate(&self, workers: usize, memory: &mut impl Memory) -> Result<Arrays> {
         // As many numbers as the accounts must have a place before each has a lock.
         product(&[self.size, size_of::<i64>()])?;
+        let scratch = product(&[workers, SCRATCH])?;
+        // The first worker has all prices.
+        let prices = Division::new(PRICES, workers, |index| (index == 0).then_some(0..PRICES))?;
+        let part = |index| Who { index: (index + 1) % workers, count: workers }.part(scratch);
         Ok(Arrays {
-            accounts: memory.array(self.size + 1)?,
-            locks: memory.locks(self.size + 1)?,
+            accounts: memory.locked(self.size + 1)?,
             prices: memory.array(PRICES)?,
-            scratch: memory.array(product(&[workers, SCRATCH])?)?,
+            scratch: memory.array(scratch)?,
+            own: [Division::even(self.size + 1, workers), prices, Division::even(scratch, workers)],
+            next: Division::new(scratch, workers, |index| [part(index)])?,
+            read: [self.size + 1, PRICES].map(|len| Division::read_by_all(len, workers)),
         })
     }
 
-    fn result(&self, arrays: &Arrays) -> Shared<i64> {
-        arrays.accounts
+    fn result<'a>(&self, arrays: &'a Self::Arrays) -> &'a Array<Self::Element> {
+        arrays.accounts.array()
     }
 
-    unsafe fn initialise(&self, who: Who, arrays: &Arrays) {
-        // SAFETY: until the next barrier, the worker has its accounts to itself.
-        unsafe { arrays.accounts.get_mut(who.part(self.size + 1)) }.fill(0);
-        // SAFETY: and these scratch pages, which will be another's.
-        unsafe { arrays.scratch.get_mut(who.part(arrays.scratch.len())) }.fill(-1);
+    fn result_mut<'a>(&self, arrays: &'a mut Self::Arrays) -> &'a mut Array<Self::Element> {
+        arrays.accounts.array_mut()
     }
 
-    unsafe fn compute(&self, worker: &Worker<'_>, arrays: &Arrays) -> Result<()> {
-        let who = worker.who();
-        let next = Who { index: (who.index + 1) % who.count, ..who };
-        // SAFETY: nobody else uses them before the end.
-        let scratch = unsafe { arrays.scratch.get_mut(next.part(arrays.scratch.len())) };
+    fn initialise(&self, worker: &mut Worker<'_>, arrays: &Arrays) -> Result<()> {
+        let Arrays { accounts, prices, scratch, own, next, .. } = arrays;
+        worker.turn(&[accounts.array().to(&own[0]), prices.to(&own[1]), scratch.to(&own[2])])?;
+        accounts.array().mine(worker).fill(0);
+        scratch.mine(worker).fill(-1);
+        worker.turn(&[accounts.to_holders(), scratch.to(next)])
+    }
+
+    fn compute(&self, worker: &mut Worker<'_>, arrays: &Arrays) -> Result<()> {
+        let Arrays { accounts, prices, own, read, .. } = arrays;
         for step in 0..self.steps {
             if step % PERIOD == 0 {
-                if who.index == 0 {
-                    // SAFETY: until the next barrier, the first worker has them to itself.
-                    let prices = unsafe { arrays.prices.get_mut(0..PRICES) };
-                    prices.iter_mut().enumerate().for_each(|(at, x)| *x = price(step, at));
-                }
+                prices.mine(worker).iter_mut().enumerate().for_each(|(at, x)| *x = price(step, at));
+                worker.turn(&[prices.to(&read[1])])?;
+            }
+            let wrong = self.trade_all(worker, step, arrays)?;
+            if wrong > 0 {
+                Self::add(worker, arrays, self.size, i64::try_from(wrong).unwrap_or(i64::MAX))?;
+            }
+            if (step + 1) % PERIOD == 0 {
+                worker.turn(&[prices.to(&own[1])])?;
+            } else {
                 worker.barrier()?;
             }
-            let wrong = self.trade_all(who, step, arrays, scratch)?;
-            if wrong > 0 {
-                Self::add(arrays, self.size, i64::try_from(wrong).unwrap_or(i64::MAX))?;
-            }
-            worker.barrier()?;
         }
         // Without a step, this is the barrier that ends the computation.
-        worker.barrier()
+        worker.turn(&[accounts.array().to(&read[0])])
     }
 }
 

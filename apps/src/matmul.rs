@@ -8,7 +8,8 @@
 use serde::Serialize;
 
 use crate::crew::{Who, Worker};
-use crate::memory::{Memory, Shared, product};
+use crate::memory::{Memory, product};
+use crate::owned::{Array, Division};
 use crate::program::{Program, Run};
 use crate::random::unit;
 use crate::{Error, Result};
@@ -21,9 +22,12 @@ pub struct Matmul {
 
 /// What the workers share.
 pub struct Matrices {
-    a: Shared<f64>,
-    b: Shared<f64>,
-    c: Shared<f64>,
+    a: Array<f64>,
+    b: Array<f64>,
+    c: Array<f64>,
+    /// Each worker owns its rows; nobody owns anything.
+    rows: Division,
+    read: Division,
 }
 
 /// Rows of B that are used for all rows of C before the next ones are: few enough to stay in the cache meanwhile.
@@ -53,40 +57,46 @@ impl Program for Matmul {
     type Arrays = Matrices;
     type Element = f64;
 
-    fn allocate(&self, _workers: usize, memory: &mut impl Memory) -> Result<Matrices> {
+    fn allocate(&self, workers: usize, memory: &mut impl Memory) -> Result<Matrices> {
         let len = product(&[self.size, self.size])?;
-        Ok(Matrices { a: memory.array(len)?, b: memory.array(len)?, c: memory.array(len)? })
+        Ok(Matrices {
+            a: memory.array(len)?,
+            b: memory.array(len)?,
+            c: memory.array(len)?,
+            rows: Division::rows(self.size, self.size, workers),
+            read: Division::read_by_all(len, workers),
+        })
     }
 
-    fn result(&self, matrices: &Matrices) -> Shared<f64> {
-        matrices.c
+    fn result<'a>(&self, arrays: &'a Self::Arrays) -> &'a Array<Self::Element> {
+        &arrays.c
+    }
+
+    fn result_mut<'a>(&self, arrays: &'a mut Self::Arrays) -> &'a mut Array<Self::Element> {
+        &mut arrays.c
     }
 
     fn owned(&self, who: Who, _len: usize) -> Vec<Run> {
         vec![Run::in_place(self.rows(who))]
     }
 
-    unsafe fn initialise(&self, who: Who, matrices: &Matrices) {
-        let rows = self.rows(who);
-        for (matrix, first) in [(matrices.a, 0), (matrices.b, self.size * self.size)] {
-            // SAFETY: until the next barrier, the worker has its rows to itself.
-            let own = unsafe { matrix.get_mut(rows.clone()) };
-            for (at, x) in rows.clone().zip(own) {
+    fn initialise(&self, worker: &mut Worker<'_>, matrices: &Matrices) -> Result<()> {
+        let Matrices { a, b, c, rows: own, read } = matrices;
+        worker.turn(&[a.to(own), b.to(own), c.to(own)])?;
+        let rows = self.rows(worker.who());
+        for (matrix, first) in [(a, 0), (b, self.size * self.size)] {
+            for (at, x) in rows.clone().zip(matrix.mine(worker)) {
                 *x = unit(first + at) - 0.5;
             }
         }
-        // SAFETY: as above.
-        unsafe { matrices.c.get_mut(rows) }.fill(0.0);
+        c.mine(worker).fill(0.0);
+        worker.turn(&[a.to(read), b.to(read)])
     }
 
-    unsafe fn compute(&self, worker: &Worker<'_>, matrices: &Matrices) -> Result<()> {
+    fn compute(&self, worker: &mut Worker<'_>, matrices: &Matrices) -> Result<()> {
         let (n, rows) = (self.size, self.rows(worker.who()));
-        // SAFETY: nobody writes to A or B before they are initialised again.
-        let a = unsafe { matrices.a.get(rows.clone()) };
-        // SAFETY: as for A.
-        let b = unsafe { matrices.b.get(0..n * n) };
-        // SAFETY: until the next barrier, the worker has its rows to itself.
-        let c = unsafe { matrices.c.get_mut(rows) };
+        let (a, b) = (matrices.a.get(worker, rows), matrices.b.get(worker, 0..n * n));
+        let c = matrices.c.mine(worker);
         for (block, b) in b.chunks(ROWS * n).enumerate() {
             for (a, c) in a.chunks_exact(n).zip(c.chunks_exact_mut(n)) {
                 for (factor, b) in a[block * ROWS..].iter().zip(b.chunks_exact(n)) {
@@ -96,7 +106,7 @@ impl Program for Matmul {
                 }
             }
         }
-        worker.barrier()
+        worker.turn(&[matrices.c.to(&matrices.read)])
     }
 }
 
@@ -132,6 +142,6 @@ mod tests {
     fn matrices_that_no_address_space_holds_are_refused() {
         assert!(matches!(Matmul::new(0), Err(Error::Empty("--size"))));
         let huge = Matmul::new(usize::MAX).unwrap();
-        assert!(matches!(huge.allocate(1, &mut Heap::default()), Err(Error::TooLarge)));
+        assert!(matches!(huge.allocate(1, &mut Heap), Err(Error::TooLarge)));
     }
 }

@@ -1,19 +1,21 @@
 //! The memory that the workers of a program share, whoever provides it.
 //!
-//! The kernels want slices, but a slice must not reach into elements that another worker writes meanwhile. The
-//! programs here divide their arrays between the workers so that this never happens from one barrier to the next.
-//! Only they know how, so they make the slices: [`Shared`] has nothing but two unsafe ways to get one.
+//! The kernels want slices, but a slice must not reach into elements that another worker writes meanwhile. An
+//! [`Array`] knows who owns what, and gives slices accordingly. [`Shared`] is the memory alone: it has
+//! nothing but two unsafe ways to get a slice.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use scash::Plain;
 
 use crate::lock::{Lock, Mutex};
+use crate::owned::{Array, Locked};
 use crate::{Error, Result};
 
 /// What arrays consist of.
@@ -47,11 +49,31 @@ impl<T: Element, const N: usize> Element for [T; N] {
 
 /// Where a program's arrays come from: the DSM, or the memory of one process.
 pub trait Memory {
+    /// Memory of `len` zeros that nobody else uses, and what keeps it, if it is not kept until the process
+    /// ends.
+    ///
+    /// # Errors
+    /// If there is not that much memory.
+    fn memory<T: Element>(&mut self, len: usize) -> Result<(Shared<T>, Option<Arc<dyn Send + Sync>>)>;
+
     /// An array of `len` zeros. With a DSM, all ranks ask for the same arrays in the same order.
     ///
     /// # Errors
     /// If there is not that much memory.
-    fn array<T: Element>(&mut self, len: usize) -> Result<Shared<T>>;
+    fn array<T: Element>(&mut self, len: usize) -> Result<Array<T>> {
+        let (memory, keep) = self.memory(len)?;
+        // SAFETY: it was made here, for this.
+        Ok(unsafe { Array::new(memory, keep) })
+    }
+
+    /// An array of `len` zeros, each with a lock. With a DSM, all ranks ask for it.
+    ///
+    /// # Errors
+    /// If there is not that much memory, or a job cannot have as many locks.
+    fn locked<T: Element>(&mut self, len: usize) -> Result<Locked<T>> {
+        let array = self.array(len)?;
+        Ok(Locked::new(array, self.locks(len)?))
+    }
 
     /// That many locks. With a DSM, all ranks ask for the same locks in the same order.
     ///
@@ -65,7 +87,9 @@ pub trait Memory {
     /// If there is not that much memory.
     fn mutex<T: Element>(&mut self) -> Result<Mutex<T>> {
         let lock = self.locks(1)?.remove(0);
-        Ok(Mutex::new(lock, self.array(1)?))
+        let (memory, keep) = self.memory(1)?;
+        // SAFETY: it was made here, for this.
+        Ok(unsafe { Mutex::new(lock, memory, keep) })
     }
 }
 
@@ -106,6 +130,11 @@ impl<T: Element> Shared<T> {
     /// Whether there are none.
     pub fn is_empty(self) -> bool {
         self.len == 0
+    }
+
+    /// Where the first one is.
+    pub(crate) fn address(self) -> usize {
+        self.start.addr().get()
     }
 
     /// The elements of `range`, to read.
@@ -170,8 +199,8 @@ impl<T: Element> Private<T> {
         Ok(Self { start, bytes, len, elements: PhantomData })
     }
 
-    /// The memory as an array that several threads may use, while `self` lives.
-    pub fn share(&mut self) -> Shared<T> {
+    /// The memory for several threads to use, while `self` lives.
+    pub fn share(&self) -> Shared<T> {
         // SAFETY: the mapping has room for `len` elements, and zeros are valid ones. Those who make slices of the array
         // know its owner, and keep it.
         unsafe { Shared::new(self.start.cast(), self.len) }
@@ -198,16 +227,15 @@ impl<T> Drop for Private<T> {
     }
 }
 
-/// Memory of one process. It keeps the arrays that it gave for as long as it lives.
-#[derive(Default)]
-pub struct Heap(Vec<Box<dyn Send + Sync>>);
+/// Memory of one process. What is taken from it keeps its own.
+#[derive(Debug, Default)]
+pub struct Heap;
 
 impl Memory for Heap {
-    fn array<T: Element>(&mut self, len: usize) -> Result<Shared<T>> {
-        let mut memory = Box::new(Private::zeroed(len)?);
-        let array = memory.share();
-        self.0.push(memory);
-        Ok(array)
+    fn memory<T: Element>(&mut self, len: usize) -> Result<(Shared<T>, Option<Arc<dyn Send + Sync>>)> {
+        let memory = Arc::new(Private::zeroed(len)?);
+        let shared = memory.share();
+        Ok((shared, Some(memory)))
     }
 
     fn locks(&mut self, count: usize) -> Result<Vec<Lock>> {

@@ -6,8 +6,9 @@ use std::time::Instant;
 use crate::Result;
 use crate::crew::{Alone, Who, Worker, run_crew};
 use crate::dsm;
-use crate::memory::{Element, Heap, Memory, Shared};
+use crate::memory::{Element, Heap, Memory};
 use crate::options::{Mode, Options};
+use crate::owned::Array;
 use crate::report::{Report, Setting, Timing};
 
 /// A computation on shared arrays that any number of workers divide between them.
@@ -28,35 +29,32 @@ pub trait Program: Sync {
     fn allocate(&self, workers: usize, memory: &mut impl Memory) -> Result<Self::Arrays>;
 
     /// The array that has the result. It is as long for any number of workers.
-    fn result(&self, arrays: &Self::Arrays) -> Shared<Self::Element>;
+    fn result<'a>(&self, arrays: &'a Self::Arrays) -> &'a Array<Self::Element>;
 
-    /// The runs of the result, of `len` elements, that a worker owns: after the computation nobody else writes to them
-    /// before the next barrier. Together, the workers own everything.
+    /// The same, to read as a whole.
+    fn result_mut<'a>(&self, arrays: &'a mut Self::Arrays) -> &'a mut Array<Self::Element>;
+
+    /// The runs of the result, of `len` elements, that a worker owns. Together, the workers own everything.
     fn owned(&self, who: Who, len: usize) -> Vec<Run> {
         vec![Run::in_place(who.part(len))]
     }
 
-    /// Writes the initial values of all that the worker owns, in all arrays.
-    ///
-    /// # Safety
-    /// The arrays are those of [`Program::allocate`], and from the last barrier to the next, nobody but the
-    /// [`Program`]'s workers, each with its own `who`, uses them.
-    unsafe fn initialise(&self, who: Who, arrays: &Self::Arrays);
-
-    /// Does the worker's part of the computation, after all initialised theirs and met. Ends with a barrier.
-    ///
-    /// # Safety
-    /// As for [`Program::initialise`], until the call returns; and all workers make the call.
+    /// Writes the initial values of all that the worker owns, in all arrays. All workers make the call; it
+    /// begins and ends with a barrier.
     ///
     /// # Errors
     /// If a barrier fails.
-    unsafe fn compute(&self, worker: &Worker<'_>, arrays: &Self::Arrays) -> Result<()>;
+    fn initialise(&self, worker: &mut Worker<'_>, arrays: &Self::Arrays) -> Result<()>;
+
+    /// Does the worker's part of the computation, after all initialised theirs. All workers make the call; it
+    /// ends with a barrier, after which nobody owns the result.
+    ///
+    /// # Errors
+    /// If a barrier fails.
+    fn compute(&self, worker: &mut Worker<'_>, arrays: &Self::Arrays) -> Result<()>;
 
     /// Holds the last result to values that are published, for programs that have such.
-    ///
-    /// # Safety
-    /// The arrays are those of [`Program::allocate`], and nobody writes to them.
-    unsafe fn verify(&self, _arrays: &Self::Arrays) -> Option<bool> {
+    fn verify(&self, _arrays: &mut Self::Arrays) -> Option<bool> {
         None
     }
 }
@@ -88,45 +86,35 @@ pub fn run<P: Program>(program: &P, options: &Options) -> Result<Option<Report>>
         Mode::Threads(count) => ("threads", count.get()),
     };
     let reference = if options.check { Some(Reference::compute(program)?) } else { None };
-    let mut heap = Heap::default();
-    let arrays = program.allocate(threads, &mut heap)?;
+    let mut arrays = program.allocate(threads, &mut Heap)?;
     let timings = run_crew(&Alone, threads, options.pin, |worker| {
-        // SAFETY: the threads made here are all workers, nobody else knows the arrays, and `heap` lives on.
-        unsafe { work(program, worker, &arrays, options.repeat.get(), reference.as_ref()) }
+        work(program, worker, &arrays, options.repeat.get(), reference.as_ref())
     })?;
     let setting = Setting { program: P::NAME, mode, threads, provider: None, engine: None };
-    // SAFETY: the workers are done.
-    let verified = unsafe { program.verify(&arrays) };
+    let verified = program.verify(&mut arrays);
     Ok(Some(Report::new(setting, &[Timing::merge(&timings)], verified)))
 }
 
 /// One worker's share of all repetitions: only the computation is timed, and each result is checked by its owners.
-///
-/// # Safety
-/// As for [`Program::compute`].
-pub(crate) unsafe fn work<P: Program>(
+pub(crate) fn work<P: Program>(
     program: &P,
-    worker: &Worker<'_>,
+    worker: &mut Worker<'_>,
     arrays: &P::Arrays,
     repeat: usize,
     reference: Option<&Reference<P::Element>>,
 ) -> Result<Vec<Timing>> {
     let mut timings = Vec::new();
     for _ in 0..repeat {
-        // SAFETY: the caller's promise.
-        unsafe { program.initialise(worker.who(), arrays) };
-        worker.barrier()?;
+        program.initialise(worker, arrays)?;
         let cost = worker.cost();
         let start = Instant::now();
-        // SAFETY: the caller's promise.
-        unsafe { program.compute(worker, arrays) }?;
+        program.compute(worker, arrays)?;
         let seconds = start.elapsed().as_secs_f64();
         let cost = worker.cost().since(cost);
         let equal = reference.map(|reference| {
-            let result = program.result(arrays);
-            let owned = program.owned(worker.who(), result.len());
-            // SAFETY: after the barrier that ended the computation, only the owner writes to these runs: we.
-            unsafe { reference.equals(result, &owned) }
+            let result = program.result(arrays).unowned(worker);
+            let owned = program.owned(worker.who(), program.result(arrays).len());
+            reference.equals(|run| result.get(run), &owned)
         });
         timings.push(Timing { seconds, equal, cost });
     }
@@ -134,39 +122,28 @@ pub(crate) unsafe fn work<P: Program>(
 }
 
 /// The result of the sequential program.
-pub(crate) struct Reference<T> {
-    result: Shared<T>,
-    /// Where the result is.
-    _heap: Heap,
-}
+pub(crate) struct Reference<T>(Vec<T>);
 
 impl<T: Element> Reference<T> {
     pub(crate) fn compute(program: &impl Program<Element = T>) -> Result<Self> {
-        let mut heap = Heap::default();
-        let arrays = program.allocate(1, &mut heap)?;
-        run_crew(&Alone, 1, false, |worker| {
-            // SAFETY: a single worker has the arrays to itself, and `heap` lives on.
-            unsafe { work(program, worker, &arrays, 1, None) }
-        })?;
-        Ok(Self { result: program.result(&arrays), _heap: heap })
+        let mut arrays = program.allocate(1, &mut Heap)?;
+        run_crew(&Alone, 1, false, |worker| work(program, worker, &arrays, 1, None))?;
+        Ok(Self(program.result_mut(&mut arrays).whole().to_vec()))
     }
 
     /// The result.
     pub(crate) fn as_slice(&self) -> &[T] {
-        // SAFETY: its only worker is done, and `_heap` is still there.
-        unsafe { self.result.get(0..self.result.len()) }
+        &self.0
     }
 
-    /// Whether the `runs` of `result` have the same bits as here.
-    ///
-    /// # Safety
-    /// The array is there, and nobody writes to these runs meanwhile.
-    pub(crate) unsafe fn equals(&self, result: Shared<T>, runs: &[Run]) -> bool {
+    /// Whether the `runs` of a result have the same bits as here.
+    pub(crate) fn equals<'a>(&self, result: impl Fn(Range<usize>) -> &'a [T], runs: &[Run]) -> bool
+    where
+        T: 'a,
+    {
         runs.iter().all(|run| {
             let expected = &self.as_slice()[run.reference..][..run.range.len()];
-            // SAFETY: the caller's promise.
-            let actual = unsafe { result.get(run.range.clone()) };
-            actual.iter().zip(expected).all(|(a, b)| a.same_bits(b))
+            result(run.range.clone()).iter().zip(expected).all(|(a, b)| a.same_bits(b))
         })
     }
 }

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::crew::{Who, Worker};
 use crate::memory::{Memory, Shared, product};
+use crate::owned::{Array, Division};
 use crate::program::Program;
 use crate::random::mix;
 use crate::{Error, Result};
@@ -26,9 +27,12 @@ pub struct Radix {
 /// What the workers share.
 pub struct Arrays {
     /// A pass reads one and writes the other, then they change roles.
-    keys: [Shared<u32>; 2],
+    keys: [Array<u32>; 2],
     /// For each worker, how many of its keys have each digit.
-    counts: Shared<usize>,
+    counts: Array<usize>,
+    /// Who owns what of keys and counts, and where nobody owns anything.
+    own: [Division; 2],
+    read: [Division; 2],
 }
 
 /// Bits of a digit.
@@ -57,9 +61,12 @@ impl Radix {
 
     /// Moves the worker's keys to where the digits of this pass and all `counts` say.
     ///
+    /// Where they go is known when the pass's first barrier has brought the counts of all. To agree on it, as
+    /// a turn does, would take one more: so these slices are the method's own word.
+    ///
     /// # Safety
     /// All workers are between the pass's barriers: they only read `from`, and write what this method writes in `to`.
-    unsafe fn scatter(&self, who: Who, pass: u32, counts: &[usize], [from, to]: [Shared<u32>; 2]) {
+    unsafe fn scatter(&self, who: Who, pass: u32, counts: &[usize], from: &[u32], to: Shared<u32>) {
         let mut start = 0;
         let mut runs = Vec::with_capacity(DIGITS);
         for digit in 0..DIGITS {
@@ -72,8 +79,7 @@ impl Radix {
                 }
             }
         }
-        // SAFETY: the caller's promise.
-        for &key in unsafe { from.get(who.part(self.size)) } {
+        for &key in from {
             let place = runs[digit(key, pass)].next();
             *place.expect("a run is as long as the worker has counted") = key;
         }
@@ -92,42 +98,49 @@ impl Program for Radix {
 
     fn allocate(&self, workers: usize, memory: &mut impl Memory) -> Result<Arrays> {
         let keys = [memory.array(self.size)?, memory.array(self.size)?];
-        Ok(Arrays { keys, counts: memory.array(product(&[workers, DIGITS])?)? })
+        let counts = product(&[workers, DIGITS])?;
+        Ok(Arrays {
+            keys,
+            counts: memory.array(counts)?,
+            own: [Division::even(self.size, workers), Division::rows(workers, DIGITS, workers)],
+            read: [self.size, counts].map(|len| Division::read_by_all(len, workers)),
+        })
     }
 
-    fn result(&self, arrays: &Arrays) -> Shared<u32> {
-        arrays.keys[0]
+    fn result<'a>(&self, arrays: &'a Self::Arrays) -> &'a Array<Self::Element> {
+        &arrays.keys[0]
     }
 
-    unsafe fn initialise(&self, who: Who, arrays: &Arrays) {
-        let part = who.part(self.size);
-        // SAFETY: until the next barrier, the worker has its part to itself.
-        unsafe { arrays.keys[1].get_mut(part.clone()) }.fill(0);
-        // SAFETY: as above.
-        let keys = unsafe { arrays.keys[0].get_mut(part.clone()) };
-        for (at, key) in part.zip(keys) {
+    fn result_mut<'a>(&self, arrays: &'a mut Self::Arrays) -> &'a mut Array<Self::Element> {
+        &mut arrays.keys[0]
+    }
+
+    fn initialise(&self, worker: &mut Worker<'_>, arrays: &Arrays) -> Result<()> {
+        let Arrays { keys: [from, to], counts, own, read } = arrays;
+        worker.turn(&[from.to(&own[0]), to.to(&own[0]), counts.to(&own[1])])?;
+        to.mine(worker).fill(0);
+        for (at, key) in worker.who().part(self.size).zip(from.mine(worker)) {
             *key = Self::key(at);
         }
+        worker.turn(&[from.to(&read[0]), to.to(&read[0])])
     }
 
-    unsafe fn compute(&self, worker: &Worker<'_>, arrays: &Arrays) -> Result<()> {
+    fn compute(&self, worker: &mut Worker<'_>, arrays: &Arrays) -> Result<()> {
         let who = worker.who();
-        let [mut from, mut to] = arrays.keys;
+        let Arrays { keys: [first, second], counts, own, read } = arrays;
+        let (mut from, mut to) = (first, second);
         for pass in 0..PASSES {
-            // SAFETY: keys move to the other array only.
-            let keys = unsafe { from.get(who.part(self.size)) };
-            // SAFETY: until the next barrier, the worker has its row to itself.
-            let own = unsafe { arrays.counts.get_mut(who.index * DIGITS..(who.index + 1) * DIGITS) };
-            own.fill(0);
-            for &key in keys {
-                own[digit(key, pass)] += 1;
+            let digits = counts.mine(worker);
+            digits.fill(0);
+            for &key in from.get(worker, who.part(self.size)) {
+                digits[digit(key, pass)] += 1;
             }
-            worker.barrier()?;
-            // SAFETY: until the next barrier, everybody only reads the counts.
-            let counts = unsafe { arrays.counts.get(0..arrays.counts.len()) };
-            // SAFETY: this is the time between the pass's barriers.
-            unsafe { self.scatter(who, pass, counts, [from, to]) };
-            worker.barrier()?;
+            worker.turn(&[counts.to(&read[1])])?;
+            let all = counts.get(worker, 0..counts.len());
+            let keys = from.get(worker, who.part(self.size));
+            // SAFETY: this is the time between the pass's barriers, and nothing here reads what keys move to.
+            unsafe { self.scatter(who, pass, all, keys, to.raw()) };
+            worker.turn(&[counts.to(&own[1])])?;
             std::mem::swap(&mut from, &mut to);
         }
         Ok(())
@@ -160,6 +173,6 @@ mod tests {
     fn keys_that_no_address_space_holds_are_refused() {
         assert!(matches!(Radix::new(0), Err(Error::Empty("--size"))));
         let huge = Radix::new(usize::MAX).unwrap();
-        assert!(matches!(huge.allocate(1, &mut Heap::default()), Err(Error::TooLarge)));
+        assert!(matches!(huge.allocate(1, &mut Heap), Err(Error::TooLarge)));
     }
 }

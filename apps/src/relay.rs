@@ -10,8 +10,9 @@
 
 use serde::Serialize;
 
-use crate::crew::{Who, Worker};
-use crate::memory::{Memory, Shared};
+use crate::crew::Worker;
+use crate::memory::Memory;
+use crate::owned::{Array, Division};
 use crate::program::Program;
 use crate::random::unit;
 use crate::{Error, Result};
@@ -28,8 +29,12 @@ pub struct Relay {
 
 /// What the workers share.
 pub struct Arrays {
-    block: Shared<f64>,
-    sums: Shared<f64>,
+    block: Array<f64>,
+    sums: Array<f64>,
+    /// Who owns what of the sums, and where nobody owns anything of the block and of the sums.
+    own: Division,
+    read: [Division; 2],
+    workers: usize,
 }
 
 /// Sums: each of every so many numbers of the block. They are divided among the workers.
@@ -50,46 +55,60 @@ impl Relay {
     }
 }
 
+impl Relay {
+    /// The producer of a turn owns the block.
+    fn producer(&self, workers: usize, turn: usize) -> Result<Division> {
+        let producer = turn / self.period % workers;
+        Ok(Division::new(self.size, workers, |index| (index == producer).then_some(0..self.size))?)
+    }
+}
+
 impl Program for Relay {
     const NAME: &'static str = "relay";
     type Arrays = Arrays;
     type Element = f64;
 
-    fn allocate(&self, _workers: usize, memory: &mut impl Memory) -> Result<Arrays> {
-        Ok(Arrays { block: memory.array(self.size)?, sums: memory.array(SUMS)? })
+    fn allocate(&self, workers: usize, memory: &mut impl Memory) -> Result<Arrays> {
+        Ok(Arrays {
+            block: memory.array(self.size)?,
+            sums: memory.array(SUMS)?,
+            own: Division::even(SUMS, workers),
+            read: [self.size, SUMS].map(|len| Division::read_by_all(len, workers)),
+            workers,
+        })
     }
 
-    fn result(&self, arrays: &Arrays) -> Shared<f64> {
-        arrays.sums
+    fn result<'a>(&self, arrays: &'a Self::Arrays) -> &'a Array<Self::Element> {
+        &arrays.sums
     }
 
-    unsafe fn initialise(&self, who: Who, arrays: &Arrays) {
-        // SAFETY: until the next barrier, the worker has its part to itself.
-        unsafe { arrays.block.get_mut(who.part(self.size)) }.fill(0.0);
-        // SAFETY: as above.
-        unsafe { arrays.sums.get_mut(who.part(SUMS)) }.fill(0.0);
+    fn result_mut<'a>(&self, arrays: &'a mut Self::Arrays) -> &'a mut Array<Self::Element> {
+        &mut arrays.sums
     }
 
-    unsafe fn compute(&self, worker: &Worker<'_>, arrays: &Arrays) -> Result<()> {
+    fn initialise(&self, worker: &mut Worker<'_>, arrays: &Arrays) -> Result<()> {
+        let Arrays { block, sums, own, workers, .. } = arrays;
+        let parts = Division::even(self.size, *workers);
+        worker.turn(&[block.to(&parts), sums.to(own)])?;
+        block.mine(worker).fill(0.0);
+        sums.mine(worker).fill(0.0);
+        worker.turn(&[block.to(&self.producer(*workers, 0)?)])
+    }
+
+    fn compute(&self, worker: &mut Worker<'_>, arrays: &Arrays) -> Result<()> {
         let who = worker.who();
-        // SAFETY: nobody else uses the worker's sums before the end.
-        let sums = unsafe { arrays.sums.get_mut(who.part(SUMS)) };
+        let Arrays { block, sums, read, workers, .. } = arrays;
         for turn in 0..self.turns {
-            if turn / self.period % who.count == who.index {
-                // SAFETY: until the next barrier, the producer has the block to itself.
-                let block = unsafe { arrays.block.get_mut(0..self.size) };
-                block.iter_mut().enumerate().for_each(|(at, x)| *x = unit(turn ^ at));
+            block.mine(worker).iter_mut().enumerate().for_each(|(at, x)| *x = unit(turn ^ at));
+            worker.turn(&[block.to(&read[0])])?;
+            let all = block.get(worker, 0..self.size);
+            for (first, sum) in who.part(SUMS).zip(sums.mine(worker)) {
+                *sum += all.iter().skip(first).step_by(SUMS).sum::<f64>();
             }
-            worker.barrier()?;
-            // SAFETY: until the next barrier, everybody only reads the block.
-            let block = unsafe { arrays.block.get(0..self.size) };
-            for (first, sum) in who.part(SUMS).zip(sums.iter_mut()) {
-                *sum += block.iter().skip(first).step_by(SUMS).sum::<f64>();
-            }
-            worker.barrier()?;
+            worker.turn(&[block.to(&self.producer(*workers, turn + 1)?)])?;
         }
         // Without a turn, this is the barrier that ends the computation.
-        worker.barrier()
+        worker.turn(&[sums.to(&read[1])])
     }
 }
 

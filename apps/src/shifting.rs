@@ -12,7 +12,8 @@ use std::ops::Range;
 use serde::Serialize;
 
 use crate::crew::{Who, Worker};
-use crate::memory::{Memory, Shared};
+use crate::memory::Memory;
+use crate::owned::{Array, Division};
 use crate::program::Program;
 use crate::random::unit;
 use crate::{Error, Result};
@@ -25,6 +26,15 @@ pub struct Shifting {
     iterations: usize,
     /// Iterations until the parts change hands.
     period: usize,
+}
+
+/// What the workers share.
+pub struct Rows {
+    /// An iteration reads one and writes the other, then they change roles.
+    rows: [Array<f64>; 2],
+    /// Nobody owns anything.
+    read: Division,
+    workers: usize,
 }
 
 impl Shifting {
@@ -46,43 +56,55 @@ impl Shifting {
         let index = (who.index + iteration / self.period) % who.count;
         Who { index, ..who }.part(self.size)
     }
+
+    /// All parts of an iteration.
+    fn parts(&self, workers: usize, iteration: usize) -> Result<Division> {
+        let who = |index| Who { index, count: workers };
+        Ok(Division::new(self.size, workers, |index| [self.part(who(index), iteration)])?)
+    }
 }
 
 impl Program for Shifting {
     const NAME: &'static str = "shifting";
-    type Arrays = [Shared<f64>; 2];
+    type Arrays = Rows;
     type Element = f64;
 
-    fn allocate(&self, _workers: usize, memory: &mut impl Memory) -> Result<Self::Arrays> {
-        Ok([memory.array(self.size)?, memory.array(self.size)?])
+    fn allocate(&self, workers: usize, memory: &mut impl Memory) -> Result<Self::Arrays> {
+        let rows = [memory.array(self.size)?, memory.array(self.size)?];
+        Ok(Rows { rows, read: Division::read_by_all(self.size, workers), workers })
     }
 
-    fn result(&self, arrays: &Self::Arrays) -> Shared<f64> {
-        arrays[self.iterations % 2]
+    fn result<'a>(&self, arrays: &'a Self::Arrays) -> &'a Array<Self::Element> {
+        &arrays.rows[self.iterations % 2]
     }
 
-    unsafe fn initialise(&self, who: Who, arrays: &Self::Arrays) {
-        let part = who.part(self.size);
-        // SAFETY: until the next barrier, the worker has its part to itself.
-        unsafe { arrays[1].get_mut(part.clone()) }.fill(0.0);
-        // SAFETY: as above.
-        let own = unsafe { arrays[0].get_mut(part.clone()) };
-        part.zip(own).for_each(|(at, x)| *x = unit(at));
+    fn result_mut<'a>(&self, arrays: &'a mut Self::Arrays) -> &'a mut Array<Self::Element> {
+        &mut arrays.rows[self.iterations % 2]
     }
 
-    unsafe fn compute(&self, worker: &Worker<'_>, arrays: &Self::Arrays) -> Result<()> {
+    fn initialise(&self, worker: &mut Worker<'_>, arrays: &Rows) -> Result<()> {
+        let Rows { rows: [first, second], read, workers } = arrays;
+        let parts = self.parts(*workers, 0)?;
+        worker.turn(&[first.to(&parts), second.to(&parts)])?;
+        second.mine(worker).fill(0.0);
+        worker.who().part(self.size).zip(first.mine(worker)).for_each(|(at, x)| *x = unit(at));
+        worker.turn(&[first.to(read)])
+    }
+
+    fn compute(&self, worker: &mut Worker<'_>, arrays: &Rows) -> Result<()> {
+        let Rows { rows, read, workers } = arrays;
+        let mut parts = self.parts(*workers, 0)?;
         for iteration in 0..self.iterations {
-            let (from, to) = (arrays[iteration % 2], arrays[1 - iteration % 2]);
-            let part = self.part(worker.who(), iteration);
-            // SAFETY: until the next barrier, everybody only reads this array.
-            let old = unsafe { from.get(0..self.size) };
-            // SAFETY: until the next barrier, the worker has its part of that one to itself.
-            let new = unsafe { to.get_mut(part.clone()) };
-            for (at, x) in part.zip(new) {
+            let (from, to) = (&rows[iteration % 2], &rows[1 - iteration % 2]);
+            let old = from.get(worker, 0..self.size);
+            for (at, x) in self.part(worker.who(), iteration).zip(to.mine(worker)) {
                 let [left, right] = [at.checked_sub(1).unwrap_or(self.size - 1), (at + 1) % self.size];
                 *x = (old[left] + old[at] + old[right]) / 3.0;
             }
-            worker.barrier()?;
+            if (iteration + 1).is_multiple_of(self.period) {
+                parts = self.parts(*workers, iteration + 1)?;
+            }
+            worker.turn(&[to.to(read), from.to(&parts)])?;
         }
         // Without an iteration, this is the barrier that ends the computation.
         worker.barrier()

@@ -17,7 +17,8 @@ use std::ops::Range;
 use serde::Serialize;
 
 use crate::crew::{Who, Worker};
-use crate::memory::{Memory, Shared, product};
+use crate::memory::{Memory, product};
+use crate::owned::{Array, Division, View};
 use crate::program::{Program, Run};
 use crate::{Error, Result};
 
@@ -26,6 +27,17 @@ use crate::{Error, Result};
 pub struct Sor {
     size: usize,
     iterations: usize,
+}
+
+/// What the workers share.
+pub struct Grid {
+    halves: Array<f64>,
+    /// Each worker owns its rows of both halves, and of the frame.
+    all: Division,
+    /// Each owns its inner rows of the half of that colour.
+    inner: [Division; 2],
+    /// Nobody owns anything.
+    read: Division,
 }
 
 /// The colours, in the order in which they are relaxed. In row i, columns `i % 2`, `i % 2 + 2`, … are red.
@@ -88,48 +100,61 @@ impl Sor {
 
 impl Program for Sor {
     const NAME: &'static str = "sor";
-    type Arrays = Shared<f64>;
+    type Arrays = Grid;
     type Element = f64;
 
-    fn allocate(&self, _workers: usize, memory: &mut impl Memory) -> Result<Shared<f64>> {
+    fn allocate(&self, workers: usize, memory: &mut impl Memory) -> Result<Grid> {
         let rows = self.size.checked_add(2).ok_or(Error::TooLarge)?;
-        memory.array(product(&[2, rows, self.width()])?)
+        let len = product(&[2, rows, self.width()])?;
+        let halves = memory.array(len)?;
+        let who = |index| Who { index, count: workers };
+        let all = |index| COLOURS.map(|colour| self.elements(colour, self.rows(who(index))));
+        let [red, black] = COLOURS.map(|colour| {
+            Division::new(len, workers, |index| [self.elements(colour, self.inner(who(index)))])
+        });
+        let read = Division::read_by_all(len, workers);
+        Ok(Grid { halves, all: Division::new(len, workers, all)?, inner: [red?, black?], read })
     }
 
-    fn result(&self, grid: &Shared<f64>) -> Shared<f64> {
-        *grid
+    fn result<'a>(&self, arrays: &'a Self::Arrays) -> &'a Array<Self::Element> {
+        &arrays.halves
+    }
+
+    fn result_mut<'a>(&self, arrays: &'a mut Self::Arrays) -> &'a mut Array<Self::Element> {
+        &mut arrays.halves
     }
 
     fn owned(&self, who: Who, _len: usize) -> Vec<Run> {
         COLOURS.map(|colour| Run::in_place(self.elements(colour, self.rows(who)))).to_vec()
     }
 
-    unsafe fn initialise(&self, who: Who, grid: &Shared<f64>) {
-        for colour in COLOURS {
-            let rows = self.rows(who);
-            // SAFETY: until the next barrier, the worker has its rows to itself.
-            let own = unsafe { grid.get_mut(self.elements(colour, rows.clone())) };
-            for (i, row) in rows.zip(own.chunks_exact_mut(self.width())) {
+    fn initialise(&self, worker: &mut Worker<'_>, grid: &Grid) -> Result<()> {
+        worker.turn(&[grid.halves.to(&grid.all)])?;
+        let rows = self.rows(worker.who());
+        for half in grid.halves.view(worker).mine {
+            for (i, row) in rows.clone().zip(half.chunks_exact_mut(self.width())) {
                 row.fill(if i == 0 { 1.0 } else { 0.0 });
             }
         }
+        let first = if self.iterations > 0 { &grid.inner[0] } else { &grid.read };
+        worker.turn(&[grid.halves.to(first)])
     }
 
-    unsafe fn compute(&self, worker: &Worker<'_>, grid: &Shared<f64>) -> Result<()> {
+    fn compute(&self, worker: &mut Worker<'_>, grid: &Grid) -> Result<()> {
         let rows = self.inner(worker.who());
         let factor = self.factor();
-        for _ in 0..self.iterations {
+        for iteration in 1..=self.iterations {
             for colour in COLOURS {
-                // SAFETY: until the next barrier, everybody only reads the other colour.
-                let other = unsafe { grid.get(self.elements(1 - colour, rows.start - 1..rows.end + 1)) };
-                // SAFETY: until the next barrier, the worker has its rows of this colour to itself.
-                let own = unsafe { grid.get_mut(self.elements(colour, rows.clone())) };
+                let View { mine, unowned } = grid.halves.view(worker);
+                let other = unowned.get(self.elements(1 - colour, rows.start - 1..rows.end + 1));
                 let other: Vec<&[f64]> = other.chunks_exact(self.width()).collect();
-                let own = own.chunks_exact_mut(self.width());
+                let own = mine.into_iter().flat_map(|own| own.chunks_exact_mut(self.width()));
                 for ((i, row), around) in rows.clone().zip(own).zip(other.windows(3)) {
                     self.relax(row, (i + colour) % 2, [around[0], around[1], around[2]], factor);
                 }
-                worker.barrier()?;
+                let is_last = iteration == self.iterations && colour == 1;
+                let next = if is_last { &grid.read } else { &grid.inner[1 - colour] };
+                worker.turn(&[grid.halves.to(next)])?;
             }
         }
         Ok(())
@@ -190,6 +215,6 @@ mod tests {
     fn a_grid_that_no_address_space_holds_is_refused() {
         assert!(matches!(Sor::new(0, 1), Err(Error::Empty("--size"))));
         let huge = Sor::new(usize::MAX, 1).unwrap();
-        assert!(matches!(huge.allocate(1, &mut Heap::default()), Err(Error::TooLarge)));
+        assert!(matches!(huge.allocate(1, &mut Heap), Err(Error::TooLarge)));
     }
 }

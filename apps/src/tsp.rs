@@ -16,9 +16,10 @@
 
 use serde::Serialize;
 
-use crate::crew::{Who, Worker};
+use crate::crew::Worker;
 use crate::lock::Mutex;
-use crate::memory::{Element, Memory, Shared};
+use crate::memory::{Element, Memory};
+use crate::owned::{Array, Division};
 use crate::program::Program;
 use crate::random::unit;
 use crate::{Error, Result};
@@ -36,12 +37,15 @@ pub struct Tsp {
 /// What the workers share.
 pub struct Arrays {
     /// From each city to each.
-    distances: Shared<u32>,
+    distances: Array<u32>,
     queue: Mutex<Queue>,
     /// The shortest tour that anybody has found.
     best: Mutex<Tour>,
     /// Its length, once all have searched.
-    length: Shared<u32>,
+    length: Array<u32>,
+    /// Who owns what of the distances and the length, and where nobody owns anything.
+    own: [Division; 2],
+    read: [Division; 2],
 }
 
 /// Most cities: more would take years, whatever the bound saves.
@@ -119,8 +123,10 @@ impl Program for Tsp {
     type Arrays = Arrays;
     type Element = u32;
 
-    fn allocate(&self, _workers: usize, memory: &mut impl Memory) -> Result<Arrays> {
+    fn allocate(&self, workers: usize, memory: &mut impl Memory) -> Result<Arrays> {
         Ok(Arrays {
+            own: [Division::rows(self.cities, self.cities, workers), Division::even(1, workers)],
+            read: [self.cities * self.cities, 1].map(|len| Division::read_by_all(len, workers)),
             distances: memory.array(self.cities * self.cities)?,
             queue: memory.mutex()?,
             best: memory.mutex()?,
@@ -128,30 +134,32 @@ impl Program for Tsp {
         })
     }
 
-    fn result(&self, arrays: &Arrays) -> Shared<u32> {
-        arrays.length
+    fn result<'a>(&self, arrays: &'a Self::Arrays) -> &'a Array<Self::Element> {
+        &arrays.length
     }
 
-    unsafe fn initialise(&self, who: Who, arrays: &Arrays) {
-        let rows = who.part(self.cities);
-        // SAFETY: until the next barrier, the worker has its rows to itself.
-        let own = unsafe { arrays.distances.get_mut(rows.start * self.cities..rows.end * self.cities) };
-        for (from, row) in rows.zip(own.chunks_exact_mut(self.cities)) {
+    fn result_mut<'a>(&self, arrays: &'a mut Self::Arrays) -> &'a mut Array<Self::Element> {
+        &mut arrays.length
+    }
+
+    fn initialise(&self, worker: &mut Worker<'_>, arrays: &Arrays) -> Result<()> {
+        let Arrays { distances, queue, best, length, own, read } = arrays;
+        worker.turn(&[distances.to(&own[0]), length.to(&own[1])])?;
+        let who = worker.who();
+        for (from, row) in who.part(self.cities).zip(distances.mine(worker).chunks_exact_mut(self.cities)) {
             row.iter_mut().enumerate().for_each(|(to, distance)| *distance = Self::distance(from, to));
         }
         if who.index == 0 {
-            // SAFETY: until the next barrier, nobody else uses the queue.
-            let queue = unsafe { arrays.queue.get_mut() };
+            let mut queue = queue.lock()?;
             queue.count = 0;
             queue.push(Tour::FIRST_CITY);
-            // SAFETY: nor the best tour.
-            *unsafe { arrays.best.get_mut() } = Tour::NONE;
+            *best.lock()? = Tour::NONE;
         }
+        worker.turn(&[distances.to(&read[0])])
     }
 
-    unsafe fn compute(&self, worker: &Worker<'_>, arrays: &Arrays) -> Result<()> {
-        // SAFETY: nobody writes to the distances before they are initialised again.
-        let map = Map::new(unsafe { arrays.distances.get(0..arrays.distances.len()) }, self.cities);
+    fn compute(&self, worker: &mut Worker<'_>, arrays: &Arrays) -> Result<()> {
+        let map = Map::new(arrays.distances.get(worker, 0..arrays.distances.len()), self.cities);
         loop {
             // A guard that is not named is dropped, and its lock given back, at the end of the statement.
             let bound = arrays.best.lock()?.length();
@@ -165,12 +173,11 @@ impl Program for Tsp {
             }
         }
         worker.barrier()?;
-        if worker.who().index == 0 {
-            // SAFETY: until the next barrier, nobody else uses the length.
-            let length = unsafe { arrays.length.get_mut(0..1) };
-            length[0] = arrays.best.lock()?.length();
+        // One worker has the length, the others nothing of it.
+        for length in arrays.length.mine(worker) {
+            *length = arrays.best.lock()?.length();
         }
-        worker.barrier()
+        worker.turn(&[arrays.length.to(&arrays.read[1])])
     }
 }
 

@@ -17,9 +17,9 @@ use std::ops::Range;
 
 use serde::Serialize;
 
-use crate::crew::{Who, Worker};
-use crate::lock::Lock;
-use crate::memory::{Memory, Shared, product};
+use crate::crew::Worker;
+use crate::memory::{Memory, product};
+use crate::owned::{Array, Division, Locked};
 use crate::program::Program;
 use crate::random::unit;
 use crate::{Error, Result};
@@ -35,12 +35,13 @@ pub struct Water {
 /// What the workers share.
 pub struct Arrays {
     /// Where each molecule is.
-    places: Shared<[f64; 3]>,
-    velocities: Shared<[f64; 3]>,
-    /// The force on each molecule, in quanta.
-    forces: Shared<[i64; 3]>,
-    /// The lock of each molecule: who has it may add to its force.
-    locks: Vec<Lock>,
+    places: Array<[f64; 3]>,
+    velocities: Array<[f64; 3]>,
+    /// The force on each molecule, in quanta: who has its lock may add to it.
+    forces: Locked<[i64; 3]>,
+    /// Each worker owns its molecules; nobody owns anything.
+    own: Division,
+    read: Division,
 }
 
 /// The least force that counts.
@@ -132,60 +133,54 @@ impl Program for Water {
     type Arrays = Arrays;
     type Element = [f64; 3];
 
-    fn allocate(&self, _workers: usize, memory: &mut impl Memory) -> Result<Arrays> {
+    fn allocate(&self, workers: usize, memory: &mut impl Memory) -> Result<Arrays> {
         // As many numbers as the coordinates of all must have a place before each has a lock.
         product(&[self.size, size_of::<[f64; 3]>()])?;
         Ok(Arrays {
             places: memory.array(self.size)?,
             velocities: memory.array(self.size)?,
-            forces: memory.array(self.size)?,
-            locks: memory.locks(self.size)?,
+            forces: memory.locked(self.size)?,
+            own: Division::even(self.size, workers),
+            read: Division::read_by_all(self.size, workers),
         })
     }
 
-    fn result(&self, arrays: &Arrays) -> Shared<[f64; 3]> {
-        arrays.places
+    fn result<'a>(&self, arrays: &'a Self::Arrays) -> &'a Array<Self::Element> {
+        &arrays.places
     }
 
-    unsafe fn initialise(&self, who: Who, arrays: &Arrays) {
-        let own = who.part(self.size);
-        // SAFETY: until the next barrier, the worker has its molecules to itself.
-        let places = unsafe { arrays.places.get_mut(own.clone()) };
-        // SAFETY: as above.
-        unsafe { arrays.velocities.get_mut(own.clone()) }.fill([0.0; 3]);
-        // SAFETY: as above.
-        unsafe { arrays.forces.get_mut(own.clone()) }.fill([0; 3]);
-        for (molecule, place) in own.zip(places) {
+    fn result_mut<'a>(&self, arrays: &'a mut Self::Arrays) -> &'a mut Array<Self::Element> {
+        &mut arrays.places
+    }
+
+    fn initialise(&self, worker: &mut Worker<'_>, arrays: &Arrays) -> Result<()> {
+        let Arrays { places, velocities, forces, own, read } = arrays;
+        worker.turn(&[places.to(own), velocities.to(own), forces.array().to(own)])?;
+        velocities.mine(worker).fill([0.0; 3]);
+        forces.array().mine(worker).fill([0; 3]);
+        for (molecule, place) in worker.who().part(self.size).zip(places.mine(worker)) {
             *place = self.start(molecule);
         }
+        worker.turn(&[places.to(read), forces.to_holders()])
     }
 
-    unsafe fn compute(&self, worker: &Worker<'_>, arrays: &Arrays) -> Result<()> {
-        let own = worker.who().part(self.size);
+    fn compute(&self, worker: &mut Worker<'_>, arrays: &Arrays) -> Result<()> {
+        let part = worker.who().part(self.size);
+        let Arrays { places, velocities, forces, own, read } = arrays;
         for _ in 0..self.steps {
-            // SAFETY: until the next barrier, everybody only reads the places.
-            let places = unsafe { arrays.places.get(0..self.size) };
-            let sums = self.add_up(own.clone(), places);
+            let sums = self.add_up(part.clone(), places.get(worker, 0..self.size));
             // Each worker begins with its own molecules, so that they do not all want the same locks.
-            for molecule in (own.start..self.size).chain(0..own.start) {
-                if sums[molecule] == [0; 3] {
-                    continue;
+            for molecule in (part.start..self.size).chain(0..part.start) {
+                if sums[molecule] != [0; 3] {
+                    add(&mut *forces.lock(worker, molecule)?, sums[molecule]);
                 }
-                let _held = arrays.locks[molecule].hold()?;
-                // SAFETY: until the next barrier, only who has the molecule's lock uses its force.
-                add(&mut unsafe { arrays.forces.get_mut(molecule..molecule + 1) }[0], sums[molecule]);
             }
-            worker.barrier()?;
-            // SAFETY: until the next barrier, the worker has its molecules to itself.
-            let places = unsafe { arrays.places.get_mut(own.clone()) };
-            // SAFETY: as above.
-            let velocities = unsafe { arrays.velocities.get_mut(own.clone()) };
-            // SAFETY: as above.
-            let forces = unsafe { arrays.forces.get_mut(own.clone()) };
-            for ((place, velocity), force) in places.iter_mut().zip(velocities).zip(forces) {
+            worker.turn(&[places.to(own), forces.array().to(own)])?;
+            let molecules = places.mine(worker).iter_mut().zip(velocities.mine(worker));
+            for ((place, velocity), force) in molecules.zip(forces.array().mine(worker)) {
                 self.advance(place, velocity, std::mem::take(force));
             }
-            worker.barrier()?;
+            worker.turn(&[places.to(read), forces.to_holders()])?;
         }
         // Without a step, this is the barrier that ends the computation.
         worker.barrier()
@@ -259,6 +254,6 @@ mod tests {
     fn molecules_that_no_address_space_holds_are_refused() {
         assert!(matches!(Water::new(0, 1), Err(Error::Empty("--size"))));
         let huge = Water::new(usize::MAX, 1).unwrap();
-        assert!(matches!(huge.allocate(1, &mut Heap::default()), Err(Error::TooLarge)));
+        assert!(matches!(huge.allocate(1, &mut Heap), Err(Error::TooLarge)));
     }
 }

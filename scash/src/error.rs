@@ -110,6 +110,9 @@ pub(crate) fn call(purpose: Purpose) -> String {
         [6, count, kind, initial] => made(count, kind, initial),
         [7, count, kind, first] => destroyed(count, kind, first),
         [5, page, ..] => format!("Partition::publish of the partition at page {page}"),
+        [8, page, ..] if page == u64::from(u32::MAX) => {
+            "Runtime::barrier_alike with other numbers".to_owned()
+        }
         [8, page, ..] => format!("Dsm::turn (or the making) of arrays, the first of them at page {page}"),
         [16, combine, number, values] => {
             let name = |names: &[&'static str], n: u64| {

@@ -79,7 +79,7 @@ impl Job for Once {
         3
     }
 
-    fn barrier(&self) -> Result<()> {
+    fn barrier(&self, _alike: Option<[u64; 2]>) -> Result<()> {
         if self.0.fetch_add(1, Ordering::Relaxed) == 0 { Ok(()) } else { Err(Error::TooLarge) }
     }
 

@@ -10,19 +10,16 @@ fn input(size: usize) -> Vec<Complex> {
 /// What becomes of that input.
 fn transformed(input: &[Complex]) -> Vec<Complex> {
     let fft = Fft::new(input.len()).unwrap();
-    let mut heap = Heap::default();
-    let matrices = fft.allocate(1, &mut heap).unwrap();
+    let mut matrices = fft.allocate(1, &mut Heap).unwrap();
     run_crew(&Alone, 1, false, |worker| {
-        // SAFETY: a single worker has the matrices to itself, and `heap` lives on.
-        unsafe { fft.initialise(Who::ALONE, &matrices) };
-        // SAFETY: as above.
-        unsafe { matrices.input.get_mut(0..input.len()) }.copy_from_slice(input);
-        // SAFETY: as above.
-        unsafe { fft.compute(worker, &matrices) }
+        fft.initialise(worker, &matrices)?;
+        worker.turn(&[matrices.input.to(&matrices.rows)])?;
+        matrices.input.mine(worker).copy_from_slice(input);
+        worker.turn(&[matrices.input.to(&matrices.read)])?;
+        fft.compute(worker, &matrices)
     })
     .unwrap();
-    // SAFETY: the worker is done.
-    unsafe { matrices.output.get(0..input.len()) }.to_vec()
+    matrices.output.whole().to_vec()
 }
 
 fn assert_close(actual: &[Complex], expected: &[Complex]) {
@@ -73,5 +70,5 @@ fn other_sizes_than_powers_of_4_are_refused() {
         assert!(matches!(Fft::new(size), Err(Error::NotAPowerOf4(_))), "{size}");
     }
     let huge = Fft::new(1 << 62).unwrap();
-    assert!(matches!(huge.allocate(1, &mut Heap::default()), Err(Error::TooLarge)));
+    assert!(matches!(huge.allocate(1, &mut Heap), Err(Error::TooLarge)));
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::crew::{Alone, run_crew};
 use crate::memory::Heap;
 use crate::program::tests::{agrees_on_any_number_of_threads, result_of};
 
@@ -43,15 +44,21 @@ fn wrong_ranks_are_found() {
 #[test]
 fn a_result_is_verified_by_all_its_tests_and_all_its_keys() {
     let is = Is::new(Class::S);
-    let mut heap = Heap::default();
-    let arrays = is.allocate(1, &mut heap).unwrap();
-    // All keys are 0; so all are up to any value.
-    // SAFETY: nobody else uses the arrays.
-    unsafe { arrays.ranks.get_mut(0..is.parameters.values()) }.fill(1 << 16);
+    let mut arrays = is.allocate(1, &mut Heap).unwrap();
+    let set = |arrays: &Arrays, passed| {
+        run_crew(&Alone, 1, false, |worker| {
+            is.initialise(worker, arrays)?;
+            // All keys are 0; so all are up to any value.
+            arrays.keys.mine(worker).fill(0);
+            arrays.ranks.mine(worker).fill(1 << 16);
+            arrays.passed.mine(worker).fill(passed);
+            let read = &arrays.read;
+            let one = arrays.passed.to(&read.one_each);
+            worker.turn(&[arrays.keys.to(&read.keys), arrays.ranks.to(&read.ranks), one])
+        })
+    };
     for (passed, verified) in [(49, false), (50, true), (51, false)] {
-        // SAFETY: as above.
-        unsafe { arrays.passed.get_mut(0..1) }.fill(passed);
-        // SAFETY: nobody writes to the arrays.
-        assert_eq!(unsafe { is.verify(&arrays) }, Some(verified));
+        set(&arrays, passed).unwrap();
+        assert_eq!(is.verify(&mut arrays), Some(verified));
     }
 }

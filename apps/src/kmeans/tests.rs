@@ -69,6 +69,6 @@ fn parameters_that_make_no_sense_are_refused() {
         [(usize::MAX, 1, 2), (usize::MAX, usize::MAX, 1), (1, 1, usize::MAX), (1 << 40, 1 << 40, 1)]
     {
         let huge = KMeans::new(size, clusters, dimensions, 1).unwrap();
-        assert!(matches!(huge.allocate(1, &mut Heap::default()), Err(Error::TooLarge)));
+        assert!(matches!(huge.allocate(1, &mut Heap), Err(Error::TooLarge)));
     }
 }

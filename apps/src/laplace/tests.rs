@@ -38,5 +38,5 @@ fn what_happens_at_one_edge_of_the_grid_reaches_the_other_workers() {
 fn a_grid_that_no_address_space_holds_is_refused() {
     assert!(matches!(Laplace::new(0, 1), Err(Error::Empty("--size"))));
     let huge = Laplace::new(usize::MAX, 1).unwrap();
-    assert!(matches!(huge.allocate(1, &mut Heap::default()), Err(Error::TooLarge)));
+    assert!(matches!(huge.allocate(1, &mut Heap), Err(Error::TooLarge)));
 }

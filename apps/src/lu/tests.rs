@@ -48,5 +48,5 @@ fn blocks_that_do_not_divide_the_matrix_are_refused() {
         assert!(matches!(Lu::new(size, block), Err(Error::NotAMultiple { .. })), "{size}, {block}");
     }
     let huge = Lu::new(1 << 62, 1 << 61).unwrap();
-    assert!(matches!(huge.allocate(1, &mut Heap::default()), Err(Error::TooLarge)));
+    assert!(matches!(huge.allocate(1, &mut Heap), Err(Error::TooLarge)));
 }

@@ -36,14 +36,11 @@ fn threads_compute_what_one_worker_does_whatever_the_sizes() {
 
 #[test]
 fn the_best_tour_visits_every_city_once_and_is_as_long_as_it_says() {
-    let (tsp, mut heap) = (Tsp::new(9).unwrap(), Heap::default());
-    let arrays = tsp.allocate(3, &mut heap).unwrap();
+    let tsp = Tsp::new(9).unwrap();
+    let arrays = tsp.allocate(3, &mut Heap).unwrap();
     run_crew(&Alone, 3, false, |worker| {
-        // SAFETY: the threads made here are the workers, and nobody else knows the arrays.
-        unsafe { tsp.initialise(worker.who(), &arrays) };
-        worker.barrier()?;
-        // SAFETY: as above.
-        unsafe { tsp.compute(worker, &arrays) }
+        tsp.initialise(worker, &arrays)?;
+        tsp.compute(worker, &arrays)
     })
     .unwrap();
     let best = arrays.best.lock().unwrap();

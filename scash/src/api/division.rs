@@ -6,10 +6,12 @@ use crate::error::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Who owns which elements of an array in an interval: for each session (rank or worker) ranges that are disjoint from all others. What has no owner is read by all.
+/// Who owns which elements of an array in an interval: for each session (rank or worker) ranges that are
+/// disjoint from all others. What has no owner is read by all.
 ///
-/// A value that each session makes for itself, the same everywhere; sessions compare theirs where a [`Split`](crate::Split) takes it. Copying it is cheap. What cannot be computed by all alike
-/// is gathered ([`Dsm::divide`](crate::Dsm::divide)).
+/// A value that each session makes for itself, the same everywhere; sessions compare theirs where a
+/// [`Split`](crate::Split) takes it. Copying it is cheap. What cannot be computed by all alike is gathered
+/// ([`Dsm::divide`](crate::Dsm::divide)).
 ///
 /// ```
 /// use scash::Division;
@@ -60,12 +62,14 @@ impl Division {
         Self::checked(len, vec![0; owners + 1], Vec::new())
     }
 
-    /// Each session owns one run of neighbouring elements, as equal as can be: [`Session::part`] of the length.
+    /// Each session owns one run of neighbouring elements, as equal as can be: [`Session::part`] of the
+    /// length.
     pub fn even(len: usize, owners: usize) -> Division {
         Self::rows(len, 1, owners)
     }
 
-    /// Of a matrix whose rows follow one another, each session owns neighbouring rows: [`Session::part`] of their number.
+    /// Of a matrix whose rows follow one another, each session owns neighbouring rows: [`Session::part`] of
+    /// their number.
     ///
     /// # Panics
     /// No address space holds as many elements.
@@ -113,8 +117,13 @@ impl Division {
         self.0.sorted[first..].iter().take_while(move |(owned, _)| owned.start < end && start < end)
     }
 
-    /// What stands for it.
-    pub(crate) fn digest(&self) -> [u64; 2] {
+    /// Whether no element of the range has an owner.
+    pub fn is_unowned(&self, range: &Range<usize>) -> bool {
+        self.touched(range).next().is_none()
+    }
+
+    /// Numbers that stand for it: those of another division are others.
+    pub fn digest(&self) -> [u64; 2] {
         self.0.digest
     }
 
@@ -241,9 +250,13 @@ mod tests {
         fn a_division_is_made_of_ranges_exactly_if_no_two_have_an_element_in_common(
             ranges in proptest::collection::vec((0usize..3, 0usize..12, 0usize..4), 0..6)
         ) {
-            let of = |owner| ranges.iter().filter(move |(of, ..)| *of == owner).map(|&(_, start, len)| start..start + len);
+            let of = |owner| {
+                let own = ranges.iter().filter(move |(of, ..)| *of == owner);
+                own.map(|&(_, start, len)| start..start + len)
+            };
             let owners = |element: usize| -> Vec<usize> {
-                (0..3).flat_map(|owner| of(owner).filter(|range| range.contains(&element)).map(move |_| owner)).collect()
+                let has = |owner| of(owner).filter(|range| range.contains(&element)).map(move |_| owner);
+                (0..3).flat_map(has).collect()
             };
             let disjoint = (0..16).all(|element| owners(element).len() <= 1);
             let division = Division::new(16, 3, of);

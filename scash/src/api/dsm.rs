@@ -187,7 +187,8 @@ impl Dsm {
         Partition::new(self, len)
     }
 
-    /// Allocates a matrix of which each rank owns neighbouring rows. Collective, with the same numbers at all ranks.
+    /// Allocates a matrix of which each rank owns neighbouring rows. Collective, with the same numbers at all
+    /// ranks.
     ///
     /// # Errors
     /// No room, or none of the numbers may be 0; ranks made different collective calls; a rank is gone.
@@ -195,7 +196,8 @@ impl Dsm {
         Matrix::by_rows(self, rows, columns)
     }
 
-    /// Allocates a matrix of which each rank owns a block of rows and columns: ranks form a grid, as square as their number allows. Collective, with the same numbers at all ranks.
+    /// Allocates a matrix of which each rank owns a block of rows and columns: ranks form a grid, as square
+    /// as their number allows. Collective, with the same numbers at all ranks.
     ///
     /// # Errors
     /// As for [`matrix`](Self::matrix).

@@ -1,4 +1,5 @@
-//! A shared matrix of which each session owns rows, or a block of rows and columns, with a present state and a next one as a [`Partition`](crate::Partition) has.
+//! A shared matrix of which each session owns rows, or a block of rows and columns, with a present state and
+//! a next one as a [`Partition`](crate::Partition) has.
 
 use crate::api::partition::States;
 use crate::api::session::{Session, part};
@@ -7,9 +8,11 @@ use crate::error::{Error, Result};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// A matrix of `T`, row after row, of which each session (a rank, or a [`Worker`](crate::Worker) if workers have made it) owns a block.
+/// A matrix of `T`, row after row, of which each session (a rank, or a [`Worker`](crate::Worker) if workers
+/// have made it) owns a block.
 ///
-/// In an interval each session writes its block of the next state, and reads anything of the present one; at [`publish`](Self::publish) the two change roles. A step of a five-point stencil:
+/// In an interval each session writes its block of the next state, and reads anything of the present one; at
+/// [`publish`](Self::publish) the two change roles. A step of a five-point stencil:
 ///
 /// ```no_run
 /// # fn step(dsm: &mut scash::Dsm, plate: &mut scash::Matrix<f64>) -> scash::Result<()> {
@@ -80,7 +83,8 @@ fn grid(count: usize) -> [usize; 2] {
 /// One interval's view of a [`Matrix`].
 #[derive(Debug)]
 pub struct MatrixParts<'a, T> {
-    /// The rows of this session's block of the next state, to be written. They hold what this session wrote two publications ago.
+    /// The rows of this session's block of the next state, to be written. They hold what this session wrote
+    /// two publications ago.
     pub mine: Rows<'a, T>,
     /// The columns of the block.
     pub columns: Range<usize>,
@@ -121,7 +125,9 @@ impl<'a, T: Plain> Iterator for Rows<'a, T> {
     fn next(&mut self) -> Option<Self::Item> {
         let row = self.block.rows.next()?;
         let Range { start, end } = self.block.columns;
-        // SAFETY: these columns of this row of the next state are this session's alone until the next publication, each row is handed out once, and while it is used the handle is borrowed mutably, and a session.
+        // SAFETY: these columns of this row of the next state are this session's alone until the next
+        // publication, each row is handed out once, and while it is used the handle is borrowed mutably, and
+        // a session.
         let mine = unsafe { self.state.part_mut(row * self.width + start..row * self.width + end) };
         Some((row, mine))
     }
@@ -200,7 +206,8 @@ impl<T: Plain> Matrix<T> {
     /// If a publication has failed, or the matrix was freed.
     pub fn parts<'a, S: Session + ?Sized>(&'a mut self, _session: &'a S) -> MatrixParts<'a, T> {
         let [present, next] = self.states.now();
-        // SAFETY: the present state is written by nobody before the next publication, which a session is borrowed to keep away.
+        // SAFETY: the present state is written by nobody before the next publication, which a session is
+        // borrowed to keep away.
         let all = unsafe { present.part(0..present.len()) };
         let (width, block) = (self.shape.columns, self.block.clone());
         let columns = block.columns.clone();

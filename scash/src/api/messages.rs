@@ -1,7 +1,9 @@
 //! Messages beside shared memory, for programs without `unsafe`.
 //!
-//! Message passing has an endpoint of its own, and wants memory that does not fault: it is used under locks, and by the kernel. Shared memory does fault. So where a call is given some, it
-//! works on a copy that the calling thread makes, in calls that return when they are over; calls that go on beside the program refuse it.
+//! Message passing has an endpoint of its own, and wants memory that does not fault: it is used under locks,
+//! and by the kernel. Shared memory does fault. So where a call is given some, it works on a copy that the
+//! calling thread makes, in calls that return when they are over; calls that go on beside the program refuse
+//! it.
 
 use crate::api::dsm::Dsm;
 use crate::api::shared::Plain;
@@ -10,10 +12,13 @@ use crate::runtime::Runtime;
 use scash_mp::{Communicator, Options, Received, Scope, Status};
 use std::sync::Arc;
 
-/// Messages between the ranks of a job, next to its shared memory: [`Dsm::messages`]. A handle: copies of it are the same communicator.
+/// Messages between the ranks of a job, next to its shared memory: [`Dsm::messages`]. A handle: copies of it
+/// are the same communicator.
 ///
-/// May be used by several threads at once, workers of a [crew](Dsm::crew) among them. Of several messages that a receive could get, it gets the one that came first; messages from one rank to another keep their
-/// order. Slices may be of private memory, or borrowed from shared memory for the interval; messages of private memory are faster, since the others are copied first.
+/// May be used by several threads at once, workers of a [crew](Dsm::crew) among them. Of several messages
+/// that a receive could get, it gets the one that came first; messages from one rank to another keep their
+/// order. Slices may be of private memory, or borrowed from shared memory for the interval; messages of
+/// private memory are faster, since the others are copied first.
 ///
 /// ```no_run
 /// fn main() -> scash::Result<()> {
@@ -73,7 +78,8 @@ impl Shared {
             return Ok(());
         }
         Err(Error::Argument(
-            "a message that travels beside the program is not sent from or received into shared memory: copy it, or use a call that returns when it is over"
+            "a message that travels beside the program is not sent from or received into shared memory: \
+             copy it, or use a call that returns when it is over"
                 .to_owned(),
         ))
     }
@@ -87,7 +93,8 @@ pub struct Exchange<'scope, 'env: 'scope> {
 }
 
 impl Messages {
-    /// Sends values, and returns when they may be changed again: at once if they are few, else when they were received.
+    /// Sends values, and returns when they may be changed again: at once if they are few, else when they were
+    /// received.
     ///
     /// # Errors
     /// There is no such rank, or it is gone.
@@ -103,7 +110,8 @@ impl Messages {
         self.communicator.send_and_forget(rank(to), tag, bytes(values)).map_err(told)
     }
 
-    /// Receives a message into memory that is as long as it or longer, from a rank or any (`None`), with a tag or any. The status has its length in bytes.
+    /// Receives a message into memory that is as long as it or longer, from a rank or any (`None`), with a
+    /// tag or any. The status has its length in bytes.
     ///
     /// # Errors
     /// The message is longer; there is no such rank, or it is gone.
@@ -133,7 +141,8 @@ impl Messages {
         self.communicator.probe(source.map(rank), tag).map_err(told)
     }
 
-    /// Calls `work`, and waits for all sends and receives that it has begun. They may not be of shared memory.
+    /// Calls `work`, and waits for all sends and receives that it has begun. They may not be of shared
+    /// memory.
     ///
     /// # Errors
     /// Why an operation failed, else what `work` returns. All are over in any case.
@@ -170,7 +179,8 @@ impl Messages {
         self.both(mine, all, |mine, all| self.communicator.all_gather(mine, all))
     }
 
-    /// Gives part r of each rank's values to rank r, in the order of ranks; all parts are equally long. Collective.
+    /// Gives part r of each rank's values to rank r, in the order of ranks; all parts are equally long.
+    /// Collective.
     ///
     /// # Errors
     /// Memory whose length is no multiple of the number of ranks, or differs; a rank is gone.
@@ -222,7 +232,8 @@ impl<'scope> Exchange<'scope, '_> {
 }
 
 impl Dsm {
-    /// Message passing among the ranks of this job. The first call is collective; later ones return the same communicator. `SCASH_MP_*` set its thresholds.
+    /// Message passing among the ranks of this job. The first call is collective; later ones return the same
+    /// communicator. `SCASH_MP_*` set its thresholds.
     ///
     /// [`finalize`](Self::finalize) ends it: what was sent is to be received before.
     ///
@@ -254,7 +265,8 @@ fn bytes_mut<T: Plain>(values: &mut [T]) -> &mut [u8] {
     bytemuck::try_cast_slice_mut(values).unwrap_or(&mut [])
 }
 
-/// An error of message passing. What cannot be done says nothing of the next call; a rank that is gone is gone for shared memory, too.
+/// An error of message passing. What cannot be done says nothing of the next call; a rank that is gone is
+/// gone for shared memory, too.
 fn told(error: scash_comm::Error) -> Error {
     match error {
         scash_comm::Error::Down { rank, why } => Error::Lost { rank, why },

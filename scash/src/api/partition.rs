@@ -13,7 +13,8 @@ use scash_proto::node::Collective;
 use std::hash::Hash;
 use std::ops::Range;
 
-/// An array of `T` of which each rank owns one contiguous part; each [`Worker`](crate::Worker), if workers have made it.
+/// An array of `T` of which each rank owns one contiguous part; each [`Worker`](crate::Worker), if workers
+/// have made it.
 ///
 /// A publication that fails may have succeeded at other ranks, which write from then on what is read here. So a partition whose publication
 /// has failed leads to its memory no more: calls that return a [`Result`] say so, the others panic. (One that was refused before it began,
@@ -24,8 +25,8 @@ pub struct Partition<T: Plain> {
     mine: Range<usize>,
 }
 
-/// An array that exists twice. Which of the two is the present state, all handles of a rank see in the phase of the first one: how often it was published, or that this has failed and ranks may not
-/// agree on it.
+/// An array that exists twice. Which of the two is the present state, all handles of a rank see in the phase
+/// of the first one: how often it was published, or that this has failed and ranks may not agree on it.
 #[derive(Debug)]
 pub(crate) struct States<T: Plain>([SharedSlice<T>; 2]);
 
@@ -141,7 +142,8 @@ impl<T: Plain> Partition<T> {
         let (start, end) = (self.mine.start, self.mine.end);
         // SAFETY: the present state is written by nobody before `publish`: only `mine` is handed out for writing, and it is of the other state.
         let read = |range: Range<usize>| unsafe { present.part(range) };
-        // SAFETY: this part of the next state belongs to this handle alone (parts are disjoint), which is borrowed mutably; and a session is borrowed, which a publication ends.
+        // SAFETY: this part of the next state belongs to this handle alone (parts are disjoint), which is
+        // borrowed mutably; and a session is borrowed, which a publication ends.
         let mine = unsafe { next.part_mut(self.mine.clone()) };
         Parts { mine, old: read(start..end), before: read(0..start), after: read(end..present.len()), start }
     }

@@ -1,7 +1,8 @@
 //! Values that several threads and ranks may read and write at the same time.
 //!
-//! A data race is one of accesses that the compiler knows as plain ones. These are relaxed atomic accesses to the words of a value, as wide as its alignment allows: what comes of a race is a mixture of
-//! old and new words, and every mixture is a value of a plain type.
+//! A data race is one of accesses that the compiler knows as plain ones. These are relaxed atomic accesses to
+//! the words of a value, as wide as its alignment allows: what comes of a race is a mixture of old and new
+//! words, and every mixture is a value of a plain type.
 
 use crate::api::shared::Plain;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -11,7 +12,8 @@ trait Word {
     /// Copies a word that others may write at the same time to a place of this thread's own.
     ///
     /// # Safety
-    /// Both are those of a word, and aligned; who writes the first at the same time does so by atomics, or in another process.
+    /// Both are those of a word, and aligned; who writes the first at the same time does so by atomics, or in
+    /// another process.
     unsafe fn load(from: *mut u8, to: *mut u8);
 
     /// The other way.
@@ -47,7 +49,8 @@ words! { AtomicU8, u8; AtomicU16, u16; AtomicU32, u32; AtomicU64, u64 }
 /// Reads a value that others may write at the same time.
 ///
 /// # Safety
-/// `at` is that of a value; who writes it at the same time does so by [`store`], by atomic operations, or in another process.
+/// `at` is that of a value; who writes it at the same time does so by [`store`], by atomic operations, or in
+/// another process.
 #[inline]
 pub(crate) unsafe fn load<T: Plain>(at: *mut T) -> T {
     let mut value = T::zeroed();

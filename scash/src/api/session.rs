@@ -1,8 +1,10 @@
 //! What a thread of a job has in hand: [`Dsm`], or one of the [`Worker`](crate::Worker)s that it makes.
 //!
-//! **Why a reference into shared memory never outlives its interval.** Each reference is borrowed from a session, and each call that may end an interval, or change what a reference shows,
-//! takes a session mutably. A thread has one session at a time: while there are workers, the [`Dsm`] is borrowed by [`Dsm::crew`]. And such a call comes about when all sessions of the rank
-//! have come to it, each by a mutable borrow: so no thread of the rank has a reference then.
+//! **Why a reference into shared memory never outlives its interval.** Each reference is borrowed from a
+//! session, and each call that may end an interval, or change what a reference shows, takes a session
+//! mutably. A thread has one session at a time: while there are workers, the [`Dsm`] is borrowed by
+//! [`Dsm::crew`]. And such a call comes about when all sessions of the rank have come to it, each by a
+//! mutable borrow: so no thread of the rank has a reference then.
 
 use crate::api::division::Division;
 use crate::api::dsm::Dsm;
@@ -21,7 +23,8 @@ use std::ops::Range;
 pub(crate) mod sealed {
     use super::{Call, Outcome, Result, Runtime};
 
-    /// What only this crate can make: without it the methods below could be called by whoever has a bound on `Session`.
+    /// What only this crate can make: without it the methods below could be called by whoever has a bound on
+    /// `Session`.
     #[derive(Clone, Copy, Debug)]
     pub struct Seal(pub(crate) ());
 
@@ -46,9 +49,11 @@ pub(crate) mod sealed {
 use sealed::Part;
 pub(crate) use sealed::Seal;
 
-/// A thread's part in a job: a [`Dsm`], or a [`Worker`](crate::Worker) of a rank that has several. Functions that take one serve both.
+/// A thread's part in a job: a [`Dsm`], or a [`Worker`](crate::Worker) of a rank that has several. Functions
+/// that take one serve both.
 ///
-/// The sessions of a job meet at barriers, and own the parts of arrays. There are as many as ranks; within [`Dsm::crew`], as many as workers.
+/// The sessions of a job meet at barriers, and own the parts of arrays. There are as many as ranks; within
+/// [`Dsm::crew`], as many as workers.
 pub trait Session: Part {
     /// This rank, from 0.
     fn rank(&self) -> usize {
@@ -165,7 +170,8 @@ pub trait Session: Part {
     }
 }
 
-/// The part of one of `count` that take neighbouring ones of `len` things: the first ones have one more each where they are not equal.
+/// The part of one of `count` that take neighbouring ones of `len` things: the first ones have one more each
+/// where they are not equal.
 pub(crate) fn part(len: usize, index: usize, count: usize) -> Range<usize> {
     let (each, more) = (len / count, len % count);
     let start = |index: usize| each * index + index.min(more);
@@ -248,7 +254,8 @@ pub(crate) fn free<S: Session + ?Sized, T: Plain>(session: &mut S, slice: Shared
         .map(drop)
 }
 
-/// A memory barrier at which all sessions of all ranks must mean the same by an array: they compare what `digest` stands for.
+/// A memory barrier at which all sessions of all ranks must mean the same by an array: they compare what
+/// `digest` stands for.
 pub(crate) fn agree<S: Session + ?Sized, T: Plain>(
     session: &mut S,
     array: SharedSlice<T>,
@@ -262,7 +269,8 @@ pub(crate) fn agree<S: Session + ?Sized, T: Plain>(
     .map(drop)
 }
 
-/// Numbers that stand for a value. Two values that ranks take for the same one by chance are one pair in 2¹²⁸. All ranks run the same build, and with it the same hash.
+/// Numbers that stand for a value. Two values that ranks take for the same one by chance are one pair in
+/// 2¹²⁸. All ranks run the same build, and with it the same hash.
 pub(crate) fn digest(value: &impl Hash) -> [u64; 2] {
     [1u64, 2].map(|salt| {
         let mut hasher = DefaultHasher::new();

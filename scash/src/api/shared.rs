@@ -70,7 +70,8 @@ impl<T> Clone for SharedSlice<T> {
 
 impl<T> Copy for SharedSlice<T> {}
 
-// SAFETY: an address, and whether there is something. Reading and writing takes a session; values of plain types may be read and written by any thread, and no safe call makes a reference.
+// SAFETY: an address, and whether there is something. Reading and writing takes a session; values of plain
+// types may be read and written by any thread, and no safe call makes a reference.
 unsafe impl<T: Plain> Send for SharedSlice<T> {}
 // SAFETY: as for `Send`.
 unsafe impl<T: Plain> Sync for SharedSlice<T> {}
@@ -141,7 +142,8 @@ impl<T: Plain> SharedSlice<T> {
         Ok((at.cast::<u8>().cast_const(), elements.len() * size_of::<T>()))
     }
 
-    /// Reads one value. If others write it meanwhile, ranks or threads, it is any mixture of old and new bytes.
+    /// Reads one value. If others write it meanwhile, ranks or threads, it is any mixture of old and new
+    /// bytes.
     ///
     /// # Panics
     /// If there is no such element, or the allocation was freed.
@@ -157,7 +159,8 @@ impl<T: Plain> SharedSlice<T> {
     /// If there is no such element, or the allocation was freed.
     pub fn set(self, _session: &(impl Session + ?Sized), index: usize, value: T) {
         let at = self.element(index);
-        // SAFETY: as in `get`; safe references lead to other allocations only (those of partitions and the like).
+        // SAFETY: as in `get`; safe references lead to other allocations only (those of partitions and the
+        // like).
         unsafe { racing::store(at, value) };
     }
 
@@ -198,14 +201,16 @@ impl<T: Plain> SharedSlice<T> {
     /// As [`slice`](Self::slice).
     pub(crate) unsafe fn part<'a>(self, elements: Range<usize>) -> &'a [T] {
         self.check(&elements);
-        // SAFETY: inside a live allocation, aligned (allocations begin at pages), plain; unchanged meanwhile by the caller's word.
+        // SAFETY: inside a live allocation, aligned (allocations begin at pages), plain; unchanged meanwhile
+        // by the caller's word.
         unsafe { std::slice::from_raw_parts(self.ptr.wrapping_add(elements.start), elements.len()) }
     }
 
     /// Elements as a mutable slice, for as long as the caller likes.
     ///
     /// # Safety
-    /// Nobody else touches any of these elements while the slice lives, which ends before the allocation does.
+    /// Nobody else touches any of these elements while the slice lives, which ends before the allocation
+    /// does.
     ///
     /// # Panics
     /// As [`slice`](Self::slice).

@@ -1,16 +1,21 @@
-//! A shared array of which each session owns some ranges for an interval, and what nobody owns is read by all.
+//! A shared array of which each session owns some ranges for an interval, and what nobody owns is read by
+//! all.
 //!
-//! The array exists once. Who owns what is a [`Division`]; with a barrier, [`Dsm::turn`], it becomes another one. Ranks compare what they turn to in the barrier itself, so none goes on that means
-//! something else. A program in which each writes its own and then all read the whole turns between two divisions:
+//! The array exists once. Who owns what is a [`Division`]; with a barrier, [`Dsm::turn`], it becomes another
+//! one. Ranks compare what they turn to in the barrier itself, so none goes on that means something else. A
+//! program in which each writes its own and then all read the whole turns between two divisions:
 //!
 //! | interval | division | a session writes | and reads |
 //! |---|---|---|---|
 //! | 1 | [`Division::even`] | its part | its part |
 //! | 2 | [`Division::read_by_all`] | nothing | everything |
 //!
-//! **Why this is sound.** Ranges of a division are disjoint, so no two sessions get a mutable slice of one element, and a shared one leads only to what no other session owns. Handles of an array
-//! are made together, one a session, and none is copied. All of a rank see the array's *phase*, a number that a turn raises: one that has missed a turn, say because it was given to a thread that
-//! did not come with it, leads to the memory no more. Slices are borrowed from sessions, of which a turn takes all ([`session`](crate::api::session)).
+//! **Why this is sound.** Ranges of a division are disjoint, so no two sessions get a mutable slice of one
+//! element, and a shared one leads only to what no other session owns. Handles of an array are made together,
+//! one a session, and none is copied. All of a rank see the array's *phase*, a number that a turn raises: one
+//! that has missed a turn, say because it was given to a thread that did not come with it, leads to the
+//! memory no more. Slices are borrowed from sessions, of which a turn takes all
+//! ([`session`](crate::api::session)).
 
 use crate::api::division::Division;
 use crate::api::dsm::Dsm;
@@ -23,7 +28,8 @@ use scash_proto::node::Collective;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// An array of `T` of which each session, a rank or a [`Worker`](crate::Worker), owns ranges from one barrier to the next.
+/// An array of `T` of which each session, a rank or a [`Worker`](crate::Worker), owns ranges from one barrier
+/// to the next.
 ///
 /// ```no_run
 /// use scash::Division;
@@ -50,14 +56,16 @@ use std::ops::Range;
 /// Slices end before the owners change:
 ///
 /// ```compile_fail,E0499
-/// # fn f(dsm: &mut scash::Dsm, counts: &mut scash::Split<u64>, read: &scash::Division) -> scash::Result<()> {
+/// # use scash::{Division, Dsm, Result, Split};
+/// # fn f(dsm: &mut Dsm, counts: &mut Split<u64>, read: &Division) -> Result<()> {
 /// let view = counts.view(dsm);
 /// dsm.turn([counts.to(read)])?; // error: `view` still borrows both
 /// drop(view.mine);
 /// # Ok(()) }
 /// ```
 ///
-/// After a turn that has failed, and may have succeeded at other ranks, the array leads to its memory no more: calls that return a [`Result`] say so, the others panic.
+/// After a turn that has failed, and may have succeeded at other ranks, the array leads to its memory no
+/// more: calls that return a [`Result`] say so, the others panic.
 #[derive(Debug)]
 pub struct Split<T: Plain> {
     values: SharedSlice<T>,
@@ -111,7 +119,8 @@ impl<'a, T: Plain> Unowned<'a, T> {
             owned.map_or(0, |o| o.1),
             owned.map(|o| &o.0)
         );
-        // SAFETY: a range in which no session has a mutable slice before the next turn; the lifetime is that of a borrow from a session, which a turn ends.
+        // SAFETY: a range in which no session has a mutable slice before the next turn; the lifetime is that
+        // of a borrow from a session, which a turn ends.
         unsafe { self.values.part(range) }
     }
 }
@@ -167,7 +176,8 @@ impl<T: Plain> Split<T> {
     /// The handle has missed a turn, or one has failed; the array was freed.
     pub fn view<'a, S: Session + ?Sized>(&'a mut self, _session: &'a S) -> View<'a, T> {
         self.expect_current();
-        // SAFETY: these ranges are this handle's alone until the next turn, and disjoint; the handle is borrowed mutably, and a session, which a turn ends.
+        // SAFETY: these ranges are this handle's alone until the next turn, and disjoint; the handle is
+        // borrowed mutably, and a session, which a turn ends.
         let slice = |range: &Range<usize>| unsafe { self.values.part_mut(range.clone()) };
         let mine = self.division.of(self.owner).iter().map(slice).collect();
         View {
@@ -199,7 +209,8 @@ impl<T: Plain> Split<T> {
             other.map_or(0, |o| o.1),
             other.map(|o| &o.0)
         );
-        // SAFETY: no other session has a mutable slice of it before the next turn, and this one has none while the handle is borrowed; a session is borrowed, which a turn ends.
+        // SAFETY: no other session has a mutable slice of it before the next turn, and this one has none
+        // while the handle is borrowed; a session is borrowed, which a turn ends.
         unsafe { self.values.part(range) }
     }
 
@@ -230,11 +241,13 @@ impl<T: Plain> Array for Split<T> {
         match self.values.generation().phase() {
             Some(phase) if phase == self.phase => Ok(self.values.bytes()),
             Some(_) => Err(Error::Argument(
-                "this handle of a split array has missed a turn: all sessions turn with the handles that they have made"
+                "this handle of a split array has missed a turn: \
+                 all sessions turn with the handles that they have made"
                     .to_owned(),
             )),
             None => Err(Error::Broken(
-                "a turn of this array has failed, and ranks may not agree on its owners: end the job as the error of Dsm::turn says"
+                "a turn of this array has failed, and ranks may not agree on its owners: \
+                 end the job as the error of Dsm::turn says"
                     .to_owned(),
             )),
         }
@@ -306,18 +319,22 @@ pub(crate) fn turn<S: Session + ?Sized>(session: &mut S, mut turns: Vec<Turn<'_>
 }
 
 impl Dsm {
-    /// Allocates an array of as many values as `division` divides, zeroed, of which each rank owns its ranges. Collective, with the same division at all ranks.
+    /// Allocates an array of as many values as `division` divides, zeroed, of which each rank owns its
+    /// ranges. Collective, with the same division at all ranks.
     ///
     /// # Errors
-    /// A division for another number of ranks; no room; ranks made different collective calls, or brought different divisions; a rank is gone.
+    /// A division for another number of ranks; no room; ranks made different collective calls, or brought
+    /// different divisions; a rank is gone.
     pub fn split<T: Plain>(&mut self, division: &Division) -> Result<Split<T>> {
         Split::new(self, division)
     }
 
-    /// A memory barrier at which elements of one or more arrays come to have other owners. Collective: all ranks turn the same arrays, in the same order, to the same divisions.
+    /// A memory barrier at which elements of one or more arrays come to have other owners. Collective: all
+    /// ranks turn the same arrays, in the same order, to the same divisions.
     ///
     /// ```no_run
-    /// # fn f(dsm: &mut scash::Dsm, red: &mut scash::Split<f64>, black: &mut scash::Split<f64>) -> scash::Result<()> {
+    /// # use scash::{Dsm, Result, Split};
+    /// # fn f(dsm: &mut Dsm, red: &mut Split<f64>, black: &mut Split<f64>) -> Result<()> {
     /// use scash::Division;
     /// let (rows, read) = (Division::rows(100, 50, dsm.size()), Division::read_by_all(5000, dsm.size()));
     /// dsm.turn([red.to(&read), black.to(&rows)])?; // one barrier for both
@@ -325,16 +342,19 @@ impl Dsm {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Argument`], and nothing has changed: a division of another length or for another number of sessions, an array twice, a handle that has missed a turn. [`Error::Mismatch`]: ranks made
-    /// different collective calls, or turn to different divisions. A rank is gone.
+    /// [`Error::Argument`], and nothing has changed: a division of another length or for another number of
+    /// sessions, an array twice, a handle that has missed a turn. [`Error::Mismatch`]: ranks made different
+    /// collective calls, or turn to different divisions. A rank is gone.
     pub fn turn<'a>(&mut self, turns: impl IntoIterator<Item = Turn<'a>>) -> Result<()> {
         turn(self, turns.into_iter().collect())
     }
 
-    /// The division of `len` elements in which each rank owns the ranges that it names here. Collective, and includes memory barriers.
+    /// The division of `len` elements in which each rank owns the ranges that it names here. Collective, and
+    /// includes memory barriers.
     ///
     /// # Errors
-    /// Ranks name ranges that have an element in common, or lie outside: all ranks are told whose and which. Ranks made different collective calls; a rank is gone.
+    /// Ranks name ranges that have an element in common, or lie outside: all ranks are told whose and which.
+    /// Ranks made different collective calls; a rank is gone.
     pub fn divide(&mut self, len: usize, mine: &[Range<usize>]) -> Result<Division> {
         Division::gather(self, len, mine)
     }

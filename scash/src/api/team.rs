@@ -1,10 +1,15 @@
-//! How the threads of a [crew](crate::Dsm::crew) make a collective call together: all come, the last one makes it, and all are told what came of it.
+//! How the threads of a [crew](crate::Dsm::crew) make a collective call together: all come, the last one
+//! makes it, and all are told what came of it.
 //!
-//! A thread may leave: its work is done, it failed, or it panicked. Then no call of the others can come about any more, and they are told so, those that wait among them.
+//! A thread may leave: its work is done, it failed, or it panicked. Then no call of the others can come about
+//! any more, and they are told so, those that wait among them.
 //!
-//! 1. A thread comes: it adds itself to `come`. The first one says what the call is; one that comes for another call breaks the team.
-//! 2. The last one makes the call. Nobody else is outside of [`Team::meet`] then, so the others wait for it alone.
-//! 3. It puts down what came of the call, and raises `passed` (release). Who sees that (acquire) has all that any thread of the rank wrote before.
+//! 1. A thread comes: it adds itself to `come`. The first one says what the call is; one that comes for
+//!    another call breaks the team.
+//! 2. The last one makes the call. Nobody else is outside of [`Team::meet`] then, so the others wait for it
+//!    alone.
+//! 3. It puts down what came of the call, and raises `passed` (release). Who sees that (acquire) has all that
+//!    any thread of the rank wrote before.
 //! 4. What came of a call stays until all have taken it: the next call needs all of them.
 
 use crate::api::shared::SharedSlice;
@@ -90,7 +95,8 @@ impl Team {
         self.meet_with(call, 0, Vec::new(), |_| run())
     }
 
-    /// As [`meet`](Self::meet), for calls to which each thread brings values: they are given to `run`, by thread.
+    /// As [`meet`](Self::meet), for calls to which each thread brings values: they are given to `run`, by
+    /// thread.
     pub(crate) fn meet_with(
         &self,
         call: Call,
@@ -177,7 +183,8 @@ impl Team {
 
     fn mismatch(&self, first: Call, second: Call) -> Error {
         Error::Mismatch(format!(
-            "threads of rank {} made different collective calls: one {}, another {}; all threads of a crew make the same calls in the same order",
+            "threads of rank {} made different collective calls: one {}, another {}; \
+             all threads of a crew make the same calls in the same order",
             self.rank,
             name(first),
             name(second)
@@ -204,7 +211,8 @@ fn name(call: Call) -> String {
     }
 }
 
-/// The values of all threads as one, in the order of threads: floating-point sums have the same bits in every run.
+/// The values of all threads as one, in the order of threads: floating-point sums have the same bits in every
+/// run.
 pub(crate) fn combine(combine: Combine, number: Number, brought: &[Vec<u64>]) -> Vec<u64> {
     let what = Reduction::All(combine, number);
     let (first, others) = brought.split_first().expect("a crew has a thread");

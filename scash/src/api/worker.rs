@@ -21,8 +21,9 @@ use std::thread::{self, ScopedJoinHandle};
 
 /// One of the threads that [`Dsm::crew`] runs on each rank, seen from itself. It belongs to that thread.
 ///
-/// It is to the thread what a [`Dsm`] is to a rank: locks, atomic operations and arrays are used with it, references into shared memory are borrowed from it, and
-/// its collective calls are calls of all workers of all ranks. So no reference outlives the interval in which it was made, whichever thread has it:
+/// It is to the thread what a [`Dsm`] is to a rank: locks, atomic operations and arrays are used with it,
+/// references into shared memory are borrowed from it, and its collective calls are calls of all workers of
+/// all ranks. So no reference outlives the interval in which it was made, whichever thread has it:
 ///
 /// ```compile_fail,E0502
 /// # fn f(worker: &mut scash::Worker<'_>, field: &mut scash::Partition<f64>) -> scash::Result<()> {
@@ -103,7 +104,8 @@ impl Worker<'_> {
         self.team.threads()
     }
 
-    /// The number of this worker among those of all ranks, from 0. The workers of a rank have neighbouring numbers.
+    /// The number of this worker among those of all ranks, from 0. The workers of a rank have neighbouring
+    /// numbers.
     pub fn index(&self) -> usize {
         self.rank() * self.threads() + self.thread
     }
@@ -118,10 +120,12 @@ impl Worker<'_> {
         Session::part(self, len)
     }
 
-    /// The memory barrier: returns when all workers of all ranks have called it; then each sees what any wrote before.
+    /// The memory barrier: returns when all workers of all ranks have called it; then each sees what any
+    /// wrote before.
     ///
     /// # Errors
-    /// As those of [`Dsm::barrier`]; [`Error::Deserted`], if a thread of the crew has left; threads of the rank made different collective calls.
+    /// As those of [`Dsm::barrier`]; [`Error::Deserted`], if a thread of the crew has left; threads of the
+    /// rank made different collective calls.
     pub fn barrier(&mut self) -> Result<()> {
         session::barrier(self)
     }
@@ -198,9 +202,11 @@ impl Worker<'_> {
         Division::gather(self, len, mine)
     }
 
-    /// All workers' values become one, element by element, at every worker. Collective, and no memory barrier, as [`Dsm::all_reduce`].
+    /// All workers' values become one, element by element, at every worker. Collective, and no memory
+    /// barrier, as [`Dsm::all_reduce`].
     ///
-    /// Floating-point sums have the same bits at every worker, and in every run on as many ranks with as many threads.
+    /// Floating-point sums have the same bits at every worker, and in every run on as many ranks with as many
+    /// threads.
     ///
     /// # Errors
     /// As there and for [`barrier`](Self::barrier).
@@ -247,7 +253,8 @@ impl Drop for Leave<'_> {
 }
 
 impl Dsm {
-    /// Runs `work` on so many threads of this rank, the calling one among them, each with a [`Worker`] of its own. Returns what each made of it, by thread, when all are done. Collective: all ranks run as many.
+    /// Runs `work` on so many threads of this rank, the calling one among them, each with a [`Worker`] of its
+    /// own. Returns what each made of it, by thread, when all are done. Collective: all ranks run as many.
     ///
     /// `scash run --threads` is asked for by [`threads`](Self::threads).
     ///
@@ -277,10 +284,13 @@ impl Dsm {
     /// # Ok(()) }
     /// ```
     ///
-    /// A thread that returns, or panics, comes to no further collective call; the others are told so ([`Error::Deserted`]) at their next one. When all have returned, a panic goes on in the calling thread.
+    /// A thread that returns, or panics, comes to no further collective call; the others are told so
+    /// ([`Error::Deserted`]) at their next one. When all have returned, a panic goes on in the calling
+    /// thread.
     ///
     /// # Errors
-    /// That of the thread whose work failed first; no threads, or other ranks want another number; the system gives no thread; a rank is gone.
+    /// That of the thread whose work failed first; no threads, or other ranks want another number; the system
+    /// gives no thread; a rank is gone.
     pub fn crew<T, E>(
         &mut self,
         threads: usize,

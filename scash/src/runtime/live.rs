@@ -35,7 +35,8 @@ pub(crate) struct Live {
 
 /// What a handle remembers of its allocation.
 ///
-/// Relaxed throughout: what is read was written by this thread, or before a collective call of all threads of a crew, or before the crew began.
+/// Relaxed throughout: what is read was written by this thread, or before a collective call of all threads of
+/// a crew, or before the crew began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Generation {
     slot: Slot,
@@ -48,8 +49,9 @@ impl Generation {
         self.slot.number.load(Ordering::Relaxed) == self.number
     }
 
-    /// How often the memory has changed hands, for memory of which ranks or workers own parts; `None` when a change has failed, so that it may have succeeded at other ranks. All handles
-    /// of a rank that lead to the memory see the same.
+    /// How often the memory has changed hands, for memory of which ranks or workers own parts; `None` when a
+    /// change has failed, so that it may have succeeded at other ranks. All handles of a rank that lead to
+    /// the memory see the same.
     pub(crate) fn phase(self) -> Option<u64> {
         Some(self.slot.phase.load(Ordering::Relaxed)).filter(|&phase| phase != LOST)
     }

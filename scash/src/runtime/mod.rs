@@ -182,7 +182,14 @@ impl Runtime {
         self.collective(Collective::Publish(page)).map(drop)
     }
 
-    /// A memory barrier that all ranks must mean as this division of arrays, the first of which begins at `page`.
+    /// The memory barrier, of ranks that must mean the same by it: all bring the same numbers, or all are
+    /// told that they do not. Otherwise as [`barrier`](Self::barrier).
+    pub fn barrier_alike(&self, digest: [u64; 2]) -> Result<()> {
+        self.divide(u32::MAX, digest)
+    }
+
+    /// A memory barrier that all ranks must mean as this division of arrays, the first of which begins at
+    /// `page`.
     pub(crate) fn divide(&self, page: u32, digest: [u64; 2]) -> Result<()> {
         self.collective(Collective::Divide { page, digest }).map(drop)
     }

@@ -1,0 +1,350 @@
+//! Arrays that the workers of a program share, each of which owns ranges from one barrier to the next.
+//!
+//! An [`Array`] is to the programs here what [`scash::Split`] is to those that have a [`scash::Dsm`] at hand:
+//! who writes what is a [`Division`], and what has no owner is read by all. The same code runs in private
+//! memory, where the workers are threads, and in that of a job.
+//!
+//! **Why this is sound.** Workers turn to other divisions together ([`Worker::turn`]), and threads and ranks
+//! compare what they turn to before any goes on. Slices are borrowed from a worker, which a turn takes
+//! mutably. A worker takes its own elements once in an interval. And a crew that works on an array keeps all
+//! others away from it ([`Holder`]).
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+pub use scash::Division;
+
+use crate::crew::Worker;
+use crate::lock::{Guard, Lock};
+use crate::memory::{Element, Shared};
+use crate::{Error, Result};
+
+/// An array that all workers can reach.
+pub struct Array<T> {
+    memory: Shared<T>,
+    /// Keeps private memory.
+    _keep: Option<Arc<dyn Send + Sync>>,
+    /// Written between the arrival of all threads of a process and their leaving.
+    owners: RwLock<Owners>,
+    holder: Holder,
+}
+
+/// Who owns the elements of an array.
+#[derive(Clone, Default)]
+enum Owners {
+    /// Nobody may use them before the first turn.
+    #[default]
+    Unknown,
+    /// The sessions that a division says; what has none is read by all.
+    Divided(Division),
+    /// Whoever has an element's lock.
+    Holders,
+}
+
+/// Which crew works on an array, and what its threads have taken.
+#[derive(Default)]
+struct Holder {
+    /// The crew's number.
+    crew: AtomicU64,
+    life: Mutex<Option<Arc<Life>>>,
+    /// For each thread, the interval in which it has taken what it owns.
+    taken: RwLock<Vec<AtomicU64>>,
+}
+
+/// A crew, as long as its threads run.
+#[derive(Debug)]
+pub struct Life {
+    number: u64,
+    threads: usize,
+    over: AtomicBool,
+}
+
+impl Life {
+    /// That of a crew of so many threads.
+    pub(crate) fn new(threads: usize) -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Self { number, threads, over: AtomicBool::new(false) })
+    }
+
+    /// Its threads have ended.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::Release);
+    }
+}
+
+impl Holder {
+    /// Sees to it that this crew alone works on the array.
+    ///
+    /// # Panics
+    /// If another one does.
+    fn is_for(&self, life: &Arc<Life>) {
+        if self.crew.load(Ordering::Acquire) == life.number {
+            return;
+        }
+        let mut held = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.as_ref().is_some_and(|held| held.number == life.number) {
+            return;
+        }
+        let free = held.as_ref().is_none_or(|held| held.over.load(Ordering::Acquire));
+        assert!(free, "two crews work on one array");
+        let taken = (0..life.threads).map(|_| AtomicU64::new(0)).collect();
+        *self.taken.write().unwrap_or_else(PoisonError::into_inner) = taken;
+        *held = Some(Arc::clone(life));
+        self.crew.store(life.number, Ordering::Release);
+    }
+
+    /// Notes that a thread takes what it owns in this interval.
+    ///
+    /// # Panics
+    /// If it has.
+    fn take(&self, thread: usize, interval: u64) {
+        let taken = self.taken.read().unwrap_or_else(PoisonError::into_inner);
+        let before = taken[thread].swap(interval, Ordering::Relaxed);
+        assert!(before != interval, "a worker takes its elements of an array twice in an interval");
+    }
+}
+
+/// What a worker may use of an [`Array`] until the next turn.
+pub struct View<'a, T> {
+    /// The ranges that it owns, as the [`Division`] names them.
+    pub mine: Vec<&'a mut [T]>,
+    /// What nobody owns.
+    pub unowned: Unowned<'a, T>,
+}
+
+/// The elements of an [`Array`] that nobody owns in an interval.
+pub struct Unowned<'a, T> {
+    memory: Shared<T>,
+    owners: Division,
+    _interval: PhantomData<&'a [T]>,
+}
+
+impl<'a, T: Element> Unowned<'a, T> {
+    /// Some of them, to read.
+    ///
+    /// # Panics
+    /// If somebody owns one of them.
+    pub fn get(&self, range: Range<usize>) -> &'a [T] {
+        assert!(self.owners.is_unowned(&range), "elements {range:?} of an array of which some have an owner");
+        // SAFETY: nobody writes before the next turn, for which the worker is borrowed mutably.
+        unsafe { self.memory.get(range) }
+    }
+}
+
+/// Other owners that an array is to have: see [`Array::to`].
+pub struct Turn<'a> {
+    array: &'a dyn Owned,
+    /// Those who have an element's lock, if there is none.
+    owners: Option<&'a Division>,
+}
+
+/// An array of any type.
+trait Owned {
+    fn address(&self) -> usize;
+    fn len(&self) -> usize;
+    fn claim(&self, life: &Arc<Life>);
+    fn set(&self, owners: Option<&Division>);
+}
+
+impl<T: Element> Owned for Array<T> {
+    fn address(&self) -> usize {
+        self.memory.address()
+    }
+
+    fn len(&self) -> usize {
+        self.memory.len()
+    }
+
+    fn claim(&self, life: &Arc<Life>) {
+        self.holder.is_for(life);
+    }
+
+    fn set(&self, owners: Option<&Division>) {
+        let owners = owners.map_or(Owners::Holders, |owners| Owners::Divided(owners.clone()));
+        *self.owners.write().unwrap_or_else(PoisonError::into_inner) = owners;
+    }
+}
+
+impl Turn<'_> {
+    /// Gives the array its other owners.
+    ///
+    /// Only for [`Worker::turn`], when all threads have come to it with the same ones.
+    pub(crate) fn bring_about(&self) {
+        self.array.set(self.owners);
+    }
+}
+
+/// Numbers that stand for turns; the same for all workers that mean the same.
+///
+/// # Errors
+/// A division does not fit.
+pub(crate) fn digest(turns: &[Turn<'_>], life: &Arc<Life>, workers: usize) -> Result<[u64; 2]> {
+    for Turn { array, owners } in turns {
+        array.claim(life);
+        if owners.is_some_and(|owners| owners.len() != array.len() || owners.owners() != workers) {
+            return Err(Error::Disagree);
+        }
+    }
+    Ok([1u64, 2].map(|salt| {
+        let mut hasher = DefaultHasher::new();
+        salt.hash(&mut hasher);
+        for Turn { array, owners } in turns {
+            (array.address(), owners.map(Division::digest)).hash(&mut hasher);
+        }
+        hasher.finish()
+    }))
+}
+
+impl<T: Element> Array<T> {
+    /// An array in this memory, which nothing else uses.
+    ///
+    /// # Safety
+    /// Nobody else makes slices of the memory, which is there for as long as `keep` or, without it, the
+    /// process.
+    pub(crate) unsafe fn new(memory: Shared<T>, keep: Option<Arc<dyn Send + Sync>>) -> Self {
+        Self { memory, _keep: keep, owners: RwLock::default(), holder: Holder::default() }
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.memory.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.memory.is_empty()
+    }
+
+    fn owners(&self) -> Division {
+        match &*self.owners.read().unwrap_or_else(PoisonError::into_inner) {
+            Owners::Divided(owners) => owners.clone(),
+            Owners::Unknown => panic!("an array is used before the first turn"),
+            Owners::Holders => panic!("elements of an array are used without their locks"),
+        }
+    }
+
+    /// What the worker owns, and what nobody does.
+    ///
+    /// # Panics
+    /// If it has taken what it owns in this interval; before the first turn.
+    pub fn view<'a>(&'a self, worker: &'a Worker<'_>) -> View<'a, T> {
+        self.holder.is_for(worker.life());
+        self.holder.take(worker.thread(), worker.interval());
+        let owners = self.owners();
+        // SAFETY: ranges of a division are disjoint; this worker owns these until the next turn, for which it
+        // is borrowed mutably, and takes them once.
+        let slice = |range: &Range<usize>| unsafe { self.memory.get_mut(range.clone()) };
+        let mine = owners.of(worker.who().index).iter().map(slice).collect();
+        View { mine, unowned: Unowned { memory: self.memory, owners, _interval: PhantomData } }
+    }
+
+    /// The one range that the worker owns; nothing if it owns none.
+    ///
+    /// # Panics
+    /// As [`view`](Self::view); if it owns several.
+    pub fn mine<'a>(&'a self, worker: &'a Worker<'_>) -> &'a mut [T] {
+        let mut mine = self.view(worker).mine;
+        assert!(mine.len() <= 1, "a worker that owns one range");
+        mine.pop().unwrap_or_default()
+    }
+
+    /// What nobody owns.
+    ///
+    /// # Panics
+    /// Before the first turn.
+    pub fn unowned<'a>(&'a self, worker: &'a Worker<'_>) -> Unowned<'a, T> {
+        self.holder.is_for(worker.life());
+        Unowned { memory: self.memory, owners: self.owners(), _interval: PhantomData }
+    }
+
+    /// Elements that nobody owns, to read.
+    ///
+    /// # Panics
+    /// If somebody owns one of them; before the first turn.
+    pub fn get<'a>(&'a self, worker: &'a Worker<'_>, range: Range<usize>) -> &'a [T] {
+        self.unowned(worker).get(range)
+    }
+
+    /// Other owners, for [`Worker::turn`].
+    pub fn to<'a>(&'a self, owners: &'a Division) -> Turn<'a> {
+        Turn { array: self, owners: Some(owners) }
+    }
+
+    /// All elements, after the crew's work.
+    ///
+    /// # Panics
+    /// If one has an owner.
+    pub fn whole(&mut self) -> &[T] {
+        let len = self.len();
+        assert!(
+            self.owners().is_unowned(&(0..len)),
+            "the whole of an array of which some elements have an owner"
+        );
+        // SAFETY: nobody writes before a turn, for which all ranks need the array, and this one has lent it.
+        unsafe { self.memory.get(0..len) }
+    }
+
+    /// The memory, for slices whose owners a division cannot say.
+    pub fn raw(&self) -> Shared<T> {
+        self.memory
+    }
+}
+
+/// An array of which each element has a lock. In some intervals whoever has an element's lock uses it; in
+/// others, elements have owners as those of any [`Array`].
+pub struct Locked<T> {
+    array: Array<T>,
+    locks: Vec<Lock>,
+}
+
+impl<T: Element> Locked<T> {
+    /// The array, with as many locks as elements.
+    ///
+    /// # Panics
+    /// If there are others.
+    pub(crate) fn new(array: Array<T>, locks: Vec<Lock>) -> Self {
+        assert_eq!(array.len(), locks.len(), "a lock for each element");
+        Self { array, locks }
+    }
+
+    /// The array, for intervals in which elements have owners.
+    pub fn array(&self) -> &Array<T> {
+        &self.array
+    }
+
+    /// The same, to read as a whole.
+    pub fn array_mut(&mut self) -> &mut Array<T> {
+        &mut self.array
+    }
+
+    /// From now on, whoever has an element's lock uses it: for [`Worker::turn`].
+    pub fn to_holders(&self) -> Turn<'_> {
+        Turn { array: &self.array, owners: None }
+    }
+
+    /// Waits until no other worker has the element, and gives access to it.
+    ///
+    /// # Errors
+    /// A rank is gone.
+    ///
+    /// # Panics
+    /// If this is no interval of locks, or there is no such element.
+    pub fn lock<'a>(&'a self, worker: &'a Worker<'_>, index: usize) -> Result<Guard<'a, T>> {
+        self.array.holder.is_for(worker.life());
+        let owners = self.array.owners.read().unwrap_or_else(PoisonError::into_inner);
+        assert!(matches!(*owners, Owners::Holders), "an element has an owner, whoever has its lock");
+        drop(owners);
+        let held = self.locks[index].hold()?;
+        // SAFETY: until the next turn, for which the worker is borrowed mutably, only who has the lock uses
+        // the element.
+        let value = unsafe { &mut self.array.memory.get_mut(index..index + 1)[0] };
+        Ok(Guard::new(value, held))
+    }
+}
+
+#[cfg(test)]
+mod tests;
