@@ -1,14 +1,13 @@
 //! A program on the ranks of a DSM job.
 
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use scash::Dsm;
 use scash::runtime::Runtime;
 
 use crate::crew::{Job, Who, run_crew};
 use crate::lock::Lock;
-use crate::memory::{Element, Memory, Shared};
+use crate::memory::{Element, Keep, Memory, Shared};
 use crate::options::Options;
 use crate::program::{Program, Reference, work};
 use crate::report::{Cost, FIGURES, RECORD, Report, Setting, Timing};
@@ -82,7 +81,7 @@ pub(crate) fn run<P: Program>(program: &P, options: &Options) -> Result<Option<R
 }
 
 impl Memory for Dsm {
-    fn memory<T: Element>(&mut self, len: usize) -> Result<(Shared<T>, Option<Arc<dyn Send + Sync>>)> {
+    fn memory<T: Element>(&mut self, len: usize) -> Result<(Shared<T>, Keep)> {
         let array = self.alloc::<T>(len)?;
         let start = NonNull::new(array.as_ptr()).expect("shared memory is not at address 0");
         // SAFETY: it holds `len` plain values, and is freed at the end of the process.

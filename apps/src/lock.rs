@@ -11,7 +11,7 @@ use std::sync::{self, Arc, Condvar, PoisonError};
 use scash::runtime::Runtime;
 
 use crate::Result;
-use crate::memory::{Element, Shared};
+use crate::memory::{Element, Keep, Shared};
 
 /// A lock. A handle: a clone is the same lock.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ pub struct Mutex<T> {
     /// One element.
     value: Shared<T>,
     /// Keeps private memory.
-    _keep: Option<Arc<dyn Send + Sync>>,
+    _keep: Keep,
 }
 
 impl<T: Element> Mutex<T> {
@@ -111,7 +111,7 @@ impl<T: Element> Mutex<T> {
     ///
     /// # Panics
     /// If it has no element.
-    pub(crate) unsafe fn new(lock: Lock, value: Shared<T>, keep: Option<Arc<dyn Send + Sync>>) -> Self {
+    pub(crate) unsafe fn new(lock: Lock, value: Shared<T>, keep: Keep) -> Self {
         assert!(!value.is_empty(), "a mutex has a value");
         Self { lock, value, _keep: keep }
     }

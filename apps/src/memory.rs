@@ -47,6 +47,9 @@ impl<T: Element, const N: usize> Element for [T; N] {
     }
 }
 
+/// What keeps private memory, as long as it lives.
+pub type Keep = Option<Arc<dyn Send + Sync>>;
+
 /// Where a program's arrays come from: the DSM, or the memory of one process.
 pub trait Memory {
     /// Memory of `len` zeros that nobody else uses, and what keeps it, if it is not kept until the process
@@ -54,7 +57,7 @@ pub trait Memory {
     ///
     /// # Errors
     /// If there is not that much memory.
-    fn memory<T: Element>(&mut self, len: usize) -> Result<(Shared<T>, Option<Arc<dyn Send + Sync>>)>;
+    fn memory<T: Element>(&mut self, len: usize) -> Result<(Shared<T>, Keep)>;
 
     /// An array of `len` zeros. With a DSM, all ranks ask for the same arrays in the same order.
     ///
@@ -232,7 +235,7 @@ impl<T> Drop for Private<T> {
 pub struct Heap;
 
 impl Memory for Heap {
-    fn memory<T: Element>(&mut self, len: usize) -> Result<(Shared<T>, Option<Arc<dyn Send + Sync>>)> {
+    fn memory<T: Element>(&mut self, len: usize) -> Result<(Shared<T>, Keep)> {
         let memory = Arc::new(Private::zeroed(len)?);
         let shared = memory.share();
         Ok((shared, Some(memory)))

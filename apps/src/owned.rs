@@ -19,14 +19,14 @@ pub use scash::Division;
 
 use crate::crew::Worker;
 use crate::lock::{Guard, Lock};
-use crate::memory::{Element, Shared};
+use crate::memory::{Element, Keep, Shared};
 use crate::{Error, Result};
 
 /// An array that all workers can reach.
 pub struct Array<T> {
     memory: Shared<T>,
     /// Keeps private memory.
-    _keep: Option<Arc<dyn Send + Sync>>,
+    _keep: Keep,
     /// Written between the arrival of all threads of a process and their leaving.
     owners: RwLock<Owners>,
     holder: Holder,
@@ -205,7 +205,7 @@ impl<T: Element> Array<T> {
     /// # Safety
     /// Nobody else makes slices of the memory, which is there for as long as `keep` or, without it, the
     /// process.
-    pub(crate) unsafe fn new(memory: Shared<T>, keep: Option<Arc<dyn Send + Sync>>) -> Self {
+    pub(crate) unsafe fn new(memory: Shared<T>, keep: Keep) -> Self {
         Self { memory, _keep: keep, owners: RwLock::default(), holder: Holder::default() }
     }
 

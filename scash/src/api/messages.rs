@@ -59,7 +59,11 @@ impl Shared {
 
     /// Calls this with the bytes, or a copy of them if they are shared memory.
     fn source<R>(self, bytes: &[u8], call: impl FnOnce(&[u8]) -> R) -> R {
-        if self.is(bytes) { call(&bytes.to_vec()) } else { call(bytes) }
+        if !self.is(bytes) {
+            return call(bytes);
+        }
+        let copy = bytes.to_vec();
+        call(&copy)
     }
 
     /// Calls this with the memory, or with a copy that is brought back if it is shared.

@@ -172,7 +172,10 @@ fn name_ranges(session: &mut impl Session) -> Result<()> {
     let told = told.expect_err("two name element 5").to_string();
     assert!(told.contains("elements 0..10") && told.contains("elements 5..6"), "{told}");
     assert!(told.contains("rank 0") && told.contains("both would own 5..6"), "{told}");
-    let told = session.divide(9, &[index..index + 10]).expect_err("no such elements").to_string();
+    let told = session
+        .divide(9, std::slice::from_ref(&(index..index + 10)))
+        .expect_err("no such elements")
+        .to_string();
     assert!(told.contains("rank 0 names elements 0..10 of an array of 9"), "{told}");
     Ok(())
 }

@@ -52,10 +52,10 @@ pub(crate) fn travel_beside_shared_memory(dsm: &mut Dsm) -> Result<()> {
     let all = &mut parts.mine[..size];
     messages.all_gather(&[me as u64], all)?;
     assert!((0..size).all(|rank| all[rank] == rank as u64));
-    let to: Vec<[u32; 2]> = (0..size).map(|rank| [10 * me as u32, rank as u32]).collect();
+    let to: Vec<[usize; 2]> = (0..size).map(|rank| [10 * me, rank]).collect();
     let mut from = vec![[0; 2]; size];
     messages.all_to_all(&to, &mut from)?;
-    assert!((0..size).all(|rank| from[rank] == [10 * rank as u32, me as u32]));
+    assert!((0..size).all(|rank| from[rank] == [10 * rank, me]));
     all.fill(me as u64 + 5);
     messages.broadcast(size - 1, all)?;
     assert!(all.iter().all(|&x| x == size as u64 + 4));
