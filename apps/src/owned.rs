@@ -7,7 +7,7 @@
 //! **Why this is sound.** Workers turn to other divisions together ([`Worker::turn`]), and threads and ranks
 //! compare what they turn to before any goes on. Slices are borrowed from a worker, which a turn takes
 //! mutably. A worker takes its own elements once in an interval. And a crew that works on an array keeps all
-//! others away from it ([`Holder`]).
+//! others away from it (`Holder`).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
