@@ -6,7 +6,7 @@ use scash_apps::crew::Who;
 use scash_apps::laplace::Laplace;
 use scash_apps::lock::Lock;
 use scash_apps::lu::Lu;
-use scash_apps::memory::{Element, Heap, Memory, Shared};
+use scash_apps::memory::{Element, Heap, Keep, Memory, Shared};
 use scash_apps::program::Program;
 use scash_bench::scale::trace::{self, Op, Trace};
 use std::ops::Range;
@@ -54,9 +54,9 @@ struct Lengths {
 }
 
 impl Memory for Lengths {
-    fn array<T: Element>(&mut self, len: usize) -> scash_apps::Result<Shared<T>> {
+    fn memory<T: Element>(&mut self, len: usize) -> scash_apps::Result<(Shared<T>, Keep)> {
         self.bytes.push((len * size_of::<T>()) as u64);
-        self.heap.array(len)
+        self.heap.memory(len)
     }
 
     fn locks(&mut self, count: usize) -> scash_apps::Result<Vec<Lock>> {

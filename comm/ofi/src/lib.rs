@@ -202,7 +202,7 @@ impl OfiEndpoint {
     /// Connects this rank with all others. Collective.
     pub fn new(exchange: &mut dyn Exchange, options: &OfiOptions) -> Result<Self> {
         let (rank, size) = (exchange.rank(), exchange.size());
-        let segments = Arc::new(Segments::new());
+        let segments = Arc::new(Segments::default());
         let engine = join::join(exchange, options, Arc::clone(&segments))?;
         let busy = options.ranks_here.saturating_mul(options.threads.max(1));
         let shared = Arc::new(Shared {

@@ -32,12 +32,14 @@ pub struct Segments {
     used: AtomicUsize,
 }
 
-impl Segments {
+impl Default for Segments {
     /// No segment yet.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self { slots: (0..MAX_SEGMENTS).map(|_| OnceLock::new()).collect(), used: AtomicUsize::new(0) }
     }
+}
 
+impl Segments {
     /// Adds the next segment.
     ///
     /// # Errors
@@ -112,7 +114,7 @@ mod tests {
     fn only_pieces_inside_a_segment_get_an_address() {
         let mut memory = [0u64; 13];
         let base = memory.as_mut_ptr().cast::<u8>();
-        let segments = Segments::new();
+        let segments = Segments::default();
         assert!(segments.piece(0, 0, 1).is_none());
         let id = segments.add(&LocalSegment { base, len: 100, fd: -1 }).unwrap();
         assert_eq!(segments.piece(id.0, 0, 100), Some(base));
@@ -130,7 +132,7 @@ mod tests {
     fn a_word_is_aligned_and_inside() {
         let mut memory = [0u64; 13];
         let base = memory.as_mut_ptr().cast::<u8>();
-        let segments = Segments::new();
+        let segments = Segments::default();
         let error = segments.add(&LocalSegment { base: base.wrapping_add(4), len: 96, fd: -1 }).unwrap_err();
         assert!(error.to_string().contains("from its start"), "{error}");
         let id = segments.add(&LocalSegment { base, len: 100, fd: -1 }).unwrap();
@@ -145,7 +147,7 @@ mod tests {
 
     #[test]
     fn registering_too_many_segments_is_an_error() {
-        let segments = Segments::new();
+        let segments = Segments::default();
         let none = LocalSegment { base: std::ptr::null_mut(), len: 0, fd: -1 };
         for _ in 0..MAX_SEGMENTS {
             segments.add(&none).unwrap();

@@ -202,7 +202,7 @@ impl TcpEndpoint {
         let (peers, clients): (Vec<_>, Vec<_>) = peers.into_iter().map(Option::unzip).unzip();
         let shared = Arc::new(Shared {
             watch: Watch::new(&peers).map_err(no_resources)?,
-            segments: Segments::new(),
+            segments: Segments::default(),
             peers,
             service: Service::new(clients).map_err(no_resources)?,
             mail: Mail::new().map_err(no_resources)?,

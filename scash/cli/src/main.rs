@@ -22,7 +22,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Run(run::Args),
+    Run(Box<run::Args>),
     Info(info::Args),
     Bench(bench::Args),
     /// Serve a launcher on another host (scash run starts it there)
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         error.exit()
     });
     ExitCode::from(match cli.command {
-        Command::Run(args) => run::run(args),
+        Command::Run(args) => run::run(*args),
         Command::Info(args) => info::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Agent => run::agent(),

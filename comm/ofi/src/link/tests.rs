@@ -25,7 +25,7 @@ fn said(word: Word) -> Vec<u8> {
 }
 
 fn hear(link: &mut Link, inbox: &mut Inbox, frames: &[u8]) -> Result<(), Fate> {
-    link.hear(frames, &Segments::new(), inbox)
+    link.hear(frames, &Segments::default(), inbox)
 }
 
 /// What an inbox holds: a message's kind and length, or nothing for a death.

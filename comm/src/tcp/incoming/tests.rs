@@ -70,7 +70,7 @@ unsafe impl Bytes for FromSocket<'_> {
 impl Receiver {
     fn new() -> Self {
         let mut memory = vec![0; GUARD + SEGMENT + GUARD].into_boxed_slice();
-        let segments = Segments::new();
+        let segments = Segments::default();
         let base = memory[GUARD..].as_mut_ptr();
         segments.add(&LocalSegment { base, len: SEGMENT, fd: -1 }).unwrap();
         let (here, there) = UnixStream::pair().unwrap();

@@ -21,7 +21,7 @@ struct Server {
 impl Server {
     fn new() -> Self {
         let mut memory: Vec<u64> = (0..SEGMENT as u64 / 8).map(|i| i * 0x0101_0101_0001).collect();
-        let segments = Segments::new();
+        let segments = Segments::default();
         segments.add(&LocalSegment { base: memory.as_mut_ptr().cast(), len: SEGMENT, fd: -1 }).unwrap();
         let (here, there) = UnixStream::pair().unwrap();
         there.set_nonblocking(true).unwrap();
