@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 /// The secret of a job: random bits that its launcher draws, and that every rank is told through its own line
-/// to the launcher (see [`crate::boot`]). It stands in no file, on no command line and in no environment.
+/// to the launcher (see `scash_join`). It stands in no file, on no command line and in no environment.
 ///
 /// It lies in a page of its own, which all clones share, is in no core dump, and is wiped when the last of
 /// them is dropped.

@@ -23,7 +23,7 @@
 //! # Who may join
 //! Nobody can connect: there is no socket with a name or address here, and no file with a name. What ranks
 //! share are descriptors of memfds, which go from rank to rank through the lines that they have inherited
-//! from the launcher ([`boot`](crate::boot)). So there is nothing to challenge, and no peer whose credentials
+//! from the launcher (`scash_join::boot`). So there is nothing to challenge, and no peer whose credentials
 //! would tell more than that the launcher has started it.
 //!
 //! # Invariants
