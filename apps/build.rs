@@ -1,5 +1,5 @@
-//! Compiles the C twins of the programs: one static library for each, which its binary links, and one with the kernels
-//! alone, for the test that compares them with those in Rust.
+//! Compiles the C twins of the programs: one static library for each, which its binary links, and one with
+//! the kernels alone, for the test that compares them with those in Rust.
 
 use std::env;
 use std::path::PathBuf;

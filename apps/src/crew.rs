@@ -1,8 +1,8 @@
 //! The workers of a program and how they meet, in each mode.
 //!
-//! A program is written once, for one [`Worker`]: it knows its number and how many there are, and can wait for the
-//! others. The workers are threads of one process, which meet at a [`SpinBarrier`]; and that process may be one rank of
-//! a [`Job`], whose ranks meet each time their threads have.
+//! A program is written once, for one [`Worker`]: it knows its number and how many there are, and can wait
+//! for the others. The workers are threads of one process, which meet at a [`SpinBarrier`]; and that process
+//! may be one rank of a [`Job`], whose ranks meet each time their threads have.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -37,7 +37,8 @@ impl Who {
 
     /// This worker's part when all take neighbouring ones of `len` things, as equal as can be.
     pub fn part(self, len: usize) -> Range<usize> {
-        // Every worker gets the same number, and the first ones one more each: no product that could overflow.
+        // Every worker gets the same number, and the first ones one more each: no product that could
+        // overflow.
         let (each, more) = (len / self.count, len % self.count);
         let start = |worker: usize| each * worker + worker.min(more);
         start(self.index)..start(self.index + 1)
@@ -168,7 +169,8 @@ impl Worker<'_> {
     }
 }
 
-/// Runs `work` on `threads` threads of this process, the calling one among them, and returns what each made of it.
+/// Runs `work` on `threads` threads of this process, the calling one among them, and returns what each made
+/// of it.
 ///
 /// With `pin`, every thread stays on a processor of its own while there are enough of them.
 ///
@@ -260,8 +262,8 @@ fn pin_to(processor: usize) -> Result<()> {
 #[repr(align(128))]
 struct Apart<T>(T);
 
-/// A barrier for threads that expect each other soon: it spins, and gives its processor away when the others take
-/// longer, or when there are not enough processors for all.
+/// A barrier for threads that expect each other soon: it spins, and gives its processor away when the others
+/// take longer, or when there are not enough processors for all.
 #[derive(Debug)]
 pub struct SpinBarrier {
     /// How many threads have yet to arrive in this round.
@@ -272,8 +274,8 @@ pub struct SpinBarrier {
     spins: u32,
 }
 
-/// Turns of the waiting loop before a thread yields: some tens of microseconds, more than the workers of a balanced
-/// program are apart, and less than the kernel's time slice.
+/// Turns of the waiting loop before a thread yields: some tens of microseconds, more than the workers of a
+/// balanced program are apart, and less than the kernel's time slice.
 const SPINS: u32 = 1 << 12;
 
 /// The round of a barrier at which somebody will never arrive.
@@ -293,8 +295,8 @@ impl SpinBarrier {
 
     /// Waits until all threads have called this, and the last of them has come back from `last`.
     ///
-    /// 1. Every thread reads the round, which cannot end before it arrives itself, and arrives: `missing` is counted
-    ///    down with acquire-release, so that the last to arrive has seen what all did before.
+    /// 1. Every thread reads the round, which cannot end before it arrives itself, and arrives: `missing` is
+    ///    counted down with acquire-release, so that the last to arrive has seen what all did before.
     /// 2. The last one calls `last` and sets `missing` up again: nobody else touches it until the round ends.
     /// 3. It ends the round with a release, which makes steps 1 and 2 visible to those whose acquire sees it.
     ///
@@ -327,8 +329,8 @@ impl SpinBarrier {
         }
     }
 
-    /// Makes all who wait, or come to wait, give up. Only for a thread that is not waiting and will not: then no round
-    /// can end any more, and nothing overwrites the mark.
+    /// Makes all who wait, or come to wait, give up. Only for a thread that is not waiting and will not: then
+    /// no round can end any more, and nothing overwrites the mark.
     pub fn break_up(&self) {
         self.round.0.store(BROKEN, Ordering::Release);
     }

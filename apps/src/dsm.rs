@@ -43,22 +43,23 @@ impl Job for Rank {
     }
 }
 
-/// Runs the program on all threads of all ranks, in plain shared arrays: placement, protocol and all else as the DSM
-/// does it when it is not asked for anything. Rank 0 returns the report.
+/// Runs the program on all threads of all ranks, in plain shared arrays: placement, protocol and all else as
+/// the DSM does it when it is not asked for anything. Rank 0 returns the report.
 pub(crate) fn run<P: Program>(program: &P, options: &Options) -> Result<Option<Report>> {
     let mut dsm = Dsm::init().map_err(Error::Join)?;
     let reference = if options.check { Some(Reference::compute(program)?) } else { None };
     let workers = dsm.size() * dsm.threads();
     let mut arrays = program.allocate(workers, &mut dsm)?;
-    // SAFETY: what workers see of the arrays between barriers is `work`'s concern; nothing here holds a reference into them.
+    // SAFETY: what workers see of the arrays between barriers is `work`'s concern; nothing here holds a
+    // reference into them.
     let (rank, threads) = (Rank(unsafe { dsm.runtime() }), dsm.threads());
     let timings = run_crew(&rank, threads, false, |worker| {
         work(program, worker, &arrays, options.repeat.get(), reference.as_ref())
     })?;
     let mut timings = Timing::merge(&timings);
     if let (Some(reference), Some(last)) = (&reference, timings.last_mut()) {
-        // Each worker has compared what it owns. The last result is also compared as a whole by every rank, which
-        // would disturb the next repetition if there were one.
+        // Each worker has compared what it owns. The last result is also compared as a whole by every rank,
+        // which would disturb the next repetition if there were one.
         let result = program.result_mut(&mut arrays).whole();
         let everything: Vec<_> = Who::all(workers).flat_map(|who| program.owned(who, result.len())).collect();
         let equal = reference.equals(|run| &result[run], &everything);
@@ -89,7 +90,8 @@ impl Memory for Dsm {
     }
 
     fn locks(&mut self, count: usize) -> Result<Vec<Lock>> {
-        // SAFETY: locks change no bytes that references lead to: the arrays' slices are made by workers, who have not begun.
+        // SAFETY: locks change no bytes that references lead to: the arrays' slices are made by workers, who
+        // have not begun.
         let runtime = unsafe { self.runtime() };
         // More than a job can have are refused there.
         let count = u32::try_from(count).unwrap_or(u32::MAX);

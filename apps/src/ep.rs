@@ -1,12 +1,12 @@
-//! EP, the embarrassingly parallel program of the NAS Parallel Benchmarks: pairs of random numbers with Gaussian
-//! deviates, added up and counted.
+//! EP, the embarrassingly parallel program of the NAS Parallel Benchmarks: pairs of random numbers with
+//! Gaussian deviates, added up and counted.
 //!
-//! Two uniform numbers become a point in a square around the origin. If it lies in the unit circle, it gives two
-//! independent Gaussian deviates (Marsaglia's polar method). Their sums are asked for, and how many pairs lie in each of
-//! ten square annuli.
+//! Two uniform numbers become a point in a square around the origin. If it lies in the unit circle, it gives
+//! two independent Gaussian deviates (Marsaglia's polar method). Their sums are asked for, and how many pairs
+//! lie in each of ten square annuli.
 //!
-//! **Who owns what:** the pairs are cut into batches of 2¹⁶. Each worker owns neighbouring batches, and their sums. One
-//! adds these up in the order of the batches: so all bits are the same on any number of workers.
+//! **Who owns what:** the pairs are cut into batches of 2¹⁶. Each worker owns neighbouring batches, and their
+//! sums. One adds these up in the order of the batches: so all bits are the same on any number of workers.
 //!
 //! **Two barriers**: one before the sums are added up, one at the end.
 

@@ -1,7 +1,8 @@
-//! FFT: a one-dimensional complex transform in six steps, as SPLASH-2's, that keeps its reads and writes in rows.
+//! FFT: a one-dimensional complex transform in six steps, as SPLASH-2's, that keeps its reads and writes in
+//! rows.
 //!
-//! `size = m²` points are an `m × m` matrix, row by row. With point `a·m + b` of the input and point `c + d·m` of the
-//! output, the transform's sum over all points becomes one over a, then one over b:
+//! `size = m²` points are an `m × m` matrix, row by row. With point `a·m + b` of the input and point `c +
+//! d·m` of the output, the transform's sum over all points becomes one over a, then one over b:
 //!
 //! 1. transpose, so that row b has the points of all a;
 //! 2. transform each row;
@@ -10,8 +11,8 @@
 //! 5. transform each row;
 //! 6. transpose, which brings the output in order.
 //!
-//! **Who owns what:** each worker owns neighbouring rows of all matrices, and writes those alone. A transposition reads
-//! columns, which lie across everybody's rows: all workers exchange data with all others.
+//! **Who owns what:** each worker owns neighbouring rows of all matrices, and writes those alone. A
+//! transposition reads columns, which lie across everybody's rows: all workers exchange data with all others.
 //!
 //! **Three barriers**, one before each exchange but the first, and one at the end.
 
@@ -49,7 +50,8 @@ pub struct Matrices {
     read: Division,
 }
 
-/// Rows that are transposed together: what lies in their columns is in the cache when the next column is read.
+/// Rows that are transposed together: what lies in their columns is in the cache when the next column is
+/// read.
 const TILE: usize = 16;
 
 impl Fft {

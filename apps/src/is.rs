@@ -1,14 +1,16 @@
 //! IS, the integer sort of the NAS Parallel Benchmarks: ranks of keys, by counting.
 //!
-//! Keys are sums of four random numbers, so their values crowd around the middle. Ten times, two keys are changed, and
-//! for each value there is, the number of keys up to that value is counted: which says where every key goes.
+//! Keys are sums of four random numbers, so their values crowd around the middle. Ten times, two keys are
+//! changed, and for each value there is, the number of keys up to that value is counted: which says where
+//! every key goes.
 //!
-//! **Who owns what:** each worker owns a part of the keys, a row of counts for all values, and a part of the ranks. It
-//! counts its keys; then it adds up all workers' counts, but only for its values. So every worker reads what every other
-//! wrote. All counts are written in each iteration, but few become others than they were.
+//! **Who owns what:** each worker owns a part of the keys, a row of counts for all values, and a part of the
+//! ranks. It counts its keys; then it adds up all workers' counts, but only for its values. So every worker
+//! reads what every other wrote. All counts are written in each iteration, but few become others than they
+//! were.
 //!
-//! **Three barriers an iteration**: before the counts are read, before the sums over each part of the values are, and
-//! before the ranks are. All numbers are integers: they are the same on any number of workers.
+//! **Three barriers an iteration**: before the counts are read, before the sums over each part of the values
+//! are, and before the ranks are. All numbers are integers: they are the same on any number of workers.
 
 pub(crate) mod class;
 
@@ -81,7 +83,8 @@ impl Is {
         })
     }
 
-    /// Changes the two keys that are due in this iteration, as far as they are the worker's, and counts its keys.
+    /// Changes the two keys that are due in this iteration, as far as they are the worker's, and counts its
+    /// keys.
     fn count(&self, who: Who, own: &mut [u32], iteration: u32, counts: &mut [u32]) {
         let part = who.part(self.parameters.keys);
         for (at, key) in self.parameters.changes(iteration, ITERATIONS) {
@@ -123,7 +126,8 @@ impl Is {
         }
     }
 
-    /// NPB's partial verification: how many of the worker's keys among those to be tested have the published ranks.
+    /// NPB's partial verification: how many of the worker's keys among those to be tested have the published
+    /// ranks.
     fn test(&self, keys: &[u32], who: Who, iteration: u32, ranks: &[u32]) -> usize {
         let part = who.part(self.parameters.keys);
         let passes = |&(at, rank): &(usize, u32)| {

@@ -1,14 +1,15 @@
 //! k-means: Lloyd's iterations, which divide points into clusters.
 //!
-//! An iteration gives every point to the cluster with the nearest centroid, and moves every centroid to the mean of its
-//! points. A cluster without points stays where it is. The first points are the first centroids.
+//! An iteration gives every point to the cluster with the nearest centroid, and moves every centroid to the
+//! mean of its points. A cluster without points stays where it is. The first points are the first centroids.
 //!
-//! **Who owns what:** the points are cut into blocks. Each worker owns neighbouring blocks, with the sums over their
-//! points for each cluster; and neighbouring clusters, of which it computes the centroids from the sums of all blocks.
+//! **Who owns what:** the points are cut into blocks. Each worker owns neighbouring blocks, with the sums
+//! over their points for each cluster; and neighbouring clusters, of which it computes the centroids from the
+//! sums of all blocks.
 //!
-//! **The same bits on any number of workers**: where floating-point numbers are added, the order matters. A worker's sum
-//! would depend on how many points it has. So each block, of a fixed size, has a sum of its own, and the blocks' sums
-//! are added in their order.
+//! **The same bits on any number of workers**: where floating-point numbers are added, the order matters. A
+//! worker's sum would depend on how many points it has. So each block, of a fixed size, has a sum of its own,
+//! and the blocks' sums are added in their order.
 //!
 //! **Two barriers an iteration**: one before the sums are read, one before the centroids are.
 

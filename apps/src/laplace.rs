@@ -1,14 +1,14 @@
 //! LAPLACE: Jacobi iterations on a square grid.
 //!
-//! `size × size` inner elements, with a frame of zeros around them, start as a smooth function. In each iteration
-//! every inner element becomes the mean of its four neighbours. There are two grids: an iteration reads one and writes
-//! the other, then they change roles.
+//! `size × size` inner elements, with a frame of zeros around them, start as a smooth function. In each
+//! iteration every inner element becomes the mean of its four neighbours. There are two grids: an iteration
+//! reads one and writes the other, then they change roles.
 //!
-//! **Who owns what:** each worker owns neighbouring rows, the same in both grids, and the first and last worker a row
-//! of the frame too. It writes those alone, and reads one more row above and below.
+//! **Who owns what:** each worker owns neighbouring rows, the same in both grids, and the first and last
+//! worker a row of the frame too. It writes those alone, and reads one more row above and below.
 //!
-//! **One barrier per iteration** is enough. Before it, nobody writes the grid that is read; after it, the roles have
-//! changed, so what was written is only read.
+//! **One barrier per iteration** is enough. Before it, nobody writes the grid that is read; after it, the
+//! roles have changed, so what was written is only read.
 
 use std::f64::consts::PI;
 use std::ops::Range;

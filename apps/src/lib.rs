@@ -1,7 +1,7 @@
 //! Programs that run on scash, and without it for comparison.
 //!
-//! A [`Program`](program::Program) is a computation on shared arrays, written for one of any number of workers. The
-//! same code runs in all modes:
+//! A [`Program`](program::Program) is a computation on shared arrays, written for one of any number of
+//! workers. The same code runs in all modes:
 //!
 //! | mode | workers | shared arrays |
 //! |---|---|---|
@@ -9,15 +9,17 @@
 //! | `--threads T` | T threads of one process | private memory |
 //! | under `scash run` (without it: one rank) | ranks, times threads of each | the DSM's region |
 //!
-//! Reading order: [`laplace`] and [`lu`] (what is computed, and who owns what), [`program`] (how it is run, timed and
-//! checked), [`owned`] and [`memory`] (shared arrays), [`crew`] (workers and barriers), [`kernels`] (the
-//! arithmetic). The C twins are in `c/`.
+//! Reading order: [`laplace`] and [`lu`] (what is computed, and who owns what), [`program`] (how it is run,
+//! timed and checked), [`owned`] and [`memory`] (shared arrays), [`crew`] (workers and barriers), [`kernels`]
+//! (the arithmetic). The C twins are in `c/`.
 //!
-//! The others each show a pattern of sharing: [`matmul`] (data that all read), [`sor`] (what is written and what is read
-//! in one array), [`fft`] (everybody exchanges with everybody), [`radix`] (writes all over an array), [`kmeans`] (sums
-//! with the same bits on any number of workers), [`is`] (counts that all add up), [`ep`] (nothing but a sum). Three have
-//! [locks](lock) besides barriers: [`tsp`] (work from a queue, and a bound that all know), [`water`] (one lock for each
-//! of many sums), [`market`] (one for each of many small objects, beside pages that one worker alone writes). And two are there to be measured, for who writes what changes in them: [`shifting`], [`relay`].
+//! The others each show a pattern of sharing: [`matmul`] (data that all read), [`sor`] (what is written and
+//! what is read in one array), [`fft`] (everybody exchanges with everybody), [`radix`] (writes all over an
+//! array), [`kmeans`] (sums with the same bits on any number of workers), [`is`] (counts that all add up),
+//! [`ep`] (nothing but a sum). Three have [locks](lock) besides barriers: [`tsp`] (work from a queue, and a
+//! bound that all know), [`water`] (one lock for each of many sums), [`market`] (one for each of many small
+//! objects, beside pages that one worker alone writes). And two are there to be measured, for who writes what
+//! changes in them: [`shifting`], [`relay`].
 //!
 //! Programs of another kind share nothing and pass messages: [`nas`].
 

@@ -1,8 +1,9 @@
 //! Locks that the workers of a program share, and values behind them, in each mode.
 //!
-//! Under `scash run` a [`Lock`] is one of the job's, of which each knows a number; without it, one of the process. Either
-//! way, whoever has it sees all that was written before it was last given back. [`Mutex`] is to programs here what
-//! [`scash::DsmMutex`] is to those that have a [`scash::Dsm`] at hand: a value that only a guard leads to.
+//! Under `scash run` a [`Lock`] is one of the job's, of which each knows a number; without it, one of the
+//! process. Either way, whoever has it sees all that was written before it was last given back. [`Mutex`] is
+//! to programs here what [`scash::DsmMutex`] is to those that have a [`scash::Dsm`] at hand: a value that
+//! only a guard leads to.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

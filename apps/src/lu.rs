@@ -1,24 +1,25 @@
 //! LU: SPLASH-2's blocked LU factorisation without pivoting, with contiguous blocks.
 //!
-//! A dense `size × size` matrix, cut into square blocks, becomes `L·U` in place. Step k factors the diagonal block
-//! (k, k), solves with it for the perimeter (the blocks below and right of it), and subtracts the products of
-//! perimeter blocks from all blocks below and right of those.
+//! A dense `size × size` matrix, cut into square blocks, becomes `L·U` in place. Step k factors the diagonal
+//! block (k, k), solves with it for the perimeter (the blocks below and right of it), and subtracts the
+//! products of perimeter blocks from all blocks below and right of those.
 //!
-//! **Who owns what:** the workers form a grid, as square as possible, that is laid over the blocks again and again;
-//! who lies on a block owns it and alone writes to it. The blocks of an owner lie together in memory.
+//! **Who owns what:** the workers form a grid, as square as possible, that is laid over the blocks again and
+//! again; who lies on a block owns it and alone writes to it. The blocks of an owner lie together in memory.
 //!
-//! **One barrier per step.** The straightforward program has two: perimeter blocks wait for the factored diagonal
-//! block, and the blocks inside for the perimeter. Here each worker that owns perimeter blocks factors the diagonal
-//! block itself, in a private copy, which costs less than to wait for it. For that it needs the block as step k-2 left
-//! it, and subtracts the product of step k-1 in its copy too. So between barriers k-1 and k a worker
+//! **One barrier per step.** The straightforward program has two: perimeter blocks wait for the factored
+//! diagonal block, and the blocks inside for the perimeter. Here each worker that owns perimeter blocks
+//! factors the diagonal block itself, in a private copy, which costs less than to wait for it. For that it
+//! needs the block as step k-2 left it, and subtracts the product of step k-1 in its copy too. So between
+//! barriers k-1 and k a worker
 //!
 //! 1. brings its copy of block (k, k) up to step k-1, and factors it;
 //! 2. brings its blocks of perimeter k up to step k-1, and solves for them;
 //! 3. brings its blocks inside up to step k-1.
 //!
-//! Others may read block (k, k) until barrier k, so its owner keeps the factors back and stores them after that
-//! barrier, when nobody reads the block again. An element undergoes the same operations in the same order, whatever the
-//! number of workers: the result is the same bit for bit.
+//! Others may read block (k, k) until barrier k, so its owner keeps the factors back and stores them after
+//! that barrier, when nobody reads the block again. An element undergoes the same operations in the same
+//! order, whatever the number of workers: the result is the same bit for bit.
 
 mod layout;
 
@@ -64,8 +65,8 @@ impl Lu {
         Matrix { elements, layout: Layout::new(self.blocks(), lines(self.block) * LANES, who.count) }
     }
 
-    /// Element (i, j) of the matrix to factor: between 0 and 1, but larger on the diagonal than its row's sum, so that
-    /// no pivot comes near zero.
+    /// Element (i, j) of the matrix to factor: between 0 and 1, but larger on the diagonal than its row's
+    /// sum, so that no pivot comes near zero.
     fn element(&self, i: usize, j: usize) -> f64 {
         let random = unit(i * self.size + j);
         if i == j { random + self.size as f64 } else { random }
@@ -206,8 +207,8 @@ impl Task<'_> {
     /// All that the worker does between barriers k-1 and k.
     ///
     /// # Safety
-    /// All workers are between these barriers. So each writes none but own blocks on and inside perimeter k, and reads
-    /// others' blocks only on perimeter k-1 and at (k, k).
+    /// All workers are between these barriers. So each writes none but own blocks on and inside perimeter k,
+    /// and reads others' blocks only on perimeter k-1 and at (k, k).
     unsafe fn step(&mut self, k: usize) {
         let inside = k + 1..self.blocks;
         let below: Vec<usize> = inside.clone().filter(|&i| self.owns(i, k)).collect();

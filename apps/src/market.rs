@@ -1,14 +1,16 @@
 //! MARKET: accounts that trade with each other, each behind a lock of its own.
 //!
-//! Each trade moves an amount from one account to another. Accounts are small, and many of them lie in one page. What a trade is worth stands in a table of prices, which
-//! changes seldom. And each worker has scratch pages that nobody else uses, with the homes of which it has nothing to do: it writes them between trades, other values and the same ones
-//! again, and checks at each trade that they are what it wrote.
+//! Each trade moves an amount from one account to another. Accounts are small, and many of them lie in one
+//! page. What a trade is worth stands in a table of prices, which changes seldom. And each worker has scratch
+//! pages that nobody else uses, with the homes of which it has nothing to do: it writes them between trades,
+//! other values and the same ones again, and checks at each trade that they are what it wrote.
 //!
-//! **Who owns what:** an account belongs to who has its lock; prices to the first worker, at the beginning of every fourth step; the scratch pages that one worker sets
-//! in the beginning belong to the next one ever after.
+//! **Who owns what:** an account belongs to who has its lock; prices to the first worker, at the beginning of
+//! every fourth step; the scratch pages that one worker sets in the beginning belong to the next one ever
+//! after.
 //!
-//! **The same result on any number of workers**: sums of whole numbers do not depend on their order. The last number of the result counts the values that were not what
-//! their only writer had written. It is 0.
+//! **The same result on any number of workers**: sums of whole numbers do not depend on their order. The last
+//! number of the result counts the values that were not what their only writer had written. It is 0.
 
 use serde::Serialize;
 

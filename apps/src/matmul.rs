@@ -1,7 +1,8 @@
 //! Matrix multiplication: `C = A·B`, for dense square matrices in plain rows.
 //!
-//! **Who owns what:** each worker owns neighbouring rows of all three matrices. It computes its rows of C, from its rows
-//! of A and all of B: so every rank fetches what others own of B, once, and nobody is told anything.
+//! **Who owns what:** each worker owns neighbouring rows of all three matrices. It computes its rows of C,
+//! from its rows of A and all of B: so every rank fetches what others own of B, once, and nobody is told
+//! anything.
 //!
 //! **One barrier**, at the end. Every element adds up its products in the same order, whoever computes it.
 
@@ -30,7 +31,8 @@ pub struct Matrices {
     read: Division,
 }
 
-/// Rows of B that are used for all rows of C before the next ones are: few enough to stay in the cache meanwhile.
+/// Rows of B that are used for all rows of C before the next ones are: few enough to stay in the cache
+/// meanwhile.
 const ROWS: usize = 32;
 
 impl Matmul {

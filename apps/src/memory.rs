@@ -111,7 +111,8 @@ pub struct Shared<T> {
     len: usize,
 }
 
-// SAFETY: a `Shared` is an address and a length; who makes a slice of it answers for what other threads do there.
+// SAFETY: a `Shared` is an address and a length; who makes a slice of it answers for what other threads do
+// there.
 unsafe impl<T: Element> Send for Shared<T> {}
 // SAFETY: as for `Send`.
 unsafe impl<T: Element> Sync for Shared<T> {}
@@ -149,7 +150,8 @@ impl<T: Element> Shared<T> {
     /// If the range reaches beyond the array.
     pub unsafe fn get<'a>(self, range: Range<usize>) -> &'a [T] {
         let (start, len) = self.locate(range);
-        // SAFETY: `locate` checked the bounds of an array that is alive (`new`), and the caller keeps writers away.
+        // SAFETY: `locate` checked the bounds of an array that is alive (`new`), and the caller keeps writers
+        // away.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), len) }
     }
 
@@ -162,7 +164,8 @@ impl<T: Element> Shared<T> {
     /// If the range reaches beyond the array.
     pub unsafe fn get_mut<'a>(self, range: Range<usize>) -> &'a mut [T] {
         let (start, len) = self.locate(range);
-        // SAFETY: `locate` checked the bounds of an array that is alive (`new`), and the caller keeps others away.
+        // SAFETY: `locate` checked the bounds of an array that is alive (`new`), and the caller keeps others
+        // away.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) }
     }
 
@@ -204,14 +207,15 @@ impl<T: Element> Private<T> {
 
     /// The memory for several threads to use, while `self` lives.
     pub fn share(&self) -> Shared<T> {
-        // SAFETY: the mapping has room for `len` elements, and zeros are valid ones. Those who make slices of the array
-        // know its owner, and keep it.
+        // SAFETY: the mapping has room for `len` elements, and zeros are valid ones. Those who make slices of
+        // the array know its owner, and keep it.
         unsafe { Shared::new(self.start.cast(), self.len) }
     }
 
     /// The memory as a slice.
     pub fn as_slice(&self) -> &[T] {
-        // SAFETY: the mapping has room for `len` elements, zeros are valid ones, and it lives as long as `self`.
+        // SAFETY: the mapping has room for `len` elements, zeros are valid ones, and it lives as long as
+        // `self`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.len) }
     }
 

@@ -1,7 +1,7 @@
 //! What the programs of the NAS Parallel Benchmarks (NPB) have in common: sizes by name, and random numbers.
 //!
-//! The benchmarks are defined in Bailey et al., *The NAS Parallel Benchmarks*, RNR-94-007, 1994. A result can be held to
-//! values that are published for each class, so the numbers must be the very same as there.
+//! The benchmarks are defined in Bailey et al., *The NAS Parallel Benchmarks*, RNR-94-007, 1994. A result can
+//! be held to values that are published for each class, so the numbers must be the very same as there.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -29,7 +29,8 @@ const BITS: u32 = 46;
 const MASK: u64 = (1 << BITS) - 1;
 
 impl Random {
-    /// The generator that begins with `seed`, after `count` numbers. So workers begin anywhere in the same sequence.
+    /// The generator that begins with `seed`, after `count` numbers. So workers begin anywhere in the same
+    /// sequence.
     pub fn after(seed: u64, count: u64) -> Self {
         let (mut x, mut factor, mut left) = (seed, FACTOR, count);
         while left > 0 {

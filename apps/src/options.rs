@@ -60,7 +60,8 @@ impl Options {
     }
 }
 
-/// Runs a program and reports: with success if nothing went wrong and no result differs from the sequential one.
+/// Runs a program and reports: with success if nothing went wrong and no result differs from the sequential
+/// one.
 pub fn main(program: Result<impl Program + Serialize>, options: &Options) -> ExitCode {
     let outcome = program.and_then(|program| {
         let Some(report) = run(&program, options)? else { return Ok(false) };

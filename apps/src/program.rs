@@ -95,7 +95,8 @@ pub fn run<P: Program>(program: &P, options: &Options) -> Result<Option<Report>>
     Ok(Some(Report::new(setting, &[Timing::merge(&timings)], verified)))
 }
 
-/// One worker's share of all repetitions: only the computation is timed, and each result is checked by its owners.
+/// One worker's share of all repetitions: only the computation is timed, and each result is checked by its
+/// owners.
 pub(crate) fn work<P: Program>(
     program: &P,
     worker: &mut Worker<'_>,

@@ -1,11 +1,12 @@
 //! RADIX: a parallel radix sort of random 32-bit keys, from the lowest digit to the highest.
 //!
-//! A pass sorts by one digit of eight bits, and keeps the order of keys that have the same. Each worker counts the
-//! digits of its part of the keys; from all counts it knows where its keys with each digit go, and moves them there.
+//! A pass sorts by one digit of eight bits, and keeps the order of keys that have the same. Each worker
+//! counts the digits of its part of the keys; from all counts it knows where its keys with each digit go, and
+//! moves them there.
 //!
-//! **Who owns what:** each worker owns a part of the keys, and a row of counts. What it moves keys to belongs to others:
-//! for each digit a run of its own, but many workers' runs share a page. No two write the same byte between barriers, and
-//! that is all a DSM with multiple writers asks for.
+//! **Who owns what:** each worker owns a part of the keys, and a row of counts. What it moves keys to belongs
+//! to others: for each digit a run of its own, but many workers' runs share a page. No two write the same
+//! byte between barriers, and that is all a DSM with multiple writers asks for.
 //!
 //! **Two barriers a pass**: one before the counts are read, one before the moved keys are.
 
@@ -65,7 +66,8 @@ impl Radix {
     /// a turn does, would take one more: so these slices are the method's own word.
     ///
     /// # Safety
-    /// All workers are between the pass's barriers: they only read `from`, and write what this method writes in `to`.
+    /// All workers are between the pass's barriers: they only read `from`, and write what this method writes
+    /// in `to`.
     unsafe fn scatter(&self, who: Who, pass: u32, counts: &[usize], from: &[u32], to: Shared<u32>) {
         let mut start = 0;
         let mut runs = Vec::with_capacity(DIGITS);
@@ -74,7 +76,8 @@ impl Radix {
                 let run = start..start + counts[digit];
                 start = run.end;
                 if worker == who.index {
-                    // SAFETY: the run is for this worker's keys with this digit, and no other run reaches into it.
+                    // SAFETY: the run is for this worker's keys with this digit, and no other run reaches
+                    // into it.
                     runs.push(unsafe { to.get_mut(run) }.iter_mut());
                 }
             }

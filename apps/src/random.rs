@@ -1,4 +1,5 @@
-//! Numbers without a pattern, each made of its index alone: so all workers agree on them, whoever asks for which.
+//! Numbers without a pattern, each made of its index alone: so all workers agree on them, whoever asks for
+//! which.
 
 /// Makes neighbouring numbers unlike each other (the finaliser of SplitMix64).
 pub fn mix(x: u64) -> u64 {

@@ -1,10 +1,11 @@
 //! RELAY: a block of numbers that one worker writes and all read, until another one writes it.
 //!
-//! In each turn the *producer* sets every number of a block, and then each worker adds up those that it is interested
-//! in, into a number of its own.
+//! In each turn the *producer* sets every number of a block, and then each worker adds up those that it is
+//! interested in, into a number of its own.
 //!
-//! **Who owns what, and for how long:** the block belongs to its producer, which is the next worker after every few
-//! turns. Thus copies that all read come from elsewhere, and the worker whose writes were expected writes no more.
+//! **Who owns what, and for how long:** the block belongs to its producer, which is the next worker after
+//! every few turns. Thus copies that all read come from elsewhere, and the worker whose writes were expected
+//! writes no more.
 //!
 //! **Two barriers a turn**: one before the block is read, one before it is written again.
 

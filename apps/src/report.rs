@@ -187,8 +187,8 @@ struct Barrier {
 }
 
 impl Report {
-    /// The report of a run, from what each rank saw of each repetition, and how the last result compares with published
-    /// values, if there are any.
+    /// The report of a run, from what each rank saw of each repetition, and how the last result compares with
+    /// published values, if there are any.
     pub fn new(setting: Setting, ranks: &[Vec<Timing>], verified: Option<bool>) -> Self {
         let costs = |r: usize| ranks.iter().map(|timings| timings[r].cost).collect();
         let repetitions = Timing::merge(ranks).into_iter().enumerate();

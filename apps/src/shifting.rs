@@ -1,11 +1,12 @@
 //! SHIFTING: smoothing of a row of numbers whose parts change hands.
 //!
-//! An iteration sets every number to the mean of itself and its two neighbours in a ring. It reads one array and writes
-//! another; then they change roles.
+//! An iteration sets every number to the mean of itself and its two neighbours in a ring. It reads one array
+//! and writes another; then they change roles.
 //!
-//! **Who owns what, and for how long:** each worker has a part of both arrays, as in LAPLACE; but after every few
-//! iterations it goes on with the part behind its own. Whatever was learnt of who reads and writes a page, and where it
-//! lies best, is wrong from then on: this is a program for those who want to see what that costs.
+//! **Who owns what, and for how long:** each worker has a part of both arrays, as in LAPLACE; but after every
+//! few iterations it goes on with the part behind its own. Whatever was learnt of who reads and writes a
+//! page, and where it lies best, is wrong from then on: this is a program for those who want to see what that
+//! costs.
 
 use std::ops::Range;
 

@@ -1,15 +1,15 @@
 //! SOR: red-black successive over-relaxation on a square grid.
 //!
-//! `size × size` inner elements start as zeros. The frame around them is a plate's edge, with one hot side. The
-//! elements are coloured as a chessboard is. An iteration moves every red element towards, and beyond, the mean of its
-//! neighbours, which are all black; then every black one, with what became of the red ones.
+//! `size × size` inner elements start as zeros. The frame around them is a plate's edge, with one hot side.
+//! The elements are coloured as a chessboard is. An iteration moves every red element towards, and beyond,
+//! the mean of its neighbours, which are all black; then every black one, with what became of the red ones.
 //!
-//! **One grid, two halves.** Each colour has a half of the array, so that what is written and what is read meanwhile do
-//! not lie among each other: a worker's part of one half is a slice of its own. Row i of a half has each second column
-//! of row i of the grid.
+//! **One grid, two halves.** Each colour has a half of the array, so that what is written and what is read
+//! meanwhile do not lie among each other: a worker's part of one half is a slice of its own. Row i of a half
+//! has each second column of row i of the grid.
 //!
-//! **Who owns what:** each worker owns neighbouring rows of both halves, and the first and last worker a row of the
-//! frame too. **One barrier per colour.**
+//! **Who owns what:** each worker owns neighbouring rows of both halves, and the first and last worker a row
+//! of the frame too. **One barrier per colour.**
 
 use std::f64::consts::PI;
 use std::ops::Range;
@@ -85,8 +85,8 @@ impl Sor {
         (start + rows.start) * self.width()..(start + rows.end) * self.width()
     }
 
-    /// Relaxes the inner elements of one row of a colour. `column` is the grid's column that the row begins with; the
-    /// other colour's row then begins with the other column.
+    /// Relaxes the inner elements of one row of a colour. `column` is the grid's column that the row begins
+    /// with; the other colour's row then begins with the other column.
     fn relax(&self, own: &mut [f64], column: usize, [above, beside, below]: [&[f64]; 3], factor: f64) {
         let inner = 1 - column..(self.size - column) / 2 + 1;
         let vertical = above[inner.clone()].iter().zip(&below[inner.clone()]);

@@ -1,18 +1,20 @@
 //! TSP: the shortest tour through all cities, by branch and bound.
 //!
-//! A partial tour is a way from the first city on. It branches into one for each city that is not on it, and is given
-//! up as soon as the best tour that is known, the *bound*, is no longer than any that it could become.
+//! A partial tour is a way from the first city on. It branches into one for each city that is not on it, and
+//! is given up as soon as the best tour that is known, the *bound*, is no longer than any that it could
+//! become.
 //!
-//! **What the workers share:** the distances, which all read; a queue of partial tours, behind a lock; and the best tour,
-//! behind another. A worker takes a partial tour of some cities from the queue and searches alone for what it becomes:
-//! so it takes a lock a few times in thousands of steps. Who has the queue also branches the short ones in it. Thus an
-//! empty queue stays empty, and nobody need wait for work that others might still bring.
+//! **What the workers share:** the distances, which all read; a queue of partial tours, behind a lock; and
+//! the best tour, behind another. A worker takes a partial tour of some cities from the queue and searches
+//! alone for what it becomes: so it takes a lock a few times in thousands of steps. Who has the queue also
+//! branches the short ones in it. Thus an empty queue stays empty, and nobody need wait for work that others
+//! might still bring.
 //!
-//! **The same length on any number of workers**: who finds which tour when, and how much the bound saves, differs from
-//! run to run. The length of the shortest tour does not.
+//! **The same length on any number of workers**: who finds which tour when, and how much the bound saves,
+//! differs from run to run. The length of the shortest tour does not.
 //!
-//! **The bound is read under its lock**, once for each partial tour. To look at it without, while others write it,
-//! would be a data race, and nothing would say when a rank sees a newer one.
+//! **The bound is read under its lock**, once for each partial tour. To look at it without, while others
+//! write it, would be a data race, and nothing would say when a rank sees a newer one.
 
 use serde::Serialize;
 
@@ -51,12 +53,12 @@ pub struct Arrays {
 /// Most cities: more would take years, whatever the bound saves.
 pub const MOST_CITIES: usize = 24;
 
-/// Cities of a partial tour that one worker searches alone. Few enough that there are some for all, and many enough
-/// that the workers do not all wait for the queue.
+/// Cities of a partial tour that one worker searches alone. Few enough that there are some for all, and many
+/// enough that the workers do not all wait for the queue.
 const PREFIX: usize = 4;
 
-/// Partial tours that wait to be taken. The last one is taken first: as its branches take its place, no more than one
-/// city's branches of each length wait.
+/// Partial tours that wait to be taken. The last one is taken first: as its branches take its place, no more
+/// than one city's branches of each length wait.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 struct Queue {

@@ -1,15 +1,17 @@
 //! WATER: molecules that attract and repel each other, after the program of that name in SPLASH.
 //!
-//! A step computes the force between each two molecules, and moves every molecule by the sum of the forces on it. The
-//! molecules lie in a box whose opposite sides are one: what leaves it on the right comes back on the left.
+//! A step computes the force between each two molecules, and moves every molecule by the sum of the forces on
+//! it. The molecules lie in a box whose opposite sides are one: what leaves it on the right comes back on the
+//! left.
 //!
-//! **Who owns what:** each worker owns neighbouring molecules, which it moves. Of the pairs it has those of its molecules
-//! and the half of all others that follow (the *half shell*, in a circle): so each pair has one worker, and all
-//! have as many. The forces on half of all molecules come from other workers too. A worker adds its own up alone, and
-//! then, with the lock of each molecule in turn, to the molecule's sum.
+//! **Who owns what:** each worker owns neighbouring molecules, which it moves. Of the pairs it has those of
+//! its molecules and the half of all others that follow (the *half shell*, in a circle): so each pair has one
+//! worker, and all have as many. The forces on half of all molecules come from other workers too. A worker
+//! adds its own up alone, and then, with the lock of each molecule in turn, to the molecule's sum.
 //!
 //! **The same bits on any number of workers**: who has which lock first differs from run to run, and sums of
-//! floating-point numbers depend on the order. So forces are added as whole multiples of a quantum, whose sums do not.
+//! floating-point numbers depend on the order. So forces are added as whole multiples of a quantum, whose
+//! sums do not.
 //!
 //! **Two barriers a step**: one before the sums are read, one before the new places are.
 
@@ -114,8 +116,8 @@ fn add(sum: &mut [i64; 3], force: [i64; 3]) {
     }
 }
 
-/// The force on a molecule from another one, in quanta: that of Lennard-Jones' potential, on the shortest way around a
-/// box of that side.
+/// The force on a molecule from another one, in quanta: that of Lennard-Jones' potential, on the shortest way
+/// around a box of that side.
 #[expect(clippy::cast_possible_truncation, reason = "NEAREST keeps forces far below the largest number")]
 fn force(on: [f64; 3], from: [f64; 3], side: f64) -> [i64; 3] {
     let way = [0, 1, 2].map(|axis| {

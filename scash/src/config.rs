@@ -10,9 +10,11 @@ use std::time::Duration;
 
 /// Where the region lies in every rank: far from what the kernel and the loader place by themselves.
 pub(crate) const REGION_BASE: usize = 0x1000_0000_0000;
-/// Bytes of address space that are set aside for shared memory, if `SCASH_REGION` says nothing else. Costs nothing until it is used.
+/// Bytes of address space that are set aside for shared memory, if `SCASH_REGION` says nothing else. Costs
+/// nothing until it is used.
 const DEFAULT_REGION: u64 = 64 << 30;
-/// Fewest pages that cached memory can be limited to: an instruction must find all that it touches, and other threads theirs.
+/// Fewest pages that cached memory can be limited to: an instruction must find all that it touches, and other
+/// threads theirs.
 const LEAST_CACHE: u32 = 64;
 /// Most pages of a coherence block of allocations that do not say it.
 const MOST_BLOCK: u32 = 1024;
@@ -120,7 +122,8 @@ fn wrong(error: &scash_comm::Error) -> Error {
     Error::Setting(error.to_string())
 }
 
-/// One of these, of which there are several, by its name; the first of them if there is no such setting. As for switches, `0` is `off`.
+/// One of these, of which there are several, by its name; the first of them if there is no such setting. As
+/// for switches, `0` is `off`.
 fn choice<T: Copy>(name: &str, text: Option<String>, choices: &[(&str, T)]) -> Result<T> {
     let Some(text) = text else { return Ok(choices[0].1) };
     let means = |choice: &str| choice == text || choice == "off" && text == "0";

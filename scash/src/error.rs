@@ -18,7 +18,8 @@ pub enum Error {
     /// There is no room in the region.
     #[error("{0}")]
     OutOfSpace(String),
-    /// What is to be destroyed is in use at a rank. Nothing was destroyed at any rank; all were told the same.
+    /// What is to be destroyed is in use at a rank. Nothing was destroyed at any rank; all were told the
+    /// same.
     #[error("{0}")]
     InUse(String),
     /// Ranks made different collective calls.
@@ -35,7 +36,8 @@ pub enum Error {
         /// What showed it.
         why: String,
     },
-    /// The job cannot go on: what holds the shared memory failed, or a rank broke the protocol. Every later call says the same.
+    /// The job cannot go on: what holds the shared memory failed, or a rank broke the protocol. Every later
+    /// call says the same.
     #[error("{0}")]
     Broken(String),
 }

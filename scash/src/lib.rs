@@ -1,4 +1,5 @@
-//! A software distributed shared memory for Linux: one program, started on several ranks, shares memory as if they were one.
+//! A software distributed shared memory for Linux: one program, started on several ranks, shares memory as if
+//! they were one.
 //!
 //! ```no_run
 //! fn main() -> scash::Result<()> {
@@ -15,25 +16,30 @@
 //! ```
 //!
 //! # The life of a page
-//! [`fault`] (an access needs work) → `runtime/serve` → the protocol, [`scash_proto::Node`] → `runtime/core` (its orders are
-//! carried out, on `runtime/machine`) → `scash_comm` (put, get, messages) → home, diff merge, directory (the protocol again, at
-//! the home) → `runtime/meeting` (the memory barrier).
+//! [`fault`] (an access needs work) → `runtime/serve` → the protocol, [`scash_proto::Node`] → `runtime/core`
+//! (its orders are carried out, on `runtime/machine`) → `scash_comm` (put, get, messages) → home, diff merge,
+//! directory (the protocol again, at the home) → `runtime/meeting` (the memory barrier).
 //!
 //! # Children
-//! A child that a rank forks is no rank: functions that return a [`Result`] fail there, and touching shared memory ends it by SIGSEGV, with a line on stderr that says why. It may compute on copies
-//! that were made before, exit, or exec another program; the rank and the job do not notice.
+//! A child that a rank forks is no rank: functions that return a [`Result`] fail there, and touching shared
+//! memory ends it by SIGSEGV, with a line on stderr that says why. It may compute on copies that were made
+//! before, exit, or exec another program; the rank and the job do not notice.
 //!
 //! # Descriptors
-//! A program closes only descriptors that it has opened, or others before [`Dsm::init`]. Those of the library have high numbers (from 4096 on, or from half of what `ulimit -n` permits); where they
-//! are gone, calls fail, and no job ends well.
+//! A program closes only descriptors that it has opened, or others before [`Dsm::init`]. Those of the library
+//! have high numbers (from 4096 on, or from half of what `ulimit -n` permits); where they are gone, calls
+//! fail, and no job ends well.
 //!
 //! # Signal handlers
-//! They call nothing of this crate. They may touch shared memory, but not while their thread is in a function of this crate: where the two would wait for each other, the rank says so on stderr and exits
-//! with status 70. (One that cannot complete an access to shared memory for another reason, say because the home of the page is gone, exits with status 74.)
+//! They call nothing of this crate. They may touch shared memory, but not while their thread is in a function
+//! of this crate: where the two would wait for each other, the rank says so on stderr and exits with
+//! status 70. (One that cannot complete an access to shared memory for another reason, say because the home of the
+//! page is gone, exits with status 74.)
 //!
 //! # Layers
-//! [`Dsm`], [`Worker`], [`SharedSlice`], and the arrays whose parts have owners ([`Partition`], [`Matrix`], [`Split`]) are the typed
-//! interface (`api/`); [`runtime`] is the untyped one that it and the C API stand on.
+//! [`Dsm`], [`Worker`], [`SharedSlice`], and the arrays whose parts have owners ([`Partition`], [`Matrix`],
+//! [`Split`]) are the typed interface (`api/`); [`runtime`] is the untyped one that it and the C API stand
+//! on.
 
 mod api;
 mod config;

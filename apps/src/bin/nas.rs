@@ -28,7 +28,8 @@ struct Arguments {
     #[arg(long, value_name = "R", default_value = "1")]
     repeat: NonZeroUsize,
 
-    /// What messages travel over: `scash`, or `mpi:` and the path of a shim that was compiled for an MPI library
+    /// What messages travel over: `scash`, or `mpi:` and the path of a shim that was compiled for an MPI
+    /// library
     #[arg(long, value_name = "M", default_value = "scash")]
     messages: Over,
 

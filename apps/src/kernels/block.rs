@@ -1,14 +1,17 @@
-//! The four steps of blocked LU, each on whole blocks: [`lu0`], [`bdiv`], [`bmodd`] and [`bmod`], by SPLASH-2's names.
+//! The four steps of blocked LU, each on whole blocks: [`lu0`], [`bdiv`], [`bmodd`] and [`bmod`], by
+//! SPLASH-2's names.
 //!
-//! A block of `b × b` elements is a slice of [`Line`]s, a line being eight neighbours of one row. It is cut into
-//! panels of eight columns, and the `b` lines of a panel follow one another: element (i, j) is in line
-//! `(j / 8) · b + i`. With `b` = 64 a panel is exactly one page, and all that the innermost loop reads of its right
-//! operand is contiguous: no packing, and no two lines of a panel compete for one set of the cache. Where 8 does not
-//! divide `b`, the last panel is filled up with columns of zeros, which the kernels keep zero.
+//! A block of `b × b` elements is a slice of [`Line`]s, a line being eight neighbours of one row. It is cut
+//! into panels of eight columns, and the `b` lines of a panel follow one another: element (i, j) is in line
+//! `(j / 8) · b + i`. With `b` = 64 a panel is exactly one page, and all that the innermost loop reads of its
+//! right operand is contiguous: no packing, and no two lines of a panel compete for one set of the cache.
+//! Where 8 does not divide `b`, the last panel is filled up with columns of zeros, which the kernels keep
+//! zero.
 //!
 //! As in SPLASH-2, the diagonal belongs to L, and U has ones on it. Each element has the products of its sum
-//! subtracted one by one in rising order of the inner index. The tiles change where an element waits meanwhile (a
-//! register), never that order; the tests hold each kernel to the plain triple loop, bit for bit.
+//! subtracted one by one in rising order of the inner index. The tiles change where an element waits
+//! meanwhile (a register), never that order; the tests hold each kernel to the plain triple loop, bit for
+//! bit.
 
 use super::{multiversion, subtract_product};
 
@@ -18,8 +21,8 @@ pub const LANES: usize = 8;
 /// Eight neighbouring elements of one row.
 pub type Line = [f64; LANES];
 
-/// Rows that the innermost loop keeps in registers: four lines are eight 256-bit accumulators, just enough to cover
-/// the latency of two fused multiply-adds a cycle.
+/// Rows that the innermost loop keeps in registers: four lines are eight 256-bit accumulators, just enough to
+/// cover the latency of two fused multiply-adds a cycle.
 const ROWS: usize = 4;
 
 /// How many lines a block of `b × b` elements has.
@@ -68,9 +71,9 @@ fn tiles(b: usize) -> impl Iterator<Item = usize> {
     (0..whole).step_by(ROWS).chain(whole..b)
 }
 
-/// Subtracts, from the lines of the tile that starts at `row` and at `c`, the products of the same rows of the block
-/// `l` with the lines of the panel `u`: as many columns of `l` take part as `u` has lines. While the tile is still in
-/// registers, `finish` gets its lines.
+/// Subtracts, from the lines of the tile that starts at `row` and at `c`, the products of the same rows of
+/// the block `l` with the lines of the panel `u`: as many columns of `l` take part as `u` has lines. While
+/// the tile is still in registers, `finish` gets its lines.
 #[inline(always)]
 fn subtract_rows<const FUSED: bool>(
     c: &mut [Line],

@@ -1,12 +1,13 @@
 //! The arithmetic of the programs, one file per kernel.
 //!
 //! Every mode of a program (sequential, threads, DSM) calls the same kernel on the same rows or blocks, and a
-//! kernel applies its operations to an element in one fixed order. So the modes agree bitwise, whatever the number
-//! of workers, and `--check` may ask for exactly that.
+//! kernel applies its operations to an element in one fixed order. So the modes agree bitwise, whatever the
+//! number of workers, and `--check` may ask for exactly that.
 //!
-//! The crate is built for any processor of its architecture; each kernel is compiled once more for AVX2 with fused
-//! multiply-add, and picks the version when it is called. A fused operation rounds once instead of twice: machines
-//! with and without it give results that differ in the last bits, so the ranks of one job should agree on it.
+//! The crate is built for any processor of its architecture; each kernel is compiled once more for AVX2 with
+//! fused multiply-add, and picks the version when it is called. A fused operation rounds once instead of
+//! twice: machines with and without it give results that differ in the last bits, so the ranks of one job
+//! should agree on it.
 
 pub mod block;
 pub mod stencil;
@@ -35,8 +36,8 @@ fn subtract_product<const FUSED: bool>(c: f64, a: f64, b: f64) -> f64 {
     if FUSED { (-a).mul_add(b, c) } else { c - a * b }
 }
 
-/// Defines `$name`, which runs `$body::<true>` compiled for AVX2 and FMA where the processor has both, and the body
-/// compiled for any processor elsewhere. The body must be `#[inline(always)]` all the way down.
+/// Defines `$name`, which runs `$body::<true>` compiled for AVX2 and FMA where the processor has both, and
+/// the body compiled for any processor elsewhere. The body must be `#[inline(always)]` all the way down.
 macro_rules! multiversion {
     ($(#[$meta:meta])* pub fn $name:ident($($arg:ident: $type:ty),* $(,)?) => $body:ident) => {
         $(#[$meta])*

@@ -5,8 +5,8 @@ use super::multiversion;
 multiversion! {
     /// Makes each inner element of the rows `new` the mean of its four neighbours in `old`.
     ///
-    /// Rows are `width` elements long. `old` starts one row before `new` and ends one row after it. The first and
-    /// the last element of a row are boundary, and stay.
+    /// Rows are `width` elements long. `old` starts one row before `new` and ends one row after it. The first
+    /// and the last element of a row are boundary, and stay.
     pub fn relax(old: &[f64], new: &mut [f64], width: usize) => relax_rows
 }
 

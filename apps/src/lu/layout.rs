@@ -4,9 +4,10 @@ use std::ops::Range;
 
 /// Where the blocks of a square matrix are in one array.
 ///
-/// A grid of workers is laid over the blocks: the one in grid row `i % rows` and grid column `j % columns` owns block
-/// (i, j). The blocks of an owner follow one another, column by column, and the owners too. So the first touch of an
-/// owner's blocks makes all their pages its own, and who reads the owner's part of a column walks forward.
+/// A grid of workers is laid over the blocks: the one in grid row `i % rows` and grid column `j % columns`
+/// owns block (i, j). The blocks of an owner follow one another, column by column, and the owners too. So the
+/// first touch of an owner's blocks makes all their pages its own, and who reads the owner's part of a column
+/// walks forward.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     /// Blocks in a row or column of the matrix.

@@ -1,10 +1,14 @@
-//! CG: the inverse power method for the smallest eigenvalue of a large sparse matrix, with conjugate gradients to solve its systems.
+//! CG: the inverse power method for the smallest eigenvalue of a large sparse matrix, with conjugate
+//! gradients to solve its systems.
 //!
-//! **Who owns what:** ranks form a rectangle, as wide as high or twice as wide. A rank has the block of the matrix (`matrix`) of its row and column of ranks, and the part of each vector that belongs to
-//! its column; all ranks of a column have the same part.
+//! **Who owns what:** ranks form a rectangle, as wide as high or twice as wide. A rank has the block of the
+//! matrix (`matrix`) of its row and column of ranks, and the part of each vector that belongs to its column;
+//! all ranks of a column have the same part.
 //!
-//! **What travels:** a product of matrix and vector is added up along the rows of ranks, by exchanges at doubling distances. Each rank has a part of the rows of the result then, and needs that of
-//! its column: it changes with the rank that is its mirror image. Where there are twice as many columns, rows are twice as long as columns; so each of two neighbours adds up one half alone.
+//! **What travels:** a product of matrix and vector is added up along the rows of ranks, by exchanges at
+//! doubling distances. Each rank has a part of the rows of the result then, and needs that of its column: it
+//! changes with the rank that is its mirror image. Where there are twice as many columns, rows are twice as
+//! long as columns; so each of two neighbours adds up one half alone.
 
 mod matrix;
 

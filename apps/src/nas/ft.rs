@@ -1,8 +1,11 @@
-//! FT: a diffusion equation in three dimensions, solved by Fourier transforms: forward once, and back at each time.
+//! FT: a diffusion equation in three dimensions, solved by Fourier transforms: forward once, and back at each
+//! time.
 //!
-//! **Who owns what:** in space, a rank has planes of the third dimension (slabs). In frequency, it has a part of the lines along the third dimension, each as a piece from every slab.
+//! **Who owns what:** in space, a rank has planes of the third dimension (slabs). In frequency, it has a part
+//! of the lines along the third dimension, each as a piece from every slab.
 //!
-//! **What travels:** between the transforms of the first two dimensions and that of the third, everybody exchanges with everybody; transposed before, the pieces lie in order.
+//! **What travels:** between the transforms of the first two dimensions and that of the third, everybody
+//! exchanges with everybody; transposed before, the pieces lie in order.
 
 mod lanes;
 
@@ -190,7 +193,8 @@ impl<'a> Equation<'a> {
         }
     }
 
-    /// From planes in `here` to lines in `there`: those of rank 0 first, of which all points of this rank's planes are neighbours.
+    /// From planes in `here` to lines in `there`: those of rank 0 first, of which all points of this rank's
+    /// planes are neighbours.
     fn transpose(&mut self) {
         transpose(&self.here, &mut self.there, self.planes.len(), self.grid.x * self.grid.y);
     }
@@ -231,7 +235,8 @@ impl<'a> Equation<'a> {
     }
 }
 
-/// What one dimension of so many points contributes to the decay: k is how often a wave fits into it, with the sign that makes it least.
+/// What one dimension of so many points contributes to the decay: k is how often a wave fits into it, with
+/// the sign that makes it least.
 fn decays(n: usize) -> Vec<f64> {
     let frequency = |at: usize| if at < n / 2 { at as f64 } else { at as f64 - n as f64 };
     let decay = |k: f64| (-4.0 * DIFFUSION * PI * PI * k * k).exp();

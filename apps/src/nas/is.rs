@@ -1,7 +1,9 @@
 //! IS: ranks of integer keys, by buckets.
 //!
-//! The keys are those of [`crate::is`], and so are the tests. In each iteration a rank counts how many of its keys each bucket (a range of values) has; these counts are added up at all ranks,
-//! so that everybody knows where to cut the values so that each rank gets about as many keys. All keys travel to the rank that has their bucket, which counts them.
+//! The keys are those of [`crate::is`], and so are the tests. In each iteration a rank counts how many of its
+//! keys each bucket (a range of values) has; these counts are added up at all ranks, so that everybody knows
+//! where to cut the values so that each rank gets about as many keys. All keys travel to the rank that has
+//! their bucket, which counts them.
 
 use scash_messages::Messages;
 use scash_mp::Op;
@@ -198,7 +200,8 @@ impl<'a> Sort<'a> {
     }
 }
 
-/// Cuts the buckets into one run for each rank, each with about as many keys: the first bucket of each, and the end.
+/// Cuts the buckets into one run for each rank, each with about as many keys: the first bucket of each, and
+/// the end.
 fn cuts(sizes: &[u32], ranks: usize) -> Vec<usize> {
     let total: u64 = sizes.iter().map(|&size| u64::from(size)).sum();
     let (mut sum, mut cuts) = (0, vec![0]);

@@ -1,9 +1,11 @@
 //! MG: some V-cycles of multigrid for a Poisson problem with periodic boundaries and twenty point charges.
 //!
-//! **Who owns what:** the cube is cut in two along its last dimension, and the one before, and the first, as long as there are ranks to give the halves to. That holds for all grids, down to the one
-//! with two points in each dimension; so there can be at most eight ranks.
+//! **Who owns what:** the cube is cut in two along its last dimension, and the one before, and the first, as
+//! long as there are ranks to give the halves to. That holds for all grids, down to the one with two points
+//! in each dimension; so there can be at most eight ranks.
 //!
-//! **What travels:** each rank keeps its neighbours' faces around its own points, and gets them anew after each operation, dimension by dimension (`halo`).
+//! **What travels:** each rank keeps its neighbours' faces around its own points, and gets them anew after
+//! each operation, dimension by dimension (`halo`).
 
 mod charges;
 mod field;

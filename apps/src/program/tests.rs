@@ -6,8 +6,8 @@ pub(crate) fn result_of<P: Program>(program: &P) -> Vec<P::Element> {
     Reference::compute(program).unwrap().as_slice().to_vec()
 }
 
-/// Runs the program on more and more threads, also on more than it has work for, twice each, and holds every result to
-/// that of a single worker.
+/// Runs the program on more and more threads, also on more than it has work for, twice each, and holds every
+/// result to that of a single worker.
 pub(crate) fn agrees_on_any_number_of_threads<P>(program: P)
 where
     P: Program + std::fmt::Debug + Send + 'static,

@@ -79,8 +79,8 @@ impl<'a> Map<'a> {
         (0..all).filter(|city| !tour.cities().contains(city))
     }
 
-    /// What no tour that begins so is shorter than: its last city and all that are not on it will be left for another,
-    /// and none of them for one that is nearer than the nearest.
+    /// What no tour that begins so is shorter than: its last city and all that are not on it will be left for
+    /// another, and none of them for one that is nearer than the nearest.
     pub(super) fn least(&self, tour: &Tour) -> u32 {
         let left = self.not_on(tour).chain([tour.last()]);
         tour.length + left.map(|city| self.nearest[usize::from(city)]).sum::<u32>()

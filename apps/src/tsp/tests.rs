@@ -3,8 +3,8 @@ use crate::crew::{Alone, run_crew};
 use crate::memory::Heap;
 use crate::program::tests::{agrees_on_any_number_of_threads, result_of};
 
-/// The length of the shortest tour by another way: of all ways through each set of cities to each last one (Held and
-/// Karp).
+/// The length of the shortest tour by another way: of all ways through each set of cities to each last one
+/// (Held and Karp).
 fn shortest(cities: usize) -> u32 {
     let mut ways = vec![vec![u32::MAX / 2; cities]; 1 << cities];
     ways[1][0] = 0;

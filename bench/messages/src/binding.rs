@@ -1,6 +1,6 @@
-//! Which processors the ranks of an MPI library are bound to, where it is compared with scash: to cores, as its
-//! users would. Left to itself, a library binds or not by rules of its version's, and figures of two machines
-//! would not be comparable.
+//! Which processors the ranks of an MPI library are bound to, where it is compared with scash: to cores, as
+//! its users would. Left to itself, a library binds or not by rules of its version's, and figures of two
+//! machines would not be comparable.
 
 use crate::rival::Rival;
 use std::collections::BTreeSet;
@@ -44,7 +44,8 @@ impl Binding {
     }
 }
 
-/// Cores that this process may use, each counted once whatever hardware threads it has, as MPI libraries count.
+/// Cores that this process may use, each counted once whatever hardware threads it has, as MPI libraries
+/// count.
 pub fn cores() -> usize {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));

@@ -1,6 +1,7 @@
 //! What all functions share: the job, and how an answer of the runtime becomes one for C.
 //!
-//! Each function asks [`call`] for the rank's runtime, so each fails in the same way before `dsm_init` and after `dsm_finalize`.
+//! Each function asks [`call`] for the rank's runtime, so each fails in the same way before `dsm_init` and
+//! after `dsm_finalize`.
 
 use crate::error;
 use crate::pointers::aligned;
@@ -90,7 +91,8 @@ pub(crate) unsafe fn make(name: &str, kind: ObjectKind, count: c_int, first: *mu
         let count = u32::try_from(count)
             .map_err(|_| Error::Argument(format!("{name} of {count}: ask for at least one")))?;
         let number = runtime.make_objects(kind, count)?;
-        // SAFETY: not null, so the caller promises that it may be written; what was in it need not have been set.
+        // SAFETY: not null, so the caller promises that it may be written; what was in it need not have been
+        // set.
         unsafe { first.write(number) };
         Ok(())
     }))

@@ -9,7 +9,8 @@ const ROOM: usize = 2048;
 /// What a text ends with that was cut.
 const CUT: &str = "...";
 
-/// A thread's text. It lies in one place for as long as the thread lives, so a pointer to it stays good; and nothing has to be done with it when the thread ends.
+/// A thread's text. It lies in one place for as long as the thread lives, so a pointer to it stays good; and
+/// nothing has to be done with it when the thread ends.
 struct Text(UnsafeCell<[u8; ROOM]>);
 
 thread_local! {
@@ -28,7 +29,8 @@ pub(crate) fn set(error: &impl fmt::Display) {
     });
 }
 
-/// The calling thread's text: never null, and good for as long as the thread lives. `set` replaces what is there.
+/// The calling thread's text: never null, and good for as long as the thread lives. `set` replaces what is
+/// there.
 pub(crate) fn last() -> *const c_char {
     LAST.with(|last| last.0.get().cast_const().cast())
 }
@@ -41,7 +43,8 @@ struct Writer {
 
 impl Writer {
     fn put(&mut self, byte: u8) {
-        // SAFETY: `write_str`, `cut` and `end` put no byte behind the last of `ROOM`; the thread is alive, and no other one writes here.
+        // SAFETY: `write_str`, `cut` and `end` put no byte behind the last of `ROOM`; the thread is alive,
+        // and no other one writes here.
         unsafe { self.into.wrapping_add(self.len).write(byte) };
         self.len += 1;
     }
@@ -75,7 +78,8 @@ mod tests {
     use std::ffi::CStr;
 
     fn at(text: *const c_char) -> String {
-        // SAFETY: `last` gave it in this thread: a string that ends with a zero byte, which nobody writes meanwhile.
+        // SAFETY: `last` gave it in this thread: a string that ends with a zero byte, which nobody writes
+        // meanwhile.
         unsafe { CStr::from_ptr(text) }.to_str().unwrap().to_owned()
     }
 

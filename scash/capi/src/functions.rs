@@ -1,4 +1,5 @@
-//! The functions of the C interface, but for those of locks ([`locks`](crate::locks)) and words ([`atomics`](crate::atomics)).
+//! The functions of the C interface, but for those of locks ([`locks`](crate::locks)) and words
+//! ([`atomics`](crate::atomics)).
 
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 

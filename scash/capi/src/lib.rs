@@ -1,16 +1,20 @@
 //! The C interface of scash.
 //!
-//! What a C program sees is `include/scash.h` and, for message passing, `include/scash_comm.h`, which cbindgen makes of this crate: the comments on what is exported are written for C
-//! programmers. The functions (`functions`, `locks`, `signals`, `atomics`, `reduce`) are one thin layer: they check what C lets pass (pointers, enums), call
-//! [`scash::runtime`], and turn its answer into a number or a pointer (`call`) and, if it is an error, a text (`error`). Message passing (`comm`) is such a layer on [`scash_mp`].
+//! What a C program sees is `include/scash.h` and, for message passing, `include/scash_comm.h`, which
+//! cbindgen makes of this crate: the comments on what is exported are written for C programmers. The
+//! functions (`functions`, `locks`, `signals`, `atomics`, `reduce`) are one thin layer: they check what C
+//! lets pass (pointers, enums), call [`scash::runtime`], and turn its answer into a number or a pointer
+//! (`call`) and, if it is an error, a text (`error`). Message passing (`comm`) is such a layer on
+//! [`scash_mp`].
 //!
-//! This crate is the rlib that Rust programs link (a C program that cargo builds among them); the package `libscash` makes
-//! `libscash.so` and `libscash.a` of it.
+//! This crate is the rlib that Rust programs link (a C program that cargo builds among them); the package
+//! `libscash` makes `libscash.so` and `libscash.a` of it.
 //!
-//! **Invariant:** no function unwinds into C. A panic is a bug of ours; in an `extern "C"` function it prints its message and
-//! ends the process with `SIGABRT`.
+//! **Invariant:** no function unwinds into C. A panic is a bug of ours; in an `extern "C"` function it prints
+//! its message and ends the process with `SIGABRT`.
 //!
-//! **Invariant:** a function that fails leaves a text for [`dsm_error`] and [`scomm_error`]; one that succeeds leaves the text that was there.
+//! **Invariant:** a function that fails leaves a text for [`dsm_error`] and [`scomm_error`]; one that
+//! succeeds leaves the text that was there.
 
 mod atomics;
 mod call;

@@ -2,7 +2,8 @@
 
 use scash::{Error, Result};
 
-/// Why a pointer leads to no value of its type, if its address tells. Null is aligned: whether it is an address is for the caller to say.
+/// Why a pointer leads to no value of its type, if its address tells. Null is aligned: whether it is an
+/// address is for the caller to say.
 pub(crate) fn misplaced<T>(name: &str, at: *const T) -> Option<String> {
     (!at.is_aligned()).then(|| {
         let size = align_of::<T>();

@@ -1,7 +1,8 @@
 //! Types and constants of the C interface, and what they mean to the runtime.
 //!
-//! Structures keep their size: what is added later takes the place of `reserved` words, whose value 0 means what is the case today.
-//! So a program compiled with an old header runs with a new library, and the other way round.
+//! Structures keep their size: what is added later takes the place of `reserved` words, whose value 0 means
+//! what is the case today. So a program compiled with an old header runs with a new library, and the other
+//! way round.
 
 #![allow(non_camel_case_types, reason = "C's way to name types")]
 
@@ -135,7 +136,8 @@ pub struct dsm_stats_t {
 /// All bytes of `given` are set.
 pub(crate) unsafe fn number<T: Copy>(given: MaybeUninit<T>) -> c_int {
     const { assert!(size_of::<T>() == size_of::<c_int>() && align_of::<T>() == align_of::<c_int>()) };
-    // SAFETY: the enum is as large as an int (checked above), all of its bytes are set by the caller's word, and any bytes make an int.
+    // SAFETY: the enum is as large as an int (checked above), all of its bytes are set by the caller's word,
+    // and any bytes make an int.
     unsafe { given.as_ptr().cast::<c_int>().read() }
 }
 

@@ -8,7 +8,8 @@ use scash_comm::{Atomic, Rmw};
 mod sealed {
     use scash_comm::{Atomic, Rmw};
 
-    /// What only this crate can make: without it the methods below could be called by whoever has a bound on `AtomicWord`.
+    /// What only this crate can make: without it the methods below could be called by whoever has a bound on
+    /// `AtomicWord`.
     #[derive(Clone, Copy)]
     pub struct Seal(pub(super) ());
 
@@ -25,11 +26,14 @@ use sealed::Seal;
 
 /// Numbers that atomic operations work on: `u32`, `u64`, `usize`, `i32`, `i64`, `isize`.
 ///
-/// They are methods of [`SharedSlice`], which return what the value was before. An operation is executed at the home of the value's page: within a host as one instruction on
-/// the home's memory, over TCP by one message there and back. The operations of all ranks and threads have one order.
+/// They are methods of [`SharedSlice`], which return what the value was before. An operation is executed at
+/// the home of the value's page: within a host as one instruction on the home's memory, over TCP by one
+/// message there and back. The operations of all ranks and threads have one order.
 ///
-/// **Between two memory barriers a value is either operated on, by all who use it, or read and written as plain memory.** After a memory barrier everybody reads what the operations before it have
-/// left. An operation orders nothing but itself: whoever sees its result does not for that reason see what else its rank wrote before. That is what locks and memory barriers are for.
+/// **Between two memory barriers a value is either operated on, by all who use it, or read and written as
+/// plain memory.** After a memory barrier everybody reads what the operations before it have left. An
+/// operation orders nothing but itself: whoever sees its result does not for that reason see what else its
+/// rank wrote before. That is what locks and memory barriers are for.
 ///
 /// ```no_run
 /// # fn main() -> scash::Result<()> {
@@ -133,7 +137,8 @@ impl<T: AtomicWord> SharedSlice<T> {
         self.operate(session, index, Rmw::Swap(value))
     }
 
-    /// Replaces the value if it is `expected`. If, and only if, it returns `expected`, the value was replaced.
+    /// Replaces the value if it is `expected`. If, and only if, it returns `expected`, the value was
+    /// replaced.
     pub fn compare_swap(
         self,
         session: &(impl Session + ?Sized),

@@ -8,9 +8,11 @@ use crate::api::signals::{Condvar, Flag, Semaphore};
 use crate::error::{Error, Result};
 use crate::runtime::ObjectKind;
 
-/// What [`Dsm::destroy`] destroys: the handles of locks, mutexes, reader–writer locks, semaphores, condition variables and flags.
+/// What [`Dsm::destroy`] destroys: the handles of locks, mutexes, reader–writer locks, semaphores, condition
+/// variables and flags.
 ///
-/// A function over all of them can destroy them, and nothing else: what a handle is to its object stays in this crate.
+/// A function over all of them can destroy them, and nothing else: what a handle is to its object stays in
+/// this crate.
 pub trait SyncObject: sealed::Handle {}
 
 impl<T: sealed::Handle> SyncObject for T {}
@@ -18,7 +20,8 @@ impl<T: sealed::Handle> SyncObject for T {}
 mod sealed {
     use super::Object;
 
-    /// What only this crate can make. The methods of a trait that cannot be named can still be called, by whoever has a bound on a trait above it; but not without this.
+    /// What only this crate can make. The methods of a trait that cannot be named can still be called, by
+    /// whoever has a bound on a trait above it; but not without this.
     #[derive(Clone, Copy)]
     pub struct Seal(pub(super) ());
 
@@ -86,8 +89,9 @@ impl<T: Plain> Handle for DsmRwLock<T> {
 }
 
 impl Dsm {
-    /// Destroys objects of synchronisation, in the order in which they were made; with mutexes and reader–writer locks their values are freed. Collective: all ranks name the same objects.
-    /// No copy of their handles can be used any more: whoever does is told that they were destroyed.
+    /// Destroys objects of synchronisation, in the order in which they were made; with mutexes and
+    /// reader–writer locks their values are freed. Collective: all ranks name the same objects. No copy of
+    /// their handles can be used any more: whoever does is told that they were destroyed.
     ///
     /// ```no_run
     /// # fn main() -> scash::Result<()> {
@@ -103,7 +107,8 @@ impl Dsm {
     ///
     /// # Errors
     /// [`Error::InUse`]: a thread of some rank has one of the objects or waits for it; all ranks are told so, and nothing was done. Objects that do not follow one another, or are only some
-    /// of those that share an allocation; objects that were destroyed; ranks made different collective calls; a rank is gone.
+    /// of those that share an allocation; objects that were destroyed; ranks made different collective calls;
+    /// a rank is gone.
     pub fn destroy<O: SyncObject>(&mut self, objects: &[O]) -> Result<()> {
         let objects: Vec<Object> = objects.iter().map(|handle| handle.object(Seal(()))).collect();
         let first = run(&objects)?;

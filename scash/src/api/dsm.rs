@@ -16,8 +16,8 @@ use std::marker::PhantomData;
 
 /// This rank's part in a job. There is one a process, and it belongs to one thread.
 ///
-/// References into shared memory are borrowed from it, and [`barrier`](Self::barrier) borrows it mutably: so no reference outlives
-/// the interval in which it was made.
+/// References into shared memory are borrowed from it, and [`barrier`](Self::barrier) borrows it mutably: so
+/// no reference outlives the interval in which it was made.
 ///
 /// ```compile_fail,E0502
 /// # fn f(dsm: &mut scash::Dsm, field: &mut scash::Partition<f64>) -> scash::Result<()> {
@@ -41,8 +41,8 @@ impl std::fmt::Debug for Dsm {
 }
 
 impl Dsm {
-    /// Joins the job that `scash run` or another launcher started this process for; a process that none has started
-    /// is a job of one rank. Once a process.
+    /// Joins the job that `scash run` or another launcher started this process for; a process that none has
+    /// started is a job of one rank. Once a process.
     ///
     /// # Errors
     /// Settings that make no sense; ranks that run different programs; no fault engine; no memory.
@@ -65,7 +65,8 @@ impl Dsm {
         self.runtime.threads() as usize
     }
 
-    /// Name of the provider that carries this job: `shm`, `tcp`, `ofi`, or `composite` for `shm` within hosts and `tcp` between them.
+    /// Name of the provider that carries this job: `shm`, `tcp`, `ofi`, or `composite` for `shm` within hosts
+    /// and `tcp` between them.
     pub fn provider(&self) -> &'static str {
         self.runtime.provider()
     }
@@ -78,8 +79,9 @@ impl Dsm {
     /// The untyped interface.
     ///
     /// # Safety
-    /// Its calls end intervals, free memory and bring other ranks' bytes without borrowing anything from this `Dsm`. While
-    /// one of them that changes bytes runs, no reference into the memory that it changes may be alive.
+    /// Its calls end intervals, free memory and bring other ranks' bytes without borrowing anything from this
+    /// `Dsm`. While one of them that changes bytes runs, no reference into the memory that it changes may be
+    /// alive.
     pub unsafe fn runtime(&self) -> &'static Runtime {
         self.runtime
     }
@@ -89,7 +91,8 @@ impl Dsm {
         self.runtime.barrier()
     }
 
-    /// Allocates `len` zeroed values that all ranks share, at one address. Collective. Pages have their home where they are touched first.
+    /// Allocates `len` zeroed values that all ranks share, at one address. Collective. Pages have their home
+    /// where they are touched first.
     pub fn alloc<T: Plain>(&mut self, len: usize) -> Result<SharedSlice<T>> {
         self.alloc_with(len, AllocOptions::default())
     }
@@ -110,7 +113,8 @@ impl Dsm {
         Ok(self.mutexes(1, |_| value)?[0])
     }
 
-    /// `count` values, each with a lock of its own. Collective. Each rank says what some of them are in the beginning, and is the home of these.
+    /// `count` values, each with a lock of its own. Collective. Each rank says what some of them are in the
+    /// beginning, and is the home of these.
     pub fn mutexes<T: Plain>(
         &mut self,
         count: usize,
@@ -120,7 +124,8 @@ impl Dsm {
         Ok(DsmMutex::all(first, self.values(count, value)?))
     }
 
-    /// A value that all ranks share, and read together or write one at a time. Collective, with the same value at all ranks.
+    /// A value that all ranks share, and read together or write one at a time. Collective, with the same
+    /// value at all ranks.
     pub fn rwlock<T: Plain>(&mut self, value: T) -> Result<DsmRwLock<T>> {
         Ok(self.rwlocks(1, |_| value)?[0])
     }
@@ -227,7 +232,8 @@ impl Dsm {
         self.runtime.set_protocol(slice.allocation()?, protocol)
     }
 
-    /// Gives an allocation a name, by which it is called where a data race is told (`SCASH_RACES`). To be called by all ranks.
+    /// Gives an allocation a name, by which it is called where a data race is told (`SCASH_RACES`). To be
+    /// called by all ranks.
     pub fn name<T: Plain>(&self, slice: SharedSlice<T>, name: &str) -> Result<()> {
         self.runtime.name(slice.allocation()?, name)
     }
@@ -252,7 +258,8 @@ impl Dsm {
         self.runtime.read_home(address, bytes)
     }
 
-    /// Brings these elements to all ranks, so that reading them takes no fault until the next memory barrier. Collective, and includes a memory barrier.
+    /// Brings these elements to all ranks, so that reading them takes no fault until the next memory barrier.
+    /// Collective, and includes a memory barrier.
     pub fn broadcast<T: Plain>(
         &mut self,
         slice: SharedSlice<T>,
@@ -262,8 +269,8 @@ impl Dsm {
         self.runtime.broadcast(address, bytes)
     }
 
-    /// Makes these elements ready to be read by the system, until the next memory barrier. A system call that is given shared memory fails
-    /// with `EFAULT` where a plain access would have fetched the page.
+    /// Makes these elements ready to be read by the system, until the next memory barrier. A system call that
+    /// is given shared memory fails with `EFAULT` where a plain access would have fetched the page.
     pub fn touch<T: Plain>(&self, slice: SharedSlice<T>, elements: std::ops::Range<usize>) -> Result<()> {
         let (address, bytes) = slice.address(elements)?;
         self.runtime.touch(address, bytes, false)

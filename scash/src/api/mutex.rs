@@ -9,7 +9,8 @@ use std::ops::{Deref, DerefMut};
 
 /// A lock, known to all ranks by its number. A handle: copying it makes no other lock.
 ///
-/// Whoever has it sees all that was written, by any rank, before it was last given back. It is handed on in the order in which ranks asked for it.
+/// Whoever has it sees all that was written, by any rank, before it was last given back. It is handed on in
+/// the order in which ranks asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lock(pub(crate) u32);
 
@@ -148,7 +149,8 @@ impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: an element of a live allocation that is reached by guards only, of which there is one at a time in the whole job.
+        // SAFETY: an element of a live allocation that is reached by guards only, of which there is one at a
+        // time in the whole job.
         unsafe { &*self.value }
     }
 }

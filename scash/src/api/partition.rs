@@ -1,8 +1,9 @@
 //! A shared array of which each rank owns a part: safe, without a word of `unsafe` in the program.
 //!
-//! The array exists twice. In an interval each rank writes its part of the *next* state and reads anything of the *present* one, which nobody writes; at
-//! [`Partition::publish`] the two change roles. So what is read is what the last barrier made public, whatever the
-//! other ranks are writing, and no two references ever lead to the same value.
+//! The array exists twice. In an interval each rank writes its part of the *next* state and reads anything of
+//! the *present* one, which nobody writes; at [`Partition::publish`] the two change roles. So what is read is
+//! what the last barrier made public, whatever the other ranks are writing, and no two references ever lead
+//! to the same value.
 
 use crate::api::session::{self, Session, digest};
 use crate::api::shared::{Plain, SharedSlice};
@@ -16,9 +17,10 @@ use std::ops::Range;
 /// An array of `T` of which each rank owns one contiguous part; each [`Worker`](crate::Worker), if workers
 /// have made it.
 ///
-/// A publication that fails may have succeeded at other ranks, which write from then on what is read here. So a partition whose publication
-/// has failed leads to its memory no more: calls that return a [`Result`] say so, the others panic. (One that was refused before it began,
-/// with [`Error::Argument`], has changed nothing, and can be made again.)
+/// A publication that fails may have succeeded at other ranks, which write from then on what is read here. So
+/// a partition whose publication has failed leads to its memory no more: calls that return a [`Result`] say
+/// so, the others panic. (One that was refused before it began, with [`Error::Argument`], has changed
+/// nothing, and can be made again.)
 #[derive(Debug)]
 pub struct Partition<T: Plain> {
     states: States<T>,
@@ -140,7 +142,8 @@ impl<T: Plain> Partition<T> {
     pub fn parts<'a, S: Session + ?Sized>(&'a mut self, _session: &'a S) -> Parts<'a, T> {
         let [present, next] = self.states.now();
         let (start, end) = (self.mine.start, self.mine.end);
-        // SAFETY: the present state is written by nobody before `publish`: only `mine` is handed out for writing, and it is of the other state.
+        // SAFETY: the present state is written by nobody before `publish`: only `mine` is handed out for
+        // writing, and it is of the other state.
         let read = |range: Range<usize>| unsafe { present.part(range) };
         // SAFETY: this part of the next state belongs to this handle alone (parts are disjoint), which is
         // borrowed mutably; and a session is borrowed, which a publication ends.

@@ -8,7 +8,8 @@ use scash_proto::wire::reduce::{Combine, Number};
 mod sealed {
     use super::Number;
 
-    /// What only this crate can make: without it the methods below could be called by whoever has a bound on `Reducible`.
+    /// What only this crate can make: without it the methods below could be called by whoever has a bound on
+    /// `Reducible`.
     #[derive(Clone, Copy)]
     pub struct Seal(pub(super) ());
 
@@ -57,9 +58,11 @@ pub(crate) fn replace<T: Reducible>(
 }
 
 impl Dsm {
-    /// All ranks' values become one, element by element, at every rank. Collective, and no memory barrier: it takes a message a rank up a tree, and one down.
+    /// All ranks' values become one, element by element, at every rank. Collective, and no memory barrier: it
+    /// takes a message a rank up a tree, and one down.
     ///
-    /// Floating-point sums have the same bits at every rank, and in every run on as many ranks. Those of whole numbers wrap around.
+    /// Floating-point sums have the same bits at every rank, and in every run on as many ranks. Those of
+    /// whole numbers wrap around.
     ///
     /// ```no_run
     /// # fn f(dsm: &scash::Dsm, residual: f64, changes: u64) -> scash::Result<()> {
@@ -71,7 +74,8 @@ impl Dsm {
     /// ```
     ///
     /// # Errors
-    /// More than 4096 values; bits of floating-point numbers; ranks made different collective calls; a rank is gone.
+    /// More than 4096 values; bits of floating-point numbers; ranks made different collective calls; a rank
+    /// is gone.
     pub fn all_reduce<T: Reducible>(&self, combine: Combine, values: &mut [T]) -> Result<()> {
         replace(values, |number, words| self.untyped().all_reduce(combine, number, words))
     }

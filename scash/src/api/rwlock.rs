@@ -7,7 +7,8 @@ use crate::runtime::Runtime;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// A value that all ranks share: any number at a time read it, or one writes it. Nobody is passed over: who comes after somebody who waits, waits too.
+/// A value that all ranks share: any number at a time read it, or one writes it. Nobody is passed over: who
+/// comes after somebody who waits, waits too.
 ///
 /// ```no_run
 /// # fn main() -> scash::Result<()> {
@@ -100,7 +101,8 @@ impl<T> Deref for ReadGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: an element of a live allocation that is reached by guards only; while there is one to read, the lock lets nobody have one to write.
+        // SAFETY: an element of a live allocation that is reached by guards only; while there is one to read,
+        // the lock lets nobody have one to write.
         unsafe { &*self.value }
     }
 }
@@ -117,7 +119,8 @@ impl<T> Deref for WriteGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: an element of a live allocation that is reached by guards only; while there is one to write, the lock lets nobody have another.
+        // SAFETY: an element of a live allocation that is reached by guards only; while there is one to
+        // write, the lock lets nobody have another.
         unsafe { &*self.value }
     }
 }

@@ -9,10 +9,12 @@ use bytemuck::Pod;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Types of values that may lie in memory that other ranks write, and that travel between ranks byte by byte: every bit pattern is a value, every byte is part of it (there is no padding,
-/// whose bytes have no values), and no part is a reference or a pointer.
+/// Types of values that may lie in memory that other ranks write, and that travel between ranks byte by byte:
+/// every bit pattern is a value, every byte is part of it (there is no padding, whose bytes have no values),
+/// and no part is a reference or a pointer.
 ///
-/// These are the types that [`bytemuck`] calls [`Pod`]: numbers, arrays of such types, and structures in C's layout that its derive has checked:
+/// These are the types that [`bytemuck`] calls [`Pod`]: numbers, arrays of such types, and structures in C's
+/// layout that its derive has checked:
 ///
 /// ```
 /// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
@@ -53,8 +55,8 @@ impl<T: Pod> Plain for T {}
 
 /// An allocation of `len` values at the same address on every rank. A handle: copying it copies no data.
 ///
-/// Once the allocation is freed, no copy of the handle leads to its memory any more, whatever lies there then: calls that return a
-/// [`Result`] say so, the others panic.
+/// Once the allocation is freed, no copy of the handle leads to its memory any more, whatever lies there
+/// then: calls that return a [`Result`] say so, the others panic.
 pub struct SharedSlice<T> {
     ptr: *mut T,
     len: usize,
@@ -99,7 +101,8 @@ impl<T: Plain> SharedSlice<T> {
         self.len == 0
     }
 
-    /// The first value's address, the same on every rank. Plain pointers into shared memory are free to use as in C, as long as it is allocated.
+    /// The first value's address, the same on every rank. Plain pointers into shared memory are free to use
+    /// as in C, as long as it is allocated.
     pub fn as_ptr(self) -> *mut T {
         self.ptr
     }
@@ -179,7 +182,8 @@ impl<T: Plain> SharedSlice<T> {
     /// Elements as a mutable slice, until the next memory barrier.
     ///
     /// # Safety
-    /// No other rank or thread touches any of these elements before the next memory barrier, and no other slice of them lives here.
+    /// No other rank or thread touches any of these elements before the next memory barrier, and no other
+    /// slice of them lives here.
     ///
     /// # Panics
     /// If there are no such elements, or the allocation was freed.

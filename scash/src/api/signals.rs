@@ -6,12 +6,14 @@ use crate::error::Result;
 
 /// A counting semaphore, known to all ranks by its number. A handle: copying it makes no other semaphore.
 ///
-/// Who [`wait`](Self::wait)s sees all that was written, by any rank, before the [`post`](Self::post) that lets it go on.
+/// Who [`wait`](Self::wait)s sees all that was written, by any rank, before the [`post`](Self::post) that
+/// lets it go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Semaphore(pub(crate) u32);
 
 impl Semaphore {
-    /// Takes one from the count: waits until there is one. Those who wait go on in the order in which they came.
+    /// Takes one from the count: waits until there is one. Those who wait go on in the order in which they
+    /// came.
     ///
     /// # Errors
     /// A rank is gone.
@@ -54,7 +56,8 @@ impl Semaphore {
 pub struct Condvar(pub(crate) u32);
 
 impl Condvar {
-    /// Gives the value back, waits for a signal, and waits for the value again. May also return without a signal: see whether what was waited for is so.
+    /// Gives the value back, waits for a signal, and waits for the value again. May also return without a
+    /// signal: see whether what was waited for is so.
     ///
     /// # Errors
     /// A rank is gone.
@@ -104,9 +107,11 @@ impl Condvar {
     }
 }
 
-/// A number that only grows, known to all ranks; 0 in the beginning. A handle: copying it makes no other flag.
+/// A number that only grows, known to all ranks; 0 in the beginning. A handle: copying it makes no other
+/// flag.
 ///
-/// Who [`wait`](Self::wait)s for a number sees all that was written, by any rank, before the flag was [raised](Self::raise) so far.
+/// Who [`wait`](Self::wait)s for a number sees all that was written, by any rank, before the flag was
+/// [raised](Self::raise) so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flag(pub(crate) u32);
 

@@ -1,5 +1,6 @@
-//! Children that the rank forks, and shared memory: they have none of it (both views are left out of them, see `region`), so to touch it is a
-//! segmentation fault there. This says why, and leaves the rest to whoever takes such faults: the child dies, and nobody else.
+//! Children that the rank forks, and shared memory: they have none of it (both views are left out of them,
+//! see `region`), so to touch it is a segmentation fault there. This says why, and leaves the rest to whoever
+//! takes such faults: the child dies, and nobody else.
 
 use std::cell::UnsafeCell;
 use std::ops::Range;
@@ -18,7 +19,8 @@ static RANK: AtomicUsize = AtomicUsize::new(0);
 /// Who takes segmentation faults of the child but for us.
 struct Previous(UnsafeCell<Option<libc::sigaction>>);
 
-// SAFETY: written in `born` only, when the process has one thread and no fault was taken yet; read in handlers afterwards.
+// SAFETY: written in `born` only, when the process has one thread and no fault was taken yet; read in
+// handlers afterwards.
 unsafe impl Sync for Previous {}
 
 static PREVIOUS: Previous = Previous(UnsafeCell::new(None));
@@ -31,7 +33,8 @@ pub(crate) fn watch(app: Range<usize>, rank: u32) {
     RANK.store(rank as usize, Ordering::Relaxed);
     ASKED.call_once(|| {
         // It fails for want of memory only: then a child dies without a word.
-        // SAFETY: `born` makes calls that a child of a process with threads may make, and lives as long as the program.
+        // SAFETY: `born` makes calls that a child of a process with threads may make, and lives as long as
+        // the program.
         let _ = unsafe { libc::pthread_atfork(None, None, Some(born)) };
     });
 }
@@ -71,7 +74,8 @@ extern "C" fn on_touch(signal: i32, info: *mut libc::siginfo_t, _context: *mut l
     }
     // SAFETY: see `Previous`.
     let previous = unsafe { *PREVIOUS.0.get() }.unwrap_or_else(default_action);
-    // SAFETY: puts back the action that was there before ours. The instruction runs again after the return, and faults under that one.
+    // SAFETY: puts back the action that was there before ours. The instruction runs again after the return,
+    // and faults under that one.
     unsafe { libc::sigaction(libc::SIGSEGV, &raw const previous, ptr::null_mut()) };
     if !by_instruction {
         super::handler::send_again(signal, info);

@@ -1,25 +1,27 @@
-//! The signal handler: a postman. It looks at the address, hands the fault to the one function that was registered, and
-//! goes; whatever is not addressed to the region is passed on as if we were not there.
+//! The signal handler: a postman. It looks at the address, hands the fault to the one function that was
+//! registered, and goes; whatever is not addressed to the region is passed on as if we were not there.
 //!
-//! How a fault travels: the access traps → the kernel finds that the view does not allow it → signal, in the faulting
-//! thread, with the address → [`on_fault`] → [`Serve`] → return, and the instruction runs again.
+//! How a fault travels: the access traps → the kernel finds that the view does not allow it → signal, in the
+//! faulting thread, with the address → [`on_fault`] → [`Serve`] → return, and the instruction runs again.
 //!
 //! The flags of the action, and why:
 //! - `SA_SIGINFO`: the address and the machine context are what it is about.
-//! - no `SA_ONSTACK`: serving a fault runs the protocol and may wait for another host. That needs a stack of ordinary size;
-//!   alternate stacks are made for a last message (8–12 KiB in a Rust thread, of which the frame takes 3–11 KiB), and
-//!   belong to the program. The price: a thread that overflows its stack under the `mprotect` engine dies of SIGSEGV
-//!   without the previous handler's message, because there is no stack to run it on. Under `uffd` SIGSEGV is not ours.
-//! - `SA_NODEFER`: a fault inside the handler is a bug (it may not touch the application view). With the signal blocked the
-//!   kernel would drop every handler and kill; this way the nested fault is passed on like any foreign one, so the
-//!   program's crash reporter sees the address of the bug.
-//! - `SA_RESTART`: someone may send us the signal by `kill`; that should not make a system call of the program fail.
-//! - mask: everything but the signals that an instruction can raise. A handler of the program (a timer's, say) may touch
-//!   shared memory. Were it to run while this thread serves a fault, it could fault on a page that this very thread has
-//!   locked, and wait for itself. So it runs after the fault is served.
+//! - no `SA_ONSTACK`: serving a fault runs the protocol and may wait for another host. That needs a stack of
+//!   ordinary size; alternate stacks are made for a last message (8–12 KiB in a Rust thread, of which the
+//!   frame takes 3–11 KiB), and belong to the program. The price: a thread that overflows its stack under the
+//!   `mprotect` engine dies of SIGSEGV without the previous handler's message, because there is no stack to
+//!   run it on. Under `uffd` SIGSEGV is not ours.
+//! - `SA_NODEFER`: a fault inside the handler is a bug (it may not touch the application view). With the
+//!   signal blocked the kernel would drop every handler and kill; this way the nested fault is passed on like
+//!   any foreign one, so the program's crash reporter sees the address of the bug.
+//! - `SA_RESTART`: someone may send us the signal by `kill`; that should not make a system call of the
+//!   program fail.
+//! - mask: everything but the signals that an instruction can raise. A handler of the program (a timer's,
+//!   say) may touch shared memory. Were it to run while this thread serves a fault, it could fault on a page
+//!   that this very thread has locked, and wait for itself. So it runs after the fault is served.
 //!
-//! **Invariant:** no allocation, no lock, no formatting; only async-signal-safe calls. What [`Serve`] does is its
-//! author's business.
+//! **Invariant:** no allocation, no lock, no formatting; only async-signal-safe calls. What [`Serve`] does is
+//! its author's business.
 //!
 //! **Invariant:** `errno` is the program's: it is the same after the handler as before.
 
@@ -38,18 +40,21 @@ pub enum Verdict {
     NotOurs,
 }
 
-/// Serves a fault, in the thread that took it: page, exact address, what was tried, and the address of the instruction (0 if that is not known). The interrupted code may be
-/// anywhere in the program (inside `malloc`, with its lock held), so: no lock that program code can hold, and no access
-/// to the application view.
+/// Serves a fault, in the thread that took it: page, exact address, what was tried, and the address of the
+/// instruction (0 if that is not known). The interrupted code may be anywhere in the program (inside
+/// `malloc`, with its lock held), so: no lock that program code can hold, and no access to the application
+/// view.
 ///
-/// A fault may come for a page that gives this access already: another thread was faster, or the system took the page out
-/// of the view to reclaim its memory (swap). Such a page must be mapped again, or the instruction faults for ever.
+/// A fault may come for a page that gives this access already: another thread was faster, or the system took
+/// the page out of the view to reclaim its memory (swap). Such a page must be mapped again, or the
+/// instruction faults for ever.
 pub type Serve = fn(page: u32, addr: usize, access: Access, pc: usize) -> Verdict;
 
 /// `si_code` of a SIGSEGV whose address is mapped but does not allow the access.
 const SEGV_ACCERR: i32 = 2;
 
-/// Signals that the kernel raises because of the running instruction. Blocked, they would kill without a word.
+/// Signals that the kernel raises because of the running instruction. Blocked, they would kill without a
+/// word.
 const SYNCHRONOUS: [i32; 7] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT];
 
@@ -90,12 +95,13 @@ impl std::fmt::Debug for Post {
     }
 }
 
-/// Sends the faults of `region`'s application view to `serve`. `kind` is the engine that raises them. One region a
-/// process: a second call is refused until the first handler is dropped.
+/// Sends the faults of `region`'s application view to `serve`. `kind` is the engine that raises them. One
+/// region a process: a second call is refused until the first handler is dropped.
 ///
 /// # Safety
-/// `serve` is called in a signal handler, at any instruction that touches the application view: it keeps to what [`Serve`] says (no lock
-/// that program code can hold, no access to the view). The view's addresses stay `region`'s as long as the handler lives.
+/// `serve` is called in a signal handler, at any instruction that touches the application view: it keeps to
+/// what [`Serve`] says (no lock that program code can hold, no access to the view). The view's addresses stay
+/// `region`'s as long as the handler lives.
 pub unsafe fn install(region: &Region, kind: Kind, serve: Serve) -> Result<Handler, EngineError> {
     let old = POST.load(Ordering::Acquire);
     // SAFETY: a post is never freed.
@@ -160,8 +166,8 @@ fn our_action() -> libc::sigaction {
 fn exchange_action(signal: i32, new: Option<&libc::sigaction>) -> Result<libc::sigaction, EngineError> {
     let mut old = default_action();
     let new = new.map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: `new` is null or an action: ours, whose function lives as long as the program, or one that was in place
-    // before; `old` is a place for an action.
+    // SAFETY: `new` is null or an action: ours, whose function lives as long as the program, or one that was
+    // in place before; `old` is a place for an action.
     if unsafe { libc::sigaction(signal, new, &raw mut old) } == 0 {
         return Ok(old);
     }
@@ -203,12 +209,13 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
 
 /// Is it a data access, to the region, that the engine refused? Then to whom it belongs.
 fn serve(post: &Post, info: *const libc::siginfo_t, context: *const libc::ucontext_t) -> Verdict {
-    // SAFETY: the kernel gave it to `on_fault` for the duration of its call (SA_SIGINFO), and nobody writes to it.
+    // SAFETY: the kernel gave it to `on_fault` for the duration of its call (SA_SIGINFO), and nobody writes
+    // to it.
     let info = unsafe { &*info };
     // SAFETY: as above.
     let context = unsafe { &*context };
-    // SAFETY: these signals have an address; one that was sent by `kill` has other bytes in its place, which the check of
-    // the code keeps us from using.
+    // SAFETY: these signals have an address; one that was sent by `kill` has other bytes in its place, which
+    // the check of the code keeps us from using.
     let addr = unsafe { info.si_addr() } as usize;
     if info.si_code != post.code || !post.app.contains(&addr) || post.state.load(Ordering::Acquire) != SERVING
     {
@@ -237,8 +244,8 @@ fn pass_on(post: &Post, info: *mut libc::siginfo_t, context: *mut libc::c_void) 
     }
 }
 
-/// The default action: a core, and death by this signal. Not done here: the instruction runs again after the return and
-/// faults under the default action, so that the core shows it, its registers and its address.
+/// The default action: a core, and death by this signal. Not done here: the instruction runs again after the
+/// return and faults under the default action, so that the core shows it, its registers and its address.
 fn die(signal: i32, info: *mut libc::siginfo_t, by_instruction: bool) {
     let default = default_action();
     // SAFETY: sets the default; we are only called where that is what the program had asked for.
@@ -262,11 +269,13 @@ pub(super) fn send_again(signal: i32, info: *mut libc::siginfo_t) {
 fn call_previous(post: &Post, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let previous = &post.previous;
     let mask = previous_mask(post, context.cast());
-    // SAFETY: sets the calling thread's mask; returning from `on_fault` restores the one of the interrupted code.
+    // SAFETY: sets the calling thread's mask; returning from `on_fault` restores the one of the interrupted
+    // code.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, ptr::null_mut()) };
     if previous.sa_flags & libc::SA_SIGINFO != 0 {
         type Action = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
-        // SAFETY: neither SIG_DFL nor SIG_IGN (checked by `pass_on`), so whoever set it vouched for this type.
+        // SAFETY: neither SIG_DFL nor SIG_IGN (checked by `pass_on`), so whoever set it vouched for this
+        // type.
         let action: Action = unsafe { std::mem::transmute(previous.sa_sigaction) };
         action(post.signal, info, context);
     } else {

@@ -1,4 +1,5 @@
-//! A line on stderr that is put together in a signal handler: by hand, in memory of the stack, and written by one system call.
+//! A line on stderr that is put together in a signal handler: by hand, in memory of the stack, and written by
+//! one system call.
 
 /// Bytes of a line; what is longer is cut.
 const ROOM: usize = 320;

@@ -1,8 +1,8 @@
 //! The mprotect engine: access is kept in mappings, and a fault is a SIGSEGV in the faulting thread.
 //!
-//! It works on every kernel and in every container. The price: the system keeps one mapping for each run of pages with the
-//! same access, and bounds their number (`vm.max_map_count`, 65,530 by default), so a region of which every other page is
-//! protected fails at 256 MiB. The error says so.
+//! It works on every kernel and in every container. The price: the system keeps one mapping for each run of
+//! pages with the same access, and bounds their number (`vm.max_map_count`, 65,530 by default), so a region
+//! of which every other page is protected fails at 256 MiB. The error says so.
 //!
 //! The system cannot be asked which pages are mapped, so the engine remembers.
 
@@ -27,8 +27,8 @@ impl Mprotect {
 
     fn set(&self, pages: &Range<u32>, protection: i32) -> Result<(), EngineError> {
         let (at, len) = self.region.app_span(pages)?;
-        // SAFETY: a range of the application view, which no Rust reference points into; its pages' protection is what
-        // this engine is for.
+        // SAFETY: a range of the application view, which no Rust reference points into; its pages' protection
+        // is what this engine is for.
         if unsafe { libc::mprotect(at.cast(), len, protection) } == 0 {
             return Ok(());
         }
@@ -49,8 +49,8 @@ impl FaultEngine for Mprotect {
 
     unsafe fn map_copy(&self, pages: Range<u32>, src: *const u8, access: Access) -> Result<(), EngineError> {
         self.region.app_span(&pages)?;
-        // SAFETY: `src` points to the bytes of `pages` (the caller's promise); the runtime view has room for them, and
-        // whoever lets us work on these pages keeps others from their bytes.
+        // SAFETY: `src` points to the bytes of `pages` (the caller's promise); the runtime view has room for
+        // them, and whoever lets us work on these pages keeps others from their bytes.
         unsafe { std::ptr::copy(src, self.region.runtime_page(pages.start), pages.len() * PAGE) };
         self.map(pages, access)
     }

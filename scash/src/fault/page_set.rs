@@ -1,7 +1,8 @@
 //! A set of pages that many threads change at once: one bit a page.
 //!
-//! **Invariant:** a bit is only ever changed by the thread that the engine's caller has let work on that page; words are
-//! atomic because neighbours share them. So `Relaxed` suffices: whoever orders calls on a page orders its bit too.
+//! **Invariant:** a bit is only ever changed by the thread that the engine's caller has let work on that
+//! page; words are atomic because neighbours share them. So `Relaxed` suffices: whoever orders calls on a
+//! page orders its bit too.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -31,7 +32,8 @@ impl PageSet {
         }
     }
 
-    /// Whether the first page of `pages` (not empty) is in the set, and the end of the run of pages that are like it.
+    /// Whether the first page of `pages` (not empty) is in the set, and the end of the run of pages that are
+    /// like it.
     pub(crate) fn run(&self, pages: Range<u32>) -> (bool, u32) {
         let (word, bit) = split(pages.start);
         let inside = self.words[word].load(Relaxed) >> bit & 1 == 1;

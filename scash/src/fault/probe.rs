@@ -1,8 +1,8 @@
-//! What this kernel and this container allow, found by trying: each engine is built over a tiny region and made to map,
-//! refuse, protect and give back a page. Feature bits only serve to say why something failed.
+//! What this kernel and this container allow, found by trying: each engine is built over a tiny region and
+//! made to map, refuse, protect and give back a page. Feature bits only serve to say why something failed.
 //!
-//! No signal is needed for that: a system call on a page that the engine withholds fails with EFAULT, which is a fault
-//! without a victim.
+//! No signal is needed for that: a system call on a page that the engine withholds fails with EFAULT, which
+//! is a fault without a victim.
 
 use std::fmt;
 use std::io::{self, PipeReader, PipeWriter, Write};

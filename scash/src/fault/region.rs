@@ -1,13 +1,16 @@
 //! The region: one sparse file in memory, mapped twice.
 //!
-//! The **application view** is where the program's pointers lead; its engine opens and closes it page by page. The
-//! **runtime view** shows the same frames and is always readable and writable, so an incoming page or diff is put in
-//! place without opening the application view, and a peer on the same host that maps the file can read a page without help.
+//! The **application view** is where the program's pointers lead; its engine opens and closes it page by
+//! page. The **runtime view** shows the same frames and is always readable and writable, so an incoming page
+//! or diff is put in place without opening the application view, and a peer on the same host that maps the
+//! file can read a page without help.
 //!
-//! A region of any size costs nothing until its pages get frames: the file is sparse and no memory is set aside for it.
+//! A region of any size costs nothing until its pages get frames: the file is sparse and no memory is set
+//! aside for it.
 //!
-//! **Invariant:** both views map exactly the file's pages, from the first to the last, for as long as the region lives;
-//! the file's size is sealed, so that no holder of its descriptor can cut it short under a reader.
+//! **Invariant:** both views map exactly the file's pages, from the first to the last, for as long as the
+//! region lives; the file's size is sealed, so that no holder of its descriptor can cut it short under a
+//! reader.
 
 use std::io;
 use std::ops::Range;
@@ -49,8 +52,8 @@ impl Region {
         let file = sealed_file(len)?;
         let app = View::map(&file, len, app_base)?;
         let runtime = View::map(&file, len, None)?;
-        // A child made by fork would see the frames without an engine, and its writes would be lost or be seen by nobody.
-        // Better that it has neither view, and dies of its own access.
+        // A child made by fork would see the frames without an engine, and its writes would be lost or be
+        // seen by nobody. Better that it has neither view, and dies of its own access.
         app.advise(libc::MADV_DONTFORK)?;
         runtime.advise(libc::MADV_DONTFORK)?;
         // A core file shows the application view; the same bytes twice help nobody.
@@ -117,8 +120,8 @@ impl Region {
         let (start, len) = (i64::from(pages.start) * PAGE as i64, pages.len() as i64 * PAGE as i64);
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         loop {
-            // SAFETY: acts on the region's own file; no Rust reference leads into frames (they are only reached by
-            // pointers, whose holders know that frames come and go).
+            // SAFETY: acts on the region's own file; no Rust reference leads into frames (they are only
+            // reached by pointers, whose holders know that frames come and go).
             if unsafe { libc::fallocate(self.file.as_raw_fd(), mode, start, len) } == 0 {
                 return Ok(());
             }
@@ -145,8 +148,8 @@ struct View {
     len: usize,
 }
 
-// SAFETY: a view is an address range. What is done with its bytes, and by which thread, is up to those who take its
-// pointers; the calls below are safe from any thread.
+// SAFETY: a view is an address range. What is done with its bytes, and by which thread, is up to those who
+// take its pointers; the calls below are safe from any thread.
 unsafe impl Send for View {}
 // SAFETY: as above.
 unsafe impl Sync for View {}
@@ -185,7 +188,8 @@ impl View {
 
 impl Drop for View {
     fn drop(&mut self) {
-        // SAFETY: this view made the mapping; whoever took pointers into it was told that it ends with the region.
+        // SAFETY: this view made the mapping; whoever took pointers into it was told that it ends with the
+        // region.
         unsafe { libc::munmap(self.base.cast(), self.len) };
     }
 }

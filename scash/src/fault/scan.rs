@@ -1,8 +1,9 @@
-//! Written pages without faults: the kernel's `PAGEMAP_SCAN` (Linux 6.7) over ranges under asynchronous write protection.
+//! Written pages without faults: the kernel's `PAGEMAP_SCAN` (Linux 6.7) over ranges under asynchronous write
+//! protection.
 //!
-//! The intuition: asynchronous protection is a dirty bit of one's own. The first write to a protected page takes the
-//! protection away inside the kernel (0.7 µs, no signal), and a scan lists the pages that lost it and puts it back, both
-//! in one call (10–40 ns a page).
+//! The intuition: asynchronous protection is a dirty bit of one's own. The first write to a protected page
+//! takes the protection away inside the kernel (0.7 µs, no signal), and a scan lists the pages that lost it
+//! and puts it back, both in one call (10–40 ns a page).
 
 use scash_comm::descriptors::out_of_the_way;
 use std::fs::File;
@@ -65,8 +66,8 @@ impl Pagemap {
         self.scan(&(0..0), 0, &mut [PageRegion { start: 0, end: 0, categories: 0 }]).map(drop)
     }
 
-    /// Calls `found` with each run of addresses in `range` that was written since it was protected, in order, and
-    /// protects it again.
+    /// Calls `found` with each run of addresses in `range` that was written since it was protected, in order,
+    /// and protects it again.
     pub(crate) fn take_written(
         &self,
         range: Range<u64>,
@@ -98,7 +99,8 @@ impl Pagemap {
             category_anyof_mask: 0,
             return_mask: PAGE_IS_WRITTEN,
         };
-        // SAFETY: the number is made from the structure given; the kernel writes at most `vec_len` runs behind `vec`.
+        // SAFETY: the number is made from the structure given; the kernel writes at most `vec_len` runs
+        // behind `vec`.
         let count = unsafe { libc::ioctl(self.file.as_raw_fd(), PAGEMAP_SCAN, &raw mut arg) };
         match usize::try_from(count) {
             Ok(count) => Ok((count, arg.walk_end)),

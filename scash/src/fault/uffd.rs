@@ -1,8 +1,9 @@
-//! The userfaultfd engine: access is kept in page-table entries, and a fault is a SIGBUS in the faulting thread.
+//! The userfaultfd engine: access is kept in page-table entries, and a fault is a SIGBUS in the faulting
+//! thread.
 //!
-//! The intuition: the whole application view is one mapping, readable and writable, under a userfaultfd that must be asked
-//! before an entry is made in its page table. So there is no limit on how pages with different access alternate, and a
-//! change touches entries only. What an entry can be:
+//! The intuition: the whole application view is one mapping, readable and writable, under a userfaultfd that
+//! must be asked before an entry is made in its page table. So there is no limit on how pages with different
+//! access alternate, and a change touches entries only. What an entry can be:
 //!
 //! ```text
 //!             no entry               write-protected            writable
@@ -11,15 +12,16 @@
 //! changed by                         protect(Read)              protect(Write)
 //! ```
 //!
-//! To map a page, the kernel wants to be told what it cannot find out for us: **fill** a page that has no frame (`copy`,
-//! `zero`), **resume** one that has (`UFFDIO_CONTINUE`). The wrong one is refused, with nothing changed. So the engine
-//! remembers which pages have frames. That is a guess, since peers write to frames through views of their own: a refusal
-//! corrects it, and the next try is right.
+//! To map a page, the kernel wants to be told what it cannot find out for us: **fill** a page that has no
+//! frame (`copy`, `zero`), **resume** one that has (`UFFDIO_CONTINUE`). The wrong one is refused, with
+//! nothing changed. So the engine remembers which pages have frames. That is a guess, since peers write to
+//! frames through views of their own: a refusal corrects it, and the next try is right.
 //!
-//! A page that is refused is a mapping of its own that allows no access: the system looks at that before it asks the
-//! userfaultfd, and raises SIGSEGV.
+//! A page that is refused is a mapping of its own that allows no access: the system looks at that before it
+//! asks the userfaultfd, and raises SIGSEGV.
 //!
-//! A page that is not mapped may carry a leftover mark "write-protected". It has no effect: mapping the page replaces it.
+//! A page that is not mapped may carry a leftover mark "write-protected". It has no effect: mapping the page
+//! replaces it.
 //!
 //! **Invariant:** no page is mapped before its bytes are in its frame.
 //!
@@ -139,8 +141,9 @@ impl Uffd {
     fn resume(&self, pages: Range<u32>, source: Source, access: Access) -> Result<u32, EngineError> {
         if let Source::Bytes(bytes) = source {
             let to = self.region.runtime_page(pages.start);
-            // SAFETY: `bytes` points to the bytes of `pages`, by the contract of `map_copy`; the runtime view has room for
-            // them, at another address; and whoever lets us work on these pages keeps others from their bytes.
+            // SAFETY: `bytes` points to the bytes of `pages`, by the contract of `map_copy`; the runtime view
+            // has room for them, at another address; and whoever lets us work on these pages keeps others
+            // from their bytes.
             unsafe { std::ptr::copy(bytes, to, pages.len() * PAGE) };
         }
         let mut left = pages.clone();
@@ -163,8 +166,9 @@ impl Uffd {
         Ok(pages.end)
     }
 
-    /// Calls `call` on the pages, or on as many of the first of them as lie in one mapping: the view is cut where tracked
-    /// ranges begin, and a call across a cut is refused with ENOENT. Returns the page that it came to.
+    /// Calls `call` on the pages, or on as many of the first of them as lie in one mapping: the view is cut
+    /// where tracked ranges begin, and a call across a cut is refused with ENOENT. Returns the page that it
+    /// came to.
     fn longest(
         &self,
         pages: &Range<u32>,
@@ -192,8 +196,8 @@ impl Uffd {
     /// Sets the protection that is asked before the userfaultfd is.
     fn set(&self, pages: &Range<u32>, protection: i32) -> Result<(), EngineError> {
         let (at, len) = self.region.app_span(pages)?;
-        // SAFETY: a range of the application view, which no Rust reference points into; opening and closing it is what
-        // this engine is for.
+        // SAFETY: a range of the application view, which no Rust reference points into; opening and closing
+        // it is what this engine is for.
         if unsafe { libc::mprotect(at.cast(), len, protection) } == 0 {
             return Ok(());
         }
@@ -310,8 +314,9 @@ impl FaultEngine for Uffd {
 }
 
 impl Drop for Uffd {
-    /// Without the userfaultfd, the view would be ordinary memory: close it first. (It only fails if the view is cut so
-    /// finely that the system has no mapping left to give; then it stays open, which is no worse than before.)
+    /// Without the userfaultfd, the view would be ordinary memory: close it first. (It only fails if the view
+    /// is cut so finely that the system has no mapping left to give; then it stays open, which is no worse
+    /// than before.)
     fn drop(&mut self) {
         let _ = self.region.protect_app(libc::PROT_NONE);
     }
@@ -364,8 +369,9 @@ impl Drop for Zeroes {
     }
 }
 
-/// Brings bytes that are about to be copied into this process's page table. Otherwise the kernel tries to copy, finds that
-/// it may not fault there, lets go of its locks, and begins again: half a microsecond for a page of a peer.
+/// Brings bytes that are about to be copied into this process's page table. Otherwise the kernel tries to
+/// copy, finds that it may not fault there, lets go of its locks, and begins again: half a microsecond for a
+/// page of a peer.
 ///
 /// # Safety
 /// `bytes` points to `len` readable bytes.

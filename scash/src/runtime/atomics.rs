@@ -9,12 +9,13 @@ use scash_proto::interpreter::{Step, WordPlace};
 use scash_proto::node::Input;
 
 impl Runtime {
-    /// Executes an atomic operation on the word of shared memory at `address`, at its home, and returns what it was before. The operations of all ranks and
-    /// threads have one order.
+    /// Executes an atomic operation on the word of shared memory at `address`, at its home, and returns what
+    /// it was before. The operations of all ranks and threads have one order.
     ///
-    /// Between two memory barriers, who uses the word at all operates on it: plain loads and stores of it may see and leave anything. After a memory barrier plain loads see
-    /// what the operations before it have left, at every rank, and operations what was stored before. An operation orders nothing but itself: what else a rank wrote before it
-    /// is not for that reason visible to those who see the operation.
+    /// Between two memory barriers, who uses the word at all operates on it: plain loads and stores of it may
+    /// see and leave anything. After a memory barrier plain loads see what the operations before it have
+    /// left, at every rank, and operations what was stored before. An operation orders nothing but itself:
+    /// what else a rank wrote before it is not for that reason visible to those who see the operation.
     ///
     /// # Errors
     /// The address is not that of a word of the operation's width in allocated shared memory; a rank is gone.

@@ -1,8 +1,9 @@
 //! First touches that are decided at once: who claimed which pages.
 //!
-//! Without locks, whose a page is that nobody had touched is settled at the next memory barrier. With them, the next holder of a lock must find what the one before
-//! it wrote in a page that was nobody's; and atomic operations on a word must all be executed in one place. So there a first touch is decided at once, by one atomic operation on a word of
-//! the rank that keeps the claim: the claimant's number plus one.
+//! Without locks, whose a page is that nobody had touched is settled at the next memory barrier. With them,
+//! the next holder of a lock must find what the one before it wrote in a page that was nobody's; and atomic
+//! operations on a word must all be executed in one place. So there a first touch is decided at once, by one
+//! atomic operation on a word of the rank that keeps the claim: the claimant's number plus one.
 
 use crate::error::Result;
 use crate::runtime::context::RankContext;
@@ -26,7 +27,8 @@ impl Claims {
         Ok(now.checked_sub(1).map(Rank))
     }
 
-    /// The pages are free. Nobody claims one of them before this rank has left the memory barrier that freed them.
+    /// The pages are free. Nobody claims one of them before this rank has left the memory barrier that freed
+    /// them.
     pub(crate) fn forget(&self, pages: Pages) -> Result<()> {
         self.0.clear(pages)
     }

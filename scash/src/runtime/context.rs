@@ -1,4 +1,5 @@
-//! What a rank has besides its protocol state: the region, the fault engine, the endpoint; and pages that come from other ranks.
+//! What a rank has besides its protocol state: the region, the fault engine, the endpoint; and pages that
+//! come from other ranks.
 
 use crate::error::Result;
 use crate::fault::{self, FaultEngine, PAGE, Region};
@@ -14,7 +15,8 @@ use scash_proto::{Access, Pages, Rank, Strided, Transfer};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What a rank has besides its protocol state: usable without the lock on [`Core`](crate::runtime::core::Core).
+/// What a rank has besides its protocol state: usable without the lock on
+/// [`Core`](crate::runtime::core::Core).
 pub(crate) struct RankContext {
     pub(crate) region: Arc<Region>,
     pub(crate) engine: Box<dyn FaultEngine>,
@@ -51,7 +53,8 @@ impl RankContext {
             for run in pages.runs() {
                 let (at, mut mapped) = (offset(run.first), Ok(()));
                 let mut map = |src| {
-                    // SAFETY: the endpoint gives the address of `len` readable bytes: in the peer's runtime view, or a copy.
+                    // SAFETY: the endpoint gives the address of `len` readable bytes: in the peer's runtime
+                    // view, or a copy.
                     mapped = unsafe { self.engine.map_copy(span(run), src, fault::Access::Read) };
                 };
                 if run.count == 1 && self.engine.lacks_frame(run.first) {
@@ -70,7 +73,8 @@ impl RankContext {
             count += 1;
         }
         let _inside = within::enter_for(&*self.endpoint, from.0);
-        // SAFETY: the frames of pages that are being fetched belong to the fetching thread: nobody here has them mapped.
+        // SAFETY: the frames of pages that are being fetched belong to the fetching thread: nobody here has
+        // them mapped.
         unsafe { self.endpoint.get(from.0, self.segment, &ranges[..count]) }?;
         for run in pages.runs() {
             self.engine.map(span(run), fault::Access::Read)?;

@@ -1,4 +1,5 @@
-//! The protocol state of a rank, and the one place where its orders are carried out and its peers' messages are taken.
+//! The protocol state of a rank, and the one place where its orders are carried out and its peers' messages
+//! are taken.
 
 use crate::error::Result;
 use crate::runtime::Inquiry;

@@ -1,6 +1,7 @@
 //! The memory barrier of all application threads of all ranks.
 //!
-//! A rank's threads wait for each other inside the process, and the last one makes the collective call for all of them.
+//! A rank's threads wait for each other inside the process, and the last one makes the collective call for
+//! all of them.
 
 use super::{NAP, Runtime, lock};
 use crate::error::{Error, Result};
@@ -42,10 +43,12 @@ impl Crew {
 }
 
 impl Runtime {
-    /// The memory barrier of all application threads: returns when all threads ([`threads`](Self::threads)) of all ranks have called it.
+    /// The memory barrier of all application threads: returns when all threads ([`threads`](Self::threads))
+    /// of all ranks have called it.
     ///
     /// # Errors
-    /// As those of [`barrier`](Self::barrier), for all threads of the rank alike; more threads come than the rank has.
+    /// As those of [`barrier`](Self::barrier), for all threads of the rank alike; more threads come than the
+    /// rank has.
     pub fn barrier_threads(&self) -> Result<()> {
         self.refuse_children()?;
         let crew = &self.crew;
@@ -104,7 +107,8 @@ impl Runtime {
         state.ended.clone().map_or(Ok(()), Err)
     }
 
-    /// Checks that no threads of this rank wait for others: these may be about to make another call, and never come.
+    /// Checks that no threads of this rank wait for others: these may be about to make another call, and
+    /// never come.
     pub(super) fn crew_is_free(&self) -> Result<()> {
         self.refuse_children()?;
         // One thread waits for nobody.

@@ -7,12 +7,14 @@ use scash_proto::node::{Collective, InUse, ObjectKind, Outcome};
 use scash_proto::wire::stall::Relation;
 
 impl Runtime {
-    /// Destroys `count` objects of synchronisation of a kind, from the one with number `first` on. Collective, and includes a memory barrier. The numbers never mean
-    /// other objects: who uses one later is told that it was destroyed.
+    /// Destroys `count` objects of synchronisation of a kind, from the one with number `first` on.
+    /// Collective, and includes a memory barrier. The numbers never mean other objects: who uses one later is
+    /// told that it was destroyed.
     ///
     /// # Errors
-    /// There are no such objects, or they are of another kind. [`Error::InUse`]: a thread of some rank has one or waits for it; all ranks are told so, none has destroyed anything, and the call
-    /// was no memory barrier. Ranks made different collective calls; a rank is gone.
+    /// There are no such objects, or they are of another kind. [`Error::InUse`]: a thread of some rank has
+    /// one or waits for it; all ranks are told so, none has destroyed anything, and the call was no memory
+    /// barrier. Ranks made different collective calls; a rank is gone.
     pub fn destroy_objects(&self, kind: ObjectKind, first: u32, count: u32) -> Result<()> {
         if count == 0 {
             return Err(Error::Argument(format!("0 {}s are to be destroyed: name at least one", name(kind))));

@@ -1,10 +1,12 @@
 //! Which allocations are still there: what a handle asks before it goes to memory.
 //!
-//! A [`SharedSlice`](crate::SharedSlice) is copied as the program likes. Copies outlive the allocation, and its pages may come to belong to another
-//! one, with references into it. So an allocation has a **slot** as long as it lives, and the slot's number is its **generation**: freeing raises it. A handle
-//! remembers slot and generation, and is good while they agree: one load and one comparison.
+//! A [`SharedSlice`](crate::SharedSlice) is copied as the program likes. Copies outlive the allocation, and
+//! its pages may come to belong to another one, with references into it. So an allocation has a **slot** as
+//! long as it lives, and the slot's number is its **generation**: freeing raises it. A handle remembers slot
+//! and generation, and is good while they agree: one load and one comparison.
 //!
-//! Slots serve one allocation after another and are never given back, so there are as many as allocations ever were alive at once.
+//! Slots serve one allocation after another and are never given back, so there are as many as allocations
+//! ever were alive at once.
 //!
 //! **Invariant:** a slot's number only grows, so a handle that is stale stays so.
 

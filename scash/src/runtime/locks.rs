@@ -13,11 +13,13 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long the thread that answers peers stays away while others take what comes: how long first, and at most.
+/// How long the thread that answers peers stays away while others take what comes: how long first, and at
+/// most.
 const LEAST_AWAY: Duration = Duration::from_micros(50);
 const MOST_AWAY: Duration = Duration::from_millis(1);
 
-/// Every so many times that a lock is given back, or others are let go on, this rank looks for what peers want.
+/// Every so many times that a lock is given back, or others are let go on, this rank looks for what peers
+/// want.
 const LOOK_AROUND: u32 = 8;
 
 /// A number that no other thread of the process has.
@@ -42,12 +44,14 @@ impl Drop for Waiting<'_> {
 }
 
 impl Runtime {
-    /// Makes `count` locks, and returns the number of the first; the others have those that follow. Collective, and includes a memory barrier.
+    /// Makes `count` locks, and returns the number of the first; the others have those that follow.
+    /// Collective, and includes a memory barrier.
     pub fn make_locks(&self, count: u32) -> Result<u32> {
         self.make_objects(ObjectKind::Lock, count)
     }
 
-    /// Takes a lock: returns when the calling thread has it, and sees all that was written before it was last given back, by whichever rank.
+    /// Takes a lock: returns when the calling thread has it, and sees all that was written before it was last
+    /// given back, by whichever rank.
     ///
     /// # Errors
     /// There is no such lock; the calling thread has it already; a rank is gone.
@@ -55,7 +59,8 @@ impl Runtime {
         self.guarded(|| self.acquire(number, Input::Acquire { lock: number, who: this_thread() }).map(drop))
     }
 
-    /// Takes a lock if nobody has it, and returns whether. Does not wait for whoever has it: only for answers of peers, if the lock is not here.
+    /// Takes a lock if nobody has it, and returns whether. Does not wait for whoever has it: only for answers
+    /// of peers, if the lock is not here.
     ///
     /// # Errors
     /// As those of [`lock`](Self::lock).
@@ -119,7 +124,8 @@ impl Runtime {
         })
     }
 
-    /// Takes, now and then, what has arrived: whoever uses again and again what is here would keep it from those that ask for it.
+    /// Takes, now and then, what has arrived: whoever uses again and again what is here would keep it from
+    /// those that ask for it.
     pub(super) fn look_around(&self, core: &mut Core) -> Result<()> {
         core.released = core.released.wrapping_add(1);
         if core.released.is_multiple_of(LOOK_AROUND) && self.waiters.load(Ordering::Relaxed) == 0 {
@@ -135,7 +141,8 @@ impl Runtime {
             said |= order.is_message();
             match core.execute(&self.context, order)? {
                 Step::Next => {}
-                // Orders of faults are carried out by the threads that took them, before they let the lock go.
+                // Orders of faults are carried out by the threads that took them, before they let the lock
+                // go.
                 _ => {
                     return Err(Error::Broken("an order that belongs to no fault and no meeting".to_owned()));
                 }
@@ -166,7 +173,8 @@ impl Runtime {
         Waiting(&self.waiters)
     }
 
-    /// Starts the thread that answers peers, once: a lock that is here and that nobody has must not wait until this rank calls the library again.
+    /// Starts the thread that answers peers, once: a lock that is here and that nobody has must not wait
+    /// until this rank calls the library again.
     pub(super) fn attend(&self) -> Result<()> {
         static STARTED: std::sync::Once = std::sync::Once::new();
         let mut done = Ok(());
@@ -196,10 +204,11 @@ impl Runtime {
         Ok(news)
     }
 
-    /// What that thread does until the job ends. An error is left for the program's next call, which meets it, too.
+    /// What that thread does until the job ends. An error is left for the program's next call, which meets
+    /// it, too.
     ///
-    /// While other threads wait for peers, they take what comes, and to wake this one as well would only disturb them. So it stays away, and longer each time that
-    /// it finds them waiting.
+    /// While other threads wait for peers, they take what comes, and to wake this one as well would only
+    /// disturb them. So it stays away, and longer each time that it finds them waiting.
     fn answer(&self) {
         let mut away = LEAST_AWAY;
         while !self.is_finalized() {
@@ -209,7 +218,8 @@ impl Runtime {
                 continue;
             }
             let mut core = lock(&self.core);
-            // Again: who waits has said so before it took the lock. What concerns the end of the job is for it alone.
+            // Again: who waits has said so before it took the lock. What concerns the end of the job is for
+            // it alone.
             if self.waiters.load(Ordering::SeqCst) > 0 {
                 continue;
             }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 /// How long a rank that misses another one waits for the launcher to know of a rank that died.
 const NOTICE: Duration = Duration::from_secs(1);
-/// How long it then waits for one that was killed. A rank that ended by itself may have ended in the wake of that one, and the news of a
-/// rank of this host arrive before those of another host.
+/// How long it then waits for one that was killed. A rank that ended by itself may have ended in the wake of
+/// that one, and the news of a rank of this host arrive before those of another host.
 const CAUSE: Duration = Duration::from_millis(100);
 
 /// The error of a call that needs a rank which the endpoint has lost.
@@ -18,8 +18,8 @@ pub(crate) fn error(context: &RankContext, rank: u32) -> Error {
     Error::Lost { rank, why }
 }
 
-/// The error that the program is told: it names the rank that was killed, where the launcher knows one, rather than one that ended in its
-/// wake and was missed first.
+/// The error that the program is told: it names the rank that was killed, where the launcher knows one,
+/// rather than one that ended in its wake and was missed first.
 pub(crate) fn named(context: &RankContext, error: Error) -> Error {
     match (&error, killed(context)) {
         (Error::Lost { rank, .. }, Some(killed)) if !was_killed(context, *rank) => {
@@ -29,8 +29,8 @@ pub(crate) fn named(context: &RankContext, error: Error) -> Error {
     }
 }
 
-/// Waits until the launcher knows of a rank that died, if that is why this one cannot go on. The launcher names the rank that ended first:
-/// that should not be this one, which ends in the other's wake.
+/// Waits until the launcher knows of a rank that died, if that is why this one cannot go on. The launcher
+/// names the rank that ended first: that should not be this one, which ends in the other's wake.
 pub(crate) fn let_the_dead_be_noticed(context: &RankContext) {
     let started = Instant::now();
     let mut known = None;

@@ -1,4 +1,5 @@
-//! This rank as the [machine](Machine) that orders are carried out on: real frames, twins, a fault engine and an endpoint.
+//! This rank as the [machine](Machine) that orders are carried out on: real frames, twins, a fault engine and
+//! an endpoint.
 
 use crate::error::{Error, Result};
 use crate::fault::{self, PAGE};
@@ -35,7 +36,8 @@ pub(crate) struct Tools {
     ranges: Vec<PutRange>,
 }
 
-// SAFETY: the raw pointers are those of `ranges`, which is empty whenever nobody executes an order; `Tools` has no thread affinity.
+// SAFETY: the raw pointers are those of `ranges`, which is empty whenever nobody executes an order; `Tools`
+// has no thread affinity.
 unsafe impl Send for Tools {}
 
 impl Tools {
@@ -91,7 +93,8 @@ impl RankMachine<'_> {
     /// Puts the listed ranges.
     fn put_ranges(&mut self, to: Rank) -> Result<()> {
         let context = self.context;
-        // SAFETY: the ranges lie in the last look, which is in private memory that is not written again before a flush (`look`).
+        // SAFETY: the ranges lie in the last look, which is in private memory that is not written again
+        // before a flush (`look`).
         unsafe { context.endpoint.put(to.0, context.segment, &self.tools.ranges) }?;
         self.lend(to);
         Ok(())
@@ -229,7 +232,8 @@ impl Machine for RankMachine<'_> {
         let context = self.context;
         let src = frames::frame(&context.region, pages.first).cast_const();
         let range = PutRange { offset: offset(pages.first), len: pages.count as usize * PAGE, src };
-        // SAFETY: the pages' frames stay mapped, one behind the other; all ranks are in the barrier, so nobody writes it before the caller's flush.
+        // SAFETY: the pages' frames stay mapped, one behind the other; all ranks are in the barrier, so
+        // nobody writes it before the caller's flush.
         Ok(unsafe { context.endpoint.put(to.0, context.segment, &[range]) }?)
     }
 

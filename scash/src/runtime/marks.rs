@@ -1,7 +1,10 @@
-//! Pages with words that other ranks operate on: a word of the home for each page, the number of the interval of the last operation.
+//! Pages with words that other ranks operate on: a word of the home for each page, the number of the interval
+//! of the last operation.
 //!
-//! 1. Who operates on a page of another rank for the first time in an interval sets the page's mark there, and operates then.
-//! 2. A home on its way into the barrier reads a page, and its mark then. If what it read holds something of an operation, the mark was set before.
+//! 1. Who operates on a page of another rank for the first time in an interval sets the page's mark there,
+//!    and operates then.
+//! 2. A home on its way into the barrier reads a page, and its mark then. If what it read holds something of
+//!    an operation, the mark was set before.
 
 use crate::error::Result;
 use crate::runtime::page_words::PageWords;
@@ -12,7 +15,8 @@ use std::sync::atomic::{Ordering, fence};
 /// The marks of a job.
 pub(crate) struct Marks(pub(crate) PageWords);
 
-/// The mark of the interval that follows so many memory barriers. (Once in 2³² of them it is that of no interval: then pages are taken for marked that are not, which costs a meeting.)
+/// The mark of the interval that follows so many memory barriers. (Once in 2³² of them it is that of no
+/// interval: then pages are taken for marked that are not, which costs a meeting.)
 fn mark(epoch: u32) -> u32 {
     epoch.wrapping_add(1)
 }

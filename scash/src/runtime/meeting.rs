@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 /// How long a meeting goes on in which a rank was found to be gone.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Which part of the memory barrier an order belongs to; `None` for those that belong to wherever they come up.
+/// Which part of the memory barrier an order belongs to; `None` for those that belong to wherever they come
+/// up.
 fn part_of(order: &Output) -> Option<BarrierPart> {
     match order {
         Output::Diff { .. } | Output::DiffZero { .. } => Some(BarrierPart::Diff),
@@ -128,14 +129,15 @@ impl Runtime {
 
 /// One collective call of this rank.
 ///
-/// A rank that finds out that the ranks came for different things says so to those that wait for it, and may then end. Its end can be
-/// noticed before its last words have come round by way of others. So when a rank is gone, the meeting goes on for [`LAST_WORDS`]: what it comes to
-/// in that time may be the better explanation.
+/// A rank that finds out that the ranks came for different things says so to those that wait for it, and may
+/// then end. Its end can be noticed before its last words have come round by way of others. So when a rank is
+/// gone, the meeting goes on for [`LAST_WORDS`]: what it comes to in that time may be the better explanation.
 struct Meeting<'a> {
     runtime: &'a Runtime,
     ends_job: bool,
     laps: Laps,
-    /// Ranks whose connections ended while the job ends: those that have met all others may have left already.
+    /// Ranks whose connections ended while the job ends: those that have met all others may have left
+    /// already.
     left: Vec<u32>,
     /// That the first rank is gone, and when it was noticed.
     lost: Option<(Error, Instant)>,

@@ -5,10 +5,11 @@ use crate::error::{Error, Result};
 use scash_mp::{Communicator, Options};
 
 impl Runtime {
-    /// Message passing among the ranks of this job, on an endpoint of its own: the two know nothing of each other. Collective. To be dropped before [`finalize`](Self::finalize).
+    /// Message passing among the ranks of this job, on an endpoint of its own: the two know nothing of each
+    /// other. Collective. To be dropped before [`finalize`](Self::finalize).
     ///
-    /// Messages are sent from memory of the program's own, and received into it, not from or into shared memory ([`is_shared`](Self::is_shared)): the system would be handed pages that are
-    /// not there yet.
+    /// Messages are sent from memory of the program's own, and received into it, not from or into shared
+    /// memory ([`is_shared`](Self::is_shared)): the system would be handed pages that are not there yet.
     ///
     /// # Errors
     /// Options or settings that make no sense, or ranks that do not reach each other.

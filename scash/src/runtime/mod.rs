@@ -1,4 +1,5 @@
-//! The rank's runtime: one a process, from `init` to `finalize`. The untyped interface that the Rust and C APIs stand on.
+//! The rank's runtime: one a process, from `init` to `finalize`. The untyped interface that the Rust and C
+//! APIs stand on.
 
 mod atomics;
 mod claims;
@@ -53,7 +54,8 @@ use std::time::Duration;
 /// Longest sleep of a thread that waits for peers, so that it notices what no message tells.
 const NAP: Duration = Duration::from_millis(10);
 
-/// Every so many collective calls, and after so many looks in vain, a rank sees to it that its fault engine is there still.
+/// Every so many collective calls, and after so many looks in vain, a rank sees to it that its fault engine
+/// is there still.
 const CHECK_EVERY: u32 = 64;
 const CHECK_TURN: u32 = 64;
 
@@ -84,7 +86,8 @@ pub struct Runtime {
     copies: Protocol,
     /// Pages of a coherence block of an allocation that asks for single pages (`SCASH_BLOCK`).
     block: u32,
-    /// Pages of the largest block. With a limit on cached pages an instruction must find all blocks that it touches.
+    /// Pages of the largest block. With a limit on cached pages an instruction must find all blocks that it
+    /// touches.
     most_block: u32,
     /// How long a wait is thought to be normal (`SCASH_STALL`).
     stall: Option<Duration>,
@@ -93,7 +96,8 @@ pub struct Runtime {
     clock: Mutex<BarrierTime>,
 }
 
-/// The process's runtime, for its fault handler. Set once and never freed: a thread may be in the handler at any time.
+/// The process's runtime, for its fault handler. Set once and never freed: a thread may be in the handler at
+/// any time.
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The process's runtime, if it has joined a job.
@@ -170,13 +174,14 @@ impl Runtime {
         lock(&self.core).node.epoch()
     }
 
-    /// The memory barrier: returns when all ranks have called it, and then every rank sees what any wrote before. One thread of each rank
-    /// calls it, while no other thread of the rank touches shared memory.
+    /// The memory barrier: returns when all ranks have called it, and then every rank sees what any wrote
+    /// before. One thread of each rank calls it, while no other thread of the rank touches shared memory.
     pub fn barrier(&self) -> Result<()> {
         self.collective(Collective::Barrier).map(drop)
     }
 
-    /// A memory barrier that all ranks must mean as the publication of the partition whose first state is at `address`.
+    /// A memory barrier that all ranks must mean as the publication of the partition whose first state is at
+    /// `address`.
     pub(crate) fn publish(&self, address: *const u8) -> Result<()> {
         let page = self.first_page(address)?;
         self.collective(Collective::Publish(page)).map(drop)
@@ -194,7 +199,8 @@ impl Runtime {
         self.collective(Collective::Divide { page, digest }).map(drop)
     }
 
-    /// Allocates shared memory, zeroed, at the same address on every rank. Collective, and includes a memory barrier.
+    /// Allocates shared memory, zeroed, at the same address on every rank. Collective, and includes a memory
+    /// barrier.
     pub fn alloc(&self, bytes: usize, options: AllocOptions) -> Result<*mut u8> {
         self.alloc_live(bytes, options).map(|(address, _)| address)
     }
@@ -232,7 +238,8 @@ impl Runtime {
         }
     }
 
-    /// Frees what `alloc` returned. Collective. Whoever touches it afterwards is told so, and dies of a segmentation fault.
+    /// Frees what `alloc` returned. Collective. Whoever touches it afterwards is told so, and dies of a
+    /// segmentation fault.
     pub fn free(&self, address: *const u8) -> Result<()> {
         let page = self.first_page(address)?;
         self.collective_then(Collective::Free(page), |_| {
@@ -294,7 +301,8 @@ impl Runtime {
         Ok(core.node.home(pages.first).map(|r| r.0))
     }
 
-    /// From the next memory barrier on, `rank` is the home of all pages that the range touches. Any rank may ask for it.
+    /// From the next memory barrier on, `rank` is the home of all pages that the range touches. Any rank may
+    /// ask for it.
     pub fn set_home(&self, address: *const u8, len: usize, rank: u32) -> Result<()> {
         if rank >= self.size {
             return Err(Error::Argument(format!(
@@ -308,7 +316,8 @@ impl Runtime {
         Ok(core.node.handle(Input::SetHome(pages, Rank(rank)))?)
     }
 
-    /// From now on the copies that this rank has of the allocation at `address` are kept coherent by `protocol`. To be called by all ranks.
+    /// From now on the copies that this rank has of the allocation at `address` are kept coherent by
+    /// `protocol`. To be called by all ranks.
     pub fn set_protocol(&self, address: *const u8, protocol: Protocol) -> Result<()> {
         self.refuse_children()?;
         let mut core = lock(&self.core);
@@ -316,7 +325,8 @@ impl Runtime {
         Ok(core.node.handle(Input::SetProtocol(pages.first, self.meant(protocol)))?)
     }
 
-    /// Gives the allocation at `address` a name, by which this rank calls it where it tells a data race. To be called by all ranks.
+    /// Gives the allocation at `address` a name, by which this rank calls it where it tells a data race. To
+    /// be called by all ranks.
     pub fn name(&self, address: *const u8, name: &str) -> Result<()> {
         self.refuse_children()?;
         let mut core = lock(&self.core);
@@ -343,7 +353,8 @@ impl Runtime {
         })
     }
 
-    /// Brings the cached pages of the range up to what their homes hold now; what this rank wrote in them stays.
+    /// Brings the cached pages of the range up to what their homes hold now; what this rank wrote in them
+    /// stays.
     pub fn read_home(&self, address: *const u8, len: usize) -> Result<()> {
         let pages = self.pages(address, len)?;
         self.guarded(|| {
@@ -356,15 +367,17 @@ impl Runtime {
         })
     }
 
-    /// Brings all pages that the range touches to all ranks, so that reading them takes no fault until the next memory barrier. Collective, and includes a
-    /// memory barrier. The data go down a tree from each page's home.
+    /// Brings all pages that the range touches to all ranks, so that reading them takes no fault until the
+    /// next memory barrier. Collective, and includes a memory barrier. The data go down a tree from each
+    /// page's home.
     pub fn broadcast(&self, address: *const u8, len: usize) -> Result<()> {
         let pages = self.pages(address, len)?;
         self.collective(Collective::Broadcast(pages)).map(drop)
     }
 
-    /// Now and then, and at the end, looks whether accesses to shared memory are still noticed. If not, what was written since may be lost, and what was read may be
-    /// wrong: so no job ends well without this. To look at each memory barrier would cost a fifth of an empty one; waits that are long anyway do so, too.
+    /// Now and then, and at the end, looks whether accesses to shared memory are still noticed. If not, what
+    /// was written since may be lost, and what was read may be wrong: so no job ends well without this. To
+    /// look at each memory barrier would cost a fifth of an empty one; waits that are long anyway do so, too.
     fn check_engine(&self, call: Collective) -> Result<()> {
         let calls = self.calls.fetch_add(1, Ordering::Relaxed);
         if call == Collective::Finalize || calls.is_multiple_of(CHECK_EVERY) {
@@ -385,7 +398,8 @@ impl Runtime {
         self.context.endpoint.idle(turn, NAP);
     }
 
-    /// Lets other threads go on: until a page that one of them fetches is here, and once in any case, for it may be another page's fetch that is waited for.
+    /// Lets other threads go on: until a page that one of them fetches is here, and once in any case, for it
+    /// may be another page's fetch that is waited for.
     pub(crate) fn wait_for<'a>(&'a self, mut core: Guard<'a, Core>, page: u32) -> Guard<'a, Core> {
         loop {
             drop(core);
@@ -411,8 +425,8 @@ impl Runtime {
         })
     }
 
-    /// Ends this rank's part in the job, together with all others. Whoever touches shared memory afterwards is told so, and dies of a segmentation
-    /// fault.
+    /// Ends this rank's part in the job, together with all others. Whoever touches shared memory afterwards
+    /// is told so, and dies of a segmentation fault.
     pub fn finalize(&self) -> Result<()> {
         if self.finalized.load(Ordering::Relaxed) {
             return Err(Error::Argument("dsm_finalize was called before".to_owned()));
@@ -454,8 +468,8 @@ impl Runtime {
         }
     }
 
-    /// An error in a child that this rank has forked: it has the rank's descriptors, and could act in its name. Before any lock: another thread of the rank may have had
-    /// it when the child was made.
+    /// An error in a child that this rank has forked: it has the rank's descriptors, and could act in its
+    /// name. Before any lock: another thread of the rank may have had it when the child was made.
     fn refuse_children(&self) -> Result<()> {
         if forked::is_child() { Err(Error::Argument(forked::refusal("a function of scash"))) } else { Ok(()) }
     }
@@ -472,7 +486,8 @@ impl Runtime {
         run().map_err(|error| self.failed(error))
     }
 
-    /// Notes that something failed after which no call can succeed, if that is so. Returns the error that the program is told.
+    /// Notes that something failed after which no call can succeed, if that is so. Returns the error that the
+    /// program is told.
     fn failed(&self, error: Error) -> Error {
         let is_over = matches!(error, Error::Lost { .. } | Error::Broken(_));
         if !is_over && !matches!(error, Error::Mismatch(_)) {
@@ -498,7 +513,8 @@ impl Runtime {
         }
     }
 
-    /// Waits until the launcher knows who died, if that is why this rank cannot go on. Returns the error, which then names that rank.
+    /// Waits until the launcher knows who died, if that is why this rank cannot go on. Returns the error,
+    /// which then names that rank.
     pub(crate) fn let_the_dead_be_noticed(&self, error: Error) -> Error {
         lost::let_the_dead_be_noticed(&self.context);
         lost::named(&self.context, error)

@@ -1,6 +1,7 @@
 //! Reader–writer locks, semaphores, conditions and flags: the calls.
 //!
-//! All objects of synchronisation, locks among them, have numbers from one series. A call with the number of an object of another kind is an error.
+//! All objects of synchronisation, locks among them, have numbers from one series. A call with the number of
+//! an object of another kind is an error.
 
 use super::locks::this_thread;
 use super::{Runtime, lock};
@@ -26,7 +27,8 @@ pub(super) fn name(kind: ObjectKind) -> &'static str {
 const SEMAPHORE: ObjectKind = ObjectKind::Semaphore(0);
 
 impl Runtime {
-    /// Makes `count` objects of synchronisation of a kind, and returns the number of the first; the others have those that follow. Collective, and includes a memory barrier.
+    /// Makes `count` objects of synchronisation of a kind, and returns the number of the first; the others
+    /// have those that follow. Collective, and includes a memory barrier.
     pub fn make_objects(&self, kind: ObjectKind, count: u32) -> Result<u32> {
         if count == 0 {
             return Err(Error::Argument(format!("0 {}s asked for: ask for at least one", name(kind))));
@@ -44,7 +46,8 @@ impl Runtime {
         })
     }
 
-    /// Takes a reader–writer lock to read: returns when nobody has it to write, and nobody waits for it who came before.
+    /// Takes a reader–writer lock to read: returns when nobody has it to write, and nobody waits for it who
+    /// came before.
     ///
     /// # Errors
     /// There is no such lock; the calling thread has it already; a rank is gone.
@@ -92,7 +95,8 @@ impl Runtime {
         })
     }
 
-    /// Takes one from a semaphore's count: waits until there is one, and sees what was written before it was posted.
+    /// Takes one from a semaphore's count: waits until there is one, and sees what was written before it was
+    /// posted.
     ///
     /// # Errors
     /// There is no such semaphore; a rank is gone.
@@ -113,8 +117,9 @@ impl Runtime {
         self.signal_to(number, SEMAPHORE, Signal::Post(count))
     }
 
-    /// Gives a lock back, waits for the signal of a condition, and takes the lock again. No signal is lost that is given by somebody who has had the lock since.
-    /// The call may also return without a signal: look whether what was waited for is so.
+    /// Gives a lock back, waits for the signal of a condition, and takes the lock again. No signal is lost
+    /// that is given by somebody who has had the lock since. The call may also return without a signal: look
+    /// whether what was waited for is so.
     ///
     /// # Errors
     /// There is no such condition or lock; the calling thread does not have the lock; a rank is gone.
@@ -150,7 +155,8 @@ impl Runtime {
         self.signal_to(condition, ObjectKind::Condition, Signal::WakeAll)
     }
 
-    /// Waits until a flag's number is at least so large, and sees what was written before it was raised so far. It is 0 in the beginning.
+    /// Waits until a flag's number is at least so large, and sees what was written before it was raised so
+    /// far. It is 0 in the beginning.
     ///
     /// # Errors
     /// There is no such flag; a rank is gone.
@@ -194,8 +200,8 @@ impl Runtime {
     }
 }
 
-/// Checks that this rank can come to a collective call: not while one of its threads waits for an object. But where what is to be destroyed is what it waits for,
-/// all ranks are to be told.
+/// Checks that this rank can come to a collective call: not while one of its threads waits for an object. But
+/// where what is to be destroyed is what it waits for, all ranks are to be told.
 pub(super) fn may_come(core: &Core, call: Collective) -> Result<()> {
     if let Collective::Destroy { kind, first, count } = call {
         let objects = must_all_be(core, first, count, kind)?;
@@ -210,7 +216,8 @@ pub(super) fn may_come(core: &Core, call: Collective) -> Result<()> {
     )))
 }
 
-/// Checks that there are so many objects of that kind, one after the other, and that now is a time to use them.
+/// Checks that there are so many objects of that kind, one after the other, and that now is a time to use
+/// them.
 fn must_all_be(core: &Core, first: u32, count: u32, kind: ObjectKind) -> Result<Range<u32>> {
     // There is no object of the greatest number.
     let least = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
@@ -223,7 +230,8 @@ fn must_all_be(core: &Core, first: u32, count: u32, kind: ObjectKind) -> Result<
     Ok(first..least(end))
 }
 
-/// Checks that there is an object of that number, that it is one of that kind, and that now is a time to use it.
+/// Checks that there is an object of that number, that it is one of that kind, and that now is a time to use
+/// it.
 pub(super) fn must_be(core: &Core, number: u32, kind: ObjectKind) -> Result<()> {
     let wanted = name(kind);
     if core.node.in_collective_call() {

@@ -1,7 +1,9 @@
 //! A lock that knows which thread has it.
 //!
-//! A signal handler of the program may touch shared memory while its thread is in the library. Serving that fault needs the lock on the protocol's state, and if this very thread has it, it waits for itself, for ever. So the lock's word
-//! *is* the thread that has it: one compare-and-swap takes the lock and says whose it is, and no instruction lies between the two at which a signal could come.
+//! A signal handler of the program may touch shared memory while its thread is in the library. Serving that
+//! fault needs the lock on the protocol's state, and if this very thread has it, it waits for itself, for
+//! ever. So the lock's word *is* the thread that has it: one compare-and-swap takes the lock and says whose
+//! it is, and no instruction lies between the two at which a signal could come.
 //!
 //! | word | meaning |
 //! |---|---|
@@ -10,7 +12,8 @@
 //! | `t` + [`WAITED_FOR`] | and others may sleep until it gives it back |
 //!
 //! 1. Who finds 0 puts its number there (acquire, pairs with 3).
-//! 2. Who finds another number looks a few times more, then adds [`WAITED_FOR`] and sleeps as long as the word is that. Who was asleep takes the lock with [`WAITED_FOR`] set: others may sleep as well.
+//! 2. Who finds another number looks a few times more, then adds [`WAITED_FOR`] and sleeps as long as the
+//!    word is that. Who was asleep takes the lock with [`WAITED_FOR`] set: others may sleep as well.
 //! 3. Who gives the lock back swaps 0 in (release), and wakes one thread if [`WAITED_FOR`] was set.
 
 use crate::runtime::within;
@@ -58,7 +61,8 @@ impl<T> Owned<T> {
         Owned { word: AtomicU32::new(0), value: UnsafeCell::new(value) }
     }
 
-    /// Waits until no other thread has the value. If this one has it, it would wait for ever, and the process [ends](within::end).
+    /// Waits until no other thread has the value. If this one has it, it would wait for ever, and the process
+    /// [ends](within::end).
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         let me = me();

@@ -30,7 +30,8 @@ impl PageWords {
             len: words.pages() as usize * PAGE,
             fd: words.fd().as_raw_fd(),
         };
-        // SAFETY: the mapping lives as long as the runtime, which is never freed; its words are only reached by atomic operations.
+        // SAFETY: the mapping lives as long as the runtime, which is never freed; its words are only reached
+        // by atomic operations.
         let segment = unsafe { endpoint.register(exchange, local) }?;
         Ok(PageWords { words, segment })
     }
@@ -62,7 +63,8 @@ impl PageWords {
     fn word(&self, page: u32) -> &AtomicU32 {
         let at = page as usize * WORD;
         assert!(at < self.words.pages() as usize * PAGE, "page {page} has no word");
-        // SAFETY: a word of the segment, which is mapped as long as `self`, aligned, and reached by atomic operations only.
+        // SAFETY: a word of the segment, which is mapped as long as `self`, aligned, and reached by atomic
+        // operations only.
         unsafe { AtomicU32::from_ptr(self.words.runtime_base().wrapping_add(at).cast()) }
     }
 }

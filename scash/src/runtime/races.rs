@@ -1,4 +1,5 @@
-//! Looking for data races (`SCASH_RACES`): what the protocol's search needs of a real rank, and what is told of what it finds.
+//! Looking for data races (`SCASH_RACES`): what the protocol's search needs of a real rank, and what is told
+//! of what it finds.
 //!
 //! Costs nothing when it is off: then there is no [`Search`].
 
@@ -79,7 +80,8 @@ impl Search {
         if is_now { site >> EPOCH_BITS } else { 0 }
     }
 
-    /// A page of another home was compared with its twin. `met`: what the home had, if the changes are to be put there.
+    /// A page of another home was compared with its twin. `met`: what the home had, if the changes are to be
+    /// put there.
     pub(crate) fn note(
         &mut self,
         node: &Node,

@@ -1,4 +1,5 @@
-//! Reductions, and values of one rank for all: calls that all ranks make together, and that are no memory barrier.
+//! Reductions, and values of one rank for all: calls that all ranks make together, and that are no memory
+//! barrier.
 
 use super::Runtime;
 use crate::error::{Error, Result};
@@ -11,19 +12,22 @@ const MOST: usize = 4096;
 const WORD: usize = size_of::<u64>();
 
 impl Runtime {
-    /// All ranks' values become one, element by element, at every rank. Collective: all ranks come with as many values, and for the same. No memory barrier.
+    /// All ranks' values become one, element by element, at every rank. Collective: all ranks come with as
+    /// many values, and for the same. No memory barrier.
     ///
-    /// Values are combined along a tree of ranks, in an order that depends on the number of ranks alone: floating-point sums have the same bits at every rank, and in every run on
-    /// as many ranks.
+    /// Values are combined along a tree of ranks, in an order that depends on the number of ranks alone:
+    /// floating-point sums have the same bits at every rank, and in every run on as many ranks.
     ///
     /// # Errors
-    /// More than 4096 values; bits of floating-point numbers; ranks made different collective calls; a rank is gone.
+    /// More than 4096 values; bits of floating-point numbers; ranks made different collective calls; a rank
+    /// is gone.
     pub fn all_reduce(&self, combine: Combine, number: Number, values: Vec<u64>) -> Result<Vec<u64>> {
         self.check_reduction(combine, number, values.len())?;
         self.reduce_together(Reduction::All(combine, number), values)
     }
 
-    /// Whether so many numbers can be reduced so: what [`all_reduce`](Self::all_reduce) looks at before it does anything.
+    /// Whether so many numbers can be reduced so: what [`all_reduce`](Self::all_reduce) looks at before it
+    /// does anything.
     ///
     /// # Errors
     /// More than 4096 values; bits of floating-point numbers.
@@ -40,7 +44,8 @@ impl Runtime {
         Ok(())
     }
 
-    /// Whether a value of so many bytes can come from that rank: what [`broadcast_value`](Self::broadcast_value) looks at before it does anything.
+    /// Whether a value of so many bytes can come from that rank: what
+    /// [`broadcast_value`](Self::broadcast_value) looks at before it does anything.
     ///
     /// # Errors
     /// More than 32 KiB; there is no such rank.
@@ -58,8 +63,9 @@ impl Runtime {
         Ok(())
     }
 
-    /// Replaces the bytes at every rank by those of one. Collective: all ranks come with as many bytes, and name the same rank. No memory barrier. For small values:
-    /// [`broadcast`](Self::broadcast) is for shared memory.
+    /// Replaces the bytes at every rank by those of one. Collective: all ranks come with as many bytes, and
+    /// name the same rank. No memory barrier. For small values: [`broadcast`](Self::broadcast) is for shared
+    /// memory.
     ///
     /// # Errors
     /// More than 32 KiB; there is no such rank; ranks made different collective calls; a rank is gone.

@@ -1,6 +1,7 @@
 //! Serving a fault, in the thread that took it.
 //!
-//! fault → page table → protocol → (fetch) → access given → return. Nothing here allocates on its way to success.
+//! fault → page table → protocol → (fetch) → access given → return. Nothing here allocates on its way to
+//! success.
 
 use crate::error::Result;
 use crate::fault::line::Line;
@@ -51,7 +52,8 @@ pub(crate) fn fault(page: u32, addr: usize, access: fault::Access, pc: usize) ->
     }
 }
 
-/// The program touched what it does not have: says so, and sees to it that the access raises SIGSEGV, under every engine.
+/// The program touched what it does not have: says so, and sees to it that the access raises SIGSEGV, under
+/// every engine.
 fn deny(runtime: &Runtime, page: u32, addr: usize, why: &str) -> Verdict {
     report_bad_access(runtime.rank(), addr, why);
     let core = lock(&runtime.core);
@@ -71,7 +73,8 @@ pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access, pc: usize) -> Re
     let context = &runtime.context;
     let mut core = lock(&runtime.core);
     if core.node.access(page) >= want {
-        // Another thread was faster, or the system had taken the page out of memory. Under the lock, lest a barrier takes the page meanwhile.
+        // Another thread was faster, or the system had taken the page out of memory. Under the lock, lest a
+        // barrier takes the page meanwhile.
         context.restore(page, core.node.access(page))?;
         return Ok(Verdict::Served);
     }

@@ -1,4 +1,5 @@
-//! A rank that has waited for as long as `SCASH_STALL` says asks all others what they do, and prints who waits for what, and who has it; again when it has waited twice as long, and so on.
+//! A rank that has waited for as long as `SCASH_STALL` says asks all others what they do, and prints who
+//! waits for what, and who has it; again when it has waited twice as long, and so on.
 
 use super::{Runtime, objects};
 use crate::error::{Result, call};

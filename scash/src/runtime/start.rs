@@ -25,14 +25,16 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Number of the agreement between ranks: what is sent, and what lies in shared memory. Raised whenever either changes.
+/// Number of the agreement between ranks: what is sent, and what lies in shared memory. Raised whenever
+/// either changes.
 const ABI: u32 = 9;
 
-/// The largest job in which each rank sends its tokens to all, if they share memory: a round of dissemination costs a switch of ranks where these have no core of their own, a token a tenth of a microsecond.
+/// The largest job in which each rank sends its tokens to all, if they share memory: a round of dissemination
+/// costs a switch of ranks where these have no core of their own, a token a tenth of a microsecond.
 const ALL_TO_ALL: u32 = 8;
 
-/// Joins the job that this process was started for; one that no launcher has started is a job of one rank. Once a
-/// process.
+/// Joins the job that this process was started for; one that no launcher has started is a job of one rank.
+/// Once a process.
 ///
 /// # Errors
 /// Settings that make no sense, a rank that runs another program, no fault engine, no memory.
@@ -58,7 +60,8 @@ pub fn init() -> Result<&'static Runtime> {
         len: region.pages() as usize * PAGE,
         fd: region.fd().as_raw_fd(),
     };
-    // SAFETY: the region's runtime view stays mapped as long as the runtime, which is never freed; frames are only reached by raw pointers.
+    // SAFETY: the region's runtime view stays mapped as long as the runtime, which is never freed; frames are
+    // only reached by raw pointers.
     let segment = unsafe { endpoint.register(&mut member, local) }.map_err(join)?;
     let (rank, size) = (endpoint.rank(), endpoint.size());
     let node = Node::new(node_config(&config, rank, size, endpoint.caps()));
@@ -93,7 +96,8 @@ pub fn init() -> Result<&'static Runtime> {
         clock: Mutex::new(BarrierTime::default()),
     }));
     RUNTIME.store(runtime, Ordering::Release);
-    // SAFETY: `serve::fault` takes the runtime's locks only, under which nothing touches the view; the runtime, and its region with it, is never freed.
+    // SAFETY: `serve::fault` takes the runtime's locks only, under which nothing touches the view; the
+    // runtime, and its region with it, is never freed.
     let handler = unsafe { fault::install(&runtime.context.region, kind, serve::fault) }?;
     fault::forked::watch(runtime.context.region.app_range(), rank);
     // For as long as the process lives: the runtime does so, too.
@@ -105,7 +109,8 @@ pub(super) fn join(e: scash_comm::Error) -> Error {
     Error::Join(e.to_string())
 }
 
-/// Settings that all ranks must mind alike: where one of them may give pages up that were written, all do; what one asks of an allocation, all do; and what one looks for, all must tell.
+/// Settings that all ranks must mind alike: where one of them may give pages up that were written, all do;
+/// what one asks of an allocation, all do; and what one looks for, all must tell.
 fn agree(exchange: &mut dyn Exchange, config: &Config) -> Result<()> {
     let all = [
         ("SCASH_CACHE", config.cache),

@@ -26,12 +26,14 @@ pub struct Stats {
     pub barrier: BarrierTime,
     /// Signals taken for faults in shared memory.
     pub faults: u64,
-    /// Data races found (`SCASH_RACES`): neighbouring bytes of pages whose home is here, once an epoch and pair of ranks.
+    /// Data races found (`SCASH_RACES`): neighbouring bytes of pages whose home is here, once an epoch and
+    /// pair of ranks.
     pub races: u64,
 }
 
 impl std::fmt::Display for Stats {
-    /// One line for people: faults taken, faults that were not, pages moved, and where barriers spent their time.
+    /// One line for people: faults taken, faults that were not, pages moved, and where barriers spent their
+    /// time.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (p, t, b) = (&self.protocol, &self.traffic, &self.barrier);
         write!(

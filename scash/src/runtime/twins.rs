@@ -1,7 +1,8 @@
 //! Twins: what written pages held before.
 //!
-//! A pool of page-sized slots in one lazily filled mapping, and for each page of the region the number of its slot. Making a twin
-//! happens inside a fault handler, so it allocates nothing: free slots are linked through their own first bytes.
+//! A pool of page-sized slots in one lazily filled mapping, and for each page of the region the number of its
+//! slot. Making a twin happens inside a fault handler, so it allocates nothing: free slots are linked through
+//! their own first bytes.
 //!
 //! **Invariant:** `slot[page]` is 0, or one more than the number of a slot that no other page has.
 
@@ -59,7 +60,8 @@ impl Twins {
     /// The twin of a page.
     pub(crate) fn get(&mut self, page: u32) -> Option<&mut PageBytes> {
         let number = self.slots[page as usize].checked_sub(1)?;
-        // SAFETY: a slot in use lies in the mapping and belongs to one page (the invariant); `self` is borrowed.
+        // SAFETY: a slot in use lies in the mapping and belongs to one page (the invariant); `self` is
+        // borrowed.
         Some(unsafe { &mut *self.slot(number) })
     }
 
@@ -81,7 +83,8 @@ impl Twins {
             self.used += 1;
             return self.used - 1;
         };
-        // SAFETY: a free slot lies in the mapping, and its first bytes hold the next free one's number (`drop_twin`).
+        // SAFETY: a free slot lies in the mapping, and its first bytes hold the next free one's number
+        // (`drop_twin`).
         self.free = unsafe { self.slot(number).cast::<u32>().read() };
         number
     }

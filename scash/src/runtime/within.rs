@@ -1,10 +1,13 @@
 //! Signal handlers of the program that come to the library while their thread is in it.
 //!
-//! Such a handler may touch shared memory: where its thread has no lock that serving the fault needs, all is as if another thread had touched it. Where it has, the two would wait for each
-//! other for ever. That is noticed, said in a line, and ends the rank.
+//! Such a handler may touch shared memory: where its thread has no lock that serving the fault needs, all is
+//! as if another thread had touched it. Where it has, the two would wait for each other for ever. That is
+//! noticed, said in a line, and ends the rank.
 //!
-//! The locks are two: the one on the protocol's state knows whose it is ([`Owned`](crate::runtime::owned::Owned)), and a thread notes that it is in the endpoint ([`enter`]) where it
-//! is without the former, and the endpoint has locks of its own: it has none where it goes to peers' memory directly.
+//! The locks are two: the one on the protocol's state knows whose it is
+//! ([`Owned`](crate::runtime::owned::Owned)), and a thread notes that it is in the endpoint ([`enter`]) where
+//! it is without the former, and the endpoint has locks of its own: it has none where it goes to peers'
+//! memory directly.
 
 use crate::fault::line::Line;
 use crate::runtime::current;

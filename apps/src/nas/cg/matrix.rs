@@ -24,7 +24,8 @@ pub(super) struct Block {
 type Sparse = Vec<(usize, f64)>;
 
 impl Block {
-    /// The block of these rows and columns of the matrix with `size` rows: the sum over i of ωⁱ·xᵢ·xᵢᵀ, where ω to the power of `size` is [`CONDITION`], plus `CONDITION - shift` in the diagonal.
+    /// The block of these rows and columns of the matrix with `size` rows: the sum over i of ωⁱ·xᵢ·xᵢᵀ, where
+    /// ω to the power of `size` is [`CONDITION`], plus `CONDITION - shift` in the diagonal.
     pub(super) fn make(
         size: usize,
         nonzeros: usize,

@@ -1,4 +1,5 @@
-//! Fourier transforms of several rows at once: element by element, the rows lie side by side, so that the processor's vectors do one step of each.
+//! Fourier transforms of several rows at once: element by element, the rows lie side by side, so that the
+//! processor's vectors do one step of each.
 
 use crate::fft::powers;
 
@@ -46,7 +47,8 @@ impl Plan {
         }
     }
 
-    /// Transforms `count` lines, a multiple of [`LANES`], that lie in so many pieces: first the first piece of each line.
+    /// Transforms `count` lines, a multiple of [`LANES`], that lie in so many pieces: first the first piece
+    /// of each line.
     pub(super) fn transform_lines(&mut self, all: &mut [Complex], pieces: usize, count: usize, back: bool) {
         let len = self.len() / pieces;
         for first in (0..count).step_by(LANES) {

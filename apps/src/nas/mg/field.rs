@@ -1,9 +1,12 @@
-//! A rank's part of a grid, and the four operators between grids. Each has a weight for the point itself, for its 6 neighbours that share a face, the 12 that share an edge, and the 8 that
-//! share a corner; along a row, the sums over the rows around it serve three points.
+//! A rank's part of a grid, and the four operators between grids. Each has a weight for the point itself, for
+//! its 6 neighbours that share a face, the 12 that share an edge, and the 8 that share a corner; along a row,
+//! the sums over the rows around it serve three points.
 
-/// The weights of the residual: the operator of the differential equation. Neighbours that share a face have none.
+/// The weights of the residual: the operator of the differential equation. Neighbours that share a face have
+/// none.
 const A: [f64; 4] = [-8.0 / 3.0, 0.0, 1.0 / 6.0, 1.0 / 12.0];
-/// The weights of the smoother, which are those of NPB's classes S, W and A. Neighbours that share a corner have none.
+/// The weights of the smoother, which are those of NPB's classes S, W and A. Neighbours that share a corner
+/// have none.
 const S: [f64; 4] = [-3.0 / 8.0, 1.0 / 32.0, -1.0 / 64.0, 0.0];
 
 /// Values at a rank's points, and at those around them, which are copies of its neighbours'.
@@ -78,7 +81,8 @@ impl Rows {
         Self { faces: row.clone(), edges: row.clone(), middle: row }
     }
 
-    /// The sums over the four rows that share a face with this one, and over the four that share an edge; as long as the row.
+    /// The sums over the four rows that share a face with this one, and over the four that share an edge; as
+    /// long as the row.
     fn around(&mut self, field: &Field, y: usize, z: usize) -> (&[f64], &[f64]) {
         let n = field.shape[0];
         let (faces, edges) = (&mut self.faces[..n], &mut self.edges[..n]);
@@ -136,7 +140,8 @@ impl Rows {
         }
     }
 
-    /// Adds to a fine grid's values what a coarse grid has there, or the mean of its points around. With those around, which are right if they were right in both.
+    /// Adds to a fine grid's values what a coarse grid has there, or the mean of its points around. With
+    /// those around, which are right if they were right in both.
     pub(super) fn interpolate(&mut self, coarse: &Field, fine: &mut Field) {
         let [n, height, depth] = coarse.shape;
         for z in 0..depth - 1 {

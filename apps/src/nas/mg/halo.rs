@@ -49,7 +49,8 @@ impl<'a> Halo<'a> {
         Self { messages, cube, gone: Default::default(), come: Default::default() }
     }
 
-    /// Copies the neighbours' faces. Dimension by dimension, with what came from the one before, so that edges and corners come too.
+    /// Copies the neighbours' faces. Dimension by dimension, with what came from the one before, so that
+    /// edges and corners come too.
     pub(super) fn exchange(&mut self, field: &mut Field) -> Result<()> {
         let shape = field.shape();
         for (axis, n) in shape.into_iter().enumerate() {

@@ -1,6 +1,7 @@
 //! The same program over scash and over the MPI libraries that are installed, in turns.
 //!
-//! Each round runs every work over every contender, one after the other. What scash is worth is told round by round against the best of the others in that round.
+//! Each round runs every work over every contender, one after the other. What scash is worth is told round by
+//! round against the best of the others in that round.
 
 use super::lines::{Pick, Results, Work};
 use super::place::{Places, Transport};

@@ -23,7 +23,8 @@ pub(super) fn must<T>(name: &str, at: *const T) -> Result<()> {
     if at.is_null() { invalid(&format!("{name}: NULL where it is to set something")) } else { may(name, at) }
 }
 
-/// The place that the function `name` may be given: null, or that of a value as far as its address tells. To be looked at before anything is done.
+/// The place that the function `name` may be given: null, or that of a value as far as its address tells. To
+/// be looked at before anything is done.
 pub(super) fn may<T>(name: &str, at: *const T) -> Result<()> {
     misplaced(name, at).map_or(Ok(()), |why| invalid(&why))
 }
@@ -54,7 +55,8 @@ pub(super) unsafe fn tell(outcome: Result<Received>, status: *mut scomm_status_t
     match outcome {
         Ok(received) => {
             if !status.is_null() {
-                // SAFETY: not null, so writable by the caller's word. Without a status, a message is freed rather than handed out.
+                // SAFETY: not null, so writable by the caller's word. Without a status, a message is freed
+                // rather than handed out.
                 unsafe { status.write(scomm_status_t::of(received)) };
             }
             Ok(())

@@ -74,7 +74,8 @@ impl Array<'_> {
     /// Tells of some operations that are over. Why the first of those that failed did so.
     ///
     /// # Safety
-    /// `count` may be written; there is room for all indices, unless there are no requests; `statuses` is null, or there is room as well.
+    /// `count` may be written; there is room for all indices, unless there are no requests; `statuses` is
+    /// null, or there is room as well.
     pub(super) unsafe fn tell_some(
         &mut self,
         over: Vec<Over>,

@@ -71,7 +71,8 @@ pub(crate) fn is_open() -> bool {
     matches!(*job(), Job::Open(_))
 }
 
-/// An error in a child that the rank has forked. Before any lock: another thread of the rank may have had it when the child was made.
+/// An error in a child that the rank has forked. Before any lock: another thread of the rank may have had it
+/// when the child was made.
 pub(super) fn refuse_children(name: &str) -> Result<()> {
     if forked::is_child() { invalid(&forked::refusal(name)) } else { Ok(()) }
 }

@@ -1,4 +1,5 @@
-//! Memory that is the program's until it gives it back: registered buffers, and messages that came with memory of their own.
+//! Memory that is the program's until it gives it back: registered buffers, and messages that came with
+//! memory of their own.
 
 use super::job::{call, invalid, recycle, refuse_children, told};
 use crate::call::runtime;

@@ -158,7 +158,8 @@ pub unsafe extern "C" fn scomm_probe(source: c_int, tag: i64, status: *mut scomm
 /// Makes progress, and sets `*found` to 1, and `*status`, if there is a message that a receive of this
 /// kind would get now; else to 0.
 ///
-/// Returns 0, or an error: there is no such rank, it is gone and has left no such message, or `found` is NULL.
+/// Returns 0, or an error: there is no such rank, it is gone and has left no such message, or `found` is
+/// NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn scomm_iprobe(
     source: c_int,

@@ -12,7 +12,8 @@
 //! | `active` | active messages |
 //! | `collective`, `named` | collective operations |
 //!
-//! **Invariant:** a request is a number, never an address: whatever a program gives as one is looked up, and is an error if it names nothing.
+//! **Invariant:** a request is a number, never an address: whatever a program gives as one is looked up, and
+//! is an error if it names nothing.
 
 mod active;
 mod answers;

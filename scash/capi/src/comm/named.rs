@@ -60,7 +60,8 @@ impl Named {
     /// Begins it for the function `name`.
     ///
     /// # Safety
-    /// As for [`meant`](Self::meant); `mine` is readable and unchanged, and `result` writable and used by nobody else, until the operation is over.
+    /// As for [`meant`](Self::meant); `mine` is readable and unchanged, and `result` writable and used by
+    /// nobody else, until the operation is over.
     unsafe fn start(
         self,
         name: &str,

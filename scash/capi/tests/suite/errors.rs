@@ -88,7 +88,8 @@ fn children_that_ranks_fork_are_told_that_they_are_no_ranks_and_disturb_nobody()
 fn a_program_that_closes_all_descriptors_keeps_its_files_and_has_right_data_or_is_told() {
     let descriptors = Program::compile("descriptors", Link::Shared);
     for job in Job::all() {
-        // Those of a daemon, which are not ours where a process may have more than a few thousand; and all that there are.
+        // Those of a daemon, which are not ours where a process may have more than a few thousand; and all
+        // that there are.
         for last in ["999", "70000"] {
             let files = tempfile::tempdir().unwrap();
             let ended = descriptors.run(job, &[], &[last, files.path().to_str().unwrap()]);

@@ -58,7 +58,8 @@ impl Header {
     }
 }
 
-/// Takes out what cbindgen cannot help writing and C89 does not know: `//` comments, and a comma before an enum's end.
+/// Takes out what cbindgen cannot help writing and C89 does not know: `//` comments, and a comma before an
+/// enum's end.
 fn plain(header: &str) -> String {
     let line = |line: &str| match line.split_once(" //") {
         Some((code, _)) if line.starts_with(['#', '}']) => format!("{}\n", code.trim_end()),

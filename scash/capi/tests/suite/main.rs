@@ -1,4 +1,5 @@
-//! C programs (`tests/c`) against `scash.h`, `scash_comm.h`, `libscash.so` and `libscash.a`, as ranks of real jobs.
+//! C programs (`tests/c`) against `scash.h`, `scash_comm.h`, `libscash.so` and `libscash.a`, as ranks of real
+//! jobs.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 

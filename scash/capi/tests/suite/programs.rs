@@ -1,4 +1,5 @@
-//! Programs that do nothing wrong, in every kind of job: 1, 2 and 4 ranks, both providers, both fault engines.
+//! Programs that do nothing wrong, in every kind of job: 1, 2 and 4 ranks, both providers, both fault
+//! engines.
 
 use crate::support::{Job, Link, Program};
 

@@ -36,8 +36,8 @@ pub(crate) struct Built {
     pub(crate) archive: PathBuf,
 }
 
-/// Has cargo build the libraries and the command `scash`, in the profile and directory of this test. Cargo itself sees to it that
-/// several tests can do so at once, and does nothing if nothing has changed.
+/// Has cargo build the libraries and the command `scash`, in the profile and directory of this test. Cargo
+/// itself sees to it that several tests can do so at once, and does nothing if nothing has changed.
 pub(crate) fn built() -> &'static Built {
     static BUILT: OnceLock<Built> = OnceLock::new();
     BUILT.get_or_init(|| {

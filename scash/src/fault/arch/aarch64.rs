@@ -1,5 +1,5 @@
-//! AArch64: the exception syndrome register (Arm ARM, `ESR_EL1`), which the kernel appends to the signal frame as a tagged
-//! record (`struct esr_context` in `asm/sigcontext.h`).
+//! AArch64: the exception syndrome register (Arm ARM, `ESR_EL1`), which the kernel appends to the signal
+//! frame as a tagged record (`struct esr_context` in `asm/sigcontext.h`).
 
 use crate::fault::Access;
 
@@ -10,7 +10,8 @@ const CLASS_SHIFT: u32 = 26;
 const DATA_ABORT: u64 = 0x24;
 /// Syndrome of a data abort: the access was a write.
 const WRITE_NOT_READ: u64 = 1 << 6;
-/// Syndrome of a data abort: raised by cache maintenance, which needs read access only but sets the bit above.
+/// Syndrome of a data abort: raised by cache maintenance, which needs read access only but sets the bit
+/// above.
 const CACHE_MAINTENANCE: u64 = 1 << 8;
 /// Bytes of the area that holds the records.
 const RECORDS: usize = 4096;
@@ -38,7 +39,8 @@ fn syndrome(context: &libc::ucontext_t) -> Option<u64> {
     let area = (&raw const context.uc_mcontext).cast::<u8>().wrapping_add(end - RECORDS);
     let mut at = 0;
     while at + size_of::<Head>() + size_of::<u64>() <= RECORDS {
-        // SAFETY: `at` is inside the record area of a frame that the kernel wrote, and a multiple of 8 (checked below).
+        // SAFETY: `at` is inside the record area of a frame that the kernel wrote, and a multiple of 8
+        // (checked below).
         let head = unsafe { area.add(at).cast::<Head>().read() };
         let size = head.size as usize;
         if head.magic == ESR_MAGIC {

@@ -1,5 +1,6 @@
-//! Any other processor: nothing is known of the access, so it is taken for a write. That is correct, for a page that may be
-//! written may be read too, and slower: a page that is only read is treated as if it were about to be written.
+//! Any other processor: nothing is known of the access, so it is taken for a write. That is correct, for a
+//! page that may be written may be read too, and slower: a page that is only read is treated as if it were
+//! about to be written.
 
 use crate::fault::Access;
 

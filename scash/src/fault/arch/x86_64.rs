@@ -1,4 +1,5 @@
-//! x86-64: the page fault's error code, as the processor pushed it (Intel SDM volume 3, "Page-Fault Exceptions").
+//! x86-64: the page fault's error code, as the processor pushed it (Intel SDM volume 3, "Page-Fault
+//! Exceptions").
 
 use crate::fault::Access;
 

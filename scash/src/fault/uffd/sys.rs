@@ -1,7 +1,8 @@
-//! userfaultfd's calls, thin: numbers and structures of `linux/userfaultfd.h`, and one method a call. Decides nothing.
+//! userfaultfd's calls, thin: numbers and structures of `linux/userfaultfd.h`, and one method a call. Decides
+//! nothing.
 //!
-//! Why not the `userfaultfd` crate: it needs libclang to build, and lacks "continue, write-protected", asynchronous
-//! write-protection, and SIGBUS together with minor faults.
+//! Why not the `userfaultfd` crate: it needs libclang to build, and lacks "continue, write-protected",
+//! asynchronous write-protection, and SIGBUS together with minor faults.
 
 use scash_comm::descriptors::out_of_the_way;
 use std::fs::File;
@@ -84,18 +85,21 @@ const API: u64 = 0xaa;
 const USER_MODE_ONLY: i32 = 1;
 /// All kinds of fault: no frame, write-protected, frame not mapped.
 const REGISTER_ALL: u64 = 1 | 1 << 1 | 1 << 2;
-/// Nobody sleeps on a fault that is a signal, so nobody needs waking. (Copy, zero and continue have it in this place.)
+/// Nobody sleeps on a fault that is a signal, so nobody needs waking. (Copy, zero and continue have it in
+/// this place.)
 const FILL_DONTWAKE: u64 = 1;
 const FILL_WP: u64 = 1 << 1;
 const PROTECT_WP: u64 = 1;
 const PROTECT_DONTWAKE: u64 = 1 << 1;
 
-// The layouts of linux/userfaultfd.h (also part of each call's number, so a slip would be refused by the kernel).
+// The layouts of linux/userfaultfd.h (also part of each call's number, so a slip would be refused by the
+// kernel).
 const _: () = assert!(size_of::<UffdioApi>() == 24 && size_of::<UffdioRegister>() == 32);
 const _: () = assert!(size_of::<UffdioCopy>() == 40 && size_of::<UffdioFill>() == 32);
 const _: () = assert!(size_of::<UffdioWriteprotect>() == 24);
 
-/// One userfaultfd. Ranges that are registered with it fault until their pages are filled; dropping it ends that.
+/// One userfaultfd. Ranges that are registered with it fault until their pages are filled; dropping it ends
+/// that.
 #[derive(Debug)]
 pub(crate) struct Context {
     file: OwnedFd,
@@ -120,8 +124,8 @@ impl Context {
         Ok(api.features)
     }
 
-    /// Whether the descriptor is a userfaultfd still: asks for something that no other file knows, and that does nothing (nobody sleeps on a fault that is a signal). `at` is a page
-    /// under this context.
+    /// Whether the descriptor is a userfaultfd still: asks for something that no other file knows, and that
+    /// does nothing (nobody sleeps on a fault that is a signal). `at` is a page under this context.
     pub(crate) fn check(&self, at: *mut u8) -> io::Result<()> {
         self.call(UFFDIO_WAKE, &mut range(at, super::PAGE))
     }
@@ -144,7 +148,8 @@ impl Context {
         self.call(UFFDIO_UNREGISTER, &mut range(at, len))
     }
 
-    /// Gives frames with the bytes at `src` to pages without frames and maps them. Returns how many bytes it got through.
+    /// Gives frames with the bytes at `src` to pages without frames and maps them. Returns how many bytes it
+    /// got through.
     ///
     /// # Safety
     /// `src` points to `len` readable bytes.
@@ -161,7 +166,8 @@ impl Context {
         progress(answer, copy.copied)
     }
 
-    /// Gives zeroed frames to pages without frames and maps them writable. Returns how many bytes it got through.
+    /// Gives zeroed frames to pages without frames and maps them writable. Returns how many bytes it got
+    /// through.
     pub(crate) fn zero(&self, at: *mut u8, len: usize) -> io::Result<usize> {
         let mut fill = UffdioFill { range: range(at, len), mode: FILL_DONTWAKE, filled: 0 };
         let answer = self.call(UFFDIO_ZEROPAGE, &mut fill);
@@ -187,8 +193,9 @@ impl Context {
     }
 
     fn call<T>(&self, request: libc::Ioctl, argument: &mut T) -> io::Result<()> {
-        // SAFETY: every request above is given the structure that its number is made from. What it does to memory is
-        // said at each method: it fills and protects pages of a mapping that no Rust reference points into.
+        // SAFETY: every request above is given the structure that its number is made from. What it does to
+        // memory is said at each method: it fills and protects pages of a mapping that no Rust reference
+        // points into.
         let answer = unsafe { libc::ioctl(self.file.as_raw_fd(), request, std::ptr::from_mut(argument)) };
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
@@ -202,8 +209,8 @@ fn fill_mode(wp: WriteProtect) -> u64 {
     FILL_DONTWAKE | if wp.0 { FILL_WP } else { 0 }
 }
 
-/// A call that filled a part says EAGAIN and how much; one that must be repeated (the address space was changing) says
-/// EAGAIN and nothing.
+/// A call that filled a part says EAGAIN and how much; one that must be repeated (the address space was
+/// changing) says EAGAIN and nothing.
 fn progress(answer: io::Result<()>, bytes: i64) -> io::Result<usize> {
     match (answer, usize::try_from(bytes)) {
         (Ok(()), Ok(done)) => Ok(done),

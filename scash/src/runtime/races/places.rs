@@ -1,4 +1,5 @@
-//! Where in the program an instruction is: for peers, whose addresses are others, in words of file and offset; for people, with the source line where the file tells it.
+//! Where in the program an instruction is: for peers, whose addresses are others, in words of file and
+//! offset; for people, with the source line where the file tells it.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
