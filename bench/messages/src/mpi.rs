@@ -4,10 +4,10 @@
 //! MPI itself ends the job at an error, with its own words; what the shim returns is looked at all the same.
 
 use crate::{Begun, Messages, Request};
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use scash_comm::{Error, Result};
 use scash_mp::{Collective, Element, Op, Reduction};
-use std::ffi::{CStr, CString, c_int, c_void};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::c_int;
 use std::path::Path;
 
 /// A rank of an MPI job. MPI is used by one thread: this is neither `Send` nor `Sync`.
@@ -30,11 +30,11 @@ macro_rules! shim {
 
         impl Shim {
             /// Finds all functions in a loaded shim.
-            fn find(library: *mut c_void) -> std::result::Result<Shim, String> {
+            fn find(library: &Library) -> std::result::Result<Shim, libloading::Error> {
                 Ok(Shim { $($name: {
-                    let address = symbol(library, concat!("shim_", stringify!($name)))?;
+                    type Function = unsafe extern "C" fn($($argument),*) $(-> $result)?;
                     // SAFETY: shim.c gives the function of this name this type.
-                    unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) $(-> $result)?>(address) }
+                    *unsafe { library.get::<Function>(concat!("shim_", stringify!($name)).as_bytes()) }?
                 },)* })
             }
         }
@@ -64,19 +64,12 @@ shim! {
     reduce_scatter: fn(*const u8, *mut u8, *const c_int, c_int, c_int) -> c_int;
 }
 
-/// A function of a loaded library.
-fn symbol(library: *mut c_void, name: &str) -> std::result::Result<*mut c_void, String> {
-    let name = CString::new(name).map_err(|error| error.to_string())?;
-    // SAFETY: the handle is a loaded library's, the name a C string.
-    let address = unsafe { libc::dlsym(library, name.as_ptr()) };
-    if address.is_null() { Err(format!("it has no {name:?}: compile it anew")) } else { Ok(address) }
-}
-
 impl Mpi {
     /// Joins the job that an MPI launcher has started this process for.
     pub(crate) fn join(shim: &Path) -> Result<Mpi> {
         let wrong = |why: String| Error::Invalid(format!("the MPI shim {}: {why}", shim.display()));
-        let shim = load(shim).and_then(Shim::find).map_err(wrong)?;
+        let shim =
+            load(shim).map_err(|why| wrong(format!("{why}; compile it anew, as `scash bench comm` does")))?;
         // SAFETY: once in a process, before all other calls; the lines below follow it.
         check("joining", unsafe { (shim.init)() })?;
         // SAFETY: between initialisation and the end.
@@ -106,22 +99,14 @@ impl Mpi {
     }
 }
 
-fn load(shim: &Path) -> std::result::Result<*mut c_void, String> {
-    let name = CString::new(shim.as_os_str().as_bytes()).map_err(|error| error.to_string())?;
+fn load(shim: &Path) -> std::result::Result<Shim, libloading::Error> {
     // Open MPI's plug-ins look for the library's own symbols among all that are visible.
-    // SAFETY: the name is a C string. The library's constructors run: those of a library that the user has
-    // named.
-    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
-    if !library.is_null() {
-        return Ok(library);
-    }
-    // SAFETY: after a failed dlopen, it gives a C string that is good until the next call.
-    let why = unsafe { libc::dlerror() };
-    if why.is_null() {
-        return Err("it cannot be loaded".to_owned());
-    }
-    // SAFETY: as above.
-    Err(unsafe { CStr::from_ptr(why) }.to_string_lossy().into_owned())
+    // SAFETY: the library's constructors run: those of a library that the user has named.
+    let library = unsafe { Library::open(Some(shim), RTLD_NOW | RTLD_GLOBAL) }?;
+    let found = Shim::find(&library)?;
+    // It is never unloaded: MPI may have threads and hooks of its own.
+    std::mem::forget(library);
+    Ok(found)
 }
 
 fn check(what: &str, outcome: c_int) -> Result<()> {
