@@ -10,7 +10,7 @@ fn steal<O: SyncObject>(object: &O) -> (SharedSlice<O::Value>, usize) { //~ E022
 
 fn open<O: SyncObject>(object: &O) {
     object.object(); //~ E0061
-    object.object(scash::destroy::sealed::Seal(())); //~ E0603
+    object.object(scash::api::destroy::sealed::Seal(())); //~ E0603
 }
 
 fn of_another_kind<O: SyncObject>(_: &O) {
