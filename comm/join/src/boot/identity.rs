@@ -109,7 +109,7 @@ mod tests {
         let me = Identity::of_this_program("0.1.0", 7).unwrap();
         assert_eq!(Identity::decode(&me.encode()).unwrap(), me);
         assert!(!me.build.is_empty());
-        assert!(me.path.contains("scash_comm"), "{}", me.path);
+        assert!(me.path.contains("scash_join"), "{}", me.path);
     }
 
     #[test]
