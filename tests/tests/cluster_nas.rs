@@ -108,10 +108,17 @@ fn wrong_arguments_are_named() {
         (&["--kernel", "is", "--repeat", "0"], "--repeat"),
         (&["--kernel", "is", "--messages", "pvm"], "`mpi:` and the path"),
         (&["--kernel", "is", "--messages", "mpi:/nowhere"], "the MPI shim /nowhere"),
-        (&["--kernel", "is"], "scash run"),
     ] {
         let done = std::process::Command::new(built("nas")).args(arguments).output().unwrap();
         let said = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.code() == Some(2) && said.contains(hint), "{arguments:?}: {said}");
     }
+}
+
+#[test]
+fn a_kernel_that_no_launcher_has_started_has_one_rank() {
+    let arguments = ["--kernel", "is", "--class", "S"];
+    let done = std::process::Command::new(built("nas")).args(arguments).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success() && out.contains("ranks 1"), "{out}{err}");
 }

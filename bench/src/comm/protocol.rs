@@ -1,7 +1,7 @@
 //! By which protocol messages travel: what `scash_mp` is told, so that each can be measured at every length.
 
 use crate::Result;
-use scash_mp::{Large, Options, Tune};
+use scash_mp::{Large, Options};
 
 /// Longer than every message here.
 const ALWAYS: usize = 16 << 20;
@@ -12,8 +12,6 @@ pub(crate) enum Protocol {
     /// As programs get it: by length, and by what the ranks have
     #[default]
     Default,
-    /// As programs get it where thresholds are measured at the start
-    Tuned,
     /// As programs get it, from registered memory
     Registered,
     /// All messages at once: copied by their sender and by their receiver
@@ -41,7 +39,6 @@ impl Protocol {
         let options = Options { window: 4 * ALWAYS, ..Options::default() };
         Ok(match self {
             Protocol::Default | Protocol::Registered => Options::from_env()?,
-            Protocol::Tuned => Options { tune: Tune::ALL, ..Options::from_env()? },
             Protocol::Eager => Options { eager: ALWAYS, push: 0, ..options },
             Protocol::Push => Options { eager: 0, push: ALWAYS, large: Large::Push, ..options },
             Protocol::Rendezvous => Options { eager: 0, push: 0, large: Large::Rendezvous, ..options },

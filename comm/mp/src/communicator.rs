@@ -43,8 +43,8 @@ pub struct Communicator {
 }
 
 impl Communicator {
-    /// Message passing on an endpoint, which is used for nothing else from now on. Collective. If thresholds
-    /// are to be measured ([`Options::tune`]), that is done here.
+    /// Message passing on an endpoint, which is used for nothing else from now on. Collective. What is to
+    /// be measured ([`Options::calibrate`]) is measured here.
     ///
     /// # Errors
     /// Options that make no sense or differ between ranks, or no thread to be had.
@@ -53,7 +53,7 @@ impl Communicator {
         let shared = Arc::new(Shared::meet(endpoint, exchange, options)?);
         let helper = Helper::start(Arc::clone(&shared))?;
         let communicator = Self { shared, _helper: helper };
-        communicator.tune(exchange, &options)?;
+        communicator.calibrate(exchange, &options)?;
         Ok(communicator)
     }
 

@@ -40,7 +40,7 @@
 //! | `engine` | the protocols, as a value |
 //! | `world`, `communicator` | joining a job; what applications call |
 //! | `options`, `waiting` | thresholds, and the environment variables that set them; tests and waits |
-//! | `tuning` | thresholds that are measured when ranks meet |
+//! | `calibration` | whether ranks of a host push long messages or read them, measured when they meet |
 //! | `driver`, `progress` | drives an engine on an endpoint; who does so when |
 //! | `cores` | where the helper runs |
 //! | `reading`, `registered` | reading another process's memory, by the kernel or, where it is registered, directly |
@@ -58,6 +58,7 @@ mod active;
 mod barrier;
 mod blocking;
 mod blocks;
+mod calibration;
 mod collective;
 mod communicator;
 mod cores;
@@ -73,20 +74,19 @@ mod registered;
 mod requests;
 mod scope;
 mod span;
-mod tuning;
 mod waiting;
 mod window;
 mod wire;
 mod world;
 
 pub use active::Caller;
+pub use calibration::Thresholds;
 pub use collective::{Collective, Element, Op, Reducible, Reduction};
 pub use communicator::{Communicator, Received, Request};
 pub use one_sided::Strided;
-pub use options::{Large, Options, Tune};
+pub use options::{Large, Options};
 pub use registered::Buffer;
 pub use scope::{Operation, Scope};
-pub use tuning::Thresholds;
 pub use waiting::Over;
 pub use window::Window;
 pub use world::World;

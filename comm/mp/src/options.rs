@@ -14,7 +14,7 @@ const MOST_EAGER: usize = 512 << 20;
 pub enum Large {
     /// Get of registered memory; else active zero copy up to [`Options::push`] bytes, and beyond get within a
     /// host and rendezvous elsewhere. Within a host get at all lengths over another provider than `shm`, and
-    /// where that turns out to be faster ([`Tune::reads`]).
+    /// where that turns out to be faster ([`Options::calibrate`]).
     #[default]
     Auto,
     /// Get where the receiver can read the sender's memory, rendezvous elsewhere.
@@ -25,27 +25,7 @@ pub enum Large {
     Rendezvous,
 }
 
-/// Thresholds that ranks measure when they meet, instead of taking what the options say; see
-/// [`Communicator::thresholds`](super::Communicator::thresholds). Only `reads`, by default.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tune {
-    /// [`Options::eager`].
-    pub eager: bool,
-    /// [`Options::push`].
-    pub push: bool,
-    /// Whether ranks that share memory push at all: it depends on the processor whether its kernel copies
-    /// faster between processes than two ranks through shared memory. This takes a fraction of a millisecond.
-    pub reads: bool,
-}
-
-impl Default for Tune {
-    fn default() -> Self {
-        Self { reads: true, ..Self::NONE }
-    }
-}
-
-/// Which protocol serves which messages. All ranks must choose the same `window` and `tune` (but for its
-/// `reads`).
+/// Which protocol serves which messages. All ranks must choose the same `window`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Bytes of the longest message that travels at once: 512 MiB at most.
@@ -62,8 +42,11 @@ pub struct Options {
     /// Bytes of active messages that handlers have sent to a rank, and that may wait here until it has
     /// handled others. Past that, sends of handlers fail ([`Caller::call`](super::Caller::call)).
     pub held: usize,
-    /// Which of `eager` and `push` are measured.
-    pub tune: Tune,
+    /// Whether ranks of a host measure, as they meet, if long messages there are better read by their
+    /// receiver than pushed: that depends on the processor. It takes a fraction of a millisecond, and then
+    /// nothing longer than `eager` is pushed if reads are better; see
+    /// [`Communicator::thresholds`](super::Communicator::thresholds).
+    pub calibrate: bool,
     /// How long a rank may give no sign of life while others wait for it, until they take it for gone: it is
     /// stopped, or its link is cut, and nothing else may tell. Zero: for ever, which suits who stops ranks in
     /// a debugger. (A rank that *ends* is missed at once.)
@@ -77,15 +60,8 @@ impl Default for Options {
         let (eager, push, large) = (16 << 10, 1 << 20, Large::Auto);
         let (window, registered, held) = (8 << 20, 1 << 34, 64 << 20);
         let (silence, stall) = (Duration::from_secs(10), Duration::from_secs(60));
-        Self { eager, push, large, window, registered, held, silence, stall, tune: Tune::default() }
+        Self { eager, push, large, window, registered, held, silence, stall, calibrate: true }
     }
-}
-
-impl Tune {
-    /// All that can be measured.
-    pub const ALL: Self = Self { eager: true, push: true, reads: true };
-    /// Nothing.
-    pub const NONE: Self = Self { eager: false, push: false, reads: false };
 }
 
 impl Large {
@@ -107,12 +83,11 @@ impl Options {
     /// | variable | sets |
     /// |---|---|
     /// | `SCASH_MP_EAGER` | [`eager`](Self::eager): a size, such as `4096` or `8K` |
-    /// | `SCASH_MP_PUSH` | [`push`](Self::push): a size |
+    /// | `SCASH_MP_PUSH` | [`push`](Self::push): a size. [`calibrate`](Self::calibrate) is off then |
     /// | `SCASH_MP_LARGE` | [`large`](Self::large): `auto`, `get`, `push` or `rendezvous` |
     /// | `SCASH_MP_WINDOW` | [`window`](Self::window): a size; the same at all ranks. Of a small one the other two are half at most, unless they are set |
     /// | `SCASH_MP_REGISTERED` | [`registered`](Self::registered): a size; the same at all ranks |
     /// | `SCASH_MP_HELD` | [`held`](Self::held): a size |
-    /// | `SCASH_MP_TUNE` | [`tune`](Self::tune): `on` measures what neither `SCASH_MP_EAGER` nor `SCASH_MP_PUSH` says; the same at all ranks. Without it only `reads` is measured, unless `SCASH_MP_PUSH` is set |
     /// | `SCASH_MP_SILENCE` | [`silence`](Self::silence): seconds, such as `10` or `0.5`; `0` or `off`: for ever |
     /// | `SCASH_STALL` | [`stall`](Self::stall): seconds; `0` or `off`: never |
     ///
@@ -136,16 +111,6 @@ impl Options {
             None => Ok(default),
             Some(text) => seconds(name, &text),
         };
-        let is_open = |name: &str| setting(name, var(name)).map(|value| value.is_none());
-        let tune = match setting("SCASH_MP_TUNE", var("SCASH_MP_TUNE"))?.as_deref() {
-            None | Some("0" | "off") => Tune::default(),
-            Some("1" | "on") => Tune { eager: is_open("SCASH_MP_EAGER")?, ..Tune::ALL },
-            Some(other) => {
-                return Err(Error::Invalid(format!("SCASH_MP_TUNE={other}: on or off is expected")));
-            }
-        };
-        let is_push_open = is_open("SCASH_MP_PUSH")?;
-        let tune = Tune { push: tune.push && is_push_open, reads: is_push_open, ..tune };
         let defaults = Self::default();
         let window = size("SCASH_MP_WINDOW", defaults.window)?;
         let options = Self {
@@ -159,7 +124,8 @@ impl Options {
             window,
             registered: size("SCASH_MP_REGISTERED", defaults.registered)?,
             held: size("SCASH_MP_HELD", defaults.held)?,
-            tune,
+            // What the user has set stands.
+            calibrate: setting("SCASH_MP_PUSH", var("SCASH_MP_PUSH"))?.is_none(),
             silence: time("SCASH_MP_SILENCE", defaults.silence)?,
             stall: time("SCASH_STALL", defaults.stall)?,
         };
@@ -232,7 +198,7 @@ mod tests {
             window: 2 << 20,
             registered: 0,
             held: 1 << 20,
-            tune: Tune::NONE,
+            calibrate: false,
             silence: Duration::from_millis(250),
             stall: Duration::ZERO,
         };
@@ -252,15 +218,9 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_that_is_set_is_not_measured() {
-        let tune = |pairs: &[(&str, &str)]| read(pairs).unwrap().tune;
-        let (on, eager, push) = (("SCASH_MP_TUNE", "1"), ("SCASH_MP_EAGER", "4K"), ("SCASH_MP_PUSH", "64K"));
-        assert_eq!(tune(&[on]), Tune::ALL);
-        assert_eq!(tune(&[("SCASH_MP_TUNE", "on"), eager]), Tune { eager: false, ..Tune::ALL });
-        assert_eq!(tune(&[on, push]), Tune { eager: true, ..Tune::NONE });
-        assert_eq!(tune(&[on, eager, push]), Tune::NONE);
-        assert_eq!(tune(&[push]), Tune::NONE);
-        assert_eq!(tune(&[("SCASH_MP_TUNE", "off")]), Tune { reads: true, ..Tune::NONE });
+    fn whether_messages_are_pushed_is_not_measured_where_it_is_set() {
+        assert!(read(&[]).unwrap().calibrate);
+        assert!(!read(&[("SCASH_MP_PUSH", "64K")]).unwrap().calibrate);
     }
 
     #[test]
@@ -281,7 +241,6 @@ mod tests {
             ("SCASH_MP_EAGER", "1G", "536870912 is the most"),
             ("SCASH_MP_REGISTERED", "99999999T", "512M"),
             ("SCASH_MP_HELD", "much", "512M"),
-            ("SCASH_MP_TUNE", "loud", "on or off"),
             ("SCASH_MP_SILENCE", "-1", "0.5"),
             ("SCASH_MP_SILENCE", "1e99", "0.5"),
             ("SCASH_MP_SILENCE", "soon", "0.5"),

@@ -4,8 +4,8 @@
 //! Whether that is allowed is found out when ranks meet, for each pair, by a real reading: kernels forbid it
 //! for many reasons (the `ptrace_scope` of Yama, containers, user namespaces), and say so only then.
 
+use super::Options;
 use super::engine::{Reach, Reading};
-use super::{Options, Tune};
 use scash_comm::{Error, Exchange, Result};
 use std::io::{IoSliceMut, Write};
 use std::sync::Once;
@@ -23,9 +23,8 @@ pub(super) struct Memories {
     pub(super) reads: Vec<Reach>,
 }
 
-/// What a rank tells the others: `process 4 | address of the sample 8 | sample 8 | window 8 | what is
-/// measured 1`.
-const CARD: usize = 29;
+/// What a rank tells the others: `process 4 | address of the sample 8 | sample 8 | window 8`.
+const CARD: usize = 28;
 
 /// Finds out who can read whose memory. Collective.
 pub(super) fn meet(
@@ -42,21 +41,15 @@ pub(super) fn meet(
     let address = sample.as_ptr().addr() as u64;
     let pid = std::process::id();
     let window = (options.window as u64).to_le_bytes();
-    let Tune { eager, push, .. } = options.tune;
-    let tune = [u8::from(eager) | u8::from(push) << 1];
-    let card = [&pid.to_le_bytes()[..], &address.to_le_bytes(), &*sample, &window, &tune].concat();
+    let card = [&pid.to_le_bytes()[..], &address.to_le_bytes(), &*sample, &window].concat();
     let cards = exchange.all_gather(&card, &[])?;
     let here = exchange.host(exchange.rank());
     let (mut pids, mut readable) = (Vec::new(), Vec::new());
     for (rank, (theirs, _)) in (0..).zip(&cards) {
         let card: &[u8; CARD] =
             theirs[..].try_into().map_err(|_| broken(rank, "it tells something else than its window"))?;
-        if card[20..28] != window {
+        if card[20..] != window {
             return Err(broken(rank, "its window differs: start all ranks with the same options"));
-        }
-        if card[28..] != tune {
-            let why = "it wants other thresholds measured: start all ranks with the same options (SCASH_MP_TUNE, _EAGER, _PUSH)";
-            return Err(broken(rank, why));
         }
         let pid = if exchange.host(rank) == here { read_sample(card) } else { None };
         readable.push(Reach { all: pid.is_some(), registered: is_mapped(rank) });

@@ -21,7 +21,7 @@ use crate::matching::Pattern;
 use crate::requests::{Destination, Ended, Number, Outcome, Request};
 use crate::span::{Room, Source};
 use crate::wire::{FIRST_KIND, Head};
-use crate::{Large, Options, Tune};
+use crate::{Large, Options};
 use proptest::prelude::*;
 use scash_comm::{Error, Mark, Result};
 use std::collections::VecDeque;
@@ -34,7 +34,7 @@ const OPTIONS: Options = Options {
     window: 1536,
     registered: 0,
     held: 1024,
-    tune: Tune::NONE,
+    calibrate: false,
     silence: Duration::ZERO,
     stall: Duration::ZERO,
 };

@@ -29,7 +29,7 @@ pub unsafe extern "C" fn scomm_options(options: *mut scomm_options_t) -> c_int {
 /// Joins the job for which `scash run` or another launcher started this process; a process that none
 /// has started is a job of one rank. In a program that uses the shared memory of scash.h, too, after
 /// `dsm_init`. Collective. To be called once. `options` may be NULL, for what the environment says;
-/// all ranks choose the same `window`, `registered` and `tune`.
+/// all ranks choose the same `window` and `registered`.
 ///
 /// Returns 0, or an error: ranks run different programs, options or settings (environment variables
 /// SCASH_...) make no sense, or ranks do not reach each other.
@@ -77,9 +77,9 @@ pub extern "C" fn scomm_threads() -> c_int {
 }
 
 /// Sets where protocols change in messages to the rank `to`: `*eager` to the length of the longest that
-/// travels at once, `*push` to that of the longest that is pushed (where long ones are). They are those
-/// of the options, or were measured (SCASH_MP_TUNE): then all ranks have the same for ranks of their own
-/// host, and for others. Either may be NULL.
+/// travels at once, `*push` to that of the longest that is pushed (where long ones are). They are those of
+/// the options, or, for ranks of the own host, what was measured (`calibrate` of `scomm_options_t`). Either
+/// may be NULL.
 ///
 /// Returns 0, or an error: there is no such rank.
 #[unsafe(no_mangle)]

@@ -8,7 +8,7 @@ use super::job::invalid;
 use super::memory;
 use crate::types::number;
 use scash_comm::{Error, Result};
-use scash_mp::{Element, Large, Op, Options, Received, Reduction, Request, Status, Tune};
+use scash_mp::{Element, Large, Op, Options, Received, Reduction, Request, Status};
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
@@ -86,13 +86,6 @@ pub enum scomm_large_t {
     SCOMM_LARGE_RENDEZVOUS = 3,
 }
 
-/// `eager` is measured by `scomm_init`: the member `tune` of `scomm_options_t`.
-pub const SCOMM_TUNE_EAGER: usize = 1;
-/// `push` is measured by `scomm_init`.
-pub const SCOMM_TUNE_PUSH: usize = 2;
-/// `scomm_init` finds out whether messages within a host are better read than pushed.
-pub const SCOMM_TUNE_READS: usize = 4;
-
 /// Which protocol serves which messages. `scomm_options` fills it with what the environment says:
 ///
 /// ```c
@@ -116,12 +109,10 @@ pub struct scomm_options_t {
     pub registered: usize,
     /// How messages travel that are longer than `eager` (SCASH_MP_LARGE).
     pub large: MaybeUninit<scomm_large_t>,
-    /// What `scomm_init` measures between ranks, in some milliseconds, instead of taking it from here
-    /// (SCASH_MP_TUNE): 0, or SCOMM_TUNE_ constants, the same at all ranks. What the
-    /// program sets to something else than `scomm_options` has said is not measured. Unless the environment
-    /// says more, that is SCOMM_TUNE_READS, which takes a fraction of a millisecond.
-    /// `scomm_thresholds` tells what was chosen.
-    pub tune: usize,
+    /// 1: ranks of a host measure in `scomm_init`, in a fraction of a millisecond, whether long messages
+    /// there are better read by their receiver than pushed; `scomm_thresholds` tells what was found. 0, or a
+    /// `push` that the program has set to something else than `scomm_options` has said: what is here stands.
+    pub calibrate: usize,
     /// Bytes of active messages that handlers have sent to a rank, and that may wait here until it has
     /// handled others (SCASH_MP_HELD). Past that `scomm_call` fails in handlers.
     pub held: usize,
@@ -242,19 +233,24 @@ impl scomm_status_t {
 impl scomm_options_t {
     /// These options.
     pub(super) fn of(options: Options) -> Self {
-        let Options { eager, push, large, window, registered, held, tune, .. } = options;
+        let Options { eager, push, large, window, registered, held, calibrate, .. } = options;
         let large = match large {
             Large::Auto => scomm_large_t::SCOMM_LARGE_AUTO,
             Large::Get => scomm_large_t::SCOMM_LARGE_GET,
             Large::Push => scomm_large_t::SCOMM_LARGE_PUSH,
             Large::Rendezvous => scomm_large_t::SCOMM_LARGE_RENDEZVOUS,
         };
-        let flag = |is_set: bool, flag: usize| if is_set { flag } else { 0 };
-        let tune = flag(tune.eager, SCOMM_TUNE_EAGER)
-            | flag(tune.push, SCOMM_TUNE_PUSH)
-            | flag(tune.reads, SCOMM_TUNE_READS);
         let large = MaybeUninit::new(large);
-        Self { eager, push, window, registered, large, tune, held, reserved: [0; 5] }
+        Self {
+            eager,
+            push,
+            window,
+            registered,
+            large,
+            calibrate: usize::from(calibrate),
+            held,
+            reserved: [0; 5],
+        }
     }
 
     /// What they say, checked.
@@ -276,19 +272,17 @@ impl scomm_options_t {
             n if n == scomm_large_t::SCOMM_LARGE_RENDEZVOUS as c_int => Large::Rendezvous,
             other => return invalid(&format!("{other} is no scomm_large_t: use a SCOMM_LARGE_ constant")),
         };
-        let Self { eager, push, window, registered, tune, held, .. } = *self;
-        if tune & !(SCOMM_TUNE_EAGER | SCOMM_TUNE_PUSH | SCOMM_TUNE_READS) != 0 {
-            return invalid(&format!("{tune} is no `tune` of a scomm_options_t: use SCOMM_TUNE_ constants"));
+        let Self { eager, push, window, registered, calibrate, held, .. } = *self;
+        if calibrate > 1 {
+            return invalid(&format!(
+                "{calibrate} is no `calibrate` of a scomm_options_t: 0 or 1 is expected"
+            ));
         }
         // What the program has set itself stands. If the environment makes no sense, it has said nothing.
         let said = Options::from_env().unwrap_or_default();
-        let tune = Tune {
-            eager: tune & SCOMM_TUNE_EAGER != 0 && eager == said.eager,
-            push: tune & SCOMM_TUNE_PUSH != 0 && push == said.push,
-            reads: tune & SCOMM_TUNE_READS != 0 && push == said.push,
-        };
+        let calibrate = calibrate == 1 && push == said.push;
         // What the program cannot say here, the environment does.
-        Ok(Options { eager, push, large, window, registered, held, tune, ..said })
+        Ok(Options { eager, push, large, window, registered, held, calibrate, ..said })
     }
 }
 

@@ -36,11 +36,10 @@ fn messages_come_by_every_protocol_that_the_environment_chooses() {
 }
 
 #[test]
-fn thresholds_are_measured_at_the_start_unless_they_are_set() {
-    let on = ("SCASH_MP_TUNE", "on");
-    for program in programs("comm_tuned") {
-        for set in ["nothing", "eager", "tune"] {
-            jobs().for_each(|job| program.run(job, &[on], &[set]).succeeded());
+fn whether_messages_are_pushed_is_measured_at_the_start_unless_it_is_set() {
+    for program in programs("comm_thresholds") {
+        for set in ["nothing", "eager", "push", "calibrate"] {
+            jobs().for_each(|job| program.run(job, &[], &[set]).succeeded());
         }
     }
 }

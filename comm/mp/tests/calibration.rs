@@ -1,5 +1,5 @@
-//! Thresholds that are measured when ranks meet, on each provider. What they are depends on the machine and
-//! the hour; what must hold of them does not.
+//! Whether ranks of a host push long messages is measured when they meet, on each provider. What is found
+//! depends on the machine; what must hold of it does not.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,12 +10,11 @@
 mod common;
 
 use common::{Make, Rank, SHM, bytes, on_each_provider, play};
-use scash_comm::Error;
-use scash_mp::{Communicator, Large, Options, Thresholds, Tune};
+use scash_mp::{Communicator, Large, Options, Thresholds};
 use std::thread;
 use std::time::Duration;
 
-const TUNED: Options = Options {
+const MEASURED: Options = Options {
     eager: 4 << 10,
     push: 256 << 10,
     large: Large::Auto,
@@ -24,7 +23,7 @@ const TUNED: Options = Options {
     held: 1 << 20,
     silence: Duration::from_secs(10),
     stall: Duration::ZERO,
-    tune: Tune::ALL,
+    calibrate: true,
 };
 
 /// Checks that all ranks have the same for a class of peers, and that it makes sense; gives what this rank
@@ -70,58 +69,47 @@ fn exchange(rank: &Rank, thresholds: &[Thresholds]) {
     .unwrap();
 }
 
-fn all_ranks_agree_on_thresholds_that_make_sense_and_messages_go_by_them(make: Make) {
+fn all_ranks_of_hosts_push_long_messages_or_all_read_them(make: Make) {
     for large in [Large::Auto, Large::Push, Large::Rendezvous] {
-        let options = Options { large, ..TUNED };
+        let options = Options { large, ..MEASURED };
         play(make, 4, options, move |rank| {
             let thresholds = agreed(&rank, options, |rank| make.host(rank));
+            for (to, Thresholds { eager, push }) in (0..).zip(&thresholds) {
+                assert_eq!(*eager, options.eager);
+                let may_be_read = large == Large::Auto && make.host(to) == make.host(rank.rank());
+                assert!(*push == options.push || may_be_read && *push == options.eager, "{push}");
+            }
             exchange(&rank, &thresholds);
             rank.meet();
         });
     }
 }
 
-fn a_small_window_bounds_what_is_measured(make: Make) {
-    let options = Options { eager: 256, push: 300, window: 1 << 10, ..TUNED };
+fn in_a_small_window_nothing_is_measured(make: Make) {
+    let options = Options { eager: 256, push: 300, window: 1 << 10, ..MEASURED };
     play(make, 3, options, move |rank| {
         let thresholds = agreed(&rank, options, |rank| make.host(rank));
+        assert!(thresholds.iter().all(|to| (to.eager, to.push) == (256, 300)), "{thresholds:?}");
         exchange(&rank, &thresholds);
         rank.meet();
     });
 }
 
-fn what_is_not_to_be_measured_is_what_the_options_say(make: Make) {
-    let options = Options { eager: 77, push: 7_777, ..TUNED };
-    for tune in [Tune { eager: true, ..Tune::NONE }, Tune { push: true, ..Tune::NONE }, Tune::default()] {
-        play(make, 4, Options { tune, ..options }, move |rank| {
-            for to in 0..4 {
-                let Thresholds { eager, push } = rank.thresholds(to).unwrap();
-                assert!(tune.eager || eager == 77, "{eager}");
-                assert!(tune.push || push == 7_777, "{push}");
-            }
-            let error = rank.thresholds(4).unwrap_err().to_string();
-            assert!(error.contains("there is no rank 4"), "{error}");
-            rank.meet();
-        });
-    }
-}
-
-fn long_messages_are_pushed_or_all_are_read_as_the_processor_likes_it(make: Make) {
-    let options = Options { tune: Tune::default(), ..TUNED };
-    play(make, 4, options, move |rank| {
-        let thresholds = agreed(&rank, options, |rank| make.host(rank));
-        for Thresholds { eager, push } in &thresholds {
-            assert_eq!(*eager, options.eager);
-            assert!(*push == options.eager || *push == options.push, "{push}");
+fn where_nothing_is_to_be_measured_the_options_stand(make: Make) {
+    play(make, 4, Options { calibrate: false, ..MEASURED }, move |rank| {
+        for to in 0..4 {
+            let own = Thresholds { eager: MEASURED.eager, push: MEASURED.push };
+            assert_eq!(rank.thresholds(to).unwrap(), own);
         }
-        exchange(&rank, &thresholds);
+        let error = rank.thresholds(4).unwrap_err().to_string();
+        assert!(error.contains("there is no rank 4"), "{error}");
         rank.meet();
     });
 }
 
 fn a_rank_alone_measures_nothing(make: Make) {
-    play(make, 1, TUNED, |rank| {
-        let own = Thresholds { eager: TUNED.eager, push: TUNED.push };
+    play(make, 1, MEASURED, |rank| {
+        let own = Thresholds { eager: MEASURED.eager, push: MEASURED.push };
         assert_eq!(rank.thresholds(0).unwrap(), own);
         rank.send(0, 0, b"to myself").unwrap();
         assert_eq!(rank.receive_owned(None, None).unwrap().bytes, b"to myself");
@@ -129,25 +117,28 @@ fn a_rank_alone_measures_nothing(make: Make) {
 }
 
 on_each_provider! {
-    all_ranks_agree_on_thresholds_that_make_sense_and_messages_go_by_them
-    a_small_window_bounds_what_is_measured
-    what_is_not_to_be_measured_is_what_the_options_say
-    long_messages_are_pushed_or_all_are_read_as_the_processor_likes_it
+    all_ranks_of_hosts_push_long_messages_or_all_read_them
+    in_a_small_window_nothing_is_measured
+    where_nothing_is_to_be_measured_the_options_stand
     a_rank_alone_measures_nothing
 }
 
 #[test]
-fn a_rank_may_have_options_of_its_own_where_nobody_asks_for_measurements() {
+fn a_rank_may_have_options_of_its_own() {
     let start = |mut exchange| {
         thread::spawn(move || {
             let rank = scash_comm::Exchange::rank(&exchange);
             let large = if rank == 2 { Large::Get } else { Large::Auto };
-            let tune = Tune { reads: rank != 1, ..Tune::NONE };
             let endpoint = (SHM.endpoint)(&mut exchange).unwrap();
-            let rank = Communicator::new(endpoint, &mut exchange, Options { large, tune, ..TUNED }).unwrap();
+            let rank = Communicator::new(
+                endpoint,
+                &mut exchange,
+                Options { large, calibrate: rank != 1, ..MEASURED },
+            )
+            .unwrap();
             let Thresholds { eager, push } = rank.thresholds(0).unwrap();
-            assert_eq!(eager, TUNED.eager);
-            assert!(push == TUNED.push || push == TUNED.eager && rank.rank() != 1, "{push}");
+            assert_eq!(eager, MEASURED.eager);
+            assert!(push == MEASURED.push || push == MEASURED.eager && rank.rank() != 1, "{push}");
             let mut all = [0u64; 3];
             rank.all_gather(&[u64::from(rank.rank())], &mut all).unwrap();
             assert_eq!(all, [0, 1, 2]);
@@ -158,20 +149,4 @@ fn a_rank_may_have_options_of_its_own_where_nobody_asks_for_measurements() {
     let ranks: Vec<_> = SHM.ranks(3).into_iter().map(start).collect();
     let met: Vec<_> = ranks.into_iter().map(|rank| rank.join().unwrap()).collect();
     assert_eq!(met.len(), 3);
-}
-
-#[test]
-fn ranks_that_want_other_things_measured_are_told_so() {
-    let start = |mut exchange| {
-        thread::spawn(move || {
-            let endpoint = (SHM.endpoint)(&mut exchange).unwrap();
-            let tune = Tune { eager: scash_comm::Exchange::rank(&exchange) == 1, ..Tune::ALL };
-            Communicator::new(endpoint, &mut exchange, Options { tune, ..TUNED })
-        })
-    };
-    let ranks: Vec<_> = SHM.ranks(3).into_iter().map(start).collect();
-    for rank in ranks {
-        let error = rank.join().unwrap().unwrap_err();
-        assert!(matches!(&error, Error::Protocol { why, .. } if why.contains("SCASH_MP_TUNE")), "{error}");
-    }
 }
