@@ -58,7 +58,7 @@
  * same numbers in both.
  *
  * The environment sets which protocol serves which messages, unless scomm_init is given options: SCASH_MP_EAGER, SCASH_MP_PUSH,
- * SCASH_MP_LARGE, SCASH_MP_WINDOW, SCASH_MP_REGISTERED, SCASH_MP_HELD, SCASH_MP_TUNE; see
+ * SCASH_MP_LARGE, SCASH_MP_WINDOW, SCASH_MP_REGISTERED, SCASH_MP_HELD; see
  * scomm_options_t.
  *
  * A rank that ends before scomm_finalize hangs nobody: operations that need it, collective ones among them, fail with an error that names it,
@@ -92,21 +92,6 @@
  * The index of no operation.
  */
 #define SCOMM_NO_INDEX -1
-
-/**
- * `eager` is measured by `scomm_init`: the member `tune` of `scomm_options_t`.
- */
-#define SCOMM_TUNE_EAGER 1
-
-/**
- * `push` is measured by `scomm_init`.
- */
-#define SCOMM_TUNE_PUSH 2
-
-/**
- * `scomm_init` finds out whether messages within a host are better read than pushed.
- */
-#define SCOMM_TUNE_READS 4
 
 /**
  * All ranks, for `scomm_fence`.
@@ -257,13 +242,11 @@ typedef struct scomm_options_t {
    */
   enum scomm_large_t large;
   /**
-   * What `scomm_init` measures between ranks, in some milliseconds, instead of taking it from here
-   * (SCASH_MP_TUNE): 0, or SCOMM_TUNE_ constants, the same at all ranks. What the
-   * program sets to something else than `scomm_options` has said is not measured. Unless the environment
-   * says more, that is SCOMM_TUNE_READS, which takes a fraction of a millisecond.
-   * `scomm_thresholds` tells what was chosen.
+   * 1: ranks of a host measure in `scomm_init`, in a fraction of a millisecond, whether long messages
+   * there are better read by their receiver than pushed; `scomm_thresholds` tells what was found. 0, or a
+   * `push` that the program has set to something else than `scomm_options` has said: what is here stands.
    */
-  size_t tune;
+  size_t calibrate;
   /**
    * Bytes of active messages that handlers have sent to a rank, and that may wait here until it has
    * handled others (SCASH_MP_HELD). Past that `scomm_call` fails in handlers.
@@ -373,7 +356,7 @@ int scomm_options(struct scomm_options_t *options);
  * Joins the job for which `scash run` or another launcher started this process; a process that none
  * has started is a job of one rank. In a program that uses the shared memory of scash.h, too, after
  * `dsm_init`. Collective. To be called once. `options` may be NULL, for what the environment says;
- * all ranks choose the same `window`, `registered` and `tune`.
+ * all ranks choose the same `window` and `registered`.
  *
  * Returns 0, or an error: ranks run different programs, options or settings (environment variables
  * SCASH_...) make no sense, or ranks do not reach each other.
@@ -410,9 +393,9 @@ int scomm_threads(void);
 
 /**
  * Sets where protocols change in messages to the rank `to`: `*eager` to the length of the longest that
- * travels at once, `*push` to that of the longest that is pushed (where long ones are). They are those
- * of the options, or were measured (SCASH_MP_TUNE): then all ranks have the same for ranks of their own
- * host, and for others. Either may be NULL.
+ * travels at once, `*push` to that of the longest that is pushed (where long ones are). They are those of
+ * the options, or, for ranks of the own host, what was measured (`calibrate` of `scomm_options_t`). Either
+ * may be NULL.
  *
  * Returns 0, or an error: there is no such rank.
  */
@@ -497,7 +480,8 @@ int scomm_probe(int source, int64_t tag, struct scomm_status_t *status);
  * Makes progress, and sets `*found` to 1, and `*status`, if there is a message that a receive of this
  * kind would get now; else to 0.
  *
- * Returns 0, or an error: there is no such rank, it is gone and has left no such message, or `found` is NULL.
+ * Returns 0, or an error: there is no such rank, it is gone and has left no such message, or `found` is
+ * NULL.
  */
 int scomm_iprobe(int source, int64_t tag, int *found, struct scomm_status_t *status);
 
