@@ -1,88 +1,34 @@
 //! Who sends what to whom.
 
+use super::schedule::{
+    Round, Schedule, Work, copy, input, output, receive, send, temporary, then, transfers,
+};
+use super::seat::Seat;
 use super::trees::{barrier, broadcast, tree};
-use super::{Area, Collective, Piece, Reduction, Round, Schedule, Transfer, Work};
+use super::{Collective, Reduction};
 use crate::barrier::Groups;
 use std::ops::Range;
 
 /// Bytes from which on the long algorithms are worth their rounds.
-pub(super) const LONG: usize = 32 << 10;
+const LONG: usize = 32 << 10;
 /// Pairs that exchange parts at a time.
 const PAIRS: u32 = 16;
 
-/// A rank's view: its number, and the number of ranks.
-#[derive(Clone, Copy)]
-pub(super) struct Seat {
-    pub(super) me: u32,
-    pub(super) n: u32,
-}
-
-impl Seat {
-    /// The rank that far ahead on the ring.
-    pub(super) fn ahead(self, distance: u32) -> u32 {
-        // Both are smaller than n, a rank's number has 32 bits.
-        u32::try_from((u64::from(self.me) + u64::from(distance)) % u64::from(self.n)).unwrap_or(0)
+impl Collective {
+    /// What a rank does.
+    pub(crate) fn schedule(&self, rank: u32, size: u32, groups: &Groups) -> Schedule {
+        let seat = Seat { me: rank, n: size };
+        match self {
+            Self::Barrier => barrier(seat, groups),
+            Self::Broadcast { root, len } => broadcast(seat, groups, *root, *len),
+            Self::Reduce { root, count, reduction } => reduce(seat, *root, *count, *reduction),
+            Self::AllReduce { count, reduction } => all_reduce(seat, *count, *reduction),
+            Self::Gather { root, len } => gather(seat, *root, *len),
+            Self::AllGather { lens } => all_gather(seat, lens),
+            Self::AllToAll { to, from } => all_to_all(seat, to, from),
+            Self::ReduceScatter { counts, reduction } => reduce_scatter(seat, counts, *reduction),
+        }
     }
-
-    /// The rank that far behind on the ring; `distance` is at most n.
-    pub(super) fn behind(self, distance: u32) -> u32 {
-        self.ahead(self.n - distance)
-    }
-
-    /// Rounds until doubling distances have reached all.
-    pub(super) fn doublings(self) -> u32 {
-        u32::BITS - (self.n - 1).leading_zeros()
-    }
-}
-
-pub(super) fn schedule(collective: &Collective, me: u32, n: u32, groups: &Groups) -> Schedule {
-    let seat = Seat { me, n };
-    match collective {
-        Collective::Barrier => barrier(seat, groups),
-        Collective::Broadcast { root, len } => broadcast(seat, groups, *root, *len),
-        Collective::Reduce { root, count, reduction } => reduce(seat, *root, *count, *reduction),
-        Collective::AllReduce { count, reduction } => all_reduce(seat, *count, *reduction),
-        Collective::Gather { root, len } => gather(seat, *root, *len),
-        Collective::AllGather { lens } => all_gather(seat, lens),
-        Collective::AllToAll { to, from } => all_to_all(seat, to, from),
-        Collective::ReduceScatter { counts, reduction } => reduce_scatter(seat, counts, *reduction),
-    }
-}
-
-fn piece(area: Area, range: Range<usize>) -> Piece {
-    Piece { area, offset: range.start, len: range.len() }
-}
-
-fn input(range: Range<usize>) -> Piece {
-    piece(Area::Input, range)
-}
-
-pub(super) fn output(range: Range<usize>) -> Piece {
-    piece(Area::Output, range)
-}
-
-pub(super) fn temporary(range: Range<usize>) -> Piece {
-    piece(Area::Temporary, range)
-}
-
-pub(super) fn send(to: u32, piece: Piece) -> Transfer {
-    Transfer::Send { to, piece }
-}
-
-pub(super) fn receive(from: u32, piece: Piece) -> Transfer {
-    Transfer::Receive { from, piece }
-}
-
-pub(super) fn transfers(transfers: Vec<Transfer>) -> Round {
-    then(transfers, Vec::new())
-}
-
-fn then(transfers: Vec<Transfer>, work: Vec<Work>) -> Round {
-    Round { transfers, work, ..Round::default() }
-}
-
-fn copy(from: Piece, to: Piece) -> Round {
-    then(Vec::new(), vec![Work::Copy { from, to }])
 }
 
 /// Where the parts of these lengths begin and end.

@@ -21,16 +21,16 @@
 
 mod algorithms;
 mod reduction;
+mod schedule;
+mod seat;
 mod stamp;
 #[cfg(test)]
 mod tests;
 mod trees;
 
 pub use reduction::{Element, Op, Reducible, Reduction};
+pub(super) use schedule::{Area, Piece, Round, Schedule, Transfer, Work};
 pub(super) use stamp::Stamp;
-
-use super::barrier::Groups;
-use scash_comm::Mark;
 
 /// A collective operation. Lengths are in bytes, counts in elements; all ranks name the same operation, with
 /// the same numbers.
@@ -88,60 +88,6 @@ pub enum Collective {
         /// How they are combined.
         reduction: Reduction,
     },
-}
-
-/// Memory of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Area {
-    /// What the application gives.
-    Input,
-    /// What it gets.
-    Output,
-    /// The operation's own.
-    Temporary,
-}
-
-/// Some bytes of an area.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
-    pub(super) area: Area,
-    pub(super) offset: usize,
-    pub(super) len: usize,
-}
-
-/// What travels in a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Transfer {
-    Send { to: u32, piece: Piece },
-    Receive { from: u32, piece: Piece },
-}
-
-/// What is done when all of a round's transfers are over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
-    Copy { from: Piece, to: Piece },
-    Combine { from: Piece, into: Piece },
-}
-
-/// A round. It begins when the one before it is over.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Round {
-    /// What is posted on the board when it begins.
-    pub(super) post: Option<Mark>,
-    /// What is to be seen there before it is over.
-    pub(super) awaits: Option<Mark>,
-    pub(super) transfers: Vec<Transfer>,
-    pub(super) work: Vec<Work>,
-}
-
-/// A rank's part of a collective operation.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Schedule {
-    pub(super) rounds: Vec<Round>,
-    /// Bytes of the operation's own memory.
-    pub(super) temporary: usize,
-    /// How elements are combined, if they are.
-    pub(super) reduction: Option<Reduction>,
 }
 
 impl Collective {
@@ -206,11 +152,6 @@ impl Collective {
             Self::AllToAll { from, .. } => sum(from),
             Self::ReduceScatter { counts, reduction } => of(counts, rank).saturating_mul(reduction.width()),
         }
-    }
-
-    /// What a rank does.
-    pub(super) fn schedule(&self, rank: u32, size: u32, groups: &Groups) -> Schedule {
-        algorithms::schedule(self, rank, size, groups)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::barrier::Groups;
 use proptest::prelude::*;
+use scash_comm::Mark;
 use std::collections::VecDeque;
 
 /// A rank that plays.

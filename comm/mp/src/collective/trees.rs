@@ -1,7 +1,7 @@
 //! Barrier and broadcast: trees, within groups that share memory and between them.
 
-use super::algorithms::{LONG, Seat, output, receive, send, temporary, transfers};
-use super::{Piece, Round, Schedule};
+use super::schedule::{Piece, Round, Schedule, output, receive, send, temporary, transfers};
+use super::seat::Seat;
 use crate::barrier::Groups;
 use scash_comm::Mark;
 
@@ -63,7 +63,7 @@ fn among(ranks: &[u32], rank: u32) -> Seat {
 }
 
 pub(super) fn broadcast(seat: Seat, groups: &Groups, root: u32, len: usize) -> Schedule {
-    if seat.n > 2 && len >= LONG.max(2 * LINK * seat.n as usize) {
+    if seat.n > 2 && len >= 2 * LINK * seat.n as usize {
         return broadcast_along_a_chain(seat, root, len);
     }
     let whole = output(0..len);
