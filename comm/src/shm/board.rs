@@ -7,31 +7,7 @@
 use super::endpoint::ShmEndpoint;
 use super::futex;
 use crate::{Board, Mark};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-
-/// Nothing is expected.
-const NEVER: u64 = u64::MAX;
-
-/// What this rank waits for on the board.
-#[repr(align(128))]
-pub(super) struct Expected([AtomicU64; 2]);
-
-impl Default for Expected {
-    fn default() -> Self {
-        Self([const { AtomicU64::new(NEVER) }; 2])
-    }
-}
-
-impl ShmEndpoint {
-    /// Whether something on the board is as it is expected to be.
-    #[inline]
-    pub(super) fn is_met(&self) -> bool {
-        Mark::ALL.into_iter().any(|mark| {
-            let count = self.expected.0[mark as usize].load(Ordering::Relaxed);
-            count != NEVER && self.reached(mark) >= count
-        })
-    }
-}
+use std::sync::atomic::{Ordering, fence};
 
 impl Board for ShmEndpoint {
     fn ranks(&self) -> Vec<u32> {
@@ -63,7 +39,7 @@ impl Board for ShmEndpoint {
     }
 
     fn expect(&self, mark: Mark, count: Option<u64>) {
-        self.expected.0[mark as usize].store(count.unwrap_or(NEVER), Ordering::Relaxed);
+        self.expected.set(mark, count);
     }
 
     fn noticed(&self) {

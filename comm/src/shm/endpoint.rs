@@ -1,7 +1,7 @@
 //! The endpoint: its parts, how they come together and how they are left behind.
 
 use super::ShmOptions;
-use super::board::Expected;
+use super::expected::Expected;
 use super::hello::{self, Given, Hello};
 use super::inbox::{Inbox, Layout};
 use super::intake::Intake;

@@ -15,7 +15,7 @@
 //! | `segments`, `one_sided`, `masked`, `copy` | registered memory; put, get, atomic operations and direct reads |
 //! | `window` | the word by which puts and gets of a pair exclude each other |
 //! | `bell`, `futex`, `patience`, `waiting` | who sleeps and who wakes; when to spin, yield, sleep |
-//! | `board` | words by which ranks meet without messages |
+//! | `board`, `expected` | words by which ranks meet without messages; what this rank waits for among them |
 //! | `companion` | the same for threads that sleep in another provider, which an eventfd wakes |
 //! | `peers` | who is alive, and who says so |
 //! | `hello`, `endpoint` | how ranks come together and part |
@@ -44,6 +44,7 @@ mod board;
 mod companion;
 mod copy;
 mod endpoint;
+mod expected;
 mod futex;
 mod hello;
 mod inbox;

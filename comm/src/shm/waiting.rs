@@ -10,6 +10,7 @@ use super::endpoint::ShmEndpoint;
 use super::futex;
 use super::inbox::Inbox;
 use super::patience::{BACKLOG_SLEEP, LONGEST_SLEEP, Turn};
+use crate::Board;
 use std::hint::spin_loop;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -78,6 +79,6 @@ impl ShmEndpoint {
     /// Turn 2 of the bell's protocol: whether a poll would deliver something, or is delivering now.
     pub(super) fn has_any(&self) -> bool {
         let Some(intake) = self.intake.try_lock() else { return true };
-        intake.has_any() || self.peers.any_unreported() || self.is_met()
+        intake.has_any() || self.peers.any_unreported() || self.expected.is_met(|mark| self.reached(mark))
     }
 }
