@@ -6,6 +6,7 @@
 //! such a program takes descriptors away, which is an error of the next call that needs one, or finds none of
 //! them in its way.
 
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// From here on, if there may be twice as many. (The system keeps a table as long as the highest number, of 8
@@ -33,6 +34,11 @@ fn most() -> libc::rlim_t {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a place for the answer.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0 { limit.rlim_cur } else { 0 }
+}
+
+/// Whether a call failed because this process, or the system, has no descriptor left.
+pub(crate) fn are_used_up(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 #[cfg(test)]

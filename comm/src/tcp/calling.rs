@@ -13,12 +13,11 @@ use super::congestion::Congestion;
 use super::handshake::{
     CHALLENGE, Class, Connector, Job, OPENING, Refusal, WELCOME, check_opening, refused_by,
 };
-use super::join::Links;
+use super::links::Links;
 use super::noise::{Exchange, Keys, OFFER};
-use super::reception::is_out_of_descriptors;
 use super::sealed::Connection;
 use super::sys;
-use crate::Error;
+use crate::{Error, descriptors};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -193,7 +192,7 @@ impl From<std::io::Error> for Miss {
         match error.kind() {
             ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => Miss::HungUp,
             // Those that crowd this rank's own port hold descriptors, for a while.
-            _ if is_out_of_descriptors(&error) => Miss::HungUp,
+            _ if descriptors::are_used_up(&error) => Miss::HungUp,
             ErrorKind::ConnectionRefused => {
                 Miss::Failed(format!("it does not listen there ({error}); its stderr may say why"))
             }

@@ -7,8 +7,8 @@
 
 use super::calling::connect_all;
 use super::handshake::{Job, Refusal};
+use super::links::Links;
 use super::reception::Reception;
-use super::sealed::Connection;
 use super::wire::VERSION;
 use super::{TcpOptions, interface};
 use crate::{Error, Exchange, Result};
@@ -30,16 +30,6 @@ pub(super) enum Reach {
 
 /// What helps ranks of which some encrypt.
 const ALIKE: &str = ": give all ranks the same SCASH_ENCRYPT, or none and `scash run --encrypt`";
-
-/// The connections to one peer.
-pub(super) struct Links {
-    /// Puts and messages, both ways.
-    pub(super) stream: Connection,
-    /// This rank asks.
-    pub(super) asks: Connection,
-    /// This rank serves.
-    pub(super) serves: Connection,
-}
 
 /// Connects this rank with those that it is to reach: one entry a rank, none for itself and the others.
 pub(super) fn join(
@@ -193,7 +183,7 @@ fn meet(
     Ok(links)
 }
 
-pub(super) fn io_error(what: &str, source: std::io::Error) -> Error {
+fn io_error(what: &str, source: std::io::Error) -> Error {
     Error::Io { what: what.into(), source }
 }
 

@@ -16,7 +16,7 @@
 //!                 backlog ◄─┘ when full        └─ service thread, for a fence
 //! get, atomic, fence ─► requester ─► service connection ─► serving (service thread) ─► segment
 //! ```
-//! `wire` has the bytes, `handshake` who may connect, `join`, `calling` and `reception` how. If traffic is
+//! `wire` has the bytes, `handshake` who may connect, `join`, `calling` and `reception` how; `links` are what they make. If traffic is
 //! encrypted, `noise` makes the keys, and `sealed` stands before each socket. `peer` holds the pieces of one
 //! peer together, `mail` wakes sleepers for what did not come by a socket, `pace` says how long to spin.
 //!
@@ -59,6 +59,7 @@ mod handshake;
 mod incoming;
 mod interface;
 mod join;
+mod links;
 mod mail;
 mod nap;
 mod noise;

@@ -6,7 +6,7 @@
 //! `requester`, which is there to have one request under way at a time.
 
 use super::incoming::Incoming;
-use super::join::Links;
+use super::links::Links;
 use super::outgoing::Outgoing;
 use super::pace::Pace;
 use super::requester::Requester;

@@ -13,11 +13,11 @@
 //! - It costs one line on stderr for each kind of [`Refusal`], however many come.
 
 use super::handshake::{ANSWER, Acceptor, HELLO, Job, Refusal, check_opening, opening};
-use super::join::{Links, io_error};
+use super::links::Links;
 use super::noise::{Keys, OFFER};
 use super::sealed::Connection;
 use super::{log, sys};
-use crate::{Error, Result};
+use crate::{Error, Result, descriptors};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
 use std::mem::{Discriminant, discriminant};
@@ -117,9 +117,8 @@ impl<'a> Reception<'a> {
         deadline: Instant,
         given_up: &AtomicBool,
     ) -> std::result::Result<Vec<(u32, Links)>, Option<Error>> {
-        self.listener
-            .set_nonblocking(true)
-            .map_err(|source| Some(io_error("preparing the listener", source)))?;
+        let prepared = self.listener.set_nonblocking(true);
+        prepared.map_err(|source| Some(Error::Io { what: "preparing the listener".into(), source }))?;
         while self.missing().next().is_some() {
             if given_up.load(Ordering::Relaxed) {
                 return Err(None);
@@ -173,7 +172,7 @@ impl<'a> Reception<'a> {
                     continue;
                 }
                 // Descriptors that strangers hold can be had back.
-                Err(error) if is_out_of_descriptors(&error) && !self.newcomers.is_empty() => {
+                Err(error) if descriptors::are_used_up(&error) && !self.newcomers.is_empty() => {
                     if !self.turn_one_away(heard) {
                         return Ok(());
                     }
@@ -181,7 +180,8 @@ impl<'a> Reception<'a> {
                     continue;
                 }
                 Err(source) => {
-                    return Err(io_error("accepting connections of other ranks (see `ulimit -n`)", source));
+                    let what = "accepting connections of other ranks (see `ulimit -n`)".into();
+                    return Err(Error::Io { what, source });
                 }
             };
             if let Err(error) = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)) {
@@ -335,10 +335,6 @@ fn cut_off(error: &io::Error) -> Refusal {
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => Refusal::HungUp,
         _ => Refusal::System(error.to_string()),
     }
-}
-
-pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// The three connections of a pair, all of which have arrived.
