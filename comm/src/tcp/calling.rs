@@ -10,11 +10,10 @@
 //! crowd of strangers: then it is made again, after a pause.
 
 use super::congestion::Congestion;
-use super::handshake::{
-    CHALLENGE, Class, Connector, Job, OPENING, Refusal, WELCOME, check_opening, refused_by,
-};
+use super::handshake::{CHALLENGE, Class, Connector, Job, OPENING, WELCOME, check_opening, refused_by};
 use super::links::Links;
 use super::noise::{Exchange, Keys, OFFER};
+use super::refusal::Refusal;
 use super::sealed::Connection;
 use super::sys;
 use crate::{Error, descriptors};

@@ -32,6 +32,7 @@
 
 use super::congestion::Congestion;
 use super::noise::Before;
+use super::refusal::Refusal;
 use super::wire::VERSION;
 use crate::Secret;
 use crate::remote::{u16_at, u32_at};
@@ -74,75 +75,21 @@ impl Class {
     }
 }
 
-/// Why the other end of a connection is not talked to.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refusal {
-    #[error("it does not speak this protocol")]
-    Foreign,
-    #[error("it speaks version {0} of the protocol, this rank version {ours}: use the same build for all ranks", ours = VERSION)]
-    Version(u16),
-    #[error("it belongs to another job")]
-    OtherJob,
-    #[error("it does not know this job's secret")]
-    Secret,
-    #[error("it has ABI {theirs}, this rank has ABI {ours}: use the same build for all ranks")]
-    Abi { theirs: u32, ours: u32 },
-    #[error("it asks for a connection of an unknown class")]
-    Class,
-    #[error("it says it is rank {from} of {size} looking for rank {to}")]
-    Rank { from: u32, size: u32, to: u32 },
-    #[error("rank {0} has that connection already")]
-    Again(u32),
-    #[error("rank {0} reaches this rank without TCP: start all ranks with the same provider")]
-    Unexpected(u32),
-    #[error("it hung up during the handshake")]
-    HungUp,
-    #[error("it did not complete the handshake in time")]
-    Late,
-    #[error("too many wait to be heard")]
-    Crowd,
-    #[error("all ranks are connected")]
-    NotNeeded,
-    #[error("it refuses this rank: {0}")]
-    Refused(&'static str),
-    #[error("{0}")]
-    System(String),
-}
-
 /// Bytes of a last word.
 const LAST_WORD: usize = OPENING + 2;
 
-/// The reasons that are given in last words, by their numbers, as who is refused reads them.
-const REASONS: [&str; 5] = [
-    "it belongs to another job; does an old one still run there?",
-    "it has another ABI: use the same build for all ranks",
-    "it knows no such rank, or no connection of that class: use the same build for all ranks",
-    "it has that connection already",
-    "it does not expect it to connect: start all ranks with the same provider",
-];
-
-impl Refusal {
-    /// What is said to one who is refused for good and may be a rank.
-    pub(super) fn last_word(&self) -> Option<[u8; LAST_WORD]> {
-        let reason: u16 = match self {
-            Refusal::OtherJob => 0,
-            Refusal::Abi { .. } => 1,
-            Refusal::Class | Refusal::Rank { .. } => 2,
-            Refusal::Again(_) => 3,
-            Refusal::Unexpected(_) => 4,
-            _ => return None,
-        };
-        let mut word = [0; LAST_WORD];
-        word[..OPENING].copy_from_slice(&opening());
-        word[OPENING..].copy_from_slice(&reason.to_le_bytes());
-        Some(word)
-    }
+/// What is said to one who is refused for good and may be a rank.
+pub(super) fn last_word(why: &Refusal) -> Option<[u8; LAST_WORD]> {
+    let mut word = [0; LAST_WORD];
+    word[..OPENING].copy_from_slice(&opening());
+    word[OPENING..].copy_from_slice(&why.told()?.to_le_bytes());
+    Some(word)
 }
 
 /// Why the other side refuses this rank for good, if that is what it said before it hung up.
 pub(super) fn refused_by(said: &[u8]) -> Option<Refusal> {
     let reason = u16::from_le_bytes(said.strip_prefix(&opening())?.try_into().ok()?);
-    REASONS.get(usize::from(reason)).map(|reason| Refusal::Refused(reason))
+    Refusal::heard(reason)
 }
 
 /// The job as all its ranks know it.

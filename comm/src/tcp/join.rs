@@ -6,9 +6,10 @@
 //! there, the listener is closed: a job that runs has no port.
 
 use super::calling::connect_all;
-use super::handshake::{Job, Refusal};
+use super::handshake::Job;
 use super::links::Links;
 use super::reception::Reception;
+use super::refusal::Refusal;
 use super::wire::VERSION;
 use super::{TcpOptions, interface};
 use crate::{Error, Exchange, Result};

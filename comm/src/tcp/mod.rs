@@ -16,9 +16,10 @@
 //!                 backlog ◄─┘ when full        └─ service thread, for a fence
 //! get, atomic, fence ─► requester ─► service connection ─► serving (service thread) ─► segment
 //! ```
-//! `wire` has the bytes, `handshake` who may connect, `join`, `calling` and `reception` how; `links` are what they make. If traffic is
-//! encrypted, `noise` makes the keys, and `sealed` stands before each socket. `peer` holds the pieces of one
-//! peer together, `mail` wakes sleepers for what did not come by a socket, `pace` says how long to spin.
+//! `wire` has the bytes, `handshake` who may connect, `refusal` why not, `join`, `calling` and `reception`
+//! how; `links` are what they make. If traffic is encrypted, `noise` makes the keys, and `sealed` stands
+//! before each socket. `peer` holds the pieces of one peer together, `mail` wakes sleepers for what did not
+//! come by a socket, `pace` says how long to spin.
 //!
 //! # Why the guarantees hold
 //! 1. *Order.* Puts and messages to a rank share one stream, written and parsed in order: by the time a
@@ -68,6 +69,7 @@ mod pace;
 mod peer;
 mod poller;
 mod reception;
+mod refusal;
 mod requester;
 mod sealed;
 mod sending;

@@ -18,7 +18,7 @@
 //! it needs none, takes the same time for all data without them, and its keys last for any number of records,
 //! where those of AES-GCM would have to be changed in a long job (RFC 8446, 5.5).
 
-use super::handshake::Refusal;
+use super::refusal::Refusal;
 use snow::{Builder, HandshakeState, StatelessTransportState};
 
 /// The pattern of the exchange, the curve, the cipher and the hash.

@@ -12,9 +12,10 @@
 //!   heard. If a rank is turned away in a crowd before its hello has come, it calls again (`join`).
 //! - It costs one line on stderr for each kind of [`Refusal`], however many come.
 
-use super::handshake::{ANSWER, Acceptor, HELLO, Job, Refusal, check_opening, opening};
+use super::handshake::{ANSWER, Acceptor, HELLO, Job, check_opening, last_word, opening};
 use super::links::Links;
 use super::noise::{Keys, OFFER};
+use super::refusal::Refusal;
 use super::sealed::Connection;
 use super::{log, sys};
 use crate::{Error, Result, descriptors};
@@ -245,7 +246,7 @@ impl Newcomer {
             Ok(None) if Instant::now() < self.deadline => Outcome::Pending(self),
             Ok(None) => Outcome::Stranger(address, Refusal::Late),
             Err(why) => {
-                if let Some(word) = why.last_word() {
+                if let Some(word) = last_word(&why) {
                     // If it does not listen, it does not need to know.
                     let _ = self.say(&word);
                 }
