@@ -3,9 +3,9 @@
 #![allow(non_camel_case_types, reason = "C's way to name types")]
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 
+use super::conversions::rank;
 use super::job::{done, invalid, told};
 use super::memory::check;
-use super::types::rank;
 use scash_comm::Result;
 use scash_mp::Caller;
 use std::cell::Cell;

@@ -1,7 +1,8 @@
 //! What functions write where the program says.
 
+use super::conversions::given_out;
 use super::job::{call, invalid};
-use super::types::{given_out, scomm_request_t, scomm_status_t};
+use super::types::{scomm_request_t, scomm_status_t};
 use crate::pointers::misplaced;
 use scash_comm::Result;
 use scash_mp::{Communicator, Received, Request};

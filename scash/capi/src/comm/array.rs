@@ -1,8 +1,9 @@
 //! Arrays of requests, as C gives them, and what is told of several operations.
 
 use super::answers::{may, must, set, tell};
+use super::conversions::given_back;
 use super::job::invalid;
-use super::types::{SCOMM_NO_INDEX, SCOMM_REQUEST_NULL, given_back, scomm_request_t, scomm_status_t};
+use super::types::{SCOMM_NO_INDEX, SCOMM_REQUEST_NULL, scomm_request_t, scomm_status_t};
 use scash_comm::Result;
 use scash_mp::{Over, Received, Request};
 use std::ffi::c_int;

@@ -3,9 +3,9 @@
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 
 use super::answers::{may, set};
+use super::conversions::rank;
 use super::job::done;
 use super::one_sided::{scomm_window_t, window};
-use super::types::rank;
 use scash_comm::{Atomic, Rmw};
 use std::ffi::c_int;
 

@@ -3,8 +3,9 @@
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 
 use super::answers::{may, must, set};
+use super::conversions::rank;
 use super::job::{self, call, done, invalid, told};
-use super::types::{rank, scomm_options_t};
+use super::types::scomm_options_t;
 use crate::error;
 use scash_mp::Options;
 use std::ffi::{c_char, c_int};

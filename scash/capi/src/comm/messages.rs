@@ -3,9 +3,10 @@
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 
 use super::answers::{begin, may, must, set, tell};
+use super::conversions::{any_tag, rank, source, tag};
 use super::job::done;
 use super::memory::check;
-use super::types::{any_tag, rank, scomm_request_t, scomm_status_t, source, tag};
+use super::types::{scomm_request_t, scomm_status_t};
 use scash_comm::{Error, Result};
 use scash_mp::{Communicator, Request};
 use std::ffi::{c_int, c_void};

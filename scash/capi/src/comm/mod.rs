@@ -3,7 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | `job`, `answers` | joining and leaving; the communicator, for all functions; what they write where the program says |
-//! | `types` | options, statuses, enums, and what they mean to [`scash_mp`] |
+//! | `types`, `conversions` | options, statuses, enums; what they mean to [`scash_mp`] |
 //! | `functions` | `scomm_init` and what tells of the job |
 //! | `messages` | sends, receives, probes |
 //! | `waiting`, `array` | tests, waits, and receives that are taken back |
@@ -20,6 +20,7 @@ mod answers;
 mod array;
 mod atomics;
 mod collective;
+mod conversions;
 mod functions;
 mod job;
 mod memory;

@@ -1,9 +1,10 @@
 //! Collective operations as C names them, and what they mean to [`scash_mp`].
 
 use super::answers::{begin, may};
+use super::conversions::{rank, reduction};
 use super::job::{done, invalid};
 use super::memory::check;
-use super::types::{rank, reduction, scomm_op_t, scomm_request_t, scomm_type_t};
+use super::types::{scomm_op_t, scomm_request_t, scomm_type_t};
 use scash_comm::Result;
 use scash_mp::{Collective, Communicator, Request};
 use std::ffi::{c_int, c_void};

@@ -4,9 +4,10 @@
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 
 use super::answers::{begin, may, must};
+use super::conversions::rank;
 use super::job::{done, invalid};
 use super::memory::check;
-use super::types::{rank, scomm_request_t};
+use super::types::scomm_request_t;
 use scash_comm::Result;
 use scash_mp::{Communicator, Request, Strided, Window};
 use std::collections::HashMap;

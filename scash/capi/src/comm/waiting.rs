@@ -4,8 +4,9 @@
 
 use super::answers::{may, must, tell};
 use super::array::Array;
+use super::conversions::given_back;
 use super::job::{done, invalid};
-use super::types::{SCOMM_REQUEST_NULL, given_back, scomm_request_t, scomm_status_t};
+use super::types::{SCOMM_REQUEST_NULL, scomm_request_t, scomm_status_t};
 use scash_mp::{Received, Request};
 use std::ffi::c_int;
 
