@@ -1,7 +1,7 @@
 //! What an agent is to do, as it travels in a Start frame: text and bytes of the user's, the job's secret,
 //! and which ranks are the agent's.
 
-use super::frames::{Fields, Frame};
+use super::fields::{Fields, Frame};
 use scash_comm::Secret;
 use scash_join::boot::{Layout, Settings};
 use std::ffi::{OsStr, OsString};

@@ -32,6 +32,7 @@
 //! | 8 | Program: the next part of the program, as long as parts are left that Start has announced | the bytes |
 
 use super::assignment::Assignment;
+use super::fields::{Fields, Frame};
 use crate::run::output::Stream;
 use nix::sys::signal::Signal;
 use scash_join::boot::{Decision, Report};
@@ -113,7 +114,7 @@ impl Up {
 
     /// Reads a frame behind its length.
     pub(super) fn decode(frame: &[u8]) -> Result<Up, String> {
-        let mut fields = Fields(frame);
+        let mut fields = Fields::of(frame);
         let up = match fields.byte()? {
             1 if fields.text()? == NAME => Up::Hello { frames: fields.number()?, version: fields.text()? },
             1 => return Err("a greeting of something else".to_owned()),
@@ -151,7 +152,7 @@ impl Down {
 
     /// Reads a frame behind its length.
     pub(super) fn decode(frame: &[u8]) -> Result<Down, String> {
-        let mut fields = Fields(frame);
+        let mut fields = Fields::of(frame);
         let down = match fields.byte()? {
             1 => Down::Start(Box::new(Assignment::decode(&mut fields)?)),
             2 => Down::Go,
@@ -168,101 +169,6 @@ impl Down {
             kind => return Err(format!("a frame of kind {kind}")),
         };
         fields.end().map(|()| down)
-    }
-}
-
-/// A frame that is being written.
-pub(super) struct Frame(Vec<u8>);
-
-impl Frame {
-    fn new(kind: u8) -> Frame {
-        Frame(vec![0, 0, 0, 0, kind])
-    }
-
-    pub(super) fn byte(mut self, byte: u8) -> Frame {
-        self.0.push(byte);
-        self
-    }
-
-    pub(super) fn number(self, number: u32) -> Frame {
-        self.rest(&number.to_le_bytes())
-    }
-
-    /// A length; what is longer than a frame may be is found out before it is sent.
-    pub(super) fn length(self, length: usize) -> Frame {
-        self.number(u32::try_from(length).unwrap_or(u32::MAX))
-    }
-
-    pub(super) fn bytes(self, bytes: &[u8]) -> Frame {
-        self.length(bytes.len()).rest(bytes)
-    }
-
-    pub(super) fn text(self, text: &str) -> Frame {
-        self.bytes(text.as_bytes())
-    }
-
-    /// Bytes that last to the frame's end.
-    fn rest(mut self, bytes: &[u8]) -> Frame {
-        self.0.extend_from_slice(bytes);
-        self
-    }
-
-    fn finish(mut self) -> Vec<u8> {
-        let length = u32::try_from(self.0.len() - 4).unwrap_or(u32::MAX);
-        self.0[..4].copy_from_slice(&length.to_le_bytes());
-        self.0
-    }
-}
-
-/// The fields of a frame that are left to be read.
-pub(super) struct Fields<'a>(&'a [u8]);
-
-impl<'a> Fields<'a> {
-    fn take(&mut self, length: usize) -> Result<&'a [u8], String> {
-        let Some((head, tail)) = self.0.split_at_checked(length) else {
-            return Err(format!("{length} bytes expected where {} are left", self.0.len()));
-        };
-        self.0 = tail;
-        Ok(head)
-    }
-
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
-    }
-
-    pub(super) fn byte(&mut self) -> Result<u8, String> {
-        Ok(self.array::<1>()?[0])
-    }
-
-    pub(super) fn number(&mut self) -> Result<u32, String> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    pub(super) fn bytes(&mut self) -> Result<&'a [u8], String> {
-        let length = self.number()?;
-        self.take(length as usize)
-    }
-
-    /// Text that a terminal can be trusted with.
-    pub(super) fn text(&mut self) -> Result<String, String> {
-        let text = String::from_utf8_lossy(self.bytes()?);
-        Ok(text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect())
-    }
-
-    fn stream(&mut self) -> Result<Stream, String> {
-        let byte = self.byte()?;
-        let stream = Stream::BOTH.into_iter().find(|stream| *stream as u8 == byte);
-        stream.ok_or_else(|| format!("stream {byte}, which there is not"))
-    }
-
-    fn rest(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.0).to_vec()
-    }
-
-    fn end(&self) -> Result<(), String> {
-        if self.0.is_empty() { Ok(()) } else { Err(format!("{} bytes too many", self.0.len())) }
     }
 }
 

@@ -43,6 +43,7 @@ mod address;
 mod agent;
 mod assignment;
 mod copy;
+mod fields;
 mod frames;
 mod job;
 mod link;
