@@ -79,6 +79,14 @@ impl Pages {
     pub fn iter(self) -> std::ops::Range<u32> {
         self.first..self.end()
     }
+
+    /// Appends a page to a list of runs.
+    pub(crate) fn append(list: &mut Vec<Pages>, page: u32) {
+        match list.last_mut() {
+            Some(run) if run.end() == page => run.count += 1,
+            _ => list.push(Pages::one(page)),
+        }
+    }
 }
 
 /// Runs of pages of the same length at the same distance, as a program meets them that walks down a column of

@@ -26,12 +26,14 @@ mod history;
 mod home;
 mod intervals;
 mod locks;
+mod maps;
 mod migrate;
 mod objects;
 mod orders;
 mod races;
 mod reduce;
 mod served;
+mod synchronisation;
 mod watch;
 
 use crate::heap::Heap;
@@ -49,9 +51,9 @@ use dissemination::Dissemination;
 use home::Homes;
 pub use migrate::MIGRATE_AFTER;
 pub use objects::ObjectKind;
-use objects::Synchronisation;
 pub use orders::{Collective, InUse, Input, Outcome, Output, Violation};
 use std::collections::VecDeque;
+use synchronisation::Synchronisation;
 
 /// Which of its meetings a barrier is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +101,7 @@ pub struct Node {
     /// The collective call that this rank is in, and its meetings with all others (`barrier`).
     meetings: Meetings,
     /// What orders memory between barriers: objects of synchronisation, intervals, operations, reductions
-    /// (`objects`).
+    /// (`synchronisation`).
     sync: Synchronisation,
     /// What faults and writers have taught this rank (`adapt`, `watch`, `migrate`).
     learning: Learning,

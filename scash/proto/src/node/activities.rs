@@ -1,11 +1,21 @@
-//! What this rank's threads have and wait for, to be told to one who has waited for long.
+//! What this rank's threads have and wait for.
 
 use super::Node;
 use super::collective::purpose;
+use super::conditions::Wait;
 use crate::wire::stall::{Activities, Activity, Relation};
 
 impl Node {
-    /// What this rank does now, as far as others may have to wait for it.
+    /// An object that a thread of this rank waits for, if one does: the rank must not come to a collective
+    /// call then.
+    pub fn awaited(&self) -> Option<u32> {
+        let lock = self.sync.locks.iter().find(|(_, lock)| lock.is_awaited()).map(|(&number, _)| number);
+        let wait = || self.sync.waits.first().map(Wait::condition);
+        lock.or_else(|| self.sync.served.awaited()).or_else(wait)
+    }
+
+    /// What this rank does now, as far as others may have to wait for it: told to one who has waited for
+    /// long.
     pub fn activities(&self) -> Activities {
         let mut threads: Vec<Activity> =
             self.sync.locks.iter().flat_map(|(&object, lock)| lock.activities(object)).collect();

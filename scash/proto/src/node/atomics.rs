@@ -21,7 +21,6 @@
 //!    changed the home's frame, not their own copies).
 
 use super::fault::block_of;
-use super::home::join;
 use super::{MeetingStage, Node, Output, Phase};
 use crate::page::Access;
 use crate::{Pages, Rank};
@@ -110,7 +109,7 @@ impl Node {
                 }
                 Some(home) => {
                     self.meetings.now.away = true;
-                    self.meetings.now.say(home, |c| join(&mut c.operated, page));
+                    self.meetings.now.say(home, |c| Pages::append(&mut c.operated, page));
                 }
                 // Nobody has a copy that outlives this barrier.
                 None => {}

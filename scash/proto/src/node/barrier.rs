@@ -32,7 +32,6 @@ use super::atomics::Operated;
 use super::broadcast::Parcels;
 use super::collective::purpose;
 use super::dissemination::Dissemination;
-use super::home::join;
 use super::intervals::After;
 use super::{Collective, MeetingStage, Node, Outcome, Output, Phase, Transfer, Violation, runs};
 use crate::page::{Access, CachedPage, Hold, Page};
@@ -140,7 +139,7 @@ impl Node {
         let mut due = std::mem::take(&mut self.scratch);
         self.table.take_touched(&mut due);
         self.meetings.now = Meeting::default();
-        self.announce_deeds();
+        self.announce_signals();
         let purpose = purpose(collective).after(self.sync.reductions.passed());
         let me = Attendance { purpose, rank: self.cfg.rank };
         self.meetings.now.span = [me; 2];
@@ -186,13 +185,13 @@ impl Node {
         }
         if copy.hold() == Hold::GivenUp {
             self.table.change_copy(page, CachedPage::leave_given_up);
-            self.meetings.now.say(home, |c| join(&mut c.leave, page));
+            self.meetings.now.say(home, |c| Pages::append(&mut c.leave, page));
             return;
         }
         if copy.is_fresh() {
             // Its home brings it again, which takes a second meeting.
             self.meetings.now.away = true;
-            self.meetings.now.say(home, |c| join(&mut c.fresh, page));
+            self.meetings.now.say(home, |c| Pages::append(&mut c.fresh, page));
         }
         if copy.is_wanted() {
             let mode = self.wanted_mode(page);

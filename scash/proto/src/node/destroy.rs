@@ -15,7 +15,7 @@
 //! condition. The count of a semaphore and the number of a flag are nobody's use.
 
 use super::collective::purpose;
-use super::objects::cut_out;
+use super::maps::cut_out;
 use super::{InUse, Node, Outcome, Phase};
 use crate::Rank;
 use crate::page::MAX_RANKS;

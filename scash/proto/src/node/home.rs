@@ -1,7 +1,7 @@
 //! What a home keeps and owes: the directory of sharers, tracking of its own writes, bringing changes to
 //! sharers.
 
-use super::objects::cut_out;
+use super::maps::cut_out;
 use super::{Node, Output, Transfer};
 use crate::copyset::{CopyMode, Copyset};
 use crate::page::{Access, HomePage, Tracked, Untracked};
@@ -184,7 +184,7 @@ impl Node {
         }
         let empty = set.is_empty();
         for r in told {
-            self.meetings.now.say(Rank(r), |c| join(&mut c.stale, page));
+            self.meetings.now.say(Rank(r), |c| Pages::append(&mut c.stale, page));
         }
         if empty {
             self.untrack(page);
@@ -303,15 +303,7 @@ impl Node {
     pub(super) fn leave(&mut self, page: u32) {
         self.table.touch(page);
         if let Some(home) = self.home(page) {
-            self.meetings.now.say(home, |c| join(&mut c.leave, page));
+            self.meetings.now.say(home, |c| Pages::append(&mut c.leave, page));
         }
-    }
-}
-
-/// Appends a page to a list of runs.
-pub(super) fn join(list: &mut Vec<Pages>, page: u32) {
-    match list.last_mut() {
-        Some(run) if run.end() == page => run.count += 1,
-        _ => list.push(Pages::one(page)),
     }
 }

@@ -196,7 +196,7 @@ impl Node {
             }
             Signal { object, signal } => {
                 self.record();
-                self.do_deed(object, signal)?;
+                self.send_signal(object, signal)?;
             }
         }
         Ok(())

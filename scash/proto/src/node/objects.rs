@@ -4,12 +4,7 @@
 //! (number mod ranks) *manages* an object. Locks are [`locks`](super::locks); the others are
 //! [served](super::served) by their managers.
 
-use super::atomics::Operated;
-use super::conditions::Wait;
-use super::intervals::Intervals;
-use super::locks::Locks;
-use super::reduce::Reductions;
-use super::served::Served;
+use super::maps::cut_out;
 use super::{MeetingStage, Node, Output, Phase, Violation};
 use crate::Rank;
 use crate::wire::SyncMessage;
@@ -104,29 +99,8 @@ impl Objects {
     }
 
     /// A signal was sent: the memory barrier waits for its arrival.
-    pub(super) fn count_deed(&mut self, to: Rank) {
+    pub(super) fn count_signal(&mut self, to: Rank) {
         *self.signals.entry(to).or_default() += 1;
-    }
-}
-
-/// What orders memory between two memory barriers.
-#[derive(Debug, Default)]
-pub(super) struct Synchronisation {
-    pub(super) objects: Objects,
-    pub(super) locks: Locks,
-    pub(super) served: Served,
-    /// Threads of this rank that wait for conditions.
-    pub(super) waits: Vec<Wait>,
-    pub(super) intervals: Intervals,
-    pub(super) operated: Operated,
-    pub(super) reductions: Reductions,
-}
-
-/// Takes all entries out whose keys are in the range.
-pub(super) fn cut_out<T>(map: &mut BTreeMap<u32, T>, keys: Range<u32>) {
-    let gone: Vec<u32> = map.range(keys).map(|(&key, _)| key).collect();
-    for key in gone {
-        map.remove(&key);
     }
 }
 
@@ -159,14 +133,6 @@ impl Node {
     /// Whether this rank has come to a memory barrier that is not over.
     pub(super) fn in_memory_barrier(&self) -> bool {
         !matches!(self.meetings.phase, Phase::Running | Phase::Announcing)
-    }
-
-    /// An object that a thread of this rank waits for, if one does: the rank must not come to a collective
-    /// call then.
-    pub fn awaited(&self) -> Option<u32> {
-        let lock = self.sync.locks.iter().find(|(_, lock)| lock.is_awaited()).map(|(&number, _)| number);
-        let wait = || self.sync.waits.first().map(Wait::condition);
-        lock.or_else(|| self.sync.served.awaited()).or_else(wait)
     }
 
     pub(super) fn tell(&mut self, to: Rank, object: u32, body: SyncBody) {
@@ -207,14 +173,14 @@ impl Node {
     }
 
     /// The signals that the first meeting must wait for, as items of it.
-    pub(super) fn announce_deeds(&mut self) {
+    pub(super) fn announce_signals(&mut self) {
         for (to, count) in std::mem::take(&mut self.sync.objects.signals) {
             self.meetings.now.sent(to, count);
         }
     }
 
     /// A signal has arrived: an item of the first meeting that comes.
-    pub(super) fn deed_arrives(&mut self, from: Rank) -> Result<(), Violation> {
+    pub(super) fn signal_arrives(&mut self, from: Rank) -> Result<(), Violation> {
         let due = match self.meetings.phase {
             Phase::Flushing(part) | Phase::Meeting(part) => part == MeetingStage::Flush,
             Phase::Running | Phase::Announcing | Phase::Failed => true,

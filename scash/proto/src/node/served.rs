@@ -21,7 +21,8 @@ mod rwlock;
 mod semaphore;
 
 use super::intervals::After;
-use super::objects::{ObjectKind, cut_out};
+use super::maps::cut_out;
+use super::objects::ObjectKind;
 use super::{Node, Output, Violation};
 use crate::Rank;
 use crate::wire::stall::{Activity, Relation};
@@ -202,19 +203,19 @@ impl Node {
             self.close(After::Signal { object, signal });
             return Ok(());
         }
-        self.do_deed(object, signal)
+        self.send_signal(object, signal)
     }
 
-    /// What was written before a signal is at home, and recorded.
-    pub(super) fn do_deed(&mut self, object: u32, signal: Signal) -> Result<(), Violation> {
+    /// Brings a signal to whom it concerns: what was written before it is at home, and recorded.
+    pub(super) fn send_signal(&mut self, object: u32, signal: Signal) -> Result<(), Violation> {
         let (manager, me) = (self.manager(object), self.cfg.rank);
         if manager == me {
-            return self.serve_deed(me, object, signal);
+            return self.serve_signal(me, object, signal);
         }
         let records =
             if signal.orders_memory() { self.sync.intervals.history.news_for(manager) } else { Vec::new() };
         self.tell(manager, object, SyncBody::Signal { signal, records });
-        self.sync.objects.count_deed(manager);
+        self.sync.objects.count_signal(manager);
         Ok(())
     }
 
@@ -241,7 +242,7 @@ impl Node {
         self.let_go_on(object, go)
     }
 
-    fn serve_deed(&mut self, from: Rank, object: u32, signal: Signal) -> Result<(), Violation> {
+    fn serve_signal(&mut self, from: Rank, object: u32, signal: Signal) -> Result<(), Violation> {
         let mut go = Vec::new();
         let taken = self.state(object).and_then(|state| state.take(from, signal, &mut go));
         taken.ok_or(Violation { rank: from, what: "a signal that it may not do now to such an object" })?;
@@ -310,9 +311,9 @@ impl Node {
                 Waiter { place: QueuePlace { rank: from, ticket }, known },
             ),
             SyncBody::Signal { signal, records } if manages => {
-                self.deed_arrives(from)?;
+                self.signal_arrives(from)?;
                 self.learn(from, records)?;
-                self.serve_deed(from, object, signal)?;
+                self.serve_signal(from, object, signal)?;
                 self.advance()
             }
             SyncBody::Queued { ticket } if self.manager(object) == from => self.queued(from, object, ticket),

@@ -167,7 +167,7 @@ fn record(r: &mut Reader<'_>) -> Result<Record, Malformed> {
 const ASK_NOW: u8 = 4;
 const FOLLOW_NOW: u8 = 5;
 /// The tag of the one kind that has no number of a place or request.
-const DEED: u8 = 8;
+const SIGNAL: u8 = 8;
 
 impl SyncMessage {
     /// The message's bytes.
@@ -201,7 +201,7 @@ impl SyncMessage {
             SyncBody::Request { ticket, request, known } => {
                 w.u8(6);
                 w.varint(u64::from(*ticket));
-                manager::put_wish(&mut w, *request);
+                manager::put_request(&mut w, *request);
                 put_known(&mut w, known);
             }
             SyncBody::Queued { ticket } => {
@@ -209,8 +209,8 @@ impl SyncMessage {
                 w.varint(u64::from(*ticket));
             }
             SyncBody::Signal { signal, records } => {
-                w.u8(DEED);
-                manager::put_deed(&mut w, *signal);
+                w.u8(SIGNAL);
+                manager::put_signal(&mut w, *signal);
                 put_records(&mut w, records);
             }
         }
@@ -224,7 +224,7 @@ impl SyncMessage {
         let object = r.varint_u32()?;
         let at = r.position();
         let kind = r.u8()?;
-        let ticket = if kind == DEED { 0 } else { r.varint_u32()? };
+        let ticket = if kind == SIGNAL { 0 } else { r.varint_u32()? };
         let body = match kind {
             0 | ASK_NOW => SyncBody::Ask { ticket, known: known(&mut r)?, patient: kind == 0 },
             1 | FOLLOW_NOW => {
@@ -235,7 +235,9 @@ impl SyncMessage {
             3 => SyncBody::Refused { ticket, before: place(&mut r)? },
             6 => SyncBody::Request { ticket, request: manager::request(&mut r)?, known: known(&mut r)? },
             7 => SyncBody::Queued { ticket },
-            DEED => SyncBody::Signal { signal: manager::signal(&mut r)?, records: list(&mut r, 3, record)? },
+            SIGNAL => {
+                SyncBody::Signal { signal: manager::signal(&mut r)?, records: list(&mut r, 3, record)? }
+            }
             tag => return Err(Malformed { at, why: Why::UnknownTag { tag } }),
         };
         r.finish()?;

@@ -191,7 +191,7 @@ fn a_rank_that_has_come_still_serves_those_that_have_not() {
 }
 
 #[test]
-fn a_deed_that_is_under_way_arrives_before_its_object_is_gone() {
+fn a_signal_that_is_under_way_arrives_before_its_object_is_gone() {
     let mut job = with(2, SEMAPHORE, 2);
     // For rank 1, which manages it.
     job.give(0, signal(1, Signal::Post(1)));

@@ -42,7 +42,7 @@ impl Signal {
     }
 }
 
-pub(super) fn put_wish(w: &mut Writer<'_>, request: Request) {
+pub(super) fn put_request(w: &mut Writer<'_>, request: Request) {
     match request {
         Request::Read => w.u8(0),
         Request::Write => w.u8(1),
@@ -67,7 +67,7 @@ pub(super) fn request(r: &mut Reader<'_>) -> Result<Request, Malformed> {
     })
 }
 
-pub(super) fn put_deed(w: &mut Writer<'_>, signal: Signal) {
+pub(super) fn put_signal(w: &mut Writer<'_>, signal: Signal) {
     match signal {
         Signal::HasRead => w.u8(0),
         Signal::HasWritten => w.u8(1),

@@ -1,0 +1,22 @@
+//! The parts of a node that order memory between two memory barriers.
+
+use super::atomics::Operated;
+use super::conditions::Wait;
+use super::intervals::Intervals;
+use super::locks::Locks;
+use super::objects::Objects;
+use super::reduce::Reductions;
+use super::served::Served;
+
+/// What orders memory between two memory barriers.
+#[derive(Debug, Default)]
+pub(super) struct Synchronisation {
+    pub(super) objects: Objects,
+    pub(super) locks: Locks,
+    pub(super) served: Served,
+    /// Threads of this rank that wait for conditions.
+    pub(super) waits: Vec<Wait>,
+    pub(super) intervals: Intervals,
+    pub(super) operated: Operated,
+    pub(super) reductions: Reductions,
+}
