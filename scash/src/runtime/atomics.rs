@@ -62,7 +62,7 @@ impl Runtime {
                     }
                     Step::Claim(claim) => {
                         drop(core);
-                        let home = context.claims.ask(context, claim);
+                        let home = context.claims.ask(&*context.endpoint, claim);
                         core = lock(&self.core);
                         core.node.handle(Input::Claimed { page: claim.page, home: home? })?;
                     }

@@ -6,10 +6,9 @@
 //! atomic operation on a word of the rank that keeps the claim: the claimant's number plus one.
 
 use crate::error::Result;
-use crate::runtime::context::RankContext;
 use crate::runtime::page_words::PageWords;
 use crate::runtime::within;
-use scash_comm::Rmw;
+use scash_comm::{Endpoint, Rmw};
 use scash_proto::interpreter::Claim;
 use scash_proto::{Pages, Rank};
 
@@ -18,11 +17,11 @@ pub(crate) struct Claims(pub(crate) PageWords);
 
 impl Claims {
     /// Whose a page is, and makes it this rank's if it is nobody's and the claim says so.
-    pub(crate) fn ask(&self, context: &RankContext, claim: Claim) -> Result<Option<Rank>> {
-        let mine = context.endpoint.rank() + 1;
+    pub(crate) fn ask(&self, endpoint: &dyn Endpoint, claim: Claim) -> Result<Option<Rank>> {
+        let mine = endpoint.rank() + 1;
         let op = if claim.take { Rmw::CompareSwap { expected: 0, new: mine } } else { Rmw::Load };
-        let _inside = within::enter_for(&*context.endpoint, claim.at.0);
-        let was = self.0.operate(&*context.endpoint, claim.at, claim.key, op)?;
+        let _inside = within::enter_for(endpoint, claim.at.0);
+        let was = self.0.operate(endpoint, claim.at, claim.key, op)?;
         let now = if was == 0 && claim.take { mine } else { was };
         Ok(now.checked_sub(1).map(Rank))
     }

@@ -104,7 +104,7 @@ pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access, pc: usize) -> Re
                 }
                 Step::Claim(claim) => {
                     drop(core);
-                    let home = context.claims.ask(context, claim);
+                    let home = context.claims.ask(&*context.endpoint, claim);
                     core = lock(&runtime.core);
                     core.node.handle(Input::Claimed { page: claim.page, home: home? })?;
                 }
