@@ -1,6 +1,6 @@
 //! Locks: the calls, and the thread that answers peers while nobody here waits for anything.
 
-use super::objects::must_be;
+use super::checks::must_be;
 use super::stall::Patience;
 use super::{Runtime, current, lock};
 use crate::error::{Error, Result};

@@ -1,6 +1,6 @@
 //! Collective calls: the protocol's meetings, seen from the thread that waits in one.
 
-use super::objects::may_come;
+use super::checks::may_come;
 use super::stall::Patience;
 use super::{Runtime, lock};
 use crate::error::{Error, Result, mismatch};

@@ -2,6 +2,7 @@
 //! APIs stand on.
 
 mod atomics;
+mod checks;
 mod claims;
 pub(crate) mod context;
 mod core;

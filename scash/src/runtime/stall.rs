@@ -1,7 +1,8 @@
 //! A rank that has waited for as long as `SCASH_STALL` says asks all others what they do, and prints who
 //! waits for what, and who has it; again when it has waited twice as long, and so on.
 
-use super::{Runtime, objects};
+use super::Runtime;
+use super::checks::name;
 use crate::error::{Result, call};
 use crate::runtime::context::RankContext;
 use crate::runtime::core::Core;
@@ -121,8 +122,8 @@ impl Patience {
     fn tell(&mut self, runtime: &Runtime, core: &mut Core, waited: Duration) {
         let mut activities = std::mem::take(&mut core.inquiry().answers);
         activities.insert(Rank(runtime.rank), core.node.activities());
-        let name = |object| core.node.kind(object).map_or("object", objects::name);
-        say(&report(runtime.rank, runtime.size, waited, &activities, name));
+        let called = |object| core.node.kind(object).map_or("object", name);
+        say(&report(runtime.rank, runtime.size, waited, &activities, called));
         self.rest();
     }
 

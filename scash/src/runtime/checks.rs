@@ -1,0 +1,75 @@
+//! Objects of synchronisation as calls name them: what they are called, and whether they may be used now.
+
+use crate::error::{Error, Result};
+use crate::runtime::core::Core;
+use scash_proto::node::{Collective, ObjectKind};
+use std::ops::Range;
+
+/// What users call an object of that kind.
+pub(super) fn name(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Lock => "lock",
+        ObjectKind::RwLock => "reader-writer lock",
+        ObjectKind::Semaphore(_) => "semaphore",
+        ObjectKind::Condition => "condition",
+        ObjectKind::Flag => "flag",
+    }
+}
+
+/// Checks that this rank can come to a collective call: not while one of its threads waits for an object. But
+/// where what is to be destroyed is what it waits for, all ranks are to be told.
+pub(super) fn may_come(core: &Core, call: Collective) -> Result<()> {
+    if let Collective::Destroy { kind, first, count } = call {
+        let objects = must_all_be(core, first, count, kind)?;
+        if core.node.in_use(objects).is_some() {
+            return Ok(());
+        }
+    }
+    let Some(number) = core.node.awaited() else { return Ok(()) };
+    let what = core.node.kind(number).map_or("object", name);
+    Err(Error::Argument(format!(
+        "a collective call while another thread of this rank waits for {what} {number}: let all threads go on first"
+    )))
+}
+
+/// Checks that there are so many objects of that kind, one after the other, and that now is a time to use
+/// them.
+fn must_all_be(core: &Core, first: u32, count: u32, kind: ObjectKind) -> Result<Range<u32>> {
+    // There is no object of the greatest number.
+    let least = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    let end = u64::from(first) + u64::from(count);
+    let mut at = u64::from(first);
+    while at < end {
+        must_be(core, least(at), kind)?;
+        at = core.node.run_end(least(at)).map_or(end, u64::from);
+    }
+    Ok(first..least(end))
+}
+
+/// Checks that there is an object of that number, that it is one of that kind, and that now is a time to use
+/// it.
+pub(super) fn must_be(core: &Core, number: u32, kind: ObjectKind) -> Result<()> {
+    let wanted = name(kind);
+    if core.node.in_collective_call() {
+        return Err(Error::Argument(format!(
+            "{wanted} {number} is used while another thread of this rank is in a collective call: let that return first"
+        )));
+    }
+    let why = match (core.node.kind(number).map(name), core.node.objects()) {
+        (Some(found), _) if found == wanted => return Ok(()),
+        (Some(found), _) => {
+            format!("{number} is a {found}: use a number that was returned when {wanted}s were made")
+        }
+        (None, 0) => format!("there is no {wanted} {number}: none were made"),
+        (None, count) if number < count => {
+            format!("there is no {wanted} {number} any more: it was destroyed; make another one")
+        }
+        (None, count) => {
+            format!(
+                "there is no {wanted} {number}: locks, semaphores and the like have numbers 0 to {}",
+                count - 1
+            )
+        }
+    };
+    Err(Error::Argument(why))
+}
