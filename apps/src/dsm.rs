@@ -9,7 +9,8 @@ use crate::crew::{Job, Who, run_crew};
 use crate::lock::Lock;
 use crate::memory::{Element, Keep, Memory, Shared};
 use crate::options::Options;
-use crate::program::{Program, Reference, work};
+use crate::program::Program;
+use crate::repetitions::{Reference, work};
 use crate::report::{Cost, FIGURES, RECORD, Report, Setting, Timing};
 use crate::{Error, Result};
 

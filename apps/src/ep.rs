@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use crate::crew::{Alone, run_crew};
     use crate::memory::Heap;
-    use crate::program::tests::{agrees_on_any_number_of_threads, result_of};
+    use crate::repetitions::tests::{agrees_on_any_number_of_threads, result_of};
 
     #[test]
     fn threads_compute_what_one_worker_does_whatever_the_number_of_batches() {

@@ -9,9 +9,9 @@
 //! | `--threads T` | T threads of one process | private memory |
 //! | under `scash run` (without it: one rank) | ranks, times threads of each | the DSM's region |
 //!
-//! Reading order: [`laplace`] and [`lu`] (what is computed, and who owns what), [`program`] (how it is run,
-//! timed and checked), [`owned`] and [`memory`] (shared arrays), [`crew`] (workers and barriers), [`kernels`]
-//! (the arithmetic). The C twins are in `c/`.
+//! Reading order: [`laplace`] and [`lu`] (what is computed, and who owns what), [`program`] and [`run`] (what
+//! a program is, how it is run, timed and checked), [`owned`] and [`memory`] (shared arrays), [`crew`]
+//! (workers and barriers), [`kernels`] (the arithmetic). The C twins are in `c/`.
 //!
 //! The others each show a pattern of sharing: [`matmul`] (data that all read), [`sor`] (what is written and
 //! what is read in one array), [`fft`] (everybody exchanges with everybody), [`radix`] (writes all over an
@@ -46,7 +46,9 @@ pub mod program;
 pub mod radix;
 pub mod random;
 pub mod relay;
+mod repetitions;
 pub mod report;
+pub mod run;
 pub mod shifting;
 pub mod sor;
 pub mod tsp;

@@ -162,7 +162,7 @@ impl Program for Market {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::program::tests::{agrees_on_any_number_of_threads, result_of};
+    use crate::repetitions::tests::{agrees_on_any_number_of_threads, result_of};
 
     #[test]
     fn threads_compute_what_one_worker_does_whatever_the_sizes() {

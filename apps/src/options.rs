@@ -1,14 +1,8 @@
-//! The options that all programs have, and a program's `main`.
+//! The options that all programs have.
 
-use std::io::{self, Write};
 use std::num::NonZeroUsize;
-use std::process::ExitCode;
 
 use clap::Args;
-use serde::Serialize;
-
-use crate::Result;
-use crate::program::{Program, run};
 
 /// How to run a program, and what to print.
 #[derive(Args, Clone, Debug)]
@@ -56,30 +50,6 @@ impl Options {
             _ if self.sequential => Mode::Sequential,
             Some(count) => Mode::Threads(count),
             None => Mode::Dsm,
-        }
-    }
-}
-
-/// Runs a program and reports: with success if nothing went wrong and no result differs from the sequential
-/// one.
-pub fn main(program: Result<impl Program + Serialize>, options: &Options) -> ExitCode {
-    let outcome = program.and_then(|program| {
-        let Some(report) = run(&program, options)? else { return Ok(false) };
-        let mut out = io::stdout().lock();
-        if options.json {
-            report.write_json(&mut out, &program)?
-        } else {
-            report.write_text(&mut out)?
-        }
-        out.flush()?;
-        Ok(report.differs())
-    });
-    match outcome {
-        Ok(false) => ExitCode::SUCCESS,
-        Ok(true) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
         }
     }
 }

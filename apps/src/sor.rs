@@ -165,7 +165,7 @@ impl Program for Sor {
 mod tests {
     use super::*;
     use crate::memory::Heap;
-    use crate::program::tests::{agrees_on_any_number_of_threads, result_of};
+    use crate::repetitions::tests::{agrees_on_any_number_of_threads, result_of};
 
     /// The result, as the rows of a grid.
     fn grid_of(sor: &Sor) -> Vec<Vec<f64>> {

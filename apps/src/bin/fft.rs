@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use scash_apps::fft::Fft;
-use scash_apps::options::{Options, main as run};
+use scash_apps::options::Options;
+use scash_apps::run::main as run;
 
 /// A complex transform of one dimension, in six steps.
 #[derive(Parser)]

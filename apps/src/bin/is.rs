@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use scash_apps::is::Is;
 use scash_apps::npb::Class;
-use scash_apps::options::{Options, main as run};
+use scash_apps::options::Options;
+use scash_apps::run::main as run;
 
 /// Ranks of random keys, by counting (NAS Parallel Benchmarks).
 #[derive(Parser)]

@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use scash_apps::kmeans::KMeans;
-use scash_apps::options::{Options, main as run};
+use scash_apps::options::Options;
+use scash_apps::run::main as run;
 
 /// Lloyd's iterations, which divide points into clusters.
 #[derive(Parser)]

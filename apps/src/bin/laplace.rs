@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use scash_apps::laplace::Laplace;
-use scash_apps::options::{Options, main as run};
+use scash_apps::options::Options;
+use scash_apps::run::main as run;
 
 /// Jacobi iterations with a five-point stencil on a square grid.
 #[derive(Parser)]

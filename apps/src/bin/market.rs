@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use scash_apps::market::Market;
-use scash_apps::options::{Options, main as run};
+use scash_apps::options::Options;
+use scash_apps::run::main as run;
 
 /// Accounts that trade with each other.
 #[derive(Parser)]

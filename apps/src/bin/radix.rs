@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use scash_apps::options::{Options, main as run};
+use scash_apps::options::Options;
 use scash_apps::radix::Radix;
+use scash_apps::run::main as run;
 
 /// A radix sort of random 32-bit keys.
 #[derive(Parser)]

@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use scash_apps::options::{Options, main as run};
+use scash_apps::options::Options;
 use scash_apps::relay::Relay;
+use scash_apps::run::main as run;
 
 /// A block of numbers that one worker writes and all read, until another one writes it.
 #[derive(Parser)]

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use scash_apps::options::{Options, main as run};
+use scash_apps::options::Options;
+use scash_apps::run::main as run;
 use scash_apps::shifting::Shifting;
 
 /// Smoothing of a row of numbers whose parts change hands.

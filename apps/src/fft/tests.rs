@@ -1,7 +1,7 @@
 use super::*;
 use crate::crew::{Alone, run_crew};
 use crate::memory::Heap;
-use crate::program::tests::{agrees_on_any_number_of_threads, result_of};
+use crate::repetitions::tests::{agrees_on_any_number_of_threads, result_of};
 
 fn input(size: usize) -> Vec<Complex> {
     (0..size).map(|at| [unit(2 * at) - 0.5, unit(2 * at + 1) - 0.5]).collect()

@@ -1,7 +1,7 @@
 use super::*;
 use crate::crew::{Alone, run_crew};
 use crate::memory::Heap;
-use crate::program::tests::{agrees_on_any_number_of_threads, result_of};
+use crate::repetitions::tests::{agrees_on_any_number_of_threads, result_of};
 
 /// The length of the shortest tour by another way: of all ways through each set of cities to each last one
 /// (Held and Karp).

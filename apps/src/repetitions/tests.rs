@@ -1,4 +1,5 @@
 use super::*;
+use crate::crew::Who;
 use crate::crew::tests::within_a_minute;
 
 /// What a single worker computes.
