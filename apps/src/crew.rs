@@ -13,8 +13,9 @@ use std::thread;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-use crate::owned::{self, Life, Turn};
+use crate::life::Life;
 use crate::report::Cost;
+use crate::turn::{self, Turn};
 use crate::{Error, Result};
 
 /// Which of the workers, and of how many.
@@ -126,7 +127,7 @@ impl Worker<'_> {
     /// # Errors
     /// As there; or if workers do not mean the same.
     pub fn turn(&mut self, turns: &[Turn<'_>]) -> Result<()> {
-        let digest = owned::digest(turns, &self.threads.life, self.who.count)?;
+        let digest = turn::digest(turns, &self.threads.life, self.who.count)?;
         self.meet(Some(digest), turns)
     }
 

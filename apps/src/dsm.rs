@@ -7,11 +7,12 @@ use scash::runtime::Runtime;
 
 use crate::crew::{Job, Who, run_crew};
 use crate::lock::Lock;
-use crate::memory::{Element, Keep, Memory, Shared};
+use crate::memory::Memory;
 use crate::options::Options;
 use crate::program::Program;
 use crate::repetitions::{Reference, work};
 use crate::report::{Cost, FIGURES, RECORD, Report, Setting, Timing};
+use crate::shared::{Element, Keep, Shared};
 use crate::{Error, Result};
 
 /// This process as a rank.

@@ -10,8 +10,8 @@
 //! | under `scash run` (without it: one rank) | ranks, times threads of each | the DSM's region |
 //!
 //! Reading order: [`laplace`] and [`lu`] (what is computed, and who owns what), [`program`] and [`run`] (what
-//! a program is, how it is run, timed and checked), [`owned`] and [`memory`] (shared arrays), [`crew`]
-//! (workers and barriers), [`kernels`] (the arithmetic). The C twins are in `c/`.
+//! a program is, how it is run, timed and checked), [`owned`], [`turn`], [`shared`] and [`memory`] (shared
+//! arrays), [`crew`] (workers and barriers), [`kernels`] (the arithmetic). The C twins are in `c/`.
 //!
 //! The others each show a pattern of sharing: [`matmul`] (data that all read), [`sor`] (what is written and
 //! what is read in one array), [`fft`] (everybody exchanges with everybody), [`radix`] (writes all over an
@@ -33,6 +33,7 @@ pub mod is;
 pub mod kernels;
 pub mod kmeans;
 pub mod laplace;
+mod life;
 pub mod lock;
 pub mod lu;
 pub mod market;
@@ -49,9 +50,11 @@ pub mod relay;
 mod repetitions;
 pub mod report;
 pub mod run;
+pub mod shared;
 pub mod shifting;
 pub mod sor;
 pub mod tsp;
+pub mod turn;
 pub mod water;
 
 /// What may go wrong in a program.

@@ -12,7 +12,7 @@ use std::sync::{self, Arc, Condvar, PoisonError};
 use scash::runtime::Runtime;
 
 use crate::Result;
-use crate::memory::{Element, Keep, Shared};
+use crate::shared::{Element, Keep, Shared};
 
 /// A lock. A handle: a clone is the same lock.
 #[derive(Clone, Debug)]

@@ -27,10 +27,11 @@ use serde::Serialize;
 
 use crate::crew::{Who, Worker};
 use crate::kernels::block::{LANES, Line, bdiv, bmod, bmodd, lines, locate, lu0};
-use crate::memory::{Memory, Private, Shared, product};
+use crate::memory::{Memory, product};
 use crate::owned::{Array, Division};
 use crate::program::{Program, Run};
 use crate::random::unit;
+use crate::shared::{Private, Shared};
 use crate::{Error, Result};
 use layout::Layout;
 

@@ -9,18 +9,19 @@
 //! mutably. A worker takes its own elements once in an interval. And a crew that works on an array keeps all
 //! others away from it (`Holder`).
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 pub use scash::Division;
 
+use crate::Result;
 use crate::crew::Worker;
+use crate::life::Life;
 use crate::lock::{Guard, Lock};
-use crate::memory::{Element, Keep, Shared};
-use crate::{Error, Result};
+use crate::shared::{Element, Keep, Shared};
+use crate::turn::{Owned, Turn};
 
 /// An array that all workers can reach.
 pub struct Array<T> {
@@ -54,47 +55,25 @@ struct Holder {
     taken: RwLock<Vec<AtomicU64>>,
 }
 
-/// A crew, as long as its threads run.
-#[derive(Debug)]
-pub struct Life {
-    number: u64,
-    threads: usize,
-    over: AtomicBool,
-}
-
-impl Life {
-    /// That of a crew of so many threads.
-    pub(crate) fn new(threads: usize) -> Arc<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Self { number, threads, over: AtomicBool::new(false) })
-    }
-
-    /// Its threads have ended.
-    pub(crate) fn end(&self) {
-        self.over.store(true, Ordering::Release);
-    }
-}
-
 impl Holder {
     /// Sees to it that this crew alone works on the array.
     ///
     /// # Panics
     /// If another one does.
     fn is_for(&self, life: &Arc<Life>) {
-        if self.crew.load(Ordering::Acquire) == life.number {
+        if self.crew.load(Ordering::Acquire) == life.number() {
             return;
         }
         let mut held = self.life.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.as_ref().is_some_and(|held| held.number == life.number) {
+        if held.as_ref().is_some_and(|held| held.number() == life.number()) {
             return;
         }
-        let free = held.as_ref().is_none_or(|held| held.over.load(Ordering::Acquire));
+        let free = held.as_ref().is_none_or(|held| held.is_over());
         assert!(free, "two crews work on one array");
-        let taken = (0..life.threads).map(|_| AtomicU64::new(0)).collect();
+        let taken = (0..life.threads()).map(|_| AtomicU64::new(0)).collect();
         *self.taken.write().unwrap_or_else(PoisonError::into_inner) = taken;
         *held = Some(Arc::clone(life));
-        self.crew.store(life.number, Ordering::Release);
+        self.crew.store(life.number(), Ordering::Release);
     }
 
     /// Notes that a thread takes what it owns in this interval.
@@ -135,21 +114,6 @@ impl<'a, T: Element> Unowned<'a, T> {
     }
 }
 
-/// Other owners that an array is to have: see [`Array::to`].
-pub struct Turn<'a> {
-    array: &'a dyn Owned,
-    /// Those who have an element's lock, if there is none.
-    owners: Option<&'a Division>,
-}
-
-/// An array of any type.
-trait Owned {
-    fn address(&self) -> usize;
-    fn len(&self) -> usize;
-    fn claim(&self, life: &Arc<Life>);
-    fn set(&self, owners: Option<&Division>);
-}
-
 impl<T: Element> Owned for Array<T> {
     fn address(&self) -> usize {
         self.memory.address()
@@ -167,36 +131,6 @@ impl<T: Element> Owned for Array<T> {
         let owners = owners.map_or(Owners::Holders, |owners| Owners::Divided(owners.clone()));
         *self.owners.write().unwrap_or_else(PoisonError::into_inner) = owners;
     }
-}
-
-impl Turn<'_> {
-    /// Gives the array its other owners.
-    ///
-    /// Only for [`Worker::turn`], when all threads have come to it with the same ones.
-    pub(crate) fn bring_about(&self) {
-        self.array.set(self.owners);
-    }
-}
-
-/// Numbers that stand for turns; the same for all workers that mean the same.
-///
-/// # Errors
-/// A division does not fit.
-pub(crate) fn digest(turns: &[Turn<'_>], life: &Arc<Life>, workers: usize) -> Result<[u64; 2]> {
-    for Turn { array, owners } in turns {
-        array.claim(life);
-        if owners.is_some_and(|owners| owners.len() != array.len() || owners.owners() != workers) {
-            return Err(Error::Disagree);
-        }
-    }
-    Ok([1u64, 2].map(|salt| {
-        let mut hasher = DefaultHasher::new();
-        salt.hash(&mut hasher);
-        for Turn { array, owners } in turns {
-            (array.address(), owners.map(Division::digest)).hash(&mut hasher);
-        }
-        hasher.finish()
-    }))
 }
 
 impl<T: Element> Array<T> {
@@ -271,7 +205,7 @@ impl<T: Element> Array<T> {
 
     /// Other owners, for [`Worker::turn`].
     pub fn to<'a>(&'a self, owners: &'a Division) -> Turn<'a> {
-        Turn { array: self, owners: Some(owners) }
+        Turn::new(self, Some(owners))
     }
 
     /// All elements, after the crew's work.
@@ -323,7 +257,7 @@ impl<T: Element> Locked<T> {
 
     /// From now on, whoever has an element's lock uses it: for [`Worker::turn`].
     pub fn to_holders(&self) -> Turn<'_> {
-        Turn { array: &self.array, owners: None }
+        Turn::new(&self.array, None)
     }
 
     /// Waits until no other worker has the element, and gives access to it.

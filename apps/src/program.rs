@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use crate::Result;
 use crate::crew::{Who, Worker};
-use crate::memory::{Element, Memory};
+use crate::memory::Memory;
 use crate::owned::Array;
+use crate::shared::Element;
 
 /// A computation on shared arrays that any number of workers divide between them.
 pub trait Program: Sync {

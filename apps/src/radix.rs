@@ -13,10 +13,11 @@
 use serde::Serialize;
 
 use crate::crew::{Who, Worker};
-use crate::memory::{Memory, Shared, product};
+use crate::memory::{Memory, product};
 use crate::owned::{Array, Division};
 use crate::program::Program;
 use crate::random::mix;
+use crate::shared::Shared;
 use crate::{Error, Result};
 
 /// The program, with its parameters.

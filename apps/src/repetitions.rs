@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use crate::Result;
 use crate::crew::{Alone, Worker, run_crew};
-use crate::memory::{Element, Heap};
+use crate::memory::Heap;
 use crate::program::{Program, Run};
 use crate::report::Timing;
+use crate::shared::Element;
 
 /// One worker's share of all repetitions: only the computation is timed, and each result is checked by its
 /// owners.

@@ -20,10 +20,11 @@ use serde::Serialize;
 
 use crate::crew::Worker;
 use crate::lock::Mutex;
-use crate::memory::{Element, Memory};
+use crate::memory::Memory;
 use crate::owned::{Array, Division};
 use crate::program::Program;
 use crate::random::unit;
+use crate::shared::Element;
 use crate::{Error, Result};
 
 mod search;

@@ -6,8 +6,9 @@ use scash_apps::crew::Who;
 use scash_apps::laplace::Laplace;
 use scash_apps::lock::Lock;
 use scash_apps::lu::Lu;
-use scash_apps::memory::{Element, Heap, Keep, Memory, Shared};
+use scash_apps::memory::{Heap, Memory};
 use scash_apps::program::Program;
+use scash_apps::shared::{Element, Keep, Shared};
 use scash_bench::scale::trace::{self, Op, Trace};
 use std::ops::Range;
 

@@ -1,6 +1,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
+use crate::Error;
 use crate::crew::tests::within_a_minute;
 use crate::crew::{Alone, run_crew};
 use crate::memory::{Heap, Memory};

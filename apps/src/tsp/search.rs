@@ -1,7 +1,7 @@
 //! What one worker does alone: branches of partial tours, and the search through all that one becomes.
 
 use super::MOST_CITIES;
-use crate::memory::Element;
+use crate::shared::Element;
 
 /// A way from the first city on; one through all cities is a tour, and leads back to the first.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]

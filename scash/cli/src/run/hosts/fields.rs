@@ -1,5 +1,5 @@
-//! The fields of a frame: how they are written one after the other, and read again. Nothing that comes from the
-//! other side is believed.
+//! The fields of a frame: how they are written one after the other, and read again. Nothing that comes from
+//! the other side is believed.
 
 use crate::run::output::Stream;
 
