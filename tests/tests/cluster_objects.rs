@@ -57,7 +57,7 @@ fn a_signal_that_nobody_waits_for_is_lost() {
     litmus("lost signals", "20", &[2, 3]);
 }
 
-/// Runs `wrong DEED`, which ends well although one of rank 0's threads is refused.
+/// Runs `wrong MISTAKE`, which ends well although one of rank 0's threads is refused.
 fn refused(signal: &str, words: &[&str]) {
     for kind in kinds() {
         for ranks in [2, 3] {

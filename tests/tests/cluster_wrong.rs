@@ -18,7 +18,7 @@ const STORM: &str = env!("CARGO_BIN_EXE_storm");
 /// How a rank ends that cannot complete an access to shared memory.
 const EXIT_LOST: i32 = 74;
 
-/// Runs `wrong DEED` with a directory for its notes.
+/// Runs `wrong MISTAKE` with a directory for its notes.
 fn wrong(job: &Job, signal: &str) -> Ended {
     let notes = tempfile::tempdir().unwrap();
     job.run(Path::new(WRONG), &[signal, notes.path().to_str().unwrap()])
@@ -92,8 +92,8 @@ fn ranks_that_free_different_memory_are_all_told() {
 
 #[test]
 fn ranks_that_mean_other_owners_or_other_values_by_an_array_are_all_told() {
-    for deed in ["turns to others", "types", "shapes", "divisions"] {
-        all_are_told(deed, &["Dsm::turn (or the making) of arrays"]);
+    for mistake in ["turns to others", "types", "shapes", "divisions"] {
+        all_are_told(mistake, &["Dsm::turn (or the making) of arrays"]);
     }
 }
 

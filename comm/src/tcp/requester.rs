@@ -82,7 +82,7 @@ impl Requester {
         let reply = unsafe { receive_reply(&mut self.inlet, socket, pace, &mut self.pieces, &self.moved) }?;
         match reply {
             Reply::Got { bytes: got } if got == bytes => Ok(true),
-            Reply::Behind { position: behind } if behind == position => Ok(false),
+            Reply::NotYet { position: behind } if behind == position => Ok(false),
             other => Err(unexpected(other)),
         }
     }
@@ -104,7 +104,7 @@ impl Requester {
         send_all(&mut self.outlet, socket, &self.request)?;
         match self.receive_head(socket, pace)? {
             Reply::Was { before } if operation.op.can_return(before) => Ok(Some(before)),
-            Reply::Behind { position: behind } if behind == position => Ok(None),
+            Reply::NotYet { position: behind } if behind == position => Ok(None),
             other => Err(unexpected(other)),
         }
     }

@@ -105,7 +105,7 @@ impl Serving {
                 if self.has_come(position, has_taken)? {
                     self.prepare(segment, count as usize, segments)?;
                 } else {
-                    self.prepare_head(Reply::Behind { position });
+                    self.prepare_head(Reply::NotYet { position });
                 }
                 self.send(socket)
             }
@@ -113,7 +113,7 @@ impl Serving {
                 let reply = if self.has_come(position, has_taken)? {
                     Reply::Was { before: self.execute(segment, segments)? }
                 } else {
-                    Reply::Behind { position }
+                    Reply::NotYet { position }
                 };
                 self.prepare_head(reply);
                 self.send(socket)

@@ -233,7 +233,7 @@ pub(super) enum Reply {
     /// I drop my endpoint.
     Goodbye,
     /// Your stream is not taken up to `position`.
-    Behind { position: u64 },
+    NotYet { position: u64 },
     /// The operation is executed; the word was `before`.
     Was { before: u64 },
 }
@@ -245,7 +245,7 @@ impl Reply {
             Reply::Got { bytes } => service_head(1, 0, 0, bytes),
             Reply::Fenced { position } => service_head(2, 0, 0, position),
             Reply::Goodbye => service_head(3, 0, 0, 0),
-            Reply::Behind { position } => service_head(4, 0, 0, position),
+            Reply::NotYet { position } => service_head(4, 0, 0, position),
             Reply::Was { before } => service_head(5, 0, 0, before),
         }
     }
@@ -256,7 +256,7 @@ impl Reply {
             (1, 0, 0, 0, bytes) => Ok(Reply::Got { bytes }),
             (2, 0, 0, 0, position) => Ok(Reply::Fenced { position }),
             (3, 0, 0, 0, 0) => Ok(Reply::Goodbye),
-            (4, 0, 0, 0, position) => Ok(Reply::Behind { position }),
+            (4, 0, 0, 0, position) => Ok(Reply::NotYet { position }),
             (5, 0, 0, 0, before) => Ok(Reply::Was { before }),
             _ => garbage(format!("a reply that starts with {bytes:02x?}")),
         }

@@ -50,10 +50,10 @@
 //! |---|---|---|
 //! | `Nothing` | plain | none |
 //! | `Lease`: its home does not know of it | plain | read, write |
-//! | | armed (with a limit on cached pages) | none |
+//! | | hidden (with a limit on cached pages) | none |
 //! | `Subscription`: its home has this rank in the copyset | plain | none (to be fetched yet), read, write |
-//! | | armed: out of view, to see whether it is read | none |
-//! | | behind: older than an acquire | none |
+//! | | hidden: out of view, to see whether it is read | none |
+//! | | outdated: older than an acquire | none |
 //! | `GivenUp`: its home still does, but its frame was given back | as a subscription | |
 //!
 //! A copy is writable if and only if it is dirty, and then has a twin. A twin without that is of a page that
@@ -64,12 +64,12 @@
 //! | [`fetched`](CachedPage::fetched), [`broadcast`](CachedPage::broadcast) | readable; `Nothing` → `Lease`. A lease that is *wanted* becomes a subscription at the barrier |
 //! | [`write`](CachedPage::write) | read → write, with a twin |
 //! | [`close`](CachedPage::close), [`put_back`](CachedPage::put_back) | an interval ends: compared; quiet if unchanged, read again if it is twice |
-//! | [`arm`](CachedPage::arm), [`disarm`](CachedPage::disarm), [`look`](CachedPage::look) | plain ↔ armed; a subscription that is still armed at the next look is left |
-//! | [`end`](CachedPage::end) | an acquire: `Lease` → `Nothing`; a subscription is behind |
+//! | [`hide`](CachedPage::hide), [`show`](CachedPage::show), [`look`](CachedPage::look) | plain ↔ hidden; a subscription that is still hidden at the next look is left |
+//! | [`end`](CachedPage::end) | an acquire: `Lease` → `Nothing`; a subscription is outdated |
 //! | [`renew`](CachedPage::renew) | the same, of a page that is used again and again: it stays as it is |
 //! | [`evict`](CachedPage::evict) | `Lease` → `Nothing`, `Subscription` → `GivenUp` |
 //! | [`home_wrote`](CachedPage::home_wrote), [`leave_given_up`](CachedPage::leave_given_up) | in a barrier: → `Nothing`, and stale |
-//! | [`end_interval`](CachedPage::end_interval) | the barrier ends: `Lease` → `Nothing`, wanted → `Subscription`, behind → armed, stale goes out of view, write → read |
+//! | [`end_interval`](CachedPage::end_interval) | the barrier ends: `Lease` → `Nothing`, wanted → `Subscription`, outdated → hidden, stale goes out of view, write → read |
 //!
 //! # The word
 //!

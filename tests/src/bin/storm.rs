@@ -63,15 +63,15 @@ fn value(round: usize, page: usize, number: usize) -> u8 {
     (round * 31 + page * 7 + number).to_le_bytes()[0]
 }
 
-/// Runs a deed on all threads of this rank.
-fn all(dsm: &Dsm, start: usize, deed: impl Fn(Worker<'_>) -> usize + Sync) -> usize {
+/// Runs work on all threads of this rank.
+fn all(dsm: &Dsm, start: usize, work: impl Fn(Worker<'_>) -> usize + Sync) -> usize {
     let threads = dsm.threads();
     let line = Barrier::new(threads);
     let first = dsm.rank() * threads;
     std::thread::scope(|scope| {
-        let (line, deed) = (&line, &deed);
+        let (line, work) = (&line, &work);
         let running: Vec<_> = (first..first + threads)
-            .map(|number| scope.spawn(move || deed(Worker { number, start, line })))
+            .map(|number| scope.spawn(move || work(Worker { number, start, line })))
             .collect();
         running.into_iter().map(|thread| thread.join().unwrap_or(1)).sum()
     })

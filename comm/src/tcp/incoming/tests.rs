@@ -138,7 +138,7 @@ impl Receiver {
 
 /// What a sender does.
 #[derive(Clone, Debug)]
-enum Deed {
+enum Action {
     Message(u16, Vec<u8>),
     Long(u16, Vec<u8>, Vec<u8>),
     Put(usize, Vec<u8>),
@@ -150,30 +150,30 @@ fn bytes(longest: usize) -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
-        (any::<u16>(), bytes(300)).prop_map(|(kind, bytes)| Deed::Message(kind, bytes)),
-        (any::<u16>(), bytes(70_000)).prop_map(|(kind, bytes)| Deed::Message(kind, bytes)),
+        (any::<u16>(), bytes(300)).prop_map(|(kind, bytes)| Action::Message(kind, bytes)),
+        (any::<u16>(), bytes(70_000)).prop_map(|(kind, bytes)| Action::Message(kind, bytes)),
         (any::<u16>(), bytes(64), bytes(70_000)).prop_map(|(kind, head, mut bytes)| {
             bytes.push(1);
-            Deed::Long(kind, head, bytes)
+            Action::Long(kind, head, bytes)
         }),
-        (0..SEGMENT - 200, bytes(200)).prop_map(|(at, bytes)| Deed::Put(at, bytes)),
-        (0..SEGMENT - 60_000, bytes(60_000)).prop_map(|(at, bytes)| Deed::Put(at, bytes)),
+        (0..SEGMENT - 200, bytes(200)).prop_map(|(at, bytes)| Action::Put(at, bytes)),
+        (0..SEGMENT - 60_000, bytes(60_000)).prop_map(|(at, bytes)| Action::Put(at, bytes)),
     ]
 }
 
-/// The stream of these deeds. Some flushes come between: they must not matter.
-fn stream(deeds: &[Deed]) -> Vec<u8> {
+/// The stream of these actions. Some flushes come between: they must not matter.
+fn stream(actions: &[Action]) -> Vec<u8> {
     let mut outgoing = Outgoing::new(Outlet::default());
-    for deed in deeds {
-        match deed {
-            Deed::Message(kind, bytes) => outgoing.message(*kind, bytes.len(), &[bytes]),
-            // SAFETY: the deeds outlive `drained`, which flushes.
-            Deed::Long(kind, head, bytes) => unsafe { outgoing.long(*kind, head, bytes) },
-            Deed::Put(at, bytes) => {
+    for action in actions {
+        match action {
+            Action::Message(kind, bytes) => outgoing.message(*kind, bytes.len(), &[bytes]),
+            // SAFETY: the actions outlive `drained`, which flushes.
+            Action::Long(kind, head, bytes) => unsafe { outgoing.long(*kind, head, bytes) },
+            Action::Put(at, bytes) => {
                 let range = PutRange { offset: *at as u64, len: bytes.len(), src: bytes.as_ptr() };
-                // SAFETY: the deeds outlive `drained`, which flushes.
+                // SAFETY: the actions outlive `drained`, which flushes.
                 unsafe { outgoing.put(0, range) };
             }
         }
@@ -181,14 +181,14 @@ fn stream(deeds: &[Deed]) -> Vec<u8> {
     super::super::outgoing::tests::drained(&mut outgoing)
 }
 
-/// What these deeds do to memory, and the messages that they bring.
-fn effect(deeds: &[Deed]) -> (Vec<u8>, Vec<(u16, Vec<u8>)>) {
+/// What these actions do to memory, and the messages that they bring.
+fn effect(actions: &[Action]) -> (Vec<u8>, Vec<(u16, Vec<u8>)>) {
     let (mut memory, mut messages) = (vec![0; SEGMENT], Vec::new());
-    for deed in deeds {
-        match deed {
-            Deed::Message(kind, bytes) => messages.push((*kind, bytes.clone())),
-            Deed::Long(kind, head, bytes) => messages.push((*kind, [&head[..], bytes].concat())),
-            Deed::Put(at, bytes) => memory[*at..at + bytes.len()].copy_from_slice(bytes),
+    for action in actions {
+        match action {
+            Action::Message(kind, bytes) => messages.push((*kind, bytes.clone())),
+            Action::Long(kind, head, bytes) => messages.push((*kind, [&head[..], bytes].concat())),
+            Action::Put(at, bytes) => memory[*at..at + bytes.len()].copy_from_slice(bytes),
         }
     }
     (memory, messages)
@@ -199,14 +199,14 @@ proptest! {
 
     #[test]
     fn a_stream_does_the_same_however_it_is_cut(
-        deeds in prop::collection::vec(deed(), 0..30),
+        actions in prop::collection::vec(action(), 0..30),
         pieces in prop::collection::vec(prop_oneof![1..40usize, 1..60_000usize], 1..50),
         at_a_time in prop::option::of(1..100_000usize),
     ) {
-        let stream = stream(&deeds);
+        let stream = stream(&actions);
         let mut receiver = Receiver { at_a_time, ..Receiver::new() };
         prop_assert_eq!(receiver.feed(&stream, &pieces), Ok(()));
-        let (memory, messages) = effect(&deeds);
+        let (memory, messages) = effect(&actions);
         prop_assert!(receiver.segment() == memory);
         prop_assert!(receiver.messages == messages);
         prop_assert!(receiver.incoming.has_taken(stream.len() as u64));
@@ -215,9 +215,9 @@ proptest! {
 
     #[test]
     fn a_stream_with_a_flipped_bit_touches_only_registered_memory(
-        deeds in prop::collection::vec(deed(), 1..8), at: prop::sample::Index, bit in 0..8u32,
+        actions in prop::collection::vec(action(), 1..8), at: prop::sample::Index, bit in 0..8u32,
     ) {
-        let mut stream = stream(&deeds);
+        let mut stream = stream(&actions);
         let at = at.index(stream.len());
         stream[at] ^= 1 << bit;
         let mut receiver = Receiver { at_a_time: (bit % 2 == 0).then_some(7_000), ..Receiver::new() };
@@ -241,15 +241,15 @@ proptest! {
     }
 }
 
-fn sample() -> Vec<Deed> {
+fn sample() -> Vec<Action> {
     vec![
-        Deed::Message(1, vec![1; 30]),
-        Deed::Put(7, vec![2; 300]),
-        Deed::Put(700, vec![3; 20]),
-        Deed::Message(2, vec![]),
-        Deed::Message(3, vec![4; 17_000]),
-        Deed::Long(4, vec![6; 16], vec![7; 20_000]),
-        Deed::Put(0, vec![5; 1]),
+        Action::Message(1, vec![1; 30]),
+        Action::Put(7, vec![2; 300]),
+        Action::Put(700, vec![3; 20]),
+        Action::Message(2, vec![]),
+        Action::Message(3, vec![4; 17_000]),
+        Action::Long(4, vec![6; 16], vec![7; 20_000]),
+        Action::Put(0, vec![5; 1]),
     ]
 }
 
@@ -352,14 +352,14 @@ fn a_held_stream_may_not_be_read_until_the_last_get_is_over() {
 
 #[test]
 fn undelivered_messages_keep_their_order_over_many_buffers() {
-    let deeds: Vec<_> =
-        (0..400u16).map(|i| Deed::Message(i, vec![u8::try_from(i % 251).unwrap(); 900])).collect();
-    let stream = stream(&deeds);
+    let actions: Vec<_> =
+        (0..400u16).map(|i| Action::Message(i, vec![u8::try_from(i % 251).unwrap(); 900])).collect();
+    let stream = stream(&actions);
     let mut receiver = Receiver::new();
     for piece in stream.chunks(10_000) {
         receiver.there.write_all(piece).unwrap();
         receiver.incoming.pull(receiver.here.as_fd(), &receiver.segments).unwrap();
     }
     receiver.take();
-    assert!(receiver.messages == effect(&deeds).1);
+    assert!(receiver.messages == effect(&actions).1);
 }

@@ -48,7 +48,7 @@ fn a_get_asks_for_its_ranges_and_puts_the_reply_in_their_places() {
 
 #[test]
 fn a_get_that_runs_ahead_touches_nothing() {
-    let (got, bytes, _) = get_from(&Reply::Behind { position: 9 }.encode());
+    let (got, bytes, _) = get_from(&Reply::NotYet { position: 9 }.encode());
     assert_eq!((got, bytes), (Ok(false), [7; 9]));
 }
 
@@ -72,7 +72,7 @@ fn replies_that_do_not_fit_the_request_break_the_protocol() {
         Reply::Got { bytes: 8 },
         Reply::Got { bytes: u64::MAX },
         Reply::Fenced { position: 9 },
-        Reply::Behind { position: 8 },
+        Reply::NotYet { position: 8 },
     ];
     for reply in replies {
         for body in [0, 7, 100] {
@@ -104,7 +104,7 @@ fn an_operation_is_asked_for_once_and_the_word_before_is_its_answer() {
     assert_eq!(done, Ok(Some(u32::MAX.into())));
     let expected = [&Request::Atomic { segment: 2, position: 9 }.encode()[..], &ADD.encode()].concat();
     assert_eq!(request, expected);
-    let (behind, request) = add_at(&Reply::Behind { position: 9 }.encode());
+    let (behind, request) = add_at(&Reply::NotYet { position: 9 }.encode());
     assert_eq!((behind, request), (Ok(None), expected));
 }
 
@@ -117,7 +117,7 @@ fn answers_that_do_not_fit_an_operation_are_a_loss() {
     assert_eq!(add_at(&Reply::Goodbye.encode()).0, Err(Fate::Left));
     for reply in [
         Reply::Was { before: 1 << 32 },
-        Reply::Behind { position: 8 },
+        Reply::NotYet { position: 8 },
         Reply::Fenced { position: 9 },
         Reply::Got { bytes: 0 },
         Reply::Got { bytes: 4 },

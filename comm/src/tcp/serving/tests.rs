@@ -74,7 +74,7 @@ fn a_get_is_answered_with_its_ranges_in_a_row() {
 fn a_get_that_runs_ahead_of_its_puts_is_told_so() {
     let mut server = Server::new();
     assert_eq!(server.ask(&get(101, &[(0, 3)])), Ok(RequestState::Idle));
-    assert_eq!(server.answer(), Reply::Behind { position: 101 }.encode());
+    assert_eq!(server.answer(), Reply::NotYet { position: 101 }.encode());
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn an_operation_is_executed_once_it_is_whole_and_once() {
 fn an_operation_that_runs_ahead_of_its_puts_is_told_so_and_not_executed() {
     let mut server = Server::new();
     assert_eq!(server.ask(&atomic(0, 101, 0, Atomic::U64(Rmw::Swap(7)))), Ok(RequestState::Idle));
-    assert_eq!(server.answer(), Reply::Behind { position: 101 }.encode());
+    assert_eq!(server.answer(), Reply::NotYet { position: 101 }.encode());
     assert_eq!(server.memory[0], 0);
 }
 

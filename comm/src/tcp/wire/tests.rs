@@ -37,7 +37,7 @@ fn replies() -> impl Strategy<Value = Reply> {
     prop_oneof![
         any::<u64>().prop_map(|bytes| Reply::Got { bytes }),
         any::<u64>().prop_map(|position| Reply::Fenced { position }),
-        any::<u64>().prop_map(|position| Reply::Behind { position }),
+        any::<u64>().prop_map(|position| Reply::NotYet { position }),
         any::<u64>().prop_map(|before| Reply::Was { before }),
         Just(Reply::Goodbye),
     ]

@@ -113,9 +113,10 @@ fn a_signal_handler_on_which_its_own_thread_would_wait_is_told_of_and_ends_the_r
     let handler = Program::compile("handler", Link::Shared);
     for job in Job::all() {
         // Where memory is shared, a thread that waits has no lock that the handler's access needs.
-        let deeds: &[_] = if job.provider == "tcp" && job.ranks > 1 { &["call", "wait"] } else { &["call"] };
-        for deed in deeds {
-            let ended = handler.run(job, &[], &[deed]);
+        let actions: &[_] =
+            if job.provider == "tcp" && job.ranks > 1 { &["call", "wait"] } else { &["call"] };
+        for action in actions {
+            let ended = handler.run(job, &[], &[action]);
             ended.ended_with(DEADLOCK);
             ended.said(&["scash: rank 0: a signal handler of the program touched shared memory"]);
         }

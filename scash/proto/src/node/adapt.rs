@@ -247,7 +247,7 @@ impl Node {
 
     /// Looks at the subscribed pages whose turn it is: those that were taken out of view and not read since
     /// are left; others are taken out of view, or left alone for longer and longer.
-    pub(super) fn look_at_subscriptions(&mut self, armed: &mut Vec<u32>) {
+    pub(super) fn look_at_subscriptions(&mut self, hidden: &mut Vec<u32>) {
         for page in self.learning.wheel.take(self.interval) {
             let adapts = self.protocol(page) == Protocol::Adaptive;
             let look = |copy: &mut CachedPage| (adapts && copy.is_shared()).then(|| copy.look());
@@ -259,8 +259,8 @@ impl Node {
                 }
                 Some(Look::Written) => WATCH,
                 Some(Look::Read(times)) => FIRST_LOOK << times.min(3),
-                Some(Look::Armed) => {
-                    armed.push(page);
+                Some(Look::Hidden) => {
+                    hidden.push(page);
                     WATCH
                 }
             };

@@ -152,12 +152,12 @@ impl Node {
             self.flush_page(page);
         }
         due.clear();
-        let mut armed = std::mem::take(&mut due);
-        self.look_at_subscriptions(&mut armed);
-        armed.sort_unstable();
-        runs(&armed, |p| self.out.push_back(Output::Unmap(p)));
-        armed.clear();
-        self.scratch = armed;
+        let mut hidden = std::mem::take(&mut due);
+        self.look_at_subscriptions(&mut hidden);
+        hidden.sort_unstable();
+        runs(&hidden, |p| self.out.push_back(Output::Unmap(p)));
+        hidden.clear();
+        self.scratch = hidden;
         self.push_predicted();
         self.scan_watched();
         self.out.push_back(Output::Flushed);

@@ -190,7 +190,7 @@ impl Node {
     fn probe(&mut self, page: u32) {
         let Some(mut copy) = self.table.cached(page) else { return };
         if copy.access() == Access::Read && !copy.has_twin() && !copy.is_fetching() {
-            copy.arm();
+            copy.hide();
             self.table.put(page, copy);
             self.out.push_back(Output::Unmap(Pages::one(page)));
         }

@@ -32,7 +32,7 @@ impl Node {
         match self.home(page) {
             Some(home) if home == self.cfg.rank => self.home_fault(page, id, range, block),
             Some(_) if word.access() == Access::Read => self.write_cached(page, id, range),
-            Some(_) if self.table.cached(page).is_some_and(|page| page.is_armed()) => self.disarm(page),
+            Some(_) if self.table.cached(page).is_some_and(|page| page.is_hidden()) => self.show(page),
             Some(home) => self.fetch(page, home, id, range, block),
             None if self.sync.objects.any() => self.ask_for_home(page, range, block, want),
             None if want == Access::Write => self.claim(page, range, block, false),
@@ -210,9 +210,9 @@ impl Node {
     }
 
     /// The page was out of view only to see whether it is read. It is.
-    fn disarm(&mut self, page: u32) {
+    fn show(&mut self, page: u32) {
         self.found_used(page);
-        self.table.change_copy(page, CachedPage::disarm);
+        self.table.change_copy(page, CachedPage::show);
         self.out.push_back(Output::Map(Pages::one(page), Access::Read));
     }
 
@@ -225,7 +225,7 @@ impl Node {
         let alike = |node: &Node, p| {
             let w = node.table.get(p);
             let free = w.access() == Access::None && !w.is_fetching();
-            free && node.cached_page(p, home).is_some_and(|copy| !copy.is_armed())
+            free && node.cached_page(p, home).is_some_and(|copy| !copy.is_hidden())
                 && node.home(p) == Some(home)
         };
         let run = self.window(page, id, range, block, alike);

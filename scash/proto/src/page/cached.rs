@@ -60,9 +60,9 @@ pub(crate) enum View {
     /// Its access says all.
     Plain = 0,
     /// Valid and kept up to date, but taken out of the view to see whether it is read.
-    Armed = 1,
+    Hidden = 1,
     /// Older than an acquire: to be fetched again, unless its home brings it at a barrier.
-    Behind = 2,
+    Outdated = 2,
 }
 
 /// What a look at a subscription has found or done.
@@ -75,7 +75,7 @@ pub(crate) enum Look {
     /// It was read, and had been so many times before.
     Read(u64),
     /// It was taken out of view, to see whether it is read.
-    Armed,
+    Hidden,
 }
 
 /// What is left to be done about a copy that an acquire ends, or that is given up.
@@ -163,8 +163,8 @@ impl CachedPage {
     pub(crate) fn view(self) -> View {
         match self.0.field(VIEW_SHIFT, 0b11) {
             0 => View::Plain,
-            1 => View::Armed,
-            _ => View::Behind,
+            1 => View::Hidden,
+            _ => View::Outdated,
         }
     }
 
@@ -181,8 +181,8 @@ impl CachedPage {
         matches!(self.hold(), Hold::Subscription | Hold::GivenUp)
     }
 
-    pub(crate) fn is_armed(self) -> bool {
-        self.view() == View::Armed
+    pub(crate) fn is_hidden(self) -> bool {
+        self.view() == View::Hidden
     }
 
     pub(crate) fn is_wanted(self) -> bool {
@@ -255,20 +255,20 @@ impl CachedPage {
     }
 
     /// Goes out of view to see whether it is used.
-    pub(crate) fn arm(&mut self) {
-        self.set_view(View::Armed);
+    pub(crate) fn hide(&mut self) {
+        self.set_view(View::Hidden);
         self.0.set_access(Access::None);
     }
 
     /// It is used.
-    pub(crate) fn disarm(&mut self) {
+    pub(crate) fn show(&mut self) {
         self.set_view(View::Plain);
         self.0.set_access(Access::Read);
     }
 
     /// Looks whether a subscription is worth it.
     pub(crate) fn look(&mut self) -> Look {
-        if self.is_armed() || self.access() == Access::None {
+        if self.is_hidden() || self.access() == Access::None {
             self.set_found(0);
             self.leave();
             Look::Left
@@ -281,8 +281,8 @@ impl CachedPage {
             Look::Read(found)
         } else {
             self.0.set(flag::LOOKED_AT);
-            self.arm();
-            Look::Armed
+            self.hide();
+            Look::Hidden
         }
     }
 
@@ -296,7 +296,7 @@ impl CachedPage {
         if self.is_shared() {
             self.set_hold(Hold::Nothing);
         }
-        if self.is_armed() {
+        if self.is_hidden() {
             self.set_view(View::Plain);
         }
         self.0.clear(flag::LOOKED_AT | flag::FRESH);
@@ -354,14 +354,14 @@ impl CachedPage {
     /// Whether there is anything that an acquire can end. (A frame that does not hold the page is none the
     /// worse.)
     pub(super) fn can_end(self) -> bool {
-        self.access() != Access::None || self.is_armed() || self.has_twin()
+        self.access() != Access::None || self.is_hidden() || self.has_twin()
     }
 
     /// An acquire ends it.
     pub(crate) fn end(&mut self) -> Gone {
         let gone = end(&mut self.0);
         if self.is_shared() {
-            self.set_view(View::Behind);
+            self.set_view(View::Outdated);
         }
         gone
     }
@@ -399,9 +399,9 @@ impl CachedPage {
             self.0.set_access(Access::Read);
             ended.protect = true;
         }
-        if self.view() == View::Behind {
+        if self.view() == View::Outdated {
             // The frame is up to date again: its home has brought it what was missed.
-            self.set_view(View::Armed);
+            self.set_view(View::Hidden);
         }
         if self.is_wanted() {
             ended.subscribed = Some(!self.is_shared());

@@ -126,14 +126,14 @@ impl CachedPage {
             ),
             ("what is out of view cannot be read", view == View::Plain || access == Access::None),
             (
-                "only a subscription is behind, looked at, or fresh",
+                "only a subscription is outdated, looked at, or fresh",
                 stale
                     || self.is_shared()
-                    || view != View::Behind && !self.0.has(copies::LOOKED_AT | copies::FRESH),
+                    || view != View::Outdated && !self.0.has(copies::LOOKED_AT | copies::FRESH),
             ),
             (
                 "a page that is asked for is not writable, or only out of view",
-                !self.is_fetching() || access != Access::Write && view != View::Armed,
+                !self.is_fetching() || access != Access::Write && view != View::Hidden,
             ),
             (
                 "a copy is writable exactly if it counts as written, and then has a twin",
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_copy_is_written_with_a_twin_and_read_by_some_right() {
         let mut page = copy();
-        page.disarm();
+        page.show();
         assert_eq!(rule(page), Some("what can be read, is wanted, or is out of view for a while, is held"));
         page.fetched(7, 0, false);
         page.write(false);

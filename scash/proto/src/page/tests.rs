@@ -61,11 +61,11 @@ fn a_subscription_that_changes_its_mode_still_does_after_an_acquire() {
     page.want();
     page.end();
     assert!(page.is_wanted(), "its home has not been told");
-    assert_eq!(page.view(), View::Behind);
+    assert_eq!(page.view(), View::Outdated);
 }
 
 #[test]
-fn a_page_that_is_given_up_is_left_and_what_is_behind_is_looked_at() {
+fn a_page_that_is_given_up_is_left_and_what_is_outdated_is_looked_at() {
     let mut page = unclaimed().learn(Rank(1));
     page.fetched(7, 0, true);
     page.end_interval();
@@ -73,7 +73,7 @@ fn a_page_that_is_given_up_is_left_and_what_is_behind_is_looked_at() {
     page.end();
     let mut kept = page;
     kept.end_interval();
-    assert_eq!((kept.hold(), kept.view()), (Hold::Subscription, View::Armed));
+    assert_eq!((kept.hold(), kept.view()), (Hold::Subscription, View::Hidden));
     page.evict();
     assert_eq!((page.hold(), page.view()), (Hold::GivenUp, View::Plain));
     page.leave_given_up();

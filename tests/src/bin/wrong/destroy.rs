@@ -115,7 +115,7 @@ fn uses(rank: &Rank, it: &Runtime) {
 }
 
 /// The last rank alone destroys, or destroys others. With a lock that is held by rank 0, too.
-pub(crate) fn alone(rank: Rank, deed: &str) -> Result<ExitCode> {
+pub(crate) fn alone(rank: Rank, mistake: &str) -> Result<ExitCode> {
     let (it, last) = (rank.untyped(), rank.is(rank.dsm.size() - 1));
     it.make_locks(4)?;
     if rank.is(0) {
@@ -124,7 +124,7 @@ pub(crate) fn alone(rank: Rank, deed: &str) -> Result<ExitCode> {
     // Who is still in a call before is told there.
     rank.note("ready");
     (0..rank.dsm.size()).for_each(|other| rank.wait_for("ready", other));
-    let told = match (deed, last) {
+    let told = match (mistake, last) {
         ("destroys others", false) => it.destroy_objects(ObjectKind::Lock, 0, 4),
         (_, true) => it.destroy_objects(ObjectKind::Lock, 1, 2),
         _ => it.barrier(),

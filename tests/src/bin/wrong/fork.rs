@@ -52,7 +52,7 @@ fn is_refusal(told: &Result<()>) -> bool {
 }
 
 /// Forks a child that does something and exits as programs do, and returns how it ended.
-fn child(deed: impl FnOnce() -> i32) -> i32 {
+fn child(work: impl FnOnce() -> i32) -> i32 {
     // SAFETY: makes a process; the child has this thread alone, and what other threads had locked it does not
     // use: that is what the test is about.
     match unsafe { libc::fork() } {
@@ -60,7 +60,7 @@ fn child(deed: impl FnOnce() -> i32) -> i32 {
             let no_core = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
             // SAFETY: sets a limit of this process.
             unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const no_core) };
-            std::process::exit(deed())
+            std::process::exit(work())
         }
         pid => {
             let mut status = 0;

@@ -1,4 +1,4 @@
-//! A program that does something wrong: `wrong DEED [NOTES]`.
+//! A program that does something wrong: `wrong MISTAKE [NOTES]`.
 //!
 //! `NOTES` is a directory in which ranks leave notes for each other, where one must not go on before others
 //! have come somewhere.
@@ -98,12 +98,12 @@ fn touch(slice: SharedSlice<u8>, index: usize) -> u8 {
 }
 
 /// Ranks that make different calls, or the same with different arguments.
-fn disagree(mut rank: Rank, deed: &str) -> Result<ExitCode> {
+fn disagree(mut rank: Rank, mistake: &str) -> Result<ExitCode> {
     let page = rank.dsm.alloc::<u8>(PAGE)?;
     let other = rank.dsm.alloc::<u8>(PAGE)?;
     let last = rank.is(rank.dsm.size() - 1);
     let mut field = rank.dsm.partition::<u8>(PAGE)?;
-    let told = match (deed, last) {
+    let told = match (mistake, last) {
         ("sizes", _) => rank.dsm.alloc::<u8>(if last { 2 * PAGE } else { PAGE }).map(drop),
         ("frees", _) => rank.dsm.free(if last { page } else { other }),
         ("ends", true) => rank.untyped().finalize(),
@@ -240,11 +240,11 @@ fn meet_twice(mut rank: Rank) -> Result<ExitCode> {
 }
 
 /// Touches what is not there: rank 0 alone, so that it is the one that ends the job.
-fn touch_wrongly(mut rank: Rank, deed: &str) -> Result<ExitCode> {
+fn touch_wrongly(mut rank: Rank, mistake: &str) -> Result<ExitCode> {
     let page = rank.dsm.alloc::<u8>(PAGE)?;
     page.set(&rank.dsm, rank.dsm.rank(), 1);
     rank.dsm.barrier()?;
-    match deed {
+    match mistake {
         "freed" => rank.dsm.free(page)?,
         _ => rank.dsm.barrier()?,
     }
@@ -252,7 +252,7 @@ fn touch_wrongly(mut rank: Rank, deed: &str) -> Result<ExitCode> {
         stay();
     }
     eprintln!("about to touch {:p}", page.as_ptr());
-    let address: *mut u8 = match deed {
+    let address: *mut u8 = match mistake {
         "freed" => page.as_ptr(),
         "beyond" => page.as_ptr().wrapping_add(PAGE),
         _ => std::ptr::without_provenance_mut(0),
@@ -437,16 +437,16 @@ fn operate_and_meet(mut rank: Rank) -> Result<ExitCode> {
     Ok(if right { ExitCode::SUCCESS } else { ExitCode::from(99) })
 }
 
-fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
+fn run(mistake: &str, notes: PathBuf) -> Result<ExitCode> {
     let mut rank = Rank { dsm: Dsm::init()?, notes };
-    match deed {
+    match mistake {
         "sizes" | "frees" | "ends" | "broadcasts" | "publishes" | "semaphores" => {
-            return disagree(rank, deed);
+            return disagree(rank, mistake);
         }
         "turns to others" | "turns alone" | "types" | "shapes" | "divisions" => {
-            return owners::disagree(rank, deed);
+            return owners::disagree(rank, mistake);
         }
-        "destroys" | "destroys others" => return destroy::alone(rank, deed),
+        "destroys" | "destroys others" => return destroy::alone(rank, mistake),
         "destroy what is in use" => return destroy::what_is_in_use(rank),
         "destroy what is gone" => return destroy::what_is_gone(rank),
         "fork" => return fork::use_everything(rank),
@@ -467,7 +467,7 @@ fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
         "operate and meet" => return operate_and_meet(rank),
         "out of memory" => return run_out_of_memory(rank),
         "finalized" => return touch_after_the_end(rank),
-        "freed" | "beyond" | "null" => return touch_wrongly(rank, deed),
+        "freed" | "beyond" | "null" => return touch_wrongly(rank, mistake),
         "much" => drop(rank.dsm.alloc::<u8>(2 << 20)?),
         "leave" => return Ok(ExitCode::SUCCESS),
         "wild free" => {
@@ -494,8 +494,8 @@ fn run(deed: &str, notes: PathBuf) -> Result<ExitCode> {
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
-    let deed = words.next().unwrap_or_default();
-    run(&deed, words.next().unwrap_or_default().into()).unwrap_or_else(|error| {
+    let mistake = words.next().unwrap_or_default();
+    run(&mistake, words.next().unwrap_or_default().into()).unwrap_or_else(|error| {
         eprintln!("wrong: {error}");
         ExitCode::FAILURE
     })

@@ -34,9 +34,9 @@ fn write(field: &mut Partition<u64>, dsm: &Dsm) -> String {
     "written".to_owned()
 }
 
-/// What a deed comes to, or why it panics.
-fn look(deed: impl FnOnce() -> String) -> String {
-    catch_unwind(AssertUnwindSafe(deed)).unwrap_or_else(|panic| {
+/// What a call comes to, or why it panics.
+fn look(work: impl FnOnce() -> String) -> String {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let words = panic.downcast_ref::<String>().cloned();
         words.or_else(|| panic.downcast_ref::<&str>().map(|&words| words.to_owned())).unwrap_or_default()
     })
