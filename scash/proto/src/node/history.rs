@@ -121,7 +121,9 @@ mod tests {
     #[test]
     fn a_long_history_is_joined_and_nobody_misses_a_page_for_it() {
         let mut history = History::default();
-        for number in 1..=10_000 {
+        // More records than are kept.
+        let last = if cfg!(miri) { 300 } else { 10_000 };
+        for number in 1..=last {
             history.add(record(1, number, number % 100));
         }
         assert!(history.records[&Rank(1)].len() <= MOST_RECORDS);
@@ -130,7 +132,7 @@ mod tests {
         pages.sort_unstable();
         pages.dedup();
         assert_eq!(pages, (0..100).collect::<Vec<_>>());
-        let last = history.missing(&vec![(Rank(1), 9_999)]);
-        assert_eq!(last, [record(1, 10_000, 0)]);
+        let newest = history.missing(&vec![(Rank(1), last - 1)]);
+        assert_eq!(newest, [record(1, last, last % 100)]);
     }
 }
