@@ -4,14 +4,13 @@
 //! [`Shared`] is the memory alone: an [`Array`](crate::owned::Array) knows who owns what, and gives slices
 //! accordingly.
 
-use std::ffi::c_void;
 use std::marker::PhantomData;
-use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use memmap2::{MmapMut, MmapRaw};
+use nix::errno::Errno;
 use scash::Plain;
 
 use crate::{Error, Result};
@@ -123,16 +122,10 @@ impl<T: Element> Shared<T> {
 /// Zeroed memory of this process alone, aligned to pages; its pages are taken when they are first touched.
 #[derive(Debug)]
 pub struct Private<T> {
-    start: NonNull<c_void>,
-    bytes: NonZeroUsize,
+    mapping: MmapRaw,
     len: usize,
     elements: PhantomData<T>,
 }
-
-// SAFETY: the mapping belongs to the value alone and may be used and unmapped by any thread.
-unsafe impl<T: Element> Send for Private<T> {}
-// SAFETY: a shared reference to the value only reads.
-unsafe impl<T: Element> Sync for Private<T> {}
 
 impl<T: Element> Private<T> {
     /// Memory for `len` elements.
@@ -140,40 +133,32 @@ impl<T: Element> Private<T> {
     /// # Errors
     /// If the system does not give that much.
     pub fn zeroed(len: usize) -> Result<Self> {
-        let bytes = len.checked_mul(size_of::<T>()).ok_or(Error::TooLarge)?;
-        let bytes = NonZeroUsize::new(bytes).unwrap_or(NonZeroUsize::MIN);
-        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice overlaps nothing.
-        let start = unsafe { mmap_anonymous(None, bytes, protection, MapFlags::MAP_PRIVATE) }
-            .map_err(|reason| Error::Memory { bytes: bytes.get(), reason })?;
-        Ok(Self { start, bytes, len, elements: PhantomData })
+        let bytes = len.checked_mul(size_of::<T>()).ok_or(Error::TooLarge)?.max(1);
+        let mapping = MmapMut::map_anon(bytes).map_err(|error| {
+            let reason = error.raw_os_error().map_or(Errno::ENOMEM, Errno::from_raw);
+            Error::Memory { bytes, reason }
+        })?;
+        Ok(Self { mapping: mapping.into(), len, elements: PhantomData })
     }
 
     /// The memory for several threads to use, while `self` lives.
     pub fn share(&self) -> Shared<T> {
+        let start = NonNull::new(self.mapping.as_mut_ptr().cast()).expect("nothing is mapped at address 0");
         // SAFETY: the mapping has room for `len` elements, and zeros are valid ones. Those who make slices of
         // the array know its owner, and keep it.
-        unsafe { Shared::new(self.start.cast(), self.len) }
+        unsafe { Shared::new(start, self.len) }
     }
 
     /// The memory as a slice.
     pub fn as_slice(&self) -> &[T] {
         // SAFETY: the mapping has room for `len` elements, zeros are valid ones, and it lives as long as
         // `self`.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.len) }
+        unsafe { std::slice::from_raw_parts(self.mapping.as_ptr().cast(), self.len) }
     }
 
     /// The memory as a slice to write to.
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         // SAFETY: as for `as_slice`; and `self` is borrowed mutably for as long as the slice.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.len) }
-    }
-}
-
-impl<T> Drop for Private<T> {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and nothing borrows from it any more.
-        let unmapped = unsafe { munmap(self.start, self.bytes.get()) };
-        debug_assert_eq!(unmapped, Ok(()));
+        unsafe { std::slice::from_raw_parts_mut(self.mapping.as_mut_ptr().cast(), self.len) }
     }
 }

@@ -1,9 +1,9 @@
 //! What the ranks of a job know and nobody else does.
 
 use crate::{Error, Result};
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use memmap2::{Advice, MmapMut};
+use std::alloc::{Layout, handle_alloc_error};
 use std::fmt;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -74,50 +74,31 @@ pub fn wipe(bytes: &mut [u8]) {
 }
 
 /// A page of the system, with a secret at its start.
-struct Page {
-    at: NonNull<[u8; Secret::LENGTH]>,
-    layout: Layout,
-}
-
-// SAFETY: the page belongs to this value alone.
-unsafe impl Send for Page {}
-// SAFETY: as above; it is written by who has it to itself.
-unsafe impl Sync for Page {}
+struct Page(MmapMut);
 
 impl Page {
     /// Of zeros.
     fn new() -> Self {
-        // SAFETY: a plain system call.
-        let size = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(0).max(4096);
-        let layout = Layout::from_size_align(size, size).expect("a page's size is a power of two");
-        // SAFETY: the layout has a size.
-        let page = unsafe { alloc_zeroed(layout) };
-        let Some(at) = NonNull::new(page.cast()) else { handle_alloc_error(layout) };
+        let Ok(page) = MmapMut::map_anon(Secret::LENGTH) else {
+            handle_alloc_error(Layout::new::<[u8; Secret::LENGTH]>())
+        };
         // If it fails, the secret is in core dumps; nothing else is wrong then.
-        // SAFETY: the advice is for the whole page, which is ours, and changes none of its bytes.
-        unsafe { libc::madvise(page.cast(), size, libc::MADV_DONTDUMP) };
-        Self { at, layout }
+        let _ = page.advise(Advice::DontDump);
+        Self(page)
     }
 
     fn bytes(&self) -> &[u8; Secret::LENGTH] {
-        // SAFETY: the page is longer, was zeroed, and is written by who has this value to itself only.
-        unsafe { self.at.as_ref() }
+        self.0.first_chunk().expect("the page is longer")
     }
 
     fn bytes_mut(&mut self) -> &mut [u8; Secret::LENGTH] {
-        // SAFETY: as above.
-        unsafe { self.at.as_mut() }
+        self.0.first_chunk_mut().expect("the page is longer")
     }
 }
 
 impl Drop for Page {
     fn drop(&mut self) {
         wipe(self.bytes_mut());
-        let page = self.at.as_ptr();
-        // SAFETY: as in `new`; what the memory is used for next is not secret.
-        unsafe { libc::madvise(page.cast(), self.layout.size(), libc::MADV_DODUMP) };
-        // SAFETY: allocated so in `new`, and used no more.
-        unsafe { dealloc(page.cast(), self.layout) };
     }
 }
 

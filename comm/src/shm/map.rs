@@ -2,62 +2,41 @@
 
 use crate::descriptors::out_of_the_way;
 use crate::{Error, Result};
+use memmap2::{MmapOptions, MmapRaw};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl, posix_fallocate};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::fstat;
 use std::ffi::CStr;
-use std::num::NonZeroUsize;
-use std::os::fd::{AsFd, OwnedFd};
-use std::ptr::NonNull;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-/// A shared, writable mapping of the start of a file, for as long as the value lives.
+/// A shared, writable mapping of the start of a file, for as long as the value lives. Whoever touches the bytes
+/// does so by atomics or by raw copies, under their own rules.
 #[derive(Debug)]
-pub(super) struct Mapping {
-    base: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: a mapping belongs to the process, not to a thread.
-unsafe impl Send for Mapping {}
-// SAFETY: it is an address and a length; who touches the bytes does so by atomics or by raw copies, under its
-// own rules.
-unsafe impl Sync for Mapping {}
+pub(super) struct Mapping(MmapRaw);
 
 impl Mapping {
     /// Maps `len` bytes of `file` without reserving memory or swap for them, so that many times the machine's
     /// memory can be mapped.
     pub(super) fn new(file: impl AsFd, len: usize, what: &str) -> Result<Self> {
-        let size =
-            NonZeroUsize::new(len).ok_or_else(|| Error::Invalid(format!("{what} has no bytes to map")))?;
-        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        let flags = MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE;
-        // SAFETY: a new mapping at an address of the kernel's choice disturbs no other.
-        let base = unsafe { mmap(None, size, access, flags, file, 0) };
+        if len == 0 {
+            return Err(Error::Invalid(format!("{what} has no bytes to map")));
+        }
         let advice = "is the limit on address space (`ulimit -v`) or on mappings (vm.max_map_count) too low?";
-        let base =
-            base.map_err(|errno| failed(format!("cannot map {len} bytes of {what}: {advice}"), errno))?;
-        Ok(Self { base: base.cast(), len })
+        let map = MmapOptions::new().len(len).no_reserve_swap().map_raw(file.as_fd().as_raw_fd());
+        map.map(Self).map_err(|error| failed(format!("cannot map {len} bytes of {what}: {advice}"), error))
     }
 
     /// The first byte.
     pub(super) fn base(&self) -> *mut u8 {
-        self.base.as_ptr()
+        self.0.as_mut_ptr()
     }
 
     /// The length in bytes.
     pub(super) fn len(&self) -> usize {
-        self.len
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and nothing borrowed from it outlives it.
-        let unmapped = unsafe { munmap(self.base.cast(), self.len) };
-        debug_assert_eq!(unmapped, Ok(()), "a mapping was not where it was made");
+        self.0.len()
     }
 }
 
@@ -104,6 +83,6 @@ pub(super) fn file_len(fd: impl AsFd) -> Result<u64> {
     Ok(u64::try_from(status.st_size).unwrap_or(0))
 }
 
-fn failed(what: String, errno: Errno) -> Error {
-    Error::Io { what, source: errno.into() }
+fn failed(what: String, source: impl Into<io::Error>) -> Error {
+    Error::Io { what, source: source.into() }
 }

@@ -34,6 +34,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) mod sys;
 
+use memmap2::MmapMut;
+
 use super::page_set::PageSet;
 use super::scan::Pagemap;
 use super::{Access, EngineError, FaultEngine, PAGE, Region};
@@ -52,7 +54,9 @@ pub struct Uffd {
     /// Every page is under this one, but those that are tracked.
     context: Context,
     tracking: Option<Tracking>,
-    zeroes: Zeroes,
+    /// Zero bytes to copy from, which are never written: one physical page, however long. It stays in the
+    /// processor's cache.
+    zeroes: MmapMut,
     /// Pages that have frames, as far as we know.
     frames: PageSet,
     /// Whether any page was ever refused. (Which ones, their mappings know.)
@@ -82,7 +86,7 @@ impl Uffd {
         let engine = Self {
             context,
             tracking: Tracking::new().ok(),
-            zeroes: Zeroes::new()?,
+            zeroes: MmapMut::map_anon(FILL).map_err(|e| EngineError::new("map some zeroes", e))?,
             frames: PageSet::new(region.pages()),
             has_refused: AtomicBool::new(false),
             region,
@@ -122,7 +126,7 @@ impl Uffd {
             Source::Frame if access == Access::Write => self.context.zero(at, len),
             // There is no "zero, write-protected".
             // SAFETY: there are FILL zeroes.
-            Source::Frame => unsafe { self.context.copy(at, self.zeroes.at, len.min(FILL), wp) },
+            Source::Frame => unsafe { self.context.copy(at, self.zeroes.as_ptr(), len.min(FILL), wp) },
         });
         match filled {
             Ok(end) => {
@@ -337,35 +341,6 @@ impl Tracking {
         let pagemap = Pagemap::open()?;
         pagemap.check()?;
         Ok(Self { context: Context::new(NEEDED | feature::WP_ASYNC)?, pagemap })
-    }
-}
-
-/// Zero bytes to copy from. One physical page, however long: it stays in the processor's cache.
-struct Zeroes {
-    at: *const u8,
-}
-
-// SAFETY: the bytes are never written.
-unsafe impl Send for Zeroes {}
-// SAFETY: as above.
-unsafe impl Sync for Zeroes {}
-
-impl Zeroes {
-    fn new() -> Result<Self, EngineError> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new mapping.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), FILL, libc::PROT_READ, flags, -1, 0) };
-        if at == libc::MAP_FAILED {
-            return Err(EngineError::last("map some zeroes"));
-        }
-        Ok(Self { at: at.cast() })
-    }
-}
-
-impl Drop for Zeroes {
-    fn drop(&mut self) {
-        // SAFETY: made by `new`; only the engine that drops it points there.
-        unsafe { libc::munmap(self.at.cast_mut().cast(), FILL) };
     }
 }
 

@@ -7,9 +7,9 @@
 //! **Invariant:** `slot[page]` is 0, or one more than the number of a slot that no other page has.
 
 use crate::fault::PAGE;
+use memmap2::{MmapOptions, MmapRaw, UncheckedAdvice};
 use scash_proto::diff::PageBytes;
 use std::io;
-use std::ptr;
 
 /// Slots that stay filled when no twin is left; more than this is given back to the system.
 const KEPT: u32 = 4096;
@@ -17,8 +17,7 @@ const KEPT: u32 = 4096;
 /// The twins of one rank.
 #[derive(Debug)]
 pub(crate) struct Twins {
-    base: *mut PageBytes,
-    capacity: u32,
+    mapping: MmapRaw,
     /// For each page, its slot + 1.
     slots: Vec<u32>,
     /// First free slot + 1; the next one's number is in the slot's first four bytes.
@@ -28,33 +27,16 @@ pub(crate) struct Twins {
     live: u32,
 }
 
-// SAFETY: the mapping belongs to this value alone, which has no thread affinity.
-unsafe impl Send for Twins {}
-
 impl Twins {
     /// Room for a twin of every page of a region of `pages` pages; takes no memory until twins are made.
     pub(crate) fn new(pages: u32) -> io::Result<Twins> {
-        let len = pages as usize * PAGE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that exists.
-        let base =
-            unsafe { libc::mmap(ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Twins {
-            base: base.cast(),
-            capacity: pages,
-            slots: vec![0; pages as usize],
-            free: 0,
-            used: 0,
-            live: 0,
-        })
+        let mapping = MmapOptions::new().len(pages as usize * PAGE).no_reserve_swap().map_anon()?;
+        Ok(Twins { mapping: mapping.into(), slots: vec![0; pages as usize], free: 0, used: 0, live: 0 })
     }
 
     fn slot(&self, number: u32) -> *mut PageBytes {
-        debug_assert!(number < self.capacity);
-        self.base.wrapping_add(number as usize)
+        debug_assert!((number as usize) < self.slots.len());
+        self.mapping.as_mut_ptr().cast::<PageBytes>().wrapping_add(number as usize)
     }
 
     /// The twin of a page.
@@ -105,17 +87,11 @@ impl Twins {
     /// No twin is left, and there were many: gives the memory back.
     fn shrink(&mut self) {
         let len = self.used as usize * PAGE;
+        // If the system does not want it back, nothing is lost.
         // SAFETY: the slots in use were the first `used` ones of our own mapping, and none holds a twin now.
-        unsafe { libc::madvise(self.base.cast(), len, libc::MADV_DONTNEED) };
+        let _ = unsafe { self.mapping.unchecked_advise_range(UncheckedAdvice::DontNeed, 0, len) };
         self.free = 0;
         self.used = 0;
-    }
-}
-
-impl Drop for Twins {
-    fn drop(&mut self) {
-        // SAFETY: the mapping made by `new`, to which no reference outlives `self`.
-        unsafe { libc::munmap(self.base.cast(), self.capacity as usize * PAGE) };
     }
 }
 

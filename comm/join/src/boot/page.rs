@@ -25,15 +25,13 @@
 //! dies, all others of its host write so into its word, the same value; nobody else writes then. A rank
 //! without any launcher ([`alone`](super::alone)) writes its own.
 
+use memmap2::{MmapOptions, MmapRaw};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use scash_comm::descriptors::out_of_the_way;
-use std::ffi::c_void;
-use std::num::NonZeroUsize;
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::ptr::NonNull;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const SIZE_AT: usize = 0;
@@ -96,7 +94,7 @@ impl JobPage {
         if length < length_for(size) {
             return Err(Errno::EINVAL);
         }
-        let map = Map::new(fd, length_for(size), ProtFlags::PROT_READ)?;
+        let map = Map::read_only(fd, length_for(size))?;
         let page = JobPage { map, size };
         if page.map.word(SIZE_AT).load(Ordering::Relaxed) == size { Ok(page) } else { Err(Errno::EINVAL) }
     }
@@ -156,9 +154,8 @@ impl PageWriter {
 
     /// Another process's [`shared`](Self::shared) page of a job of `size` ranks.
     pub(super) fn adopt(fd: OwnedFd, size: u32) -> Result<PageWriter, Errno> {
-        JobPage::open(std::os::fd::AsFd::as_fd(&fd), size)?;
-        let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        let map = Map::new(std::os::fd::AsFd::as_fd(&fd), length_for(size), access)?;
+        JobPage::open(fd.as_fd(), size)?;
+        let map = Map::writable(fd.as_fd(), length_for(size))?;
         Ok(PageWriter { map, size, fd })
     }
 
@@ -167,8 +164,7 @@ impl PageWriter {
         let fd = out_of_the_way(fd);
         let length = length_for(size);
         nix::unistd::ftruncate(&fd, i64::try_from(length).map_err(|_| Errno::EFBIG)?)?;
-        let map =
-            Map::new(std::os::fd::AsFd::as_fd(&fd), length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)?;
+        let map = Map::writable(fd.as_fd(), length)?;
         let fixed = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW;
         if fcntl(&fd, FcntlArg::F_ADD_SEALS(fixed | seals)).is_err() {
             fcntl(&fd, FcntlArg::F_ADD_SEALS(fixed))?;
@@ -206,55 +202,39 @@ fn word_at(rank: u32, size: u32) -> usize {
     WORDS_AT + WORD * rank as usize
 }
 
-/// A shared mapping of the page.
+/// A shared mapping of the page. Its bytes are accessed through atomics only.
 #[derive(Debug)]
-struct Map {
-    /// First byte of a live mapping of `length` bytes, aligned to an OS page.
-    base: NonNull<c_void>,
-    length: NonZeroUsize,
-}
-
-// SAFETY: the mapping belongs to no thread, and its bytes are accessed through atomics only.
-unsafe impl Send for Map {}
-// SAFETY: as above.
-unsafe impl Sync for Map {}
+struct Map(MmapRaw);
 
 impl Map {
-    fn new(fd: BorrowedFd<'_>, length: usize, access: ProtFlags) -> Result<Map, Errno> {
-        let length = NonZeroUsize::new(length).ok_or(Errno::EINVAL)?;
-        // SAFETY: a new mapping at an address that the kernel chooses touches no memory of ours.
-        let base = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, fd, 0) }?;
-        Ok(Map { base, length })
+    fn read_only(fd: BorrowedFd<'_>, length: usize) -> Result<Map, Errno> {
+        MmapOptions::new().len(length).map_raw_read_only(fd.as_raw_fd()).map(Map).map_err(errno)
+    }
+
+    fn writable(fd: BorrowedFd<'_>, length: usize) -> Result<Map, Errno> {
+        MmapOptions::new().len(length).map_raw(fd.as_raw_fd()).map(Map).map_err(errno)
     }
 
     /// The word at byte `at`.
     fn word(&self, at: usize) -> &AtomicU32 {
-        assert!(
-            at.is_multiple_of(WORD) && at + WORD <= self.length.get(),
-            "byte {at} of a page of {}",
-            self.length
-        );
+        let length = self.0.len();
+        assert!(at.is_multiple_of(WORD) && at + WORD <= length, "byte {at} of a page of {length}");
         // SAFETY: `at` lies inside the mapping, as asserted above.
-        let word = unsafe { self.base.byte_add(at) }.cast::<AtomicU32>();
+        let word = unsafe { self.0.as_mut_ptr().add(at) }.cast::<u32>();
         // SAFETY: it is aligned (the mapping starts at an OS page), lives as long as `self`, cannot be cut
         // off (the file is sealed against shrinking before it is handed out), and every process reads and
         // writes it atomically.
-        unsafe { word.as_ref() }
+        unsafe { AtomicU32::from_ptr(word) }
     }
 }
 
-impl Drop for Map {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made by `new`, and references to its words borrow `self`.
-        let unmapped = unsafe { munmap(self.base, self.length.get()) };
-        debug_assert!(unmapped.is_ok(), "a mapping of ours is gone: {unmapped:?}");
-    }
+fn errno(error: io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EINVAL, Errno::from_raw)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsFd;
 
     fn both(size: u32) -> (PageWriter, JobPage) {
         let writer = PageWriter::new(size).unwrap();
@@ -293,8 +273,7 @@ mod tests {
     #[test]
     fn a_rank_cannot_write_into_the_page() {
         let (writer, _page) = both(1);
-        let mapped = Map::new(writer.fd().as_fd(), 64, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE);
-        assert_eq!(mapped.unwrap_err(), Errno::EPERM);
+        assert_eq!(Map::writable(writer.fd().as_fd(), 64).unwrap_err(), Errno::EPERM);
         nix::unistd::ftruncate(writer.fd(), 0).unwrap_err();
     }
 
