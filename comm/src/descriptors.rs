@@ -6,34 +6,30 @@
 //! such a program takes descriptors away, which is an error of the next call that needs one, or finds none of
 //! them in its way.
 
+use nix::fcntl::{FcntlArg, fcntl};
+use nix::sys::resource::{Resource, getrlimit, rlim_t};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// From here on, if there may be twice as many. (The system keeps a table as long as the highest number, of 8
 /// bytes for each.)
-const FIRST: libc::rlim_t = 4096;
+const FIRST: rlim_t = 4096;
 
 /// The same file under a number that is out of the program's way; under its own if there is no such number.
 #[must_use]
 pub fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
-    let Ok(first) = libc::c_int::try_from(FIRST.min(most() / 2)) else { return fd };
+    let Ok(first) = RawFd::try_from(FIRST.min(most() / 2)) else { return fd };
     if fd.as_raw_fd() >= first {
         return fd;
     }
-    // SAFETY: makes a new descriptor.
-    let high = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, first) };
-    if high < 0 {
-        return fd;
-    }
+    let Ok(high) = fcntl(&fd, FcntlArg::F_DUPFD_CLOEXEC(first)) else { return fd };
     // SAFETY: the descriptor was just made and belongs to nobody else.
     unsafe { OwnedFd::from_raw_fd(high) }
 }
 
 /// How many descriptors this process may have.
-fn most() -> libc::rlim_t {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a place for the answer.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0 { limit.rlim_cur } else { 0 }
+fn most() -> rlim_t {
+    getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(most, _)| most)
 }
 
 /// Whether a call failed because this process, or the system, has no descriptor left.
@@ -53,11 +49,9 @@ mod tests {
     fn a_file_is_the_same_under_a_high_number_and_closed_under_its_own() {
         let low = OwnedFd::from(File::open("/proc/self/comm").unwrap());
         let high = out_of_the_way(low);
-        assert!(libc::rlim_t::try_from(high.as_raw_fd()).unwrap() >= FIRST.min(most() / 2));
+        assert!(rlim_t::try_from(high.as_raw_fd()).unwrap() >= FIRST.min(most() / 2));
         let again = out_of_the_way(high);
-        let number = again.as_raw_fd();
-        // SAFETY: asks for the flags.
-        assert_eq!(unsafe { libc::fcntl(number, libc::F_GETFD) }, libc::FD_CLOEXEC);
+        assert_eq!(fcntl(&again, FcntlArg::F_GETFD), Ok(libc::FD_CLOEXEC));
         let mut text = String::new();
         File::from(again).read_to_string(&mut text).unwrap();
         assert!(!text.is_empty());

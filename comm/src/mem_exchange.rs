@@ -157,6 +157,7 @@ fn duplicates<'a>(fds: impl Iterator<Item = BorrowedFd<'a>>) -> Result<Vec<Owned
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::sys::memfd::{MFdFlags, memfd_create};
     use std::fs::File;
     use std::io::{Read, Seek, Write};
     use std::os::fd::AsFd;
@@ -214,10 +215,6 @@ mod tests {
     }
 
     fn tempfile() -> File {
-        // SAFETY: the name is a C string; the call touches no other memory.
-        let fd = unsafe { libc::memfd_create(c"exchange-test".as_ptr(), libc::MFD_CLOEXEC) };
-        assert!(fd >= 0);
-        // SAFETY: the descriptor was made by the call above and belongs to nobody else.
-        unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) }
+        memfd_create(c"exchange-test", MFdFlags::MFD_CLOEXEC).unwrap().into()
     }
 }
