@@ -12,9 +12,14 @@
 //! region lives; the file's size is sealed, so that no holder of its descriptor can cut it short under a
 //! reader.
 
+use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::resource::{Resource, getrlimit};
+use nix::unistd::{SysconfVar, ftruncate, sysconf};
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use super::{EngineError, PAGE};
 use scash_comm::descriptors::out_of_the_way;
@@ -118,16 +123,17 @@ impl Region {
             return Ok(());
         }
         let (start, len) = (i64::from(pages.start) * PAGE as i64, pages.len() as i64 * PAGE as i64);
-        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        let mode = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
         loop {
-            // SAFETY: acts on the region's own file; no Rust reference leads into frames (they are only
-            // reached by pointers, whose holders know that frames come and go).
-            if unsafe { libc::fallocate(self.file.as_raw_fd(), mode, start, len) } == 0 {
-                return Ok(());
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(EngineError::new(format!("give back the frames of pages {pages:?}"), error));
+            // No Rust reference leads into frames: they are only reached by pointers, whose holders know that
+            // frames come and go.
+            match fallocate(&self.file, mode, start, len) {
+                Ok(()) => return Ok(()),
+                Err(Errno::EINTR) => {}
+                Err(errno) => {
+                    let what = format!("give back the frames of pages {pages:?}");
+                    return Err(EngineError::new(what, errno.into()));
+                }
             }
         }
     }
@@ -198,43 +204,30 @@ impl Drop for View {
 fn sealed_file(len: usize) -> Result<OwnedFd, EngineError> {
     check_file_limit(len)?;
     let file = memory_file()?;
-    let fd = file.as_raw_fd();
-    let size = libc::off_t::try_from(len).map_err(|_| too_large(len, io::ErrorKind::FileTooLarge.into()))?;
-    // SAFETY: sets the size of a file that nobody else has yet.
-    if unsafe { libc::ftruncate(fd, size) } != 0 {
-        return Err(too_large(len, io::Error::last_os_error()));
-    }
-    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-    // SAFETY: changes the seals of our own file.
-    if unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) } != 0 {
-        return Err(EngineError::last("seal the size of the region's file"));
-    }
+    let size = i64::try_from(len).map_err(|_| too_large(len, io::ErrorKind::FileTooLarge.into()))?;
+    ftruncate(&file, size).map_err(|errno| too_large(len, errno.into()))?;
+    let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+    fcntl(&file, FcntlArg::F_ADD_SEALS(seals))
+        .map_err(|errno| EngineError::new("seal the size of the region's file", errno.into()))?;
     Ok(file)
 }
 
 fn memory_file() -> Result<OwnedFd, EngineError> {
-    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-    // MFD_NOEXEC_SEAL: systems with vm.memfd_noexec=2 insist on it; kernels before 6.3 do not know it.
-    for flags in [flags | libc::MFD_NOEXEC_SEAL, flags] {
-        // SAFETY: the name is a C string; the call makes a new descriptor.
-        let fd = unsafe { libc::memfd_create(c"scash-region".as_ptr(), flags) };
-        if fd >= 0 {
-            // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
-            return Ok(out_of_the_way(unsafe { OwnedFd::from_raw_fd(fd) }));
-        }
-        if io::Error::last_os_error().raw_os_error() != Some(libc::EINVAL) {
-            break;
-        }
-    }
-    Err(EngineError::last("create the region's file in memory (memfd_create)"))
+    let name = c"scash-region";
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    // Systems with vm.memfd_noexec=2 insist on it; kernels before 6.3 do not know it.
+    let noexec = MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL);
+    let file = match memfd_create(name, flags | noexec) {
+        Err(Errno::EINVAL) => memfd_create(name, flags),
+        answer => answer,
+    };
+    file.map(out_of_the_way)
+        .map_err(|errno| EngineError::new("create the region's file in memory (memfd_create)", errno.into()))
 }
 
 /// A file above `ulimit -f` would not be refused but kill the process by SIGXFSZ: ask first.
 fn check_file_limit(len: usize) -> Result<(), EngineError> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a place for the answer.
-    let answer = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
-    if answer == 0 && limit.rlim_cur != libc::RLIM_INFINITY && limit.rlim_cur < len as u64 {
+    if getrlimit(Resource::RLIMIT_FSIZE).is_ok_and(|(most, _)| most < len as u64) {
         return Err(too_large(len, io::ErrorKind::FileTooLarge.into()));
     }
     Ok(())
@@ -282,8 +275,8 @@ fn mapped_range(line: &str) -> Option<Range<usize>> {
 }
 
 fn os_page_size() -> usize {
-    // SAFETY: asks for a constant.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(0)
+    let size = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+    size.and_then(|size| usize::try_from(size).ok()).unwrap_or(0)
 }
 
 /// A DSM page is an OS page: an engine cannot protect half of one.
@@ -351,18 +344,13 @@ mod tests {
     fn a_huge_region_is_reserved_without_memory() {
         let pages = u32::try_from((64usize << 30) / PAGE).unwrap();
         let region = Region::anywhere(pages).unwrap();
-        let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
-        // SAFETY: `stat` is a place for the answer.
-        assert_eq!(unsafe { libc::fstat(region.fd().as_raw_fd(), stat.as_mut_ptr()) }, 0);
-        // SAFETY: filled by the call above, which succeeded.
-        let stat = unsafe { stat.assume_init() };
+        let stat = nix::sys::stat::fstat(region.fd()).unwrap();
         assert_eq!((stat.st_size, stat.st_blocks), (64 << 30, 0));
     }
 
     #[test]
     fn the_size_of_the_file_cannot_be_changed() {
         let region = Region::anywhere(2).unwrap();
-        // SAFETY: a call on our own file.
-        assert_eq!(unsafe { libc::ftruncate(region.fd().as_raw_fd(), 0) }, -1);
+        assert_eq!(ftruncate(region.fd(), 0), Err(Errno::EPERM));
     }
 }
