@@ -200,7 +200,7 @@ fn floor(table: &mut Table, pages: u32) {
     extern "C" fn nothing(_signal: i32) {}
     // SAFETY: sets the action of a signal that nothing else here uses.
     unsafe { libc::signal(libc::SIGUSR1, nothing as *const () as usize) };
-    let (process, thread) = (std::process::id(), gettid());
+    let (process, thread) = (std::process::id(), nix::unistd::gettid().as_raw());
     table.measure("a signal to oneself, and back", pages, || {
         for _ in 0..pages {
             // SAFETY: sends a signal to this thread.
@@ -208,11 +208,6 @@ fn floor(table: &mut Table, pages: u32) {
         }
         Ok(())
     });
-}
-
-fn gettid() -> i32 {
-    // SAFETY: asks for a number.
-    unsafe { libc::gettid() }
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -161,11 +161,7 @@ impl Signal {
         // SAFETY: sets the action of a signal that nothing else in this program uses; the function does
         // nothing.
         unsafe { libc::signal(libc::SIGUSR1, nothing as *const () as usize) };
-        // SAFETY: asks for a number.
-        let process = unsafe { libc::getpid() };
-        // SAFETY: asks for a number.
-        let thread = unsafe { libc::gettid() };
-        Self { process, thread }
+        Self { process: nix::unistd::getpid().as_raw(), thread: nix::unistd::gettid().as_raw() }
     }
 
     fn send(&self) {

@@ -2,6 +2,7 @@
 //! see `region`), so to touch it is a segmentation fault there. This says why, and leaves the rest to whoever
 //! takes such faults: the child dies, and nobody else.
 
+use nix::unistd::getpid;
 use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::ptr;
@@ -83,11 +84,9 @@ extern "C" fn on_touch(signal: i32, info: *mut libc::siginfo_t, _context: *mut l
 }
 
 fn tell(at: usize) {
-    // SAFETY: asks for a number.
-    let process = unsafe { libc::getpid() };
     Line::new()
         .words("process ")
-        .number(usize::try_from(process).unwrap_or(0))
+        .number(usize::try_from(getpid().as_raw()).unwrap_or(0))
         .words(", a child that rank ")
         .number(RANK.load(Ordering::Relaxed))
         .words(" has forked, touched ")

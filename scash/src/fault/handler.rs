@@ -25,6 +25,8 @@
 //!
 //! **Invariant:** `errno` is the program's: it is the same after the handler as before.
 
+use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::{getpid, gettid};
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
@@ -55,8 +57,15 @@ const SEGV_ACCERR: i32 = 2;
 
 /// Signals that the kernel raises because of the running instruction. Blocked, they would kill without a
 /// word.
-const SYNCHRONOUS: [i32; 7] =
-    [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT];
+const SYNCHRONOUS: [Signal; 7] = [
+    Signal::SIGSEGV,
+    Signal::SIGBUS,
+    Signal::SIGILL,
+    Signal::SIGFPE,
+    Signal::SIGTRAP,
+    Signal::SIGSYS,
+    Signal::SIGABRT,
+];
 
 /// What the handler needs to know. Never freed: a thread may be in the handler whenever it is replaced.
 struct Post {
@@ -147,16 +156,11 @@ fn refused(why: &'static str) -> EngineError {
 }
 
 fn our_action() -> libc::sigaction {
-    let mut mask = empty_mask();
-    // SAFETY: `mask` is a signal set.
-    unsafe { libc::sigfillset(&raw mut mask) };
-    for signal in SYNCHRONOUS {
-        // SAFETY: as above, and the numbers are signals.
-        unsafe { libc::sigdelset(&raw mut mask, signal) };
-    }
+    let mut mask = SigSet::all();
+    SYNCHRONOUS.into_iter().for_each(|signal| mask.remove(signal));
     libc::sigaction {
         sa_sigaction: on_fault as *const () as usize,
-        sa_mask: mask,
+        sa_mask: *mask.as_ref(),
         sa_flags: libc::SA_SIGINFO | libc::SA_NODEFER | libc::SA_RESTART,
         sa_restorer: None,
     }
@@ -179,11 +183,7 @@ pub(super) fn default_action() -> libc::sigaction {
 }
 
 pub(super) fn empty_mask() -> libc::sigset_t {
-    // SAFETY: a signal set is plain words, for which zero is a value.
-    let mut mask = unsafe { std::mem::zeroed() };
-    // SAFETY: `mask` is a place for a signal set.
-    unsafe { libc::sigemptyset(&raw mut mask) };
-    mask
+    *SigSet::empty().as_ref()
 }
 
 /// Entered by the kernel only.
@@ -257,10 +257,7 @@ fn die(signal: i32, info: *mut libc::siginfo_t, by_instruction: bool) {
 
 /// For a signal that no instruction will raise again: the same one, with its sender, to this thread.
 pub(super) fn send_again(signal: i32, info: *mut libc::siginfo_t) {
-    // SAFETY: asks for a number.
-    let process = unsafe { libc::getpid() };
-    // SAFETY: asks for a number.
-    let thread = unsafe { libc::gettid() };
+    let (process, thread) = (getpid().as_raw(), gettid().as_raw());
     // SAFETY: sends a signal to the calling thread; `info` is what the kernel gave to a handler.
     unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, process, thread, signal, info) };
 }

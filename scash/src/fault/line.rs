@@ -39,8 +39,8 @@ impl Line {
 
     pub(crate) fn tell(mut self) {
         self.text[self.len] = b'\n';
-        // SAFETY: writes the filled part of a local buffer; write(2) may be called in a signal handler.
-        unsafe { libc::write(2, self.text.as_ptr().cast(), self.len + 1) };
+        // One write(2), which may be called in a signal handler: the handle is a constant, and not locked.
+        let _ = nix::unistd::write(std::io::stderr(), &self.text[..=self.len]);
     }
 }
 

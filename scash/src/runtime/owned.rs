@@ -49,8 +49,7 @@ fn me() -> u32 {
     thread_local!(static ME: Cell<u32> = const { Cell::new(0) });
     ME.with(|me| {
         if me.get() == 0 {
-            // SAFETY: asks for a number.
-            me.set(unsafe { libc::gettid() }.unsigned_abs());
+            me.set(nix::unistd::gettid().as_raw().unsigned_abs());
         }
         me.get()
     })
