@@ -26,15 +26,10 @@ impl Mprotect {
     }
 
     fn set(&self, pages: &Range<u32>, protection: i32) -> Result<(), EngineError> {
-        let (at, len) = self.region.app_span(pages)?;
-        // SAFETY: a range of the application view, which no Rust reference points into; its pages' protection
-        // is what this engine is for.
-        if unsafe { libc::mprotect(at.cast(), len, protection) } == 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        let remedy = mapping_limit(&error);
-        Err(EngineError::new(format!("protect pages {pages:?} of the region by mprotect{remedy}"), error))
+        self.region.protect_pages(pages, protection, |error| {
+            let remedy = mapping_limit(&error);
+            EngineError::new(format!("protect pages {pages:?} of the region by mprotect{remedy}"), error)
+        })
     }
 }
 

@@ -63,7 +63,7 @@ impl Region {
         runtime.advise(libc::MADV_DONTFORK)?;
         // A core file shows the application view; the same bytes twice help nobody.
         runtime.advise(libc::MADV_DONTDUMP)?;
-        runtime.protect(libc::PROT_READ | libc::PROT_WRITE)?;
+        runtime.protect(0..len, libc::PROT_READ | libc::PROT_WRITE).map_err(not_opened)?;
         Ok(Self { file, app, runtime, pages })
     }
 
@@ -113,7 +113,19 @@ impl Region {
 
     /// Sets the protection of the whole application view.
     pub(crate) fn protect_app(&self, protection: i32) -> Result<(), EngineError> {
-        self.app.protect(protection)
+        self.protect_pages(&(0..self.pages), protection, not_opened)
+    }
+
+    /// Sets the protection of pages in the application view; `failed` says what the system refused.
+    pub(crate) fn protect_pages(
+        &self,
+        pages: &Range<u32>,
+        protection: i32,
+        failed: impl FnOnce(io::Error) -> EngineError,
+    ) -> Result<(), EngineError> {
+        self.check(pages)?;
+        let bytes = pages.start as usize * PAGE..pages.end as usize * PAGE;
+        self.app.protect(bytes, protection).map_err(failed)
     }
 
     /// Gives frames back to the system, whoever maps them.
@@ -185,10 +197,14 @@ impl View {
         if answer == 0 { Ok(()) } else { Err(EngineError::last("set up a view of the region (madvise)")) }
     }
 
-    fn protect(&self, protection: i32) -> Result<(), EngineError> {
-        // SAFETY: the range is this view's own mapping, which no Rust reference points into.
-        let answer = unsafe { libc::mprotect(self.base.cast(), self.len, protection) };
-        if answer == 0 { Ok(()) } else { Err(EngineError::last("open a view of the region (mprotect)")) }
+    /// Sets the protection of the bytes from here to there.
+    fn protect(&self, bytes: Range<usize>, protection: i32) -> io::Result<()> {
+        assert!(bytes.start <= bytes.end && bytes.end <= self.len, "{bytes:?} of a view of {}", self.len);
+        let at = self.base.wrapping_add(bytes.start);
+        // SAFETY: a part of this view's own mapping, which no Rust reference points into. Opening and closing
+        // it is what engines are for.
+        let answer = unsafe { libc::mprotect(at.cast(), bytes.len(), protection) };
+        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
 
@@ -198,6 +214,10 @@ impl Drop for View {
         // region.
         unsafe { libc::munmap(self.base.cast(), self.len) };
     }
+}
+
+fn not_opened(error: io::Error) -> EngineError {
+    EngineError::new("open a view of the region (mprotect)", error)
 }
 
 /// A file in memory of `len` bytes, without frames, whose size nobody can change.
