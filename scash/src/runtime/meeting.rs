@@ -89,7 +89,8 @@ impl Runtime {
             Ok(alone) => Ok(alone),
             Err(TryLockError::Poisoned(e)) => Ok(e.into_inner()),
             Err(TryLockError::WouldBlock) => Err(Error::Argument(
-                "another thread of this rank is in a collective call: let one thread make them all, or let them take turns"
+                "another thread of this rank is in a collective call: let one thread make them all, or let them take turns; \
+                 a barrier of all threads of all ranks is dsm_barrier_threads (Worker::barrier)"
                     .to_owned(),
             )),
         }
