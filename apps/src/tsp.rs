@@ -6,9 +6,9 @@
 //!
 //! **What the workers share:** the distances, which all read; a queue of partial tours, behind a lock; and
 //! the best tour, behind another. A worker takes a partial tour of some cities from the queue and searches
-//! alone for what it becomes: so it takes a lock a few times in thousands of steps. Who has the queue also
-//! branches the short ones in it. Thus an empty queue stays empty, and nobody need wait for work that others
-//! might still bring.
+//! alone for what it becomes: so it takes a lock a few times in thousands of steps. A worker that has the
+//! queue also branches the short ones in it. Thus an empty queue stays empty, and nobody need wait for work
+//! that others might still bring.
 //!
 //! **The same length on any number of workers**: who finds which tour when, and how much the bound saves,
 //! differs from run to run. The length of the shortest tour does not.

@@ -363,7 +363,7 @@ pub unsafe trait Endpoint: Send + Sync {
     }
 
     /// Whether a call waits for that rank's endpoint now, or something that was put or sent there for room:
-    /// if so, a number that changes whenever something moves. Who watches over ranks learns by it that one is
+    /// if so, a number that changes whenever something moves. A watcher over ranks learns by it that one is
     /// silent which somebody waits for, and [gives it up](Self::give_up).
     fn waits_for(&self, rank: u32) -> Option<u64> {
         let _ = rank;

@@ -55,7 +55,8 @@ impl Host {
         self.frames[sender].load(Ordering::Acquire) == 1
     }
 
-    /// As the provider's `idle` does it, in two turns. Who is never woken is a deadlock, which loom reports.
+    /// As the provider's `idle` does it, in two turns. A thread that is never woken is a deadlock, which loom
+    /// reports.
     fn sleep_until(&self, ready: impl Fn() -> bool) {
         while !ready() {
             let Some(word) = Bell(&self.word).announce() else { continue };

@@ -1,8 +1,8 @@
 //! flags: ranks work one behind the other, as in a pipeline.
 //!
 //! Each rank owns some columns of a table, and needs of each row what the rank to its left has in it. A flag
-//! has a number that only grows: here, how many rows its rank has done. Who waits for a number sees all that
-//! was written before the flag was raised to it. There is no barrier.
+//! has a number that only grows: here, how many rows its rank has done. A rank that waits for a number sees
+//! all that was written before the flag was raised to it. There is no barrier.
 //!
 //! An entry is the sum of those above and to the left: the number of shortest ways to it.
 

@@ -167,7 +167,8 @@ impl Session {
     }
 }
 
-/// One write, so that a reader sees whole lines as they are made. Who closes the pipe has read enough.
+/// One write, so that a reader sees whole lines as they are made. A reader that closes the pipe has read
+/// enough.
 fn print(text: &str) {
     let _ = std::io::stdout().write_all(format!("{text}\n").as_bytes());
 }

@@ -217,8 +217,8 @@ impl Shared {
             if !engine.has_running() {
                 return;
             }
-            // What has come or left may be what a collective operation waits for. Who is gone may have been
-            // through with it: the board is looked at after that was known.
+            // What has come or left may be what a collective operation waits for. A rank that is gone may
+            // have been through with it: the board is looked at after that was known.
             any |= self.look_at_board(engine);
             engine.advance();
             if !any && !engine.has_orders() {

@@ -102,7 +102,8 @@ impl Window {
     }
 
     /// Where this rank's part begins, aligned to pages. Valid until the window is closed and the communicator
-    /// is gone. Who reads or writes there by plain accesses sees to it that nobody else does meanwhile.
+    /// is gone. A program that reads or writes there by plain accesses sees to it that nobody else does
+    /// meanwhile.
     pub fn as_ptr(&self) -> *mut u8 {
         self.heap.at(self.mine().offset)
     }

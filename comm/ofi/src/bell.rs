@@ -1,7 +1,7 @@
 //! Wakes threads that sleep because nothing had arrived.
 //!
-//! 1. Who has put something into the inbox, or has delivered what others may be waiting to hear of, counts
-//!    `news` up, and then reads `sleepers`; if there are any, it calls them under the lock.
+//! 1. A thread that has put something into the inbox, or has delivered what others may be waiting to hear of,
+//!    counts `news` up, and then reads `sleepers`; if there are any, it calls them under the lock.
 //! 2. A sleeper counts itself in, and then, under the lock, reads `news`; if that is not what it was before
 //!    the sleeper last looked around, it does not sleep.
 //!

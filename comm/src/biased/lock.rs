@@ -15,12 +15,13 @@
 //! one stores. By the fences at least one of the two looks sees the other's store (the heavy fence makes an
 //! instant at which the favourite's stores before it are seen, and after which its looks see the others'). So
 //! either 6 waits, until the favourite's store in leaving (release, pairs with 6) has shown all it did; or 3
-//! turns it away. Who becomes the favourite has the mutex then, and so has seen what others did.
+//! turns it away. A thread that becomes the favourite has the mutex then, and so has seen what others did.
 //!
 //! **Why seats are many, and change no owner.** A thread that is turned away in 3 may be so late that there
 //! is another favourite. It must not undo that one's flag: it has its own.
 //!
-//! Who loses a favourite pays for a system call, so that becomes rarer the more often it happens.
+//! A thread that turns a favourite away pays for a system call, so that becomes rarer the more often it
+//! happens.
 
 use super::sync::{
     AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, has_heavy_fence, heavy_fence, light_fence,
@@ -177,7 +178,7 @@ impl<T> Biased<T> {
             Err(TryLockError::Poisoned(habit)) => habit.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        // Who is in need not be ousted in vain.
+        // A thread that is inside would be ousted in vain.
         if self.is_any_in() {
             return None;
         }

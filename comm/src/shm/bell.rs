@@ -21,7 +21,7 @@
 //! 4. Publishes its frame (a release store of the frame's header).
 //! 5. A full fence.
 //! 6. Reads the word. If `ASLEEP` is set, it swaps in (`ASLEEP` cleared, count + 1).
-//! 7. Who made the swap wakes all that wait on the futex.
+//! 7. The rank that made the swap wakes all that wait on the futex.
 //!
 //! **Why no wake-up is lost.** The fences of 1 and 5 are ordered. If 1 is first, step 6 sees `ASLEEP` and
 //! rings; then either the owner is in its wait and is woken, or it is not yet and step 3 finds a changed

@@ -61,8 +61,8 @@ impl Intake {
         self.lines.iter().any(|line| !line.is_empty())
     }
 
-    /// Looks at the rings until there is something, or it has looked often. Who polls in vain does much else
-    /// before it comes back.
+    /// Looks at the rings until there is something, or it has looked often. A thread that polls in vain does
+    /// much else before it comes back.
     #[inline]
     fn look(&self) {
         if self.lines.len() == 1 {
@@ -83,8 +83,8 @@ impl Intake {
         self.look();
         for (from, line) in (0..).zip(&mut self.lines) {
             // The place of the next frame is a cache line that the sender has just written: a look there
-            // costs as much as the frame's own way did. Who waited for this one is not made to wait for that,
-            // too.
+            // costs as much as the frame's own way did. A thread that waited for this one is not made to wait
+            // for that, too.
             let most = if line.was_empty { 1 } else { BURST };
             for _ in 0..most {
                 line.was_empty = line.is_empty();

@@ -12,8 +12,8 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-/// A shared, writable mapping of the start of a file, for as long as the value lives. Whoever touches the bytes
-/// does so by atomics or by raw copies, under their own rules.
+/// A shared, writable mapping of the start of a file, for as long as the value lives. Whoever touches the
+/// bytes does so by atomics or by raw copies, under their own rules.
 #[derive(Debug)]
 pub(super) struct Mapping(MmapRaw);
 

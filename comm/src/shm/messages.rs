@@ -57,7 +57,7 @@ impl ShmEndpoint {
     fn drain_all(&self) -> Result<()> {
         let mut verdict = Ok(());
         for (to, outbox) in (0..).zip(&self.outboxes) {
-            // Who holds the lock is sending, and drains first.
+            // The thread that holds the lock is sending, and drains first.
             let Some(mut outbox) = outbox.try_lock() else { continue };
             if !outbox.has_backlog() {
                 continue;

@@ -12,10 +12,10 @@
 //! bytes arrive and not as its header promises.
 //!
 //! A *long* message is read straight to where its receiver wants it, who is asked for that by the thread in
-//! `poll`: [`Incoming::pull`] stops there, and [`Incoming::take_part`] goes on. Who has nobody to ask, as the
-//! service thread, reads it into memory of its own ([`Incoming::pull_all`]).
+//! `poll`: [`Incoming::pull`] stops there, and [`Incoming::take_part`] goes on. A reader that has nobody to
+//! ask, as the service thread, reads it into memory of its own ([`Incoming::pull_all`]).
 //!
-//! Who reads: the thread in `poll`, or the service thread on behalf of a fence; the lock around this value
+//! The reader is the thread in `poll`, or the service thread on behalf of a fence; the lock around this value
 //! makes it one at a time. Neither reads while this rank has a get from the peer under way
 //! ([`Incoming::hold`]); see guarantee 2 in the module `tcp`.
 //!

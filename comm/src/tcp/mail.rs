@@ -113,7 +113,7 @@ impl Mail {
                 self.call_others();
             }
         } else {
-            // Who calls them locks, so no call comes between the look and the sleep.
+            // Their callers lock, so no call comes between the look and the sleep.
             let others = lock(&self.others);
             self.listeners.fetch_add(1, Ordering::SeqCst);
             if !self.has_news() {

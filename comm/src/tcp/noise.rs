@@ -11,8 +11,8 @@
 //! - Who does not know the secret can make neither of the two messages.
 //! - The *prologue*, which both sides must have alike, is the hello's fields and the acceptor's nonce: the
 //!   keys serve this connection of these two ranks for this purpose, and no other.
-//! - *Forward secrecy*: the pairs are forgotten when the keys are there. Who records the traffic and learns
-//!   the job's secret later can read nothing of it.
+//! - *Forward secrecy*: the pairs are forgotten when the keys are there. An attacker who records the traffic
+//!   and learns the job's secret later can read nothing of it.
 //!
 //! ChaCha20-Poly1305 rather than AES-GCM, although that is faster where processors have instructions for it:
 //! it needs none, takes the same time for all data without them, and its keys last for any number of records,

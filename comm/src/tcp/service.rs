@@ -55,8 +55,8 @@ pub(super) struct Service {
     nap: Nap,
 }
 
-/// When the service thread naps. Who counts `busy` down reads `is_taken` then, and who sets that reads `busy`
-/// then: with both in one order (SeqCst), the thread does not begin a nap, or is called.
+/// When the service thread naps. A thread that counts `busy` down reads `is_taken` then, and one that sets
+/// that reads `busy` then: with both in one order (SeqCst), the thread does not begin a nap, or is called.
 struct Nap {
     /// Threads that stand in, and have served many requests in a row.
     busy: AtomicU32,
@@ -123,8 +123,8 @@ impl Service {
                 // Somebody else may have done all this meanwhile: then there is nothing to be found.
                 Ok(mut server) => server.take(shared, &events[..count]),
                 Err(TryLockError::Poisoned(server)) => server.into_inner().take(shared, &events[..count]),
-                // Who stands in does it now, unless it has lost its core: it shall have this one. A sleep
-                // would cost it a system call to end.
+                // The thread that stands in does it now, unless it has lost its core: it shall have this one.
+                // A sleep would cost it a system call to end.
                 Err(TryLockError::WouldBlock) => sys::give_way(),
             }
         }

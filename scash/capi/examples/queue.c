@@ -1,9 +1,9 @@
 /*
  * queue: tasks make tasks, and each rank takes the next one when it is free.
  *
- * A task is a range of numbers, whose primes are counted. Who takes a long range gives half of it away. The
- * queue lies in shared memory and belongs to whoever has its lock. Ranks that find it empty wait for a
- * condition, until there is a task or nobody works any more.
+ * A task is a range of numbers, whose primes are counted. A worker that takes a long range
+ * gives half of it away. The queue lies in shared memory and belongs to the rank that has its lock. Ranks
+ * that find it empty wait for a condition, until there is a task or no rank works any more.
  */
 #include <scash.h>
 #include <stdio.h>

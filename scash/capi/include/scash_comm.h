@@ -3,7 +3,7 @@
  *
  * A program is started on several ranks (`scash run -n 4 ./program`), which are processes that run the same code and have
  * numbers from 0; started by itself (`./program`), it is a job of one rank. Ranks send each other messages, which have
- * tags, and call collective operations together. Who knows MPI finds its way about: what is said here is where it differs.
+ * tags, and call collective operations together. It is used as MPI is: what is said here is where it differs.
  *
  *     #include <scash_comm.h>
  *     #include <stdio.h>

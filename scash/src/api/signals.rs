@@ -6,8 +6,8 @@ use crate::error::Result;
 
 /// A counting semaphore, known to all ranks by its number. A handle: copying it makes no other semaphore.
 ///
-/// Who [`wait`](Self::wait)s sees all that was written, by any rank, before the [`post`](Self::post) that
-/// lets it go on.
+/// A thread that [`wait`](Self::wait)s sees all that was written, by any rank, before the
+/// [`post`](Self::post) that lets it go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Semaphore(pub(crate) u32);
 
@@ -110,8 +110,8 @@ impl Condvar {
 /// A number that only grows, known to all ranks; 0 in the beginning. A handle: copying it makes no other
 /// flag.
 ///
-/// Who [`wait`](Self::wait)s for a number sees all that was written, by any rank, before the flag was
-/// [raised](Self::raise) so far.
+/// A thread that [`wait`](Self::wait)s for a number sees all that was written, by any rank, before the flag
+/// was [raised](Self::raise) so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flag(pub(crate) u32);
 

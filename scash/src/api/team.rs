@@ -8,8 +8,8 @@
 //!    another call breaks the team.
 //! 2. The last one makes the call. Nobody else is outside of [`Team::meet`] then, so the others wait for it
 //!    alone.
-//! 3. It puts down what came of the call, and raises `passed` (release). Who sees that (acquire) has all that
-//!    any thread of the rank wrote before.
+//! 3. It puts down what came of the call, and raises `passed` (release). A thread that sees that (acquire)
+//!    has all that any thread of the rank wrote before.
 //! 4. What came of a call stays until all have taken it: the next call needs all of them.
 
 use crate::api::shared::SharedSlice;

@@ -1,8 +1,8 @@
 //! Pages with words that other ranks operate on: a word of the home for each page, the number of the interval
 //! of the last operation.
 //!
-//! 1. Who operates on a page of another rank for the first time in an interval sets the page's mark there,
-//!    and operates then.
+//! 1. A rank that operates on a page of another rank for the first time in an interval sets the page's mark
+//!    there, and operates then.
 //! 2. A home on its way into the barrier reads a page, and its mark then. If what it read holds something of
 //!    an operation, the mark was set before.
 

@@ -445,7 +445,7 @@ impl Runtime {
         if self.tell_stats {
             say(&format!("scash: rank {}: {}\n", self.rank, self.stats()));
         }
-        // This value is never dropped, and with it the endpoint. Who polls that has the core.
+        // This value is never dropped, and with it the endpoint. A thread that polls it has the core.
         let core = lock(&self.core);
         self.context.endpoint.part();
         drop(core);
@@ -508,7 +508,7 @@ impl Runtime {
             return;
         }
         let cut = (0..self.size).find_map(|rank| self.context.endpoint.cut(rank));
-        // Who holds the member talks to the launcher already, which will see how this rank ends.
+        // The holder of the member talks to the launcher already, which will see how this rank ends.
         if let (Some(why), Ok(mut member)) = (cut, self.member.try_lock()) {
             let _ = member.tell_cut(&why);
         }

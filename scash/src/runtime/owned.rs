@@ -11,10 +11,12 @@
 //! | `t` | thread `t` has it (the system's number, less than 2³⁰) |
 //! | `t` + [`WAITED_FOR`] | and others may sleep until it gives it back |
 //!
-//! 1. Who finds 0 puts its number there (acquire, pairs with 3).
-//! 2. Who finds another number looks a few times more, then adds [`WAITED_FOR`] and sleeps as long as the
-//!    word is that. Who was asleep takes the lock with [`WAITED_FOR`] set: others may sleep as well.
-//! 3. Who gives the lock back swaps 0 in (release), and wakes one thread if [`WAITED_FOR`] was set.
+//! 1. A thread that finds 0 puts its number there (acquire, pairs with 3).
+//! 2. A thread that finds another number looks a few times more, then adds [`WAITED_FOR`] and sleeps as long
+//!    as the word is that. A thread that was asleep takes the lock with [`WAITED_FOR`] set: others may sleep
+//!    as well.
+//! 3. The thread that gives the lock back swaps 0 in (release), and wakes one thread if [`WAITED_FOR`] was
+//!    set.
 
 use crate::runtime::within;
 use std::cell::{Cell, UnsafeCell};

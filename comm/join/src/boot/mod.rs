@@ -36,11 +36,11 @@
 //! (`tcp/handshake.rs`). An inherited socket pair is the safest way there is to hand them over: it has no
 //! name or address by which another process could reach it, and unlike command lines, files and the
 //! environment it is neither listed in `/proc` nor, once the rank has joined, passed on to what it starts (it
-//! closes the line on exec). Who can take it from a rank could read the rank's memory anyway: the same user,
-//! with the right to trace it. For the same reasons nothing on the line itself is authenticated: whoever
-//! holds the other end has started this process. A process without a line has no secret of another's job; a
-//! rank that is alone draws its own. Agents on other hosts get it through the stdin of the remote shell that
-//! started them, and pass it on as above.
+//! closes the line on exec). A process that can take it from a rank could read the rank's memory anyway: the
+//! same user, with the right to trace it. For the same reasons nothing on the line itself is authenticated:
+//! whoever holds the other end has started this process. A process without a line has no secret of another's
+//! job; a rank that is alone draws its own. Agents on other hosts get it through the stdin of the remote
+//! shell that started them, and pass it on as above.
 //!
 //! # Packets
 //! The sockets are `SOCK_SEQPACKET`: a packet arrives whole or not at all. A message of any size is cut into

@@ -60,7 +60,7 @@ impl Patience {
             let goal = goal.describe(engine);
             let seconds = waited.as_secs_f64();
             let line = format!("scash: rank {rank} has waited for {seconds:.1} s (SCASH_STALL) for {goal}\n");
-            // In one piece, since all ranks write there. Who reads no stderr does not want it.
+            // In one piece, since all ranks write there. A user who reads no stderr does not want it.
             let _ = std::io::stderr().write_all(line.as_bytes());
         }
     }

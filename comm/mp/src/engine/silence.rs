@@ -1,6 +1,6 @@
 //! Signs of life. A rank that ends is missed at once; one that is stopped, or whose link is cut, is not: its
 //! kernel takes what is sent to it, or nobody does, and no connection tells. So who waits for a rank that
-//! says nothing asks it, and gives it up when no answer comes. Who waits for nobody asks nobody.
+//! says nothing asks it, and gives it up when no answer comes. A rank that waits for nobody asks nobody.
 //!
 //! Any message is a sign of life. An engine answers whatever its application does: a helper makes progress
 //! when nobody else does.

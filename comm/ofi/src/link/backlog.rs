@@ -46,7 +46,8 @@ impl Backlog {
         self.messages.push_back(Late { kind, bytes, said: 0 });
     }
 
-    /// The oldest message. Who takes it says something of it, and gives [back](Self::give_back) what is left.
+    /// The oldest message. Whatever takes it says something of it, and gives [back](Self::give_back) what is
+    /// left.
     pub(super) fn take(&mut self) -> Option<Late> {
         let late = self.messages.pop_front()?;
         self.len -= late.rest()[0].len();

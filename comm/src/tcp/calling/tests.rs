@@ -86,7 +86,7 @@ fn imposter(words: &'static [u8]) -> SocketAddr {
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            // Who has heard another one's answer may have hung up.
+            // A caller that has heard another one's answer may have hung up.
             if stream.read_exact(&mut [0; HELLO]).is_ok() {
                 let _ = stream.write_all(words);
             }

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Args) -> u8 {
     } else {
         print::text(&report)
     };
-    // Who closes the pipe has read enough.
+    // A reader that closes the pipe has read enough.
     let _ = std::io::stdout().write_all(text.as_bytes());
     u8::from(!report.usable())
 }

@@ -1,7 +1,7 @@
 //! Waiting for a condition, with a lock.
 //!
-//! Who waits gives the lock back only when the condition's manager has said that the wait is queued. Were
-//! both on their way together, the lock's next holder could signal before the wait has arrived, and the
+//! A rank that waits gives the lock back only when the condition's manager has said that the wait is queued.
+//! Were both on their way together, the lock's next holder could signal before the wait has arrived, and the
 //! signal would be lost. Whom a signal lets go on asks for the lock like anybody else. What was written
 //! before the signal comes with the lock, so the signal carries nothing.
 

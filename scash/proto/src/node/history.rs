@@ -5,8 +5,8 @@ use crate::wire::sync::{Known, Record};
 use crate::{Pages, Rank};
 use std::collections::BTreeMap;
 
-/// Records of one rank that are kept apart; of more, the older half is joined. Who is far behind then hears
-/// of more pages than it must.
+/// Records of one rank that are kept apart; of more, the older half is joined. A rank that is far behind then
+/// hears of more pages than it must.
 const MOST_RECORDS: usize = 64;
 
 /// What has been written since the last memory barrier, as far as it is known here.

@@ -122,8 +122,8 @@ impl Node {
             }
             Page::Home(mut home) if !home.is_predicted() => {
                 self.sync.intervals.written.push(page);
-                // Who writes it in every interval does better without the faults; others hear of it once in
-                // vain at worst.
+                // A rank that writes it in every interval does better without the faults; others hear of it
+                // once in vain at worst.
                 let protected = home.close();
                 self.table.put(page, home);
                 protected

@@ -1,11 +1,11 @@
 //! Locks: a distributed queue for each.
 //!
-//! Every lock has a **manager**, rank (lock mod ranks), that knows only who is last in its queue. Who wants
-//! the lock asks the manager, which tells the last one who follows it. The lock goes straight from its holder
-//! to the next in the queue. A rank that nobody follows keeps the lock when it is released, and takes it
-//! again without a message. So the queue is in the order in which the manager was asked, and nobody is ever
-//! passed over: a holder that has a follower hands the lock on at its first release, and stands at the end of
-//! the queue if it wants it again.
+//! Every lock has a **manager**, rank (lock mod ranks), that knows only who is last in its queue. A rank that
+//! wants the lock asks the manager, which tells the last one who follows it. The lock goes straight from its
+//! holder to the next in the queue. A rank that nobody follows keeps the lock when it is released, and takes
+//! it again without a message. So the queue is in the order in which the manager was asked, and nobody is
+//! ever passed over: a holder that has a follower hands the lock on at its first release, and stands at the
+//! end of the queue if it wants it again.
 //!
 //! Each thread that has to wait has a place of its own in the queue, so that threads of one rank take turns
 //! with those of others.

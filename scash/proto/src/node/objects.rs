@@ -21,7 +21,7 @@ pub enum ObjectKind {
     RwLock,
     /// A count, of which who takes one waits until there is one. In the beginning there are so many.
     Semaphore(u32),
-    /// Who has a lock gives it back and waits for a signal.
+    /// A thread that has a lock gives it back and waits for a signal.
     Condition,
     /// A number that only grows, and that threads wait for.
     Flag,

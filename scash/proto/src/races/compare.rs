@@ -142,8 +142,8 @@ impl Case<'_> {
         suspects
     }
 
-    /// Who races for a byte. If ranks do that left traces, the home is not looked at: nothing is as it should
-    /// be there.
+    /// The ranks that race for a byte. If ranks do that left traces, the home is not looked at: nothing is as
+    /// it should be there.
     fn pairs(&self, at: usize) -> Vec<Pair> {
         let covering: Vec<usize> = (0..self.writes.len()).filter(|&i| self.writes[i].covers(at)).collect();
         let mut pairs: BTreeMap<[Rank; 2], Pair> = BTreeMap::new();

@@ -32,8 +32,8 @@
 //! # Whom is trusted
 //! The job's secret stands in the launcher's words. Only processes of the job can ask for them, but they go
 //! as the launcher sends them: Slurm's daemons authenticate each other and do not encrypt, nor do MPICH's or
-//! Open MPI's between hosts. Who can read their traffic, or be this user on one of the hosts, can join.
-//! `scash run` through ssh has no such gap.
+//! Open MPI's between hosts. Anyone who can read their traffic, or be this user on one of the hosts, can
+//! join. `scash run` through ssh has no such gap.
 //!
 //! # Numbers
 //! Ranks are numbered along hosts ([`Layout`](super::Layout)). Where the launcher has dealt its numbers

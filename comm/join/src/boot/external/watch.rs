@@ -8,8 +8,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use scash_comm::Result;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Begins to watch the process of `lead`. Who reads the job page finds its end there. The launcher is asked
-/// to end the job if this process goes on in spite of it.
+/// Begins to watch the process of `lead`. A rank that reads the job page finds its end there. The launcher is
+/// asked to end the job if this process goes on in spite of it.
 pub(super) fn begin(process: OwnedFd, lead: u32, page: PageWriter, space: SharedSpace) -> Result<()> {
     start_thread(move || {
         while poll(&mut [PollFd::new(process.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE) != Ok(1) {}

@@ -161,7 +161,7 @@ fn whoever_comes_for_something_else_all_ranks_are_told() {
         });
         let told = Crowd::new(seed, calls.collect()).run();
         for (rank, all) in told.iter().enumerate() {
-            // Who was slow in a call before may be told there.
+            // A rank that was slow in a call before may be told there.
             assert!(all.len() <= before.len() + 1, "seed {seed}: rank {rank} was told {told:?}");
             let Some(Outcome::Mismatch([a, b])) = all.last() else {
                 panic!("seed {seed}: rank {rank} was told {told:?}");
