@@ -1,4 +1,4 @@
-//! Random programs and storms of faults on the real memory of real processes. `SCASH_SEEDS=N` runs more
+//! Random programs and storms of faults on the real memory of real processes. `SCASH_PROGRAMS=N` runs more
 //! random programs.
 
 use scash_tests::cluster::{Job, Kind, kinds};
@@ -12,7 +12,7 @@ const STORM: &str = env!("CARGO_BIN_EXE_storm");
 const INTERVALS: &str = "300";
 
 fn seeds() -> u64 {
-    std::env::var("SCASH_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3)
+    std::env::var("SCASH_PROGRAMS").ok().and_then(|text| text.parse().ok()).unwrap_or(3)
 }
 
 /// Runs the random program of each seed in a job that `job` makes of the seed, for every kind of job.
