@@ -6,8 +6,10 @@
 //! such a program takes descriptors away, which is an error of the next call that needs one, or finds none of
 //! them in its way.
 
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::resource::{Resource, getrlimit, rlim_t};
+use nix::unistd::Pid;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -25,6 +27,19 @@ pub fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
     let Ok(high) = fcntl(&fd, FcntlArg::F_DUPFD_CLOEXEC(first)) else { return fd };
     // SAFETY: the descriptor was just made and belongs to nobody else.
     unsafe { OwnedFd::from_raw_fd(high) }
+}
+
+/// A descriptor that becomes readable when the process ends (Linux 5.3). Of several that ended, an epoll
+/// returns the first first.
+///
+/// # Errors
+/// There is no such process, the kernel is older, or there are no descriptors left.
+pub fn pidfd(pid: Pid) -> Result<OwnedFd, Errno> {
+    // SAFETY: the call takes a number and flags.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.as_raw(), 0) };
+    let fd = i32::try_from(Errno::result(fd)?).map_err(|_| Errno::EBADF)?;
+    // SAFETY: the kernel made this descriptor for us just now.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// How many descriptors this process may have.

@@ -7,8 +7,9 @@
 //! PID namespaces; where there is no pidfd (old kernels, seccomp), it is not asked.
 
 use super::inbox::Inbox;
+use crate::descriptors::pidfd;
 use crate::{Error, Result};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
@@ -202,11 +203,7 @@ impl Peer {
 
 /// A descriptor of this process itself, for peers to watch; `None` where the system gives none.
 pub(super) fn own_pidfd() -> Option<OwnedFd> {
-    // SAFETY: a plain system call; the answer is checked.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, std::process::id(), 0) };
-    let fd = libc::c_int::try_from(fd).ok().filter(|&fd| fd >= 0)?;
-    // SAFETY: the descriptor was just made and belongs to nobody else.
-    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+    pidfd(nix::unistd::getpid()).ok()
 }
 
 #[cfg(test)]

@@ -89,7 +89,6 @@ mod relay;
 mod roster;
 mod seats;
 
-pub use external::pidfd;
 pub use host::{Host, Invitation, Settings};
 pub use identity::Identity;
 pub use layout::{Layout, MOST_HOSTS};

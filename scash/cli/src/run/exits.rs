@@ -4,7 +4,8 @@
 use super::leftovers;
 use nix::errno::Errno;
 use nix::unistd::Pid;
-use scash_join::boot::{Exit, pidfd};
+use scash_comm::descriptors::pidfd;
+use scash_join::boot::Exit;
 use std::mem::MaybeUninit;
 
 /// Takes the exit of a child that has ended, and removes what is left of it; `None` if it has not (or is no

@@ -12,7 +12,7 @@
 
 use super::hex::{hex, unhex};
 use super::pmi::wait;
-use super::{io, pidfd, say};
+use super::{io, say};
 use crate::boot::roster::people;
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -20,6 +20,7 @@ use nix::sys::socket::{
     listen, recv, send, socket, sockopt,
 };
 use nix::unistd::{Pid, geteuid};
+use scash_comm::descriptors::pidfd;
 use scash_comm::{Error, Result};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};

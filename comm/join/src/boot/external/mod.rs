@@ -47,7 +47,6 @@ mod link;
 mod local_socket;
 mod pmi;
 mod pmix;
-mod process;
 mod space;
 mod watch;
 
@@ -58,7 +57,6 @@ use crate::job::setting;
 use discovery::Standing;
 use pmi::Pmi;
 use pmix::Pmix;
-pub use process::pidfd;
 use scash_comm::{Error, Result};
 use space::Space;
 use std::ffi::OsString;
