@@ -69,5 +69,5 @@ pub use endpoint::{
     Traffic,
 };
 pub use exchange::Exchange;
-pub use secret::{Secret, wipe};
+pub use secret::{Secret, SecretText, wipe};
 pub use shared_memory::SharedMemory;

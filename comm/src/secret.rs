@@ -4,6 +4,7 @@ use crate::{Error, Result};
 use memmap2::{Advice, MmapMut};
 use std::alloc::{Layout, handle_alloc_error};
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, compiler_fence};
 
@@ -71,6 +72,36 @@ pub fn wipe(bytes: &mut [u8]) {
         unsafe { (&raw mut *byte).write_volatile(0) };
     }
     compiler_fence(Ordering::SeqCst);
+}
+
+/// A text with a secret in it, which is wiped when it is dropped. Whoever makes it has room for all of it from
+/// the start: a text that grows leaves copies behind.
+pub struct SecretText(String);
+
+impl From<String> for SecretText {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl Deref for SecretText {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Drop for SecretText {
+    fn drop(&mut self) {
+        wipe(&mut std::mem::take(&mut self.0).into_bytes());
+    }
+}
+
+impl fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretText(..)")
+    }
 }
 
 /// A page of the system, with a secret at its start.

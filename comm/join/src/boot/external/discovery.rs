@@ -21,7 +21,7 @@ use crate::boot::{Layout, MOST_HOSTS};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use scash_comm::tcp::star;
-use scash_comm::{Error, Result, Secret};
+use scash_comm::{Error, Result, Secret, SecretText};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
@@ -82,7 +82,7 @@ pub(super) fn meet(space: &mut dyn Space, interface: Option<&str>, deadline: Ins
     let mut root = None;
     if let (Some(secret), true) = (&secret, several) {
         let (listener, addresses) = listen(interface)?;
-        space.put("scash.root", &format!("{},{addresses}", hex(secret.bytes())))?;
+        space.put("scash.root", &root_text(secret, &addresses))?;
         root = Some(Root::Here(listener));
     }
     fence(space, deadline)?;
@@ -111,7 +111,7 @@ impl Census {
     /// Reads all cards.
     fn take(space: &mut dyn Space) -> Result<Census> {
         let me = space.rank();
-        let cards: Vec<String> = (0..space.size())
+        let cards: Vec<SecretText> = (0..space.size())
             .map(|number| space.get(number, &format!("scash.{number}")))
             .collect::<Result<_>>()?;
         let mut hosts = Vec::with_capacity(cards.len());
@@ -259,11 +259,17 @@ fn addresses() -> Result<Vec<IpAddr>> {
     Ok(found)
 }
 
-/// What rank 0 has told the other leads.
+/// What rank 0 tells the other leads.
+fn root_text(secret: &Secret, addresses: &str) -> SecretText {
+    let secret = SecretText::from(hex(secret.bytes()));
+    [&*secret, ",", addresses].concat().into()
+}
+
+/// The inverse of [`root_text`].
 fn read_root(text: &str) -> Result<(Secret, Vec<SocketAddr>)> {
     let read = || {
         let mut parts = text.split(',');
-        let secret = Secret::from_bytes(unhex(parts.next()?)?);
+        let secret = Secret::taken_from(&mut unhex(parts.next()?)?);
         let port: u16 = parts.next()?.parse().ok()?;
         let addresses: Vec<SocketAddr> =
             parts.map(|address| Some(SocketAddr::new(address.parse().ok()?, port))).collect::<Option<_>>()?;
@@ -308,7 +314,7 @@ mod tests {
     fn rank_0_tells_where_it_is() {
         let secret = Secret::random().unwrap();
         let (_, text) = listen(Some("127.0.0.1")).unwrap();
-        let (read, addresses) = read_root(&format!("{},{text}", hex(secret.bytes()))).unwrap();
+        let (read, addresses) = read_root(&root_text(&secret, &text)).unwrap();
         assert!(read == secret && addresses[0].ip().is_loopback() && addresses.len() == 1, "{text}");
     }
 

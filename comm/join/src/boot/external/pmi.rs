@@ -22,7 +22,7 @@ use crate::job::setting;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, getsockopt, send, sockopt};
-use scash_comm::{Error, Result};
+use scash_comm::{Error, Result, SecretText, wipe};
 use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -65,7 +65,8 @@ impl Pmi {
 
     /// Begins the conversation.
     fn greet(socket: OwnedFd, rank: u32, size: u32, deadline: Instant) -> Result<Pmi> {
-        let mut pmi = Pmi { socket, rank, size, space: String::new(), unread: Vec::new() };
+        let mut pmi =
+            Pmi { socket, rank, size, space: String::new(), unread: Vec::with_capacity(LONGEST_LINE + 4096) };
         let hello = "cmd=init pmi_version=1 pmi_subversion=1";
         let answer = pmi.ask(hello, "response_to_init", deadline)?;
         if answer.word("pmi_version").is_some_and(|version| version != "1") {
@@ -99,7 +100,9 @@ impl Pmi {
     }
 
     fn odd(&self, question: &str, answer: &str) -> Error {
+        // Without values: one of them has the job's secret in it.
         let shorten = |text: &str| -> String {
+            let text = text.split_once("value=").map_or(text, |(before, _)| before);
             text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).take(120).collect()
         };
         Error::Invalid(format!(
@@ -111,8 +114,9 @@ impl Pmi {
     }
 
     fn send(&self, line: &str) -> Result<()> {
-        let bytes = format!("{line}\n").into_bytes();
-        let mut left = &bytes[..];
+        // In one piece, as servers expect it.
+        let line = secret_text(&[line, "\n"]);
+        let mut left = line.as_bytes();
         while !left.is_empty() {
             match send(self.socket.as_raw_fd(), left, MsgFlags::MSG_NOSIGNAL) {
                 Ok(count) => left = &left[count..],
@@ -124,11 +128,13 @@ impl Pmi {
     }
 
     /// The next line; `None` if it does not come in time.
-    fn line(&mut self, deadline: Instant) -> Result<Option<String>> {
+    fn line(&mut self, deadline: Instant) -> Result<Option<SecretText>> {
         loop {
             if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.unread.drain(..=end).collect();
-                return Ok(Some(String::from_utf8_lossy(&line[..end]).into_owned()));
+                let line = SecretText::from(String::from_utf8_lossy(&self.unread[..end]).into_owned());
+                wipe(&mut self.unread[..end]);
+                self.unread.drain(..=end);
+                return Ok(Some(line));
             }
             if self.unread.len() > LONGEST_LINE {
                 return Err(self.odd("something", &String::from_utf8_lossy(&self.unread)));
@@ -139,7 +145,10 @@ impl Pmi {
             let mut buffer = [0; 4096];
             match nix::unistd::read(&self.socket, &mut buffer) {
                 Ok(0) => return Err(gone(Errno::EPIPE)),
-                Ok(count) => self.unread.extend_from_slice(&buffer[..count]),
+                Ok(count) => {
+                    self.unread.extend_from_slice(&buffer[..count]);
+                    wipe(&mut buffer[..count]);
+                }
                 Err(Errno::EINTR | Errno::EAGAIN) => {}
                 Err(errno) => return Err(gone(errno)),
             }
@@ -161,7 +170,7 @@ impl Space for Pmi {
     }
 
     fn put(&mut self, key: &str, value: &str) -> Result<()> {
-        let question = format!("cmd=put kvsname={} key={key} value={value}", self.space);
+        let question = secret_text(&["cmd=put kvsname=", &self.space, " key=", key, " value=", value]);
         self.ask(&question, "put_result", Instant::now() + ANSWER).map(drop)
     }
 
@@ -169,10 +178,10 @@ impl Space for Pmi {
         Ok(self.ask_in_time("cmd=barrier_in", "barrier_out", deadline)?.is_some())
     }
 
-    fn get(&mut self, _owner: u32, key: &str) -> Result<String> {
+    fn get(&mut self, _owner: u32, key: &str) -> Result<SecretText> {
         let question = format!("cmd=get kvsname={} key={key}", self.space);
         let answer = self.ask(&question, "get_result", Instant::now() + ANSWER)?;
-        let value = answer.word("value").map(str::to_owned);
+        let value = answer.word("value").map(|value| SecretText::from(value.to_owned()));
         value.ok_or_else(|| self.odd(&question, &answer.line))
     }
 
@@ -186,10 +195,15 @@ impl Space for Pmi {
     }
 }
 
+/// A text of these parts, made in one piece.
+fn secret_text(parts: &[&str]) -> SecretText {
+    parts.concat().into()
+}
+
 /// A line of a server.
 #[derive(Debug)]
 struct Answer {
-    line: String,
+    line: SecretText,
 }
 
 impl Answer {

@@ -1,7 +1,7 @@
 //! What another launcher keeps for the processes that it has started: their numbers, and words that each can
 //! give to all.
 
-use scash_comm::Result;
+use scash_comm::{Result, SecretText};
 use std::fmt::Debug;
 use std::time::Instant;
 
@@ -26,8 +26,8 @@ pub(super) trait Space: Debug + Send {
     /// Waits until all processes have come here; `false` if they have not until `deadline`.
     fn fence(&mut self, deadline: Instant) -> Result<bool>;
 
-    /// The word that process `owner` gave.
-    fn get(&mut self, owner: u32, key: &str) -> Result<String>;
+    /// The word that process `owner` gave. It may have the job's secret in it.
+    fn get(&mut self, owner: u32, key: &str) -> Result<SecretText>;
 
     /// This process is done: the launcher need not wonder at its end.
     fn finalize(&mut self) -> Result<()>;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::boot::{Identity, Member};
-use scash_comm::{Error, Exchange};
+use scash_comm::{Error, Exchange, SecretText};
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::sync::Condvar;
@@ -72,9 +72,9 @@ impl Space for InMemory {
         Ok(words.fences > before)
     }
 
-    fn get(&mut self, _owner: u32, key: &str) -> Result<String> {
+    fn get(&mut self, _owner: u32, key: &str) -> Result<SecretText> {
         let words = self.shared.words.lock().unwrap();
-        words.words.get(key).cloned().ok_or_else(|| Error::Invalid(format!("no {key}")))
+        words.words.get(key).cloned().map(SecretText::from).ok_or_else(|| Error::Invalid(format!("no {key}")))
     }
 
     fn finalize(&mut self) -> Result<()> {

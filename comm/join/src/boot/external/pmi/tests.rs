@@ -42,7 +42,7 @@ fn the_conversation_is_that_of_pmi_1() {
     assert_eq!((pmi.rank(), pmi.size(), pmi.job()), (1, 2, "7.0"));
     pmi.put("scash.1", "a,b=c").unwrap();
     assert!(pmi.fence(soon()).unwrap());
-    assert_eq!(pmi.get(0, "scash.0").unwrap(), "a,b=c");
+    assert_eq!(&*pmi.get(0, "scash.0").unwrap(), "a,b=c");
     pmi.finalize().unwrap();
     let questions = [
         "cmd=init pmi_version=1 pmi_subversion=1",
@@ -93,6 +93,16 @@ fn a_line_without_end_is_refused() {
     let error = Pmi::greet(theirs.into(), 0, 2, soon()).unwrap_err().to_string();
     assert!(error.contains("the launcher answers \"xxx"), "{error}");
     writer.join().unwrap();
+}
+
+#[test]
+fn a_word_that_is_refused_is_not_told_in_the_error() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let answers = b"cmd=response_to_init rc=0\ncmd=my_kvsname kvsname=s\ncmd=put_result rc=-1 value=echo\n";
+    (&ours).write_all(answers).unwrap();
+    let mut pmi = Pmi::greet(theirs.into(), 0, 2, soon()).unwrap();
+    let error = pmi.put("scash.root", "hidden").unwrap_err().to_string();
+    assert!(error.contains("scash.root") && !error.contains("hidden") && !error.contains("echo"), "{error}");
 }
 
 #[test]

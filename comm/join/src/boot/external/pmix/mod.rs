@@ -9,7 +9,7 @@ use super::arrivals;
 use super::space::Space;
 use crate::job::setting;
 use library::Library;
-use scash_comm::{Error, Result};
+use scash_comm::{Error, Result, SecretText, wipe};
 use std::ffi::OsString;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::fd::OwnedFd;
@@ -99,6 +99,8 @@ impl Space for Pmix {
             sys::Value { r#type: sys::STRING, data: sys::Data { string: text.as_ptr().cast_mut() } };
         // SAFETY: key and value live during the call, which copies them.
         let status = unsafe { (self.library.put)(sys::GLOBAL, key.as_ptr(), &mut value) };
+        // It may have had the job's secret in it.
+        wipe(&mut text.into_bytes());
         self.library.check("giving a word to other processes", status)
     }
 
@@ -129,7 +131,7 @@ impl Space for Pmix {
         }
     }
 
-    fn get(&mut self, owner: u32, key: &str) -> Result<String> {
+    fn get(&mut self, owner: u32, key: &str) -> Result<SecretText> {
         self.look_up(owner, key, |value| {
             if value.r#type != sys::STRING {
                 return None;
@@ -137,7 +139,8 @@ impl Space for Pmix {
             // SAFETY: the type says which member it is.
             let string = unsafe { value.data.string };
             // SAFETY: null, or a C string that is part of the value.
-            (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned())
+            let text = (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) });
+            text.map(|text| SecretText::from(text.to_string_lossy().into_owned()))
         })
     }
 
@@ -165,7 +168,8 @@ extern "C" fn done(status: c_int, sender: *mut c_void) {
 }
 
 fn text(text: &str) -> Result<CString> {
-    CString::new(text).map_err(|_| Error::Invalid(format!("{text:?} has a zero byte in it")))
+    CString::new(text)
+        .map_err(|_| Error::Invalid("a word for other processes has a zero byte in it".to_owned()))
 }
 
 /// Copies a name into an array, whose last byte stays zero.
