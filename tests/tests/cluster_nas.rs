@@ -120,5 +120,5 @@ fn a_kernel_that_no_launcher_has_started_has_one_rank() {
     let arguments = ["--kernel", "is", "--class", "S"];
     let done = std::process::Command::new(built("nas")).args(arguments).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-    assert!(done.status.success() && out.contains("ranks 1"), "{out}{err}");
+    assert!(done.status.success() && out.contains(", 1 rank: "), "{out}{err}");
 }
