@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+use scash_proto::Sharing;
 use scash_tests::sim::random::{self, RandomProgram};
 use scash_tests::sim::report::{self, OUTPUTS, Report};
 use scash_tests::sim::{Failure, Setup, World};
@@ -21,8 +22,10 @@ const FEWEST: u64 = 2_000;
 /// Time for all others.
 const BUDGET: Duration = Duration::from_secs(45);
 
-fn run(seed: u64, trace: bool) -> Result<Report, Failure> {
-    let setup = Setup { trace, ..random::setup(seed) };
+/// Runs a seed's program in its job; with shared frames in the same one, in which nobody looks for races.
+fn run(seed: u64, sharing: Sharing, trace: bool) -> Result<Report, Failure> {
+    let setup = Setup { trace, sharing, ..random::setup(seed) };
+    let setup = Setup { races: setup.races && sharing == Sharing::Off, ..setup };
     World::new(setup, RandomProgram::new(&setup)).run()
 }
 
@@ -30,8 +33,10 @@ fn run(seed: u64, trace: bool) -> Result<Report, Failure> {
 fn one_seed() {
     let seed = std::env::var("SCASH_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
     let trace = std::env::var("SCASH_TRACE").is_ok();
-    if let Err(failure) = run(seed, trace) {
-        panic!("{failure}");
+    for sharing in [Sharing::Off, Sharing::Frames] {
+        if let Err(failure) = run(seed, sharing, trace) {
+            panic!("{failure}");
+        }
     }
 }
 
@@ -82,7 +87,18 @@ impl Sum {
     }
 }
 
-fn run_seeds(seeds: Range<u64>, budget: Duration) -> Sum {
+impl Sum {
+    fn tell_failures(&self) {
+        let mut failures: Vec<&(u64, Failure)> = self.failures.iter().collect();
+        failures.sort_by_key(|f| f.0);
+        let first_lines: Vec<&str> = failures.iter().filter_map(|(_, f)| f.0.lines().next()).collect();
+        if let Some((_, first)) = failures.first() {
+            panic!("{first}\nall failures:\n{}", first_lines.join("\n"));
+        }
+    }
+}
+
+fn run_seeds(seeds: Range<u64>, sharing: Sharing, budget: Duration) -> Sum {
     let (next, sum, start) = (AtomicU64::new(seeds.start), Mutex::new(Sum::default()), Instant::now());
     let worker = || {
         loop {
@@ -92,7 +108,7 @@ fn run_seeds(seeds: Range<u64>, budget: Duration) -> Sum {
             if seed >= seeds.end || late || failed > 20 {
                 break;
             }
-            let outcome = run(seed, false);
+            let outcome = run(seed, sharing, false);
             sum.lock().unwrap().add(seed, outcome);
         }
     };
@@ -115,19 +131,29 @@ fn seeds_asked_for() -> Option<Range<u64>> {
 fn random_programs_read_what_was_written() {
     let asked = seeds_asked_for();
     let budget = if asked.is_some() { Duration::from_secs(100_000) } else { BUDGET };
-    let mut sum = run_seeds(asked.clone().unwrap_or(0..SEEDS), budget);
+    let sum = run_seeds(asked.clone().unwrap_or(0..SEEDS), Sharing::Off, budget);
     println!(
         "{} seeds, up to {} ranks, {} steps, {} bytes compared; {} ends of objects and {} in vain; {:?}",
         sum.seeds, sum.largest, sum.steps, sum.checked, sum.destroyed, sum.in_use, sum.counters
     );
-    sum.failures.sort_by_key(|f| f.0);
-    let first_lines: Vec<&str> = sum.failures.iter().filter_map(|(_, f)| f.0.lines().next()).collect();
-    if let Some((_, first)) = sum.failures.first() {
-        panic!("{first}\nall failures:\n{}", first_lines.join("\n"));
-    }
+    sum.tell_failures();
     if asked.is_none() {
         everything_occurred(&sum);
     }
+}
+
+#[test]
+fn random_programs_read_what_was_written_where_ranks_share_frames_and_nothing_is_brought_to_anybody() {
+    let sum = run_seeds(seeds_asked_for().unwrap_or(0..FEWEST), Sharing::Frames, BUDGET);
+    sum.tell_failures();
+    let c = sum.counters;
+    let work = [c.read_faults, c.write_faults, c.fetched, c.twins, c.diffs, c.updates, c.invalidated];
+    assert_eq!(
+        (work, c.first_touches, c.evicted, c.second_meetings, c.migrated),
+        ([0; 7], 0, 0, 0, 0),
+        "{c:?}"
+    );
+    assert!(c.barriers > 0 && sum.checked > 0, "{} bytes compared; {c:?}", sum.checked);
 }
 
 /// A path that no seed takes is not tested.

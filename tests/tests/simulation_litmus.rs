@@ -1,11 +1,12 @@
 //! Litmus programs under the simulator, each in many jobs: with and without a limit on cached pages, with
-//! copies that are updated and that are invalidated.
+//! copies that are updated and that are invalidated; and with ranks that share frames.
 //!
 //! A failure begins with its seed. `SCASH_SEED=n cargo test -p scash-tests --test simulation_litmus NAME`
 //! runs the test NAME with this one alone, and tells all its steps.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
+use scash_proto::Sharing;
 use scash_tests::sim::litmus::orders::{self, Order, Outcome};
 use scash_tests::sim::litmus::{Job, Run, buffers, bytes, counters, mixtures};
 use scash_tests::sim::report::Report;
@@ -21,14 +22,18 @@ fn seeds() -> (Range<u64>, bool) {
     (asked.map_or(SEEDS, |seed| seed..seed + 1), asked.is_some())
 }
 
+const BOTH_WAYS: [Sharing; 2] = [Sharing::Off, Sharing::Frames];
+
 /// Runs a program with any of these numbers of ranks, and looks at what each run did.
 fn litmus(ranks: &[u32], write: fn(&mut Job), check: impl Fn(u32, &Report)) {
     let (seeds, trace) = seeds();
     for seed in seeds {
         // All four kinds of job with each number.
         let ranks = ranks[(seed / 4) as usize % ranks.len()];
-        let run = Run { seed, ranks, racy: false, trace }.of(write);
-        check(ranks, &run.unwrap_or_else(|failure| panic!("{failure}")));
+        for sharing in BOTH_WAYS {
+            let run = Run { seed, ranks, racy: false, sharing, trace }.of(write);
+            check(ranks, &run.unwrap_or_else(|failure| panic!("{failure}")));
+        }
     }
 }
 
@@ -36,11 +41,11 @@ fn litmus(ranks: &[u32], write: fn(&mut Job), check: impl Fn(u32, &Report)) {
 fn nothing(_: u32, _: &Report) {}
 
 /// The outcomes of a program in all jobs, each with the first seed that has it.
-fn outcomes(order: Order, locked: bool) -> BTreeMap<Outcome, u64> {
+fn outcomes(order: Order, locked: bool, sharing: Sharing) -> BTreeMap<Outcome, u64> {
     let (seeds, trace) = seeds();
     let mut all = BTreeMap::new();
     for seed in seeds {
-        let report = order.run(seed, locked, trace).unwrap_or_else(|failure| panic!("{failure}"));
+        let report = order.run(seed, locked, sharing, trace).unwrap_or_else(|failure| panic!("{failure}"));
         for outcome in order.seen(&report) {
             all.entry(outcome).or_insert(seed);
         }
@@ -50,11 +55,13 @@ fn outcomes(order: Order, locked: bool) -> BTreeMap<Outcome, u64> {
 
 /// Under locks only outcomes occur that sequential consistency permits, and most of these do.
 fn sequentially_consistent(order: Order) {
-    let (possible, seen) = (order.possible(), outcomes(order, true));
-    let wrong: Vec<_> = seen.iter().filter(|(outcome, _)| !possible.contains(*outcome)).collect();
-    assert!(wrong.is_empty(), "outcomes that must not be, and their seeds: {wrong:?}");
-    let most = 4 * seen.len() >= 3 * possible.len();
-    assert!(most || seeds().1, "only {seen:?} of {possible:?}: such schedules show little");
+    for sharing in BOTH_WAYS {
+        let (possible, seen) = (order.possible(), outcomes(order, true, sharing));
+        let wrong: Vec<_> = seen.iter().filter(|(outcome, _)| !possible.contains(*outcome)).collect();
+        assert!(wrong.is_empty(), "outcomes that must not be, and their seeds: {wrong:?} ({sharing:?})");
+        let most = 4 * seen.len() >= 3 * possible.len();
+        assert!(most || seeds().1, "only {seen:?} of {possible:?}: such schedules show little ({sharing:?})");
+    }
 }
 
 #[test]
@@ -82,7 +89,7 @@ fn without_their_locks_these_programs_go_wrong() {
     let all =
         [orders::MESSAGE_PASSING, orders::STORE_BUFFERING, orders::INDEPENDENT_READS, orders::CAUSALITY];
     for order in all {
-        let (possible, seen) = (order.possible(), outcomes(order, false));
+        let (possible, seen) = (order.possible(), outcomes(order, false, Sharing::Off));
         let wrong = seen.keys().any(|outcome| !possible.contains(outcome));
         assert!(wrong || seeds().1, "{order:?} is right without locks: so it shows nothing about them");
     }

@@ -38,7 +38,7 @@ pub mod races;
 pub mod stall;
 pub mod wire;
 
-pub use node::{AllocOptions, Config, Input, Node, Output, Protocol, Transfer};
+pub use node::{AllocOptions, Config, Input, Node, Output, Protocol, Sharing, Transfer};
 pub use page::{Access, MAX_RANKS};
 pub use placement::Placement;
 

@@ -2,7 +2,7 @@
 //!
 //! The life of a page reads in this order: `fault` (an access needs work), `home` (the directory, and what a
 //! home owes its sharers), `barrier` (everyone meets), `adapt` (what is worth keeping up to date),
-//! `collective` (allocation, homes that move). Between barriers: `objects` (which there are, and who manages
+//! `collective` (allocation, homes that move), `sharing` (what is left of all this where ranks share frames). Between barriers: `objects` (which there are, and who manages
 //! them), `locks` (who has which), `served` and `conditions` (the other objects), `destroy` (their end),
 //! `intervals` (what must be known with all these); `atomics` (words that ranks operate on), `reduce` (values
 //! of all ranks that become one).
@@ -33,6 +33,7 @@ mod orders;
 mod races;
 mod reduce;
 mod served;
+mod sharing;
 mod synchronisation;
 mod watch;
 
@@ -45,7 +46,7 @@ use barrier::Meetings;
 use cache::Cache;
 pub use cache::Eviction;
 pub use check::Broken;
-pub use config::{AllocOptions, Config, Protocol, Transfer};
+pub use config::{AllocOptions, Config, Protocol, Sharing, Transfer};
 pub use counters::Counters;
 use dissemination::Dissemination;
 use home::Homes;
@@ -127,6 +128,7 @@ impl Node {
     pub fn new(cfg: Config) -> Node {
         assert!(cfg.rank.0 < cfg.size && cfg.size <= MAX_RANKS, "{} of {} ranks", cfg.rank, cfg.size);
         assert!(cfg.fetch_first >= 1 && cfg.fetch_most >= cfg.fetch_first, "a fetch has at least one page");
+        assert!(!cfg.races || cfg.sharing == Sharing::Off, "races show in frames that are not shared");
         Node {
             interval: 0,
             heap: Heap::new(cfg.pages),
@@ -196,11 +198,17 @@ impl Node {
 
     /// What the application may do with a page now.
     pub fn access(&self, page: u32) -> Access {
+        if self.shares_frames() {
+            return self.access_to_shared(page);
+        }
         if page < self.table.len() { self.table.get(page).access() } else { Access::None }
     }
 
-    /// The home of a page, if it is decided.
+    /// The home of a page, if it is decided. Where ranks share frames, an allocated page is at home at each.
     pub fn home(&self, page: u32) -> Option<Rank> {
+        if self.shares_frames() {
+            return self.heap.find(page).map(|_| self.cfg.rank);
+        }
         if page >= self.table.len() {
             return None;
         }

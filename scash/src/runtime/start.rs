@@ -157,5 +157,6 @@ fn node_config(config: &Config, rank: u32, size: u32, caps: Caps) -> scash_proto
         // A run is a mapping of its own while it is watched, so short ones are not worth it.
         watch_from: if config.watch { 64 } else { 0 },
         races: config.races != RaceSetting::Off,
+        sharing: scash_proto::Sharing::Off,
     }
 }

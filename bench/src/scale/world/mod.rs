@@ -28,7 +28,7 @@ use super::written::Written;
 use scash_proto::diff::PageBytes;
 use scash_proto::interpreter::Interpreter;
 use scash_proto::node::{Collective, Eviction, Input, MIGRATE_AFTER, Node};
-use scash_proto::{AllocOptions, Config, PAGE_SIZE, Rank, Transfer};
+use scash_proto::{AllocOptions, Config, PAGE_SIZE, Rank, Sharing, Transfer};
 use std::collections::{HashMap, VecDeque};
 use tally::Tally;
 pub use tally::{Totals, Traffic};
@@ -120,6 +120,7 @@ impl<'a> World<'a> {
                 migrate_after: MIGRATE_AFTER,
                 watch_from: WATCH_FROM,
                 races: false,
+                sharing: Sharing::Off,
             }),
             clock: Time::ZERO,
             port: Port::default(),

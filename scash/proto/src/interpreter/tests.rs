@@ -6,7 +6,8 @@ use crate::diff::{Changes, PageBytes};
 use crate::node::{Collective, Eviction, Node, Violation};
 use crate::wire::{Kind, PageBatch};
 use crate::{
-    Access, AllocOptions, Config, Input, Output, PAGE_SIZE, Pages, Placement, Protocol, Rank, Transfer,
+    Access, AllocOptions, Config, Input, Output, PAGE_SIZE, Pages, Placement, Protocol, Rank, Sharing,
+    Transfer,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,6 +67,7 @@ impl Memory {
             migrate_after: 0,
             watch_from: 0,
             races: false,
+            sharing: Sharing::Off,
         };
         let mut memory = Memory {
             node: Node::new(config),

@@ -62,7 +62,8 @@ impl Node {
             self.ask_for_place(page, range, block);
             return;
         };
-        let mark = if changes {
+        // Operations on a shared frame leave nothing to bring to anybody.
+        let mark = if changes && !self.shares_frames() {
             let marked = *self.sync.operated.pages.entry(page).or_insert(false);
             // A page that has no home yet has no sharers.
             !marked && settled.is_some_and(|home| home != self.cfg.rank) && !self.keeps_back()

@@ -160,6 +160,7 @@ impl Node {
         self.scratch = hidden;
         self.push_predicted();
         self.scan_watched();
+        self.close_what_is_freed();
         self.out.push_back(Output::Flushed);
     }
 
@@ -342,8 +343,9 @@ impl Node {
         }
     }
 
+    /// Whether pages are to be brought to ranks that do not have them.
     fn is_broadcast(&self) -> bool {
-        matches!(self.meetings.collective, Collective::Broadcast(_))
+        matches!(self.meetings.collective, Collective::Broadcast(_)) && !self.shares_frames()
     }
 
     /// The first meeting is over: passes on what others wrote here, or ends the barrier.
@@ -405,6 +407,10 @@ impl Node {
     /// Everybody's first touches of this interval: the lowest rank that claimed a page is its home. Returns
     /// whether a page was claimed twice or is to move.
     fn settle(&mut self, notices: &[Notice]) -> bool {
+        if self.shares_frames() {
+            self.note_given_homes(notices);
+            return false;
+        }
         let me = self.cfg.rank;
         let mut claims: Vec<&Notice> = notices.iter().filter(|n| n.news == News::FirstTouch).collect();
         claims.sort_unstable();

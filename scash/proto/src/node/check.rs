@@ -24,6 +24,9 @@ impl Node {
             if word.is_blank() {
                 continue;
             }
+            if self.shares_frames() {
+                return Err(Broken { page, rule: "a node knows nothing of a page whose frame is shared" });
+            }
             if let Some(rule) = word.broken_rule(moment).or_else(|| self.broken_list(page)) {
                 return Err(Broken { page, rule });
             }

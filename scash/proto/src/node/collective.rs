@@ -38,6 +38,7 @@ impl Node {
                         self.out.reserve(4 * evicted as usize);
                         let pages = Pages { first: a.first, count: a.pages };
                         self.note_new_pages(pages);
+                        self.open_shared(pages);
                         Outcome::Allocated(pages)
                     }
                     Err(e) => Outcome::OutOfSpace(e),
@@ -79,8 +80,12 @@ impl Node {
         }
         self.homes.forget(pages);
         self.learning.moves.retain(|p, _| !(pages.first..pages.end()).contains(p));
-        self.out.push_back(Output::Discard(pages));
-        self.out.push_back(Output::ForgetClaims(pages));
+        if self.gives_frames_back() {
+            self.out.push_back(Output::Discard(pages));
+        }
+        if !self.shares_frames() {
+            self.out.push_back(Output::ForgetClaims(pages));
+        }
     }
 
     /// Of several calls about a page the last one counts.

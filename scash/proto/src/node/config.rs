@@ -43,6 +43,17 @@ pub enum Transfer {
     Message,
 }
 
+/// Which memory ranks have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// None: each rank has a frame of its own for each page that it uses, and the protocol brings bytes from
+    /// one to the other.
+    #[default]
+    Off,
+    /// The frames: a page has one, which all ranks of the job map. What a rank stores is there for all.
+    Frames,
+}
+
 /// What a node must know of its job.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
@@ -79,4 +90,7 @@ pub struct Config {
     pub watch_from: u32,
     /// Whether data races are looked for ([`races`](crate::races)). The same at all ranks.
     pub races: bool,
+    /// Which memory ranks have in common. The same at all ranks; none while races are looked for, which only
+    /// show where each rank has frames of its own.
+    pub sharing: Sharing,
 }

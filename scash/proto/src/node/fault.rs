@@ -18,10 +18,10 @@ impl Node {
         };
         let (id, range, block) = (a.id, Pages { first: a.first, count: a.pages }, a.options.block);
         let word = self.table.get(page);
-        if word.access() >= want {
+        if self.access(page) >= want {
             return;
         }
-        if word.is_fetching() {
+        if word.is_fetching() || self.is_being_freed(page) {
             self.out.push_back(Output::Wait(page));
             return;
         }

@@ -21,6 +21,8 @@ pub(super) struct Homes {
     deferred_pushes: Vec<u32>,
     /// Pages whose changes went to sharers by message, in this barrier or the one before.
     messaged: Vec<u32>,
+    /// Where ranks share frames: the homes that the program has given pages.
+    pub(super) given: BTreeMap<u32, Rank>,
 }
 
 impl Homes {
@@ -62,6 +64,7 @@ impl Homes {
     /// Nothing is known of these pages any more.
     pub(super) fn forget(&mut self, pages: Pages) {
         cut_out(&mut self.directory, pages.iter());
+        cut_out(&mut self.given, pages.iter());
         self.predicted.retain(|page| !pages.iter().contains(page));
     }
 }

@@ -9,6 +9,7 @@ mod lies;
 mod lies_of_locks;
 mod migrate;
 mod reduce;
+mod sharing;
 
 use super::*;
 use crate::PAGE_SIZE;
@@ -30,6 +31,10 @@ struct Job {
 
 impl Job {
     fn new(size: u32) -> Job {
+        Job::sharing(size, Sharing::Off)
+    }
+
+    fn sharing(size: u32, sharing: Sharing) -> Job {
         let config = |rank| Config {
             rank: Rank(rank),
             size,
@@ -46,6 +51,7 @@ impl Job {
             watch_from: 0,
             base: 2,
             races: false,
+            sharing,
         };
         let nodes = (0..size).map(|r| Node::new(config(r))).collect();
         Job { nodes, changed: BTreeSet::new(), orders: (0..size).map(|_| Vec::new()).collect() }

@@ -2,7 +2,7 @@
 
 use super::log::{Testimony, Trace};
 use super::*;
-use crate::node::{Collective, Config, Eviction, Input, Output, Transfer};
+use crate::node::{Collective, Config, Eviction, Input, Output, Sharing, Transfer};
 
 const HOME: Rank = Rank(0);
 
@@ -93,6 +93,7 @@ fn node(rank: u32) -> Node {
         watch_from: 0,
         base: 2,
         races: true,
+        sharing: Sharing::Off,
     });
     let options = crate::AllocOptions { placement: crate::Placement::Rank(0), ..Default::default() };
     node.handle(Input::Arrive(Collective::Alloc(8 * PAGE_SIZE as u64, options))).unwrap();

@@ -19,7 +19,7 @@ use super::report::Report;
 use super::rng::Rng;
 use super::world::{Failure, Setup, World};
 use scash_proto::node::{Eviction, ObjectKind};
-use scash_proto::{AllocOptions, Pages, Placement, Protocol};
+use scash_proto::{AllocOptions, Pages, Placement, Protocol, Sharing};
 use std::num::NonZeroU32;
 
 /// Pages of the region.
@@ -34,6 +34,8 @@ pub struct Run {
     pub ranks: u32,
     /// Whether the program lacks the synchronisation that gives its question an answer.
     pub racy: bool,
+    /// Which memory ranks have in common.
+    pub sharing: Sharing,
     /// Whether to tell every step.
     pub trace: bool,
 }
@@ -41,10 +43,10 @@ pub struct Run {
 impl Run {
     /// Runs the program that is written down by `write`.
     pub fn of(self, write: impl FnOnce(&mut Job)) -> Result<Report, Failure> {
-        let Run { seed, ranks, racy, trace } = self;
+        let Run { seed, ranks, racy, sharing, trace } = self;
         let mut job = Job::new(seed, ranks);
         write(&mut job);
-        World::new(Setup { trace, racy, ..setup(seed, ranks) }, job.script.into_program()).run()
+        World::new(Setup { trace, racy, sharing, ..setup(seed, ranks) }, job.script.into_program()).run()
     }
 }
 

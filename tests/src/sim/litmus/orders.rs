@@ -8,6 +8,7 @@ use super::{Job, Run, load, section, store};
 use crate::sim::program::Op;
 use crate::sim::report::Report;
 use crate::sim::world::Failure;
+use scash_proto::Sharing;
 use scash_proto::node::ObjectKind;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,9 +50,9 @@ impl Order {
     ///
     /// # Errors
     /// What went wrong.
-    pub fn run(self, seed: u64, locked: bool, trace: bool) -> Result<Report, Failure> {
+    pub fn run(self, seed: u64, locked: bool, sharing: Sharing, trace: bool) -> Result<Report, Failure> {
         let ranks = u32::try_from(self.0.len() + 1).unwrap_or(u32::MAX);
-        Run { seed, ranks, racy: !locked, trace }.of(|job| self.write(job, locked))
+        Run { seed, ranks, racy: !locked, sharing, trace }.of(|job| self.write(job, locked))
     }
 
     fn write(self, job: &mut Job, locked: bool) {

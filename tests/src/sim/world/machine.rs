@@ -100,9 +100,9 @@ impl<P: Program> RankMachine<'_, P> {
     fn copy(&mut self, of: usize, page: u32, into: &mut PageBytes) -> Done<()> {
         self.world.meanwhile(self.rank)?;
         let cut = self.world.tears.between(0, 4096) as usize;
-        into[..cut].copy_from_slice(&self.world.ranks[of].frames.bytes(page)[..cut]);
+        into[..cut].copy_from_slice(&self.world.frames(of).bytes(page)[..cut]);
         self.world.meanwhile(self.rank)?;
-        into[cut..].copy_from_slice(&self.world.ranks[of].frames.bytes(page)[cut..]);
+        into[cut..].copy_from_slice(&self.world.frames(of).bytes(page)[cut..]);
         Ok(())
     }
 
@@ -145,7 +145,9 @@ impl<P: Program> Machine for RankMachine<'_, P> {
 
     fn discard(&mut self, pages: Pages) -> Done<()> {
         self.world.meanwhile(self.rank)?;
-        self.frames().discard(pages);
+        self.world.check_closed(pages)?;
+        self.world.frames(self.rank).discard(pages);
+        self.frames().set_rights(pages, Access::None);
         Ok(())
     }
 
@@ -195,7 +197,8 @@ impl<P: Program> Machine for RankMachine<'_, P> {
 
     fn store(&mut self, page: u32, offset: usize, bytes: &[u8]) -> Done<()> {
         self.world.meanwhile(self.rank)?;
-        self.frames().bytes_mut(page)[offset..offset + bytes.len()].copy_from_slice(bytes);
+        let rank = self.rank;
+        self.world.frames(rank).bytes_mut(page)[offset..offset + bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
 

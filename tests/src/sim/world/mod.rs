@@ -16,7 +16,7 @@ use scash_proto::interpreter::Interpreter;
 use scash_proto::node::Eviction;
 use scash_proto::races::Races;
 use scash_proto::wire::Kind;
-use scash_proto::{Config, Node, PAGE_SIZE, Pages, Rank, Transfer};
+use scash_proto::{Config, Node, PAGE_SIZE, Pages, Rank, Sharing, Transfer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use thread::Thread;
@@ -61,6 +61,8 @@ pub struct Setup {
     pub base: u32,
     /// See [`Config::races`].
     pub races: bool,
+    /// See [`Config::sharing`].
+    pub sharing: Sharing,
     /// The program has data races. (Without this, to find one is a failure.)
     pub racy: bool,
     /// Whether a put waits for a get of the same page by the rank it goes to, as it does with the providers
@@ -100,6 +102,7 @@ impl Setup {
             watch_from: 0,
             base: 2,
             races: false,
+            sharing: Sharing::Off,
             racy: false,
             exclusion: true,
             tears: 0,
@@ -221,6 +224,7 @@ impl<P: Program> World<P> {
                 renewals: setup.renewals,
                 watch_from: setup.watch_from,
                 races: setup.races,
+                sharing: setup.sharing,
             }),
             interpreter: Some(Box::new(Interpreter::new(setup.size))),
             frames: Frames::new(setup.pages),
@@ -412,6 +416,19 @@ impl<P: Program> World<P> {
             self.schedule_driver(from);
         } else if self.net.put(number(from), to, Put { page, diff }) {
             self.tasks.push(Task::Channel(from, to as usize));
+        }
+    }
+
+    /// The frames that a rank's views show: its own, or those that all share, which the first rank keeps here.
+    fn frames(&mut self, rank: usize) -> &mut Frames {
+        let keeper = self.keeper(rank);
+        &mut self.ranks[keeper].frames
+    }
+
+    fn keeper(&self, rank: usize) -> usize {
+        match self.setup.sharing {
+            Sharing::Off => rank,
+            Sharing::Frames => 0,
         }
     }
 

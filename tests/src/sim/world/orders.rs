@@ -3,7 +3,7 @@
 use super::{Progress, Result, World, number};
 use crate::sim::program::Program;
 use scash_proto::node::{Collective, Outcome};
-use scash_proto::{Input, Rank, interpreter};
+use scash_proto::{Access, Input, Rank, Sharing, interpreter};
 use std::collections::VecDeque;
 
 impl<P: Program> World<P> {
@@ -73,7 +73,7 @@ impl<P: Program> World<P> {
     /// Bytes that were put arrive in a frame.
     pub(super) fn land(&mut self, from: usize, to: usize, page: u32, diff: &[u8]) -> Result<()> {
         self.trace(|| format!("the put of rank {from} into page {page} of rank {to} lands"));
-        let merged = self.ranks[to].frames.merge(page, diff);
+        let merged = self.frames(to).merge(page, diff);
         merged.map_err(|e| self.failure(&format!("the driver's own diff: {e}")))
     }
 
@@ -92,6 +92,21 @@ impl<P: Program> World<P> {
             self.land(rank, home, put.page, &put.diff)?;
         }
         Ok(())
+    }
+
+    /// Frames that ranks share are given back when no rank has them in view.
+    pub(super) fn check_closed(&self, pages: scash_proto::Pages) -> Result<()> {
+        if self.setup.sharing == Sharing::Off {
+            return Ok(());
+        }
+        let open =
+            |rank: &usize| pages.iter().any(|page| self.ranks[*rank].frames.rights(page) != Access::None);
+        match (0..self.ranks.len()).find(open) {
+            Some(rank) => {
+                Err(self.failure_about("frames are given back that a rank has in view", rank, pages.first))
+            }
+            None => Ok(()),
+        }
     }
 
     /// A rank with a limit holds no more pages of other homes than it says, and a broadcast's at most beyond

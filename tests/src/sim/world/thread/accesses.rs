@@ -28,9 +28,10 @@ impl<P: Program> World<P> {
         };
         thread.at += 1;
         let place = word.page as usize * PAGE_SIZE + word.first;
-        let frame = &mut self.ranks[at.0 as usize].frames.bytes_mut(word.page)[word.span().range()];
-        let (have, want) = (number_in(frame), number_in(&self.oracle[place..place + word.width]));
+        let want = number_in(&self.oracle[place..place + word.width]);
         let after = change.apply(want).to_le_bytes();
+        let frame = &mut self.frames(at.0 as usize).bytes_mut(word.page)[word.span().range()];
+        let have = number_in(frame);
         frame.copy_from_slice(&after[..word.width]);
         self.oracle[place..place + word.width].copy_from_slice(&after[..word.width]);
         self.report.checked += word.width as u64;
@@ -47,26 +48,26 @@ impl<P: Program> World<P> {
     /// The first step loads a word, the second one stores what is to be there. A store that does not depend
     /// on what was there looks at nothing.
     pub(super) fn plainly(&mut self, rank: usize, t: usize, word: Word, change: Change) -> Result<()> {
-        let me = &mut self.ranks[rank];
-        let frame = &mut me.frames.bytes_mut(word.page)[word.span().range()];
-        let thread = &mut me.threads[t];
+        let had = self.frames(rank).bytes(word.page)[word.span().range()].to_vec();
+        let thread = &mut self.ranks[rank].threads[t];
         let place = word.page as usize * PAGE_SIZE + word.first;
-        let blind = matches!(change, Change::Swap(_)).then(|| frame.to_vec());
+        let blind = matches!(change, Change::Swap(_)).then(|| had.clone());
         let Some(before) = thread.before.take().or(blind) else {
-            let have = number_in(frame);
+            let have = number_in(&had);
             thread.seen = have;
             if change == Change::Load {
                 thread.at += 1;
             } else {
-                thread.before = Some(frame.to_vec());
+                thread.before = Some(had);
             }
             return self.seen(rank, word, have);
         };
         thread.at += 1;
         let after = change.apply(number_in(&before)).to_le_bytes();
+        let frame = &mut self.frames(rank).bytes_mut(word.page)[word.span().range()];
         frame.copy_from_slice(&after[..word.width]);
         self.oracle[place..place + word.width].copy_from_slice(&after[..word.width]);
-        me.frames.note_write(word.page);
+        self.ranks[rank].frames.note_write(word.page);
         self.trace(|| format!("rank {rank} makes {after:?} of {before:?} at {word:?}"));
         Ok(())
     }
@@ -83,24 +84,23 @@ impl<P: Program> World<P> {
         self.trace(|| format!("rank {rank} writes {span:?} with {salt}"));
         let base = span.page as usize * PAGE_SIZE;
         self.ranks[rank].frames.note_write(span.page);
-        let frame = self.ranks[rank].frames.bytes_mut(span.page);
-        for i in span.range() {
-            let value = salt.wrapping_add((i as u64).wrapping_mul(31).to_le_bytes()[0]);
-            frame[i] = value;
-            self.oracle[base + i] = value;
-        }
+        let value = |i: usize| salt.wrapping_add((i as u64).wrapping_mul(31).to_le_bytes()[0]);
+        let frame = self.frames(rank).bytes_mut(span.page);
+        span.range().for_each(|i| frame[i] = value(i));
+        span.range().for_each(|i| self.oracle[base + i] = value(i));
     }
 
     /// The first step writes; the second one puts back what was there, and goes on.
     pub(super) fn flicker(&mut self, rank: usize, t: usize, span: Span, salt: u8) {
+        let had = self.frames(rank).bytes(span.page)[span.range()].to_vec();
         let me = &mut self.ranks[rank];
         let Some(before) = me.threads[t].before.take() else {
-            me.threads[t].before = Some(me.frames.bytes(span.page)[span.range()].to_vec());
+            me.threads[t].before = Some(had);
             return self.write(rank, span, salt);
         };
         me.threads[t].at += 1;
         me.frames.note_write(span.page);
-        me.frames.bytes_mut(span.page)[span.range()].copy_from_slice(&before);
+        self.frames(rank).bytes_mut(span.page)[span.range()].copy_from_slice(&before);
         let base = span.page as usize * PAGE_SIZE + span.first;
         self.oracle[base..base + span.len].copy_from_slice(&before);
         self.trace(|| format!("rank {rank} puts back what was at {span:?}"));
@@ -116,7 +116,7 @@ impl<P: Program> World<P> {
 
     pub(super) fn read(&mut self, rank: usize, span: Span) -> Result<()> {
         let base = span.page as usize * PAGE_SIZE;
-        let have = &self.ranks[rank].frames.bytes(span.page)[span.range()];
+        let have = &self.ranks[self.keeper(rank)].frames.bytes(span.page)[span.range()];
         let want = &self.oracle[base + span.first..base + span.first + span.len];
         self.report.checked += span.len as u64;
         if have == want {
