@@ -60,6 +60,8 @@ pub(crate) struct Config {
     /// Whether writes to long runs of home pages may be noticed without faults, if the engine can.
     pub(crate) watch: bool,
     pub(crate) races: RaceSetting,
+    /// Whether ranks of one host are to share frames, if they can.
+    pub(crate) share: bool,
 }
 
 impl Config {
@@ -110,6 +112,7 @@ impl Config {
             block,
             cache,
             eviction: choice("SCASH_EVICTION", var("SCASH_EVICTION")?, &evictions)?,
+            share: switch("SCASH_SHARE", var("SCASH_SHARE")?, false)?,
             races: choice("SCASH_RACES", var("SCASH_RACES")?, &races)?,
             fetch_most: u32::try_from(fetch_most).unwrap_or(1),
             network,

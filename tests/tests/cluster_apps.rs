@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Job, kinds, run};
+use scash_tests::cluster::{Job, all_kinds, run};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +18,7 @@ const APPLICATIONS: [(&str, &[&str]); 4] = [
 
 /// Runs every application in jobs of that many ranks, as `change` changes them.
 fn all_are_equal(ranks: u32, change: impl Fn(Job) -> Job) {
-    for kind in kinds() {
+    for kind in all_kinds() {
         for (name, arguments) in APPLICATIONS {
             change(kind.job(ranks)).run(&built(name), arguments).is_equal(ranks);
         }
@@ -93,7 +93,7 @@ fn a_user_without_privileges_can_run_a_job() {
     };
     let scash = copy("scash");
     let programs = APPLICATIONS.map(|(name, arguments)| (copy(name), arguments));
-    for kind in kinds() {
+    for kind in all_kinds() {
         for (program, arguments) in &programs {
             let job = kind.job(2).command_from(&scash, program, arguments);
             run(as_nobody(&job, directory.path())).is_equal(2);

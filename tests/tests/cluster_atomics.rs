@@ -1,6 +1,6 @@
 //! Atomic operations on shared memory, and reductions, in every kind of job.
 
-use scash_tests::cluster::{self, kinds};
+use scash_tests::cluster::{self, all_kinds};
 use std::path::Path;
 
 const LITMUS: &str = env!("CARGO_BIN_EXE_litmus");
@@ -31,7 +31,7 @@ fn words_and_values_that_a_lock_protects_share_pages() {
 
 #[test]
 fn words_and_values_that_a_lock_protects_share_pages_of_which_few_may_be_cached() {
-    for kind in kinds() {
+    for kind in all_kinds() {
         let job = kind.job(3).env("SCASH_REGION", "16M").env("SCASH_CACHE", "256K");
         let ended = job.run(Path::new(LITMUS), &["words beside locks", "4"]);
         ended.succeeded();

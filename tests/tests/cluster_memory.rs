@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
-use scash_tests::cluster::kinds;
+use scash_tests::cluster::{all_kinds, kinds};
 use std::path::Path;
 
 const MIB: u64 = 1 << 10;
@@ -10,7 +10,7 @@ const MIB: u64 = 1 << 10;
 /// Runs `footprint WHAT`, and checks that no rank says more than this, or than this and what a provider may
 /// have on its way.
 fn at_most(what: &str, most_kib: u64, on_its_way: impl Fn(&str) -> u64) {
-    for kind in kinds() {
+    for kind in all_kinds() {
         let ended = kind.job(2).run(Path::new(env!("CARGO_BIN_EXE_footprint")), &[what]);
         ended.succeeded();
         let most_kib = most_kib + on_its_way(kind.provider);
@@ -45,7 +45,7 @@ fn cached_pages_beyond_the_limit_go_back_to_the_system_and_the_results_are_right
 /// room for 16 at a time.
 #[test]
 fn what_is_made_and_destroyed_ten_thousand_times_takes_no_memory() {
-    for kind in kinds() {
+    for kind in all_kinds() {
         let job = kind.job(2).env("SCASH_REGION", "64K");
         let ended = job.run(Path::new(env!("CARGO_BIN_EXE_footprint")), &["objects"]);
         ended.succeeded();

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
-use scash_tests::cluster::{self, kinds};
+use scash_tests::cluster::{self, all_kinds};
 use std::path::Path;
 
 const WRONG: &str = env!("CARGO_BIN_EXE_wrong");
@@ -59,7 +59,7 @@ fn a_signal_that_nobody_waits_for_is_lost() {
 
 /// Runs `wrong MISTAKE`, which ends well although one of rank 0's threads is refused.
 fn refused(signal: &str, words: &[&str]) {
-    for kind in kinds() {
+    for kind in all_kinds() {
         for ranks in [2, 3] {
             let notes = tempfile::tempdir().unwrap();
             let ended = kind.job(ranks).run(Path::new(WRONG), &[signal, notes.path().to_str().unwrap()]);
@@ -113,7 +113,7 @@ const ANSWERS: [&[&str]; 14] = [
 
 #[test]
 fn wrong_use_of_each_object_is_refused_with_words_and_disturbs_nothing() {
-    for kind in kinds() {
+    for kind in all_kinds() {
         for ranks in [1, 3] {
             let ended = kind.job(ranks).run(Path::new(WRONG), &["objects"]);
             ended.succeeded();

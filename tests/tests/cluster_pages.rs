@@ -1,7 +1,7 @@
 //! Random programs and storms of faults on the real memory of real processes. `SCASH_PROGRAMS=N` runs more
 //! random programs.
 
-use scash_tests::cluster::{Job, Kind, kinds};
+use scash_tests::cluster::{Job, Kind, all_kinds, kinds};
 use std::path::Path;
 
 const PAGES: &str = env!("CARGO_BIN_EXE_pages");
@@ -17,7 +17,7 @@ fn seeds() -> u64 {
 
 /// Runs the random program of each seed in a job that `job` makes of the seed, for every kind of job.
 fn every_byte_is_right(job: impl Fn(Kind, u64) -> (Job, u32)) {
-    for kind in kinds() {
+    for kind in all_kinds() {
         for seed in 0..seeds() {
             let (job, ranks) = job(kind, seed);
             job_is_right(&job, ranks, seed);
@@ -58,7 +58,7 @@ fn random_programs_read_what_was_written_with_every_setting() {
         &[("SCASH_CACHE", "256K"), ("SCASH_EVICTION", "sieve"), ("SCASH_TRANSFER", "message")],
         &[("SCASH_REGION", "64M"), ("SCASH_TRANSFER", "message"), ("SCASH_PREDICT", "off")],
     ];
-    for kind in kinds() {
+    for kind in all_kinds() {
         for (seed, setting) in (10..).zip(settings) {
             let job = setting.iter().fold(kind.job(3), |job, (name, value)| job.env(name, value));
             job_is_right(&job, 3, seed);
@@ -73,7 +73,7 @@ fn random_programs_with_several_threads_a_rank_read_what_was_written() {
 
 #[test]
 fn threads_of_a_rank_may_fault_at_once_on_the_same_page_and_on_others() {
-    for kind in kinds() {
+    for kind in all_kinds() {
         let ended = kind.job(2).option("--threads", "4").run(Path::new(STORM), &[]);
         ended.succeeded();
         ended.lines(2);

@@ -4,13 +4,13 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Job, kinds};
+use scash_tests::cluster::{Job, all_kinds};
 
 /// Runs the program on 2 and on 4 ranks, and on 2 ranks of 2 threads, with parameters that do not give all
 /// the same work.
 fn is_equal(program: &str, parameters: &[&str]) {
     let arguments = [parameters, &["--check", "--json"]].concat();
-    for kind in kinds() {
+    for kind in all_kinds() {
         for (ranks, threads) in [(2, "1"), (4, "1"), (2, "2")] {
             let report =
                 kind.job(ranks).option("--threads", threads).run(&built(program), &arguments).is_equal(ranks);
@@ -83,7 +83,7 @@ fn programs_with_locks_are_content_with_one_rank_and_with_the_smallest_cache() {
         [("tsp", ["--cities", "8"]), ("water", ["--size", "40"]), ("market", ["--size", "40"])]
     {
         let arguments = [&parameters[..], &["--check", "--json"]].concat();
-        for kind in kinds() {
+        for kind in all_kinds() {
             kind.job(1).run(&built(program), &arguments).is_equal(1);
             // The least that there is. All pages fit; but with a limit, whatever a lock ends goes at once.
             kind.job(3).env("SCASH_CACHE", "256K").run(&built(program), &arguments).is_equal(3);

@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
+use scash_tests::cluster::all_kinds;
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::kinds;
 use std::path::Path;
 
 const TYPED: &str = env!("CARGO_BIN_EXE_typed");
@@ -15,7 +15,7 @@ const HELLO: &str = include_str!("../../scash/examples/hello.rs");
 
 #[test]
 fn everything_that_the_typed_interface_has_gives_right_data() {
-    for kind in kinds() {
+    for kind in all_kinds() {
         for ranks in [1, 2, 3] {
             let ended = kind.job(ranks).env("SCASH_REGION", "1M").run(Path::new(TYPED), &[]);
             ended.succeeded();
@@ -27,7 +27,7 @@ fn everything_that_the_typed_interface_has_gives_right_data() {
 
 #[test]
 fn programs_without_unsafe_have_threads_owners_and_messages() {
-    for kind in kinds() {
+    for kind in all_kinds() {
         for ranks in [1, 2, 3] {
             let ended = kind.job(ranks).env("SCASH_REGION", "4M").run(Path::new(SAFE), &[]);
             ended.succeeded();
@@ -39,7 +39,7 @@ fn programs_without_unsafe_have_threads_owners_and_messages() {
 
 #[test]
 fn a_partition_whose_publication_has_failed_leads_to_its_memory_no_more() {
-    for kind in kinds() {
+    for kind in all_kinds() {
         let notes = tempfile::tempdir().unwrap();
         let arguments = ["publish in vain, and go on", notes.path().to_str().unwrap()];
         let ended = kind.job(3).run(Path::new(WRONG), &arguments);
@@ -54,7 +54,7 @@ fn a_partition_whose_publication_has_failed_leads_to_its_memory_no_more() {
 
 #[test]
 fn children_that_ranks_fork_are_refused_whatever_they_call() {
-    for kind in kinds() {
+    for kind in all_kinds() {
         for ranks in [1, 3] {
             let ended = kind.job(ranks).run(Path::new(WRONG), &["fork"]);
             assert_eq!(ended.status, 0, "{ended}");
@@ -70,7 +70,7 @@ fn children_that_ranks_fork_are_refused_whatever_they_call() {
 #[test]
 fn the_readmes_program_says_what_it_is_to_say() {
     // Every kind of job: it is the first thing that a user runs.
-    for kind in kinds() {
+    for kind in all_kinds() {
         for ranks in [1, 4] {
             let ended = kind.job(ranks).run(&built("examples/hello"), &[]);
             ended.succeeded();

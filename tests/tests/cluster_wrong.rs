@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
 use libc::{SIGKILL, SIGSEGV};
-use scash_tests::cluster::{Ended, Job, Kind, kinds, run};
+use scash_tests::cluster::{Ended, Job, Kind, all_kinds, kinds, run};
 use std::ffi::OsStr;
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;
@@ -26,7 +26,7 @@ fn wrong(job: &Job, signal: &str) -> Ended {
 
 /// In every kind of job, with one rank and with several.
 fn every_job(check: impl Fn(Job, u32)) {
-    for kind in kinds() {
+    for kind in all_kinds() {
         [1, 3].into_iter().for_each(|ranks| check(kind.job(ranks), ranks));
     }
 }
@@ -48,7 +48,7 @@ fn a_program_that_has_half_of_a_launcher_is_told_which() {
 #[test]
 fn two_programs_in_one_job_are_both_named() {
     let script = "[ $SCASH_RANK = 1 ] && exec \"$2\"; exec \"$1\" nothing";
-    for kind in kinds() {
+    for kind in all_kinds() {
         let ended = kind.job(3).run_script(script, &[WRONG, STORM]);
         ended.refused(&["two different programs", "ranks 0, 2", "rank 1", WRONG, STORM]);
     }
@@ -56,7 +56,7 @@ fn two_programs_in_one_job_are_both_named() {
 
 /// Checks that every rank was told who called what.
 fn all_are_told(signal: &str, words: &[&str]) {
-    for kind in kinds() {
+    for kind in all_kinds() {
         for ranks in [2, 4] {
             let ended = wrong(&kind.job(ranks), signal);
             ended.refused(&["rank "]);
@@ -116,7 +116,7 @@ fn ranks_that_make_different_calls_are_all_told() {
 
 #[test]
 fn what_is_in_use_at_one_rank_is_destroyed_by_none_and_all_are_told_whose_it_is() {
-    for kind in kinds() {
+    for kind in all_kinds() {
         for ranks in [1, 2, 4] {
             let ended = wrong(&kind.job(ranks), "destroy what is in use");
             ended.succeeded();
@@ -181,7 +181,7 @@ fn what_was_destroyed_cannot_be_used_or_destroyed_again_and_never_means_another(
 
 #[test]
 fn a_second_thread_in_a_collective_call_is_refused_and_the_first_is_not_disturbed() {
-    for kind in kinds() {
+    for kind in all_kinds() {
         for ranks in [2, 3] {
             let ended = wrong(&kind.job(ranks), "meet twice");
             ended.succeeded();
@@ -321,7 +321,7 @@ fn an_interface_that_is_not_this_hosts_is_named() {
 fn limits_of_memory_are_named_with_the_command_that_raises_them() {
     let limited =
         |job: Job, limit: &str| job.run_script(&format!("ulimit {limit}; exec \"$1\" nothing"), &[WRONG]);
-    for kind in kinds() {
+    for kind in all_kinds() {
         for (limit, words) in [("-v 4000000", "raise `ulimit -v`"), ("-f 1024", "raise `ulimit -f`")] {
             limited(kind.job(2), limit).refused(&["65536 MiB", words]);
         }
@@ -344,7 +344,7 @@ fn a_rank_that_leaves_without_a_word_ends_the_job() {
 
 #[test]
 fn a_rank_killed_in_the_middle_of_barriers_is_named_and_the_others_are_told() {
-    for kind in kinds() {
+    for kind in all_kinds() {
         for ranks in [2, 4] {
             let ended = wrong(&kind.job(ranks), "die in barriers");
             ended.failed(128 + SIGKILL, &["scash: rank 1 (pid ", "was killed by signal 9 (SIGKILL)"]);
@@ -357,7 +357,7 @@ fn a_rank_killed_in_the_middle_of_barriers_is_named_and_the_others_are_told() {
 
 #[test]
 fn a_rank_that_dies_while_others_fetch_from_it_is_named_and_the_others_are_told() {
-    for kind in kinds() {
+    for kind in all_kinds() {
         let ended = wrong(&kind.job(3), "die while fetched from");
         ended.failed(128 + SIGKILL, &["scash: rank 0 (pid ", "was killed by signal 9 (SIGKILL)"]);
         // In an access, or, if what it fetched was still there, at the next barrier.
@@ -367,6 +367,7 @@ fn a_rank_that_dies_while_others_fetch_from_it_is_named_and_the_others_are_told(
 
 #[test]
 fn a_rank_that_gets_no_memory_in_an_access_says_what_to_do_and_the_others_are_told() {
+    // Not where frames are shared: there the system gives memory to accesses without being asked.
     for kind in kinds() {
         let ended = wrong(&kind.job(3), "out of memory");
         let remedy = if kind.engine == "uffd" {
@@ -435,7 +436,7 @@ fn what_was_not_allocated_cannot_be_freed() {
 
 #[test]
 fn a_launcher_that_is_killed_takes_its_ranks_along() {
-    for Kind { engine, provider } in kinds() {
+    for Kind { engine, provider, .. } in all_kinds() {
         let job = Job::plain(2).env("SCASH_FAULT", engine).option("--provider", provider);
         // The first rank kills the launcher, which is its parent.
         let ended = job.run_script("[ $SCASH_RANK = 0 ] && kill -9 $PPID; exec \"$1\" stay", &[WRONG]);
@@ -445,7 +446,7 @@ fn a_launcher_that_is_killed_takes_its_ranks_along() {
 
 #[test]
 fn a_collective_call_while_threads_wait_for_each_other_is_refused() {
-    for kind in kinds() {
+    for kind in all_kinds() {
         let ended = wrong(&kind.job(1).option("--threads", "2"), "stay away from the crew");
         ended.succeeded();
         let words = "a collective call while 1 of the rank's 2 threads wait in dsm_barrier_threads";
@@ -455,7 +456,7 @@ fn a_collective_call_while_threads_wait_for_each_other_is_refused() {
 
 #[test]
 fn a_thread_more_than_the_rank_has_is_refused_and_the_others_meet() {
-    for kind in kinds() {
+    for kind in all_kinds() {
         let ended = wrong(&kind.job(2), "crowd");
         ended.succeeded();
         let words = "one thread more in dsm_barrier_threads than the 1 that the rank has";

@@ -409,6 +409,8 @@ int dsm_barrier_threads(void);
 /**
  * The home of the page that holds the byte at `p`, as of the last memory barrier: a rank, or
  * DSM_HOME_NONE while no rank has touched the page; -1 if `p` is not in allocated shared memory.
+ * Where ranks share frames (SCASH_SHARE) nobody knows who touched a page first: there it is the rank
+ * that the allocation or dsm_set_home has named, or DSM_HOME_NONE if neither has.
  */
 int dsm_home(const void *p);
 

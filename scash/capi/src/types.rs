@@ -210,7 +210,7 @@ impl dsm_alloc_options_t {
 
 impl From<scash::Stats> for dsm_stats_t {
     fn from(stats: scash::Stats) -> dsm_stats_t {
-        let scash::Stats { protocol: p, traffic: t, barrier: b, faults, races } = stats;
+        let scash::Stats { protocol: p, traffic: t, barrier: b, faults, frames: _, races } = stats;
         dsm_stats_t {
             faults,
             read_faults: p.read_faults,

@@ -50,6 +50,20 @@ fn as_json_it_is_one_object_that_agrees_with_the_exit_status() {
 }
 
 #[test]
+fn whether_frames_would_be_shared_is_said_with_the_reason() {
+    let ask = |settings: &[(&str, &str)]| {
+        let mut command = command(["info", "--json"]);
+        command.envs(settings.iter().copied());
+        let said = serde_json::from_str::<serde_json::Value>(&run(command).stdout).unwrap()["frames"].clone();
+        format!("{}: {}", said["name"].as_str().unwrap(), said["why"].as_str().unwrap())
+    };
+    assert!(ask(&[]).starts_with("each rank's own"), "{}", ask(&[]));
+    assert!(ask(&[("SCASH_SHARE", "on")]).starts_with("shared"), "{}", ask(&[("SCASH_SHARE", "on")]));
+    let races = ask(&[("SCASH_SHARE", "on"), ("SCASH_RACES", "report")]);
+    assert!(races.starts_with("each rank's own") && races.contains("SCASH_RACES"), "{races}");
+}
+
+#[test]
 fn the_engine_that_is_asked_for_is_the_one_that_is_chosen() {
     let ask = |engine: &str| {
         let mut command = command(["info", "--json"]);

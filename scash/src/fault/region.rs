@@ -8,6 +8,9 @@
 //! A region of any size costs nothing until its pages get frames: the file is sparse and no memory is set
 //! aside for it.
 //!
+//! Ranks of one host may [share](Region::adopt) one file: then there is one frame a page on the host, which
+//! the views of all of them show.
+//!
 //! **Invariant:** both views map exactly the file's pages, from the first to the last, for as long as the
 //! region lives; the file's size is sealed, so that no holder of its descriptor can cut it short under a
 //! reader.
@@ -16,6 +19,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::stat::fstat;
 use nix::unistd::{SysconfVar, ftruncate, sysconf};
 use std::io;
 use std::ops::Range;
@@ -57,14 +61,36 @@ impl Region {
         let file = sealed_file(len)?;
         let app = View::map(&file, len, app_base)?;
         let runtime = View::map(&file, len, None)?;
+        let region = Self { file, app, runtime, pages };
+        region.set_up_views()?;
+        Ok(region)
+    }
+
+    /// What both views are like when nothing is open.
+    fn set_up_views(&self) -> Result<(), EngineError> {
         // A child made by fork would see the frames without an engine, and its writes would be lost or be
         // seen by nobody. Better that it has neither view, and dies of its own access.
-        app.advise(libc::MADV_DONTFORK)?;
-        runtime.advise(libc::MADV_DONTFORK)?;
+        self.app.advise(libc::MADV_DONTFORK)?;
+        self.runtime.advise(libc::MADV_DONTFORK)?;
         // A core file shows the application view; the same bytes twice help nobody.
-        runtime.advise(libc::MADV_DONTDUMP)?;
-        runtime.protect(0..len, libc::PROT_READ | libc::PROT_WRITE).map_err(not_opened)?;
-        Ok(Self { file, app, runtime, pages })
+        self.runtime.advise(libc::MADV_DONTDUMP)?;
+        let all = 0..self.runtime.len;
+        self.runtime.protect(all, libc::PROT_READ | libc::PROT_WRITE).map_err(not_opened)
+    }
+
+    /// Takes the frames of another rank's region in place of its own, of which none was used: from here on
+    /// both views show that file. It must be as long as this region, and sealed as all regions' files are.
+    pub fn adopt(&mut self, file: OwnedFd) -> Result<(), EngineError> {
+        let size = fstat(&file).map_err(|errno| not_adopted(errno.into()))?.st_size;
+        let seals = fcntl(&file, FcntlArg::F_GET_SEALS).map_err(|errno| not_adopted(errno.into()))?;
+        if usize::try_from(size) != Ok(self.app.len) || seals & sealed().bits() != sealed().bits() {
+            return Err(not_adopted(io::ErrorKind::InvalidData.into()));
+        }
+        self.app.show(&file)?;
+        self.runtime.show(&file)?;
+        self.set_up_views()?;
+        self.file = out_of_the_way(file);
+        Ok(())
     }
 
     /// Where the program's pointers lead. Only the engine decides what may be accessed there.
@@ -126,6 +152,16 @@ impl Region {
         self.check(pages)?;
         let bytes = pages.start as usize * PAGE..pages.end as usize * PAGE;
         self.app.protect(bytes, protection).map_err(failed)
+    }
+
+    /// Gives frames to pages of the open application view that have none, and puts the pages into this
+    /// process's page table, so that their first accesses do not fault. What the system cannot do now, it
+    /// does at those.
+    pub(crate) fn populate(&self, pages: &Range<u32>) -> Result<(), EngineError> {
+        let (at, len) = self.app_span(pages)?;
+        // SAFETY: the range is this region's own mapping, and no byte of it changes.
+        unsafe { libc::madvise(at.cast(), len, libc::MADV_POPULATE_WRITE) };
+        Ok(())
     }
 
     /// Gives frames back to the system, whoever maps them.
@@ -191,6 +227,15 @@ impl View {
         }
     }
 
+    /// Shows another file of the same length in place of this one, without any access.
+    fn show(&self, file: &OwnedFd) -> Result<(), EngineError> {
+        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        // SAFETY: takes the place of this view's own mapping, of which nobody has a pointer to a byte in use.
+        let at =
+            unsafe { libc::mmap(self.base.cast(), self.len, libc::PROT_NONE, flags, file.as_raw_fd(), 0) };
+        if at == libc::MAP_FAILED { Err(not_adopted(io::Error::last_os_error())) } else { Ok(()) }
+    }
+
     fn advise(&self, advice: i32) -> Result<(), EngineError> {
         // SAFETY: the range is this view's own mapping, and the advices used here change no byte of it.
         let answer = unsafe { libc::madvise(self.base.cast(), self.len, advice) };
@@ -216,6 +261,10 @@ impl Drop for View {
     }
 }
 
+fn not_adopted(error: io::Error) -> EngineError {
+    EngineError::new("map the file that the ranks of this host share as their region", error)
+}
+
 fn not_opened(error: io::Error) -> EngineError {
     EngineError::new("open a view of the region (mprotect)", error)
 }
@@ -226,10 +275,14 @@ fn sealed_file(len: usize) -> Result<OwnedFd, EngineError> {
     let file = memory_file()?;
     let size = i64::try_from(len).map_err(|_| too_large(len, io::ErrorKind::FileTooLarge.into()))?;
     ftruncate(&file, size).map_err(|errno| too_large(len, errno.into()))?;
-    let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
-    fcntl(&file, FcntlArg::F_ADD_SEALS(seals))
+    fcntl(&file, FcntlArg::F_ADD_SEALS(sealed()))
         .map_err(|errno| EngineError::new("seal the size of the region's file", errno.into()))?;
     Ok(file)
+}
+
+/// The seals of a region's file.
+fn sealed() -> SealFlag {
+    SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL
 }
 
 fn memory_file() -> Result<OwnedFd, EngineError> {
@@ -331,6 +384,25 @@ mod tests {
         // SAFETY: page 2 lies in the application view, which was just opened.
         let seen = unsafe { there.read() };
         assert_eq!(seen, 7);
+    }
+
+    #[test]
+    fn regions_that_share_a_file_show_the_same_frames_and_open_their_views_apart() {
+        let (first, mut second) = (Region::anywhere(3).unwrap(), Region::anywhere(3).unwrap());
+        second.adopt(first.fd().try_clone_to_owned().unwrap()).unwrap();
+        first.protect_pages(&(1..2), libc::PROT_READ | libc::PROT_WRITE, not_opened).unwrap();
+        first.populate(&(1..2)).unwrap();
+        // SAFETY: page 1 lies in the first application view, and was just opened.
+        unsafe { first.app_base().wrapping_add(PAGE).write(9) };
+        // SAFETY: page 1 lies in the second runtime view.
+        let seen = unsafe { second.runtime_page(1).read() };
+        assert_eq!(seen, 9);
+        first.punch(&(1..2)).unwrap();
+        // SAFETY: as above.
+        let seen = unsafe { second.runtime_page(1).read() };
+        assert_eq!(seen, 0);
+        let error = second.adopt(Region::anywhere(2).unwrap().file.try_clone().unwrap()).unwrap_err();
+        assert!(error.to_string().contains("share"), "{error}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::runtime::Inquiry;
 use crate::runtime::context::{RankContext, engine_access, offset, span};
 use crate::runtime::frames;
 use crate::runtime::races::Search;
+use crate::runtime::sharing::{self, Frames};
 use crate::runtime::twins::Twins;
 use scash_comm::{Caps, PutRange};
 use scash_proto::diff::{Changes, PageBytes};
@@ -118,7 +119,11 @@ impl Machine for RankMachine<'_> {
     }
 
     fn map_zero(&mut self, pages: Pages, access: Access) -> Result<()> {
-        Ok(self.context.engine.map_zero(span(pages), engine_access(access))?)
+        self.context.engine.map_zero(span(pages), engine_access(access))?;
+        if self.context.frames == Frames::Shared {
+            sharing::populate(self.context, self.node.rank(), pages)?;
+        }
+        Ok(())
     }
 
     fn map(&mut self, pages: Pages, access: Access) -> Result<()> {

@@ -23,6 +23,7 @@ mod races;
 mod reduce;
 mod say;
 mod serve;
+pub(crate) mod sharing;
 mod stall;
 mod start;
 pub(crate) mod stats;
@@ -31,6 +32,7 @@ pub(crate) mod within;
 
 pub use scash_join::job::PROVIDERS;
 pub use scash_proto::node::ObjectKind;
+pub use sharing::{Frames, frames_asked_for};
 pub(crate) use stall::Inquiry;
 pub use start::init;
 
@@ -294,12 +296,13 @@ impl Runtime {
         self.pages_of(&lock(&self.core), address, len)
     }
 
-    /// The home of the page that holds `address`; `None` while nobody has touched it.
+    /// The home of the page that holds `address`; `None` while nobody has touched it. Where ranks share frames
+    /// it is the rank that the allocation or the program has named; `None` if neither has.
     pub fn home(&self, address: *const u8) -> Result<Option<u32>> {
         self.refuse_children()?;
         let core = lock(&self.core);
         let pages = self.pages_of(&core, address, 1)?;
-        Ok(core.node.home(pages.first).map(|r| r.0))
+        Ok(core.node.told_home(pages.first).map(|r| r.0))
     }
 
     /// From the next memory barrier on, `rank` is the home of all pages that the range touches. Any rank may
@@ -465,6 +468,7 @@ impl Runtime {
             traffic: self.context.endpoint.traffic(),
             barrier: *lock(&self.clock),
             faults: self.faults.load(Ordering::Relaxed),
+            frames: self.context.frames,
             races,
         }
     }

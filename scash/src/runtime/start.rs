@@ -13,10 +13,11 @@ use crate::runtime::owned::Owned;
 use crate::runtime::page_words::PageWords;
 use crate::runtime::races::Search;
 use crate::runtime::serve;
+use crate::runtime::sharing::{self, Frames};
 use crate::runtime::stats::BarrierTime;
 use crate::runtime::twins::Twins;
 use scash_comm::forked;
-use scash_comm::{Caps, Exchange, LocalSegment};
+use scash_comm::{Caps, Endpoint, Exchange, LocalSegment};
 use scash_join::boot::{Identity, Member};
 use scash_join::job;
 use scash_proto::Rank;
@@ -27,7 +28,7 @@ use std::sync::{Arc, Mutex};
 
 /// Number of the agreement between ranks: what is sent, and what lies in shared memory. Raised whenever
 /// either changes.
-const ABI: u32 = 9;
+const ABI: u32 = 10;
 
 /// The largest job in which each rank sends its tokens to all, if they share memory: a round of dissemination
 /// costs a switch of ranks where these have no core of their own, a token a tenth of a microsecond.
@@ -52,27 +53,34 @@ pub fn init() -> Result<&'static Runtime> {
         .map_err(|e| Error::Join(format!("cannot read this program's own file: {e}")))?;
     member.hello(&identity).map_err(join)?;
     let kind = fault::choose(config.fault.as_deref()).map_err(|e| Error::Setting(e.to_string()))?;
-    let region = Arc::new(Region::create(REGION_BASE, config.pages)?);
-    let engine = fault::open(kind, region.clone())?;
+    let mut region = Region::create(REGION_BASE, config.pages)?;
     let endpoint = job::endpoint(&mut member, &config.network, ABI).map_err(join)?;
-    let local = LocalSegment {
-        base: region.runtime_base(),
-        len: region.pages() as usize * PAGE,
-        fd: region.fd().as_raw_fd(),
-    };
+    agree(&mut member, &config)?;
+    let frames = sharing::settle(&mut member, &*endpoint, &config, &mut region)?;
+    let kind = frames.engine(kind);
+    let region = Arc::new(region);
+    let engine = fault::open(kind, region.clone())?;
     // SAFETY: the region's runtime view stays mapped as long as the runtime, which is never freed; frames are
     // only reached by raw pointers.
-    let segment = unsafe { endpoint.register(&mut member, local) }.map_err(join)?;
-    let (rank, size) = (endpoint.rank(), endpoint.size());
-    let node = Node::new(node_config(&config, rank, size, endpoint.caps()));
+    let segment = unsafe { endpoint.register(&mut member, whole(&region)) }.map_err(join)?;
+    let node = Node::new(node_config(&config, &*endpoint, frames));
     let twins =
         Twins::new(config.pages).map_err(|e| Error::Join(format!("no address space for twins: {e}")))?;
-    agree(&mut member, &config)?;
     let claims = Claims(PageWords::new(config.pages, &*endpoint, &mut member)?);
     let marks = Marks(PageWords::new(config.pages, &*endpoint, &mut member)?);
+    let (rank, size) = (endpoint.rank(), endpoint.size());
     let (threads, page) = (member.threads(), member.page().clone());
-    let context =
-        RankContext { region, engine, endpoint, segment, transfer: config.transfer, claims, marks, page };
+    let context = RankContext {
+        region,
+        engine,
+        endpoint,
+        segment,
+        transfer: config.transfer,
+        claims,
+        marks,
+        frames,
+        page,
+    };
     let runtime = Box::leak(Box::new(Runtime {
         context,
         core: Owned::new(Core::new(node, twins, size, Search::new(config.races, config.pages))),
@@ -105,6 +113,12 @@ pub fn init() -> Result<&'static Runtime> {
     Ok(runtime)
 }
 
+/// A region as what peers reach.
+fn whole(region: &Region) -> LocalSegment {
+    let (base, len) = (region.runtime_base(), region.pages() as usize * PAGE);
+    LocalSegment { base, len, fd: region.fd().as_raw_fd() }
+}
+
 pub(super) fn join(e: scash_comm::Error) -> Error {
     Error::Join(e.to_string())
 }
@@ -117,6 +131,7 @@ fn agree(exchange: &mut dyn Exchange, config: &Config) -> Result<()> {
         ("SCASH_COPIES", config.copies as u32),
         ("SCASH_BLOCK", config.block),
         ("SCASH_RACES", config.races as u32),
+        ("SCASH_SHARE", config.share.into()),
     ];
     for (name, mine) in all {
         let all = exchange.all_gather(&mine.to_le_bytes(), &[]).map_err(join)?;
@@ -130,8 +145,9 @@ fn agree(exchange: &mut dyn Exchange, config: &Config) -> Result<()> {
     Ok(())
 }
 
-fn node_config(config: &Config, rank: u32, size: u32, caps: Caps) -> scash_proto::Config {
-    let direct = caps.contains(Caps::DIRECT);
+fn node_config(config: &Config, endpoint: &dyn Endpoint, frames: Frames) -> scash_proto::Config {
+    let (rank, size) = (endpoint.rank(), endpoint.size());
+    let direct = endpoint.caps().contains(Caps::DIRECT);
     scash_proto::Config {
         rank: Rank(rank),
         size,
@@ -157,6 +173,6 @@ fn node_config(config: &Config, rank: u32, size: u32, caps: Caps) -> scash_proto
         // A run is a mapping of its own while it is watched, so short ones are not worth it.
         watch_from: if config.watch { 64 } else { 0 },
         races: config.races != RaceSetting::Off,
-        sharing: scash_proto::Sharing::Off,
+        sharing: frames.sharing(),
     }
 }

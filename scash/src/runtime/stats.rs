@@ -1,5 +1,6 @@
 //! What a rank has counted and timed.
 
+use crate::runtime::sharing::Frames;
 use scash_comm::Traffic;
 use scash_proto::node::Counters;
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub struct Stats {
     pub barrier: BarrierTime,
     /// Signals taken for faults in shared memory.
     pub faults: u64,
+    /// Whose frames the pages have (`SCASH_SHARE`).
+    pub frames: Frames,
     /// Data races found (`SCASH_RACES`): neighbouring bytes of pages whose home is here, once an epoch and
     /// pair of ranks.
     pub races: u64,
@@ -74,6 +77,11 @@ impl std::fmt::Display for Stats {
         )?;
         if self.races > 0 {
             write!(f, "; {} data races", self.races)?;
+        }
+        match self.frames {
+            Frames::Own => {}
+            Frames::Shared => write!(f, "; frames: shared by all ranks")?,
+            Frames::NotShared(why) => write!(f, "; frames: not shared, for {why}")?,
         }
         Ok(())
     }

@@ -20,19 +20,27 @@ const GRACE: Duration = Duration::from_secs(30);
 /// The variable that marks the processes of one run, whatever they become.
 const MARK: &str = "SCASH_TEST_MARK";
 
-/// What a job's ranks communicate through, and how they notice accesses.
+/// What a job's ranks communicate through, how they notice accesses, and whose frames they have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// The fault engine.
     pub engine: &'static str,
     /// The provider.
     pub provider: &'static str,
+    /// Whether they share frames: then the engine has nothing to notice but what is not allocated.
+    pub shares: bool,
 }
 
 /// The providers that need nothing but Linux.
 const PROVIDERS: [&str; 2] = ["shm", "tcp"];
 
-/// Every kind of job that the kernel has the parts for. Says what is missing for the others. (An engine that
+/// Every kind of job that [`kinds`] has, and one whose ranks share frames.
+pub fn all_kinds() -> Vec<Kind> {
+    let shared = Kind { engine: fault::Kind::Mprotect.name(), provider: "shm", shares: true };
+    kinds().into_iter().chain([shared]).collect()
+}
+
+/// Every kind of job that the kernel has the parts for, whose ranks have frames of their own. Says what is missing for the others. (An engine that
 /// has its parts and does not work fails the tests: it is ours.)
 pub fn kinds() -> Vec<Kind> {
     let parts = Probe::run().uffd_parts;
@@ -41,14 +49,16 @@ pub fn kinds() -> Vec<Kind> {
         eprintln!("skipped: jobs with uffd: {part}");
     }
     let engines = fault::Kind::ALL.into_iter().filter(|&kind| kind != fault::Kind::Uffd || missing.is_none());
-    engines.flat_map(|kind| PROVIDERS.map(|provider| Kind { engine: kind.name(), provider })).collect()
+    engines
+        .flat_map(|kind| PROVIDERS.map(|provider| Kind { engine: kind.name(), provider, shares: false }))
+        .collect()
 }
 
 impl Kind {
     /// A job of this kind.
     pub fn job(self, ranks: u32) -> Job {
         let set = |name: &str, value: &str| (name.into(), value.into());
-        let env = vec![set("SCASH_FAULT", self.engine)];
+        let env = vec![if self.shares { set("SCASH_SHARE", "on") } else { set("SCASH_FAULT", self.engine) }];
         Job { ranks, options: vec!["--provider".into(), self.provider.into()], env }
     }
 }

@@ -20,11 +20,11 @@ use std::path::Path;
 
 pub use ended::Ended;
 pub use hosts::{Hosts, HostsJob};
-pub use job::{Job, Kind, LIMIT, kinds, run};
+pub use job::{Job, Kind, LIMIT, all_kinds, kinds, run};
 
 /// Runs a program of `litmus` in every kind of job, on each of these numbers of ranks.
 pub fn litmus(litmus: &str, name: &str, rounds: &str, sizes: &[u32]) {
-    for kind in kinds() {
+    for kind in all_kinds() {
         for &ranks in sizes {
             let ended = kind.job(ranks).env("SCASH_REGION", "16M").run(Path::new(litmus), &[name, rounds]);
             ended.succeeded();

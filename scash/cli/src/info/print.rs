@@ -15,6 +15,8 @@ pub(super) fn text(report: &Report) -> String {
     let chosen = report.engine.name.unwrap_or("none");
     line(&mut text, 1, "chosen", &format!("{chosen}: {}", report.engine.why));
     features(&mut text, 1, &report.engines);
+    section(&mut text, "frames");
+    line(&mut text, 1, report.frames.name.unwrap_or("none"), &report.frames.why);
     section(&mut text, "providers");
     features(&mut text, 1, &report.providers);
     section(&mut text, "kernel features");

@@ -5,6 +5,7 @@ use crate::run::{AUTO, PROVIDERS};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::resource::Resource;
 use scash::fault::{Finding, Kind, PAGE, Probe};
+use scash::runtime::{Frames, frames_asked_for};
 use serde::Serialize;
 
 /// Everything.
@@ -14,6 +15,7 @@ pub(super) struct Report {
     pub(super) machine: Machine,
     pub(super) engine: Choice,
     pub(super) engines: Vec<Feature>,
+    pub(super) frames: Choice,
     pub(super) providers: Vec<Feature>,
     pub(super) features: Vec<Feature>,
     pub(super) limits: Vec<Limit>,
@@ -33,7 +35,7 @@ pub(super) struct Machine {
     pub(super) dev_shm: Option<(u64, u64)>,
 }
 
-/// The fault engine that a job would use.
+/// What a job would use: the fault engine, or whose frames.
 #[derive(Debug, Serialize)]
 pub(super) struct Choice {
     pub(super) name: Option<&'static str>,
@@ -93,6 +95,7 @@ pub(super) fn gather() -> Report {
         machine: machine(),
         engine: choice(),
         engines: engines(&probe),
+        frames: frames(),
         providers: providers(),
         features: features(&probe),
         limits: limits(&probe),
@@ -123,6 +126,23 @@ fn choice() -> Choice {
             Choice { name: Some(kind.name()), why: "the fastest, and it works here".into() }
         }
         Ok(kind) => Choice { name: Some(kind.name()), why: "the fastest that works here".into() },
+        Err(error) => Choice { name: None, why: error.to_string() },
+    }
+}
+
+fn frames() -> Choice {
+    match frames_asked_for(|name| std::env::var_os(name)) {
+        Ok(Frames::Own) => Choice {
+            name: Some("each rank's own"),
+            why: "with SCASH_SHARE=on, all ranks of a job of one host over shm share frames".into(),
+        },
+        Ok(Frames::Shared) => Choice {
+            name: Some("shared"),
+            why: "SCASH_SHARE asks for it; in jobs of one host over shm".into(),
+        },
+        Ok(Frames::NotShared(why)) => {
+            Choice { name: Some("each rank's own"), why: format!("SCASH_SHARE is of no effect: {why}") }
+        }
         Err(error) => Choice { name: None, why: error.to_string() },
     }
 }

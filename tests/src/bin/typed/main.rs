@@ -8,7 +8,7 @@
 mod handles;
 mod objects;
 
-use scash::{AllocOptions, Dsm, Error, Parts, Placement, Protocol, Result};
+use scash::{AllocOptions, Dsm, Error, Frames, Parts, Placement, Protocol, Result};
 use std::io::{Read, Write};
 
 type Check = fn(&mut Dsm) -> Result<()>;
@@ -124,13 +124,15 @@ fn homes_are_asked_and_set(dsm: &mut Dsm) -> Result<()> {
     }
     dsm.barrier()?;
     let homes = |dsm: &Dsm| [0, 1, 2, 3].map(|page| dsm.home(numbers, page * PAGE + 7).expect("allocated"));
-    assert_eq!(homes(dsm), [Some(last); 4]);
+    // Nobody notices who touches a frame first that all share.
+    let toucher = (dsm.stats().frames != Frames::Shared).then_some(last);
+    assert_eq!(homes(dsm), [toucher; 4]);
     if me == 0 {
         // The last element of page 1 and the first of page 2.
         dsm.set_home(numbers, 2 * PAGE - 1..2 * PAGE + 1, 0)?;
     }
     dsm.barrier()?;
-    assert_eq!(homes(dsm), [Some(last), Some(0), Some(0), Some(last)]);
+    assert_eq!(homes(dsm), [toucher, Some(0), Some(0), toucher]);
     (0..4 * PAGE).for_each(|i| assert_eq!(numbers.get(dsm, i), value(1, i)));
     dsm.free(numbers)
 }
@@ -140,6 +142,8 @@ fn homes_are_asked_and_set(dsm: &mut Dsm) -> Result<()> {
 fn protocols_change_what_moves_but_not_what_is_read(dsm: &mut Dsm) -> Result<()> {
     let first = dsm.rank() == 0;
     let numbers = dsm.alloc_with::<u64>(PAGE, at(0))?;
+    // A frame that is shared is never fetched.
+    let has_copy = !first && dsm.stats().frames != Frames::Shared;
     let mut interval = 0;
     let mut fetches = |dsm: &mut Dsm, protocol| -> Result<u64> {
         dsm.set_protocol(numbers, protocol)?;
@@ -163,7 +167,7 @@ fn protocols_change_what_moves_but_not_what_is_read(dsm: &mut Dsm) -> Result<()>
         let fetched = fetches(dsm, protocol)?;
         match protocol {
             Protocol::Update => assert_eq!(fetched, 0),
-            Protocol::Invalidate => assert_eq!(fetched, if dsm.rank() == 0 { 0 } else { 4 }),
+            Protocol::Invalidate => assert_eq!(fetched, if has_copy { 4 } else { 0 }),
             _ => {}
         }
     }
