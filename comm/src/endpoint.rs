@@ -337,6 +337,12 @@ pub unsafe trait Endpoint: Send + Sync {
     /// cores, and at last sleeps until something arrives or `limit` has passed.
     fn idle(&self, turn: u32, limit: Duration);
 
+    /// Whether busy threads outnumber the cores of the host, as far as the endpoint knows: then who waits for
+    /// another thread had better not spin.
+    fn cores_are_scarce(&self) -> bool {
+        true
+    }
+
     /// Sleeps until `limit` has passed, or somebody [ends the nap](Self::end_nap) of this rank: whether that
     /// is so, or was since the last nap. What arrives does not end it. One thread naps.
     fn nap(&self, limit: Duration) -> bool {

@@ -2,12 +2,15 @@
 
 use crate::descriptors::out_of_the_way;
 use crate::{Error, LocalSegment, Result};
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 use nix::errno::Errno;
+use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::stat::fstat;
 use nix::unistd::ftruncate;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// A memfd with a shared mapping of it: what a rank registers. Others may write it at any time, so bytes go
@@ -25,16 +28,52 @@ impl SharedMemory {
             what: format!("cannot make {len} bytes of shared memory: {what}"),
             source,
         };
-        let fd = memfd_create(c"scash-memory", MFdFlags::MFD_CLOEXEC);
+        let fd = memfd_create(c"scash-memory", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING);
         let fd = out_of_the_way(fd.map_err(|errno| failed("memfd_create", errno.into()))?);
         let size = i64::try_from(len).map_err(|_| Error::Invalid(format!("{len} bytes are too many")))?;
         ftruncate(&fd, size).map_err(|errno| failed("ftruncate", errno.into()))?;
+        fcntl(&fd, FcntlArg::F_ADD_SEALS(sealed())).map_err(|errno| failed("seal", errno.into()))?;
         if len == 0 {
             // The crate would map a byte that is not there.
             return Err(failed("mmap", Errno::EINVAL.into()));
         }
-        let mapping = MmapOptions::new().len(len).no_reserve_swap().map_raw(&fd);
-        Ok(Self { mapping: mapping.map_err(|error| failed("mmap", error))?, fd })
+        Self::map(fd, len).map_err(|error| failed("mmap", error))
+    }
+
+    /// Maps what another process has made ([`fd`](Self::fd)). It must be that long, and sealed.
+    pub fn open(fd: OwnedFd, len: usize) -> Result<Self> {
+        let failed = |source: io::Error| Error::Io {
+            what: format!("cannot map {len} bytes of another process's shared memory"),
+            source,
+        };
+        let size = fstat(&fd).map_err(|errno| failed(errno.into()))?.st_size;
+        let seals = fcntl(&fd, FcntlArg::F_GET_SEALS).map_err(|errno| failed(errno.into()))?;
+        if usize::try_from(size) != Ok(len) || seals & sealed().bits() != sealed().bits() {
+            return Err(failed(io::ErrorKind::InvalidData.into()));
+        }
+        Self::map(out_of_the_way(fd), len).map_err(failed)
+    }
+
+    fn map(fd: OwnedFd, len: usize) -> io::Result<Self> {
+        let mapping = MmapOptions::new().len(len).no_reserve_swap().map_raw(&fd)?;
+        // Of no use to who looks at a core file, and large. A kernel that cannot do it dumps it.
+        let _ = mapping.advise(Advice::DontDump);
+        Ok(Self { fd, mapping })
+    }
+
+    /// The file, for other processes of this host.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Gives whole pages back to the system: their bytes are zero from then on, for whoever maps them.
+    pub fn give_back(&self, bytes: Range<usize>) -> Result<()> {
+        let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        let [at, len] = [bytes.start, bytes.len()].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
+        fallocate(&self.fd, flags, at, len).map_err(|errno| Error::Io {
+            what: format!("cannot give {len} bytes of shared memory back"),
+            source: errno.into(),
+        })
     }
 
     /// What [`Endpoint::register`](crate::Endpoint::register) takes.
@@ -83,5 +122,30 @@ impl SharedMemory {
 
     fn len(&self) -> usize {
         self.mapping.len()
+    }
+}
+
+/// Nobody who has the descriptor can make the file shorter under those who map it.
+fn sealed() -> SealFlag {
+    SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_process_makes_another_one_maps_if_it_is_as_long_and_sealed() {
+        let first = SharedMemory::new(8192).unwrap();
+        let open = |len| SharedMemory::open(first.fd().try_clone_to_owned().unwrap(), len);
+        let second = open(8192).unwrap();
+        first.word(4096).store(7, Ordering::Relaxed);
+        assert_eq!(second.word(4096).load(Ordering::Relaxed), 7);
+        second.give_back(4096..8192).unwrap();
+        assert_eq!(first.word(4096).load(Ordering::Relaxed), 0);
+        open(4096).unwrap_err();
+        let unsealed = memfd_create(c"unsealed", MFdFlags::MFD_CLOEXEC).unwrap();
+        ftruncate(&unsealed, 8192).unwrap();
+        SharedMemory::open(unsealed, 8192).unwrap_err();
     }
 }

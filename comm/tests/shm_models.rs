@@ -1,4 +1,4 @@
-//! The two lock-free words of the `shm` provider under loom, which tries every order of events and every
+//! The lock-free words of the `shm` provider under loom, which tries every order of events and every
 //! value that the memory model allows to be read. The modules are the provider's own files; only their
 //! atomics are loom's.
 
@@ -10,16 +10,20 @@ use loom::thread;
 #[path = "../src/shm/bell.rs"]
 #[allow(dead_code, reason = "the models use parts")]
 mod bell;
+#[path = "../src/shm/gate.rs"]
+#[allow(dead_code, reason = "the models use parts")]
+mod gate;
 #[path = "../src/shm/window.rs"]
 #[allow(dead_code, reason = "the models use parts")]
 mod window;
 
-/// What the two modules take their atomics from.
+/// What the modules take their atomics from.
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 }
 
 use bell::Bell;
+use gate::{ASLEEP, Gate, Lock, WAITED_FOR};
 use sync::{AtomicU32, AtomicU64, Ordering};
 use window::Window;
 
@@ -181,4 +185,86 @@ fn no_get_lays_old_bytes_over_a_put() {
 #[test]
 fn no_two_gets_lay_old_bytes_over_a_put() {
     model(2, || put_against_gets(2));
+}
+
+/// A word and the kernel's side of its futex, which wakes one thread at a time.
+struct Futex {
+    word: AtomicU32,
+    kernel: (Mutex<()>, Condvar),
+}
+
+impl Futex {
+    fn new() -> Futex {
+        Futex { word: AtomicU32::new(0), kernel: (Mutex::new(()), Condvar::new()) }
+    }
+
+    fn wait(&self, expected: u32) {
+        let guard = self.kernel.0.lock().unwrap();
+        if self.word.load(Ordering::Relaxed) == expected {
+            drop(self.kernel.1.wait(guard).unwrap());
+        }
+    }
+
+    fn wake_one(&self) {
+        let guard = self.kernel.0.lock().unwrap();
+        self.kernel.1.notify_one();
+        drop(guard);
+    }
+}
+
+/// A thread that is never woken is a deadlock, which loom reports.
+#[test]
+fn threads_have_a_lock_one_after_the_other_and_none_sleeps_on() {
+    model(2, || {
+        let shared = Arc::new((Futex::new(), loom::cell::UnsafeCell::new(0)));
+        let body = |shared: &(Futex, loom::cell::UnsafeCell<u32>)| {
+            let (futex, value) = shared;
+            let lock = Lock(&futex.word);
+            if !(lock.is_free() && lock.take()) {
+                let slept: Result<(), ()> = lock.sleep_for(|| {
+                    futex.wait(WAITED_FOR);
+                    Ok(())
+                });
+                slept.unwrap();
+            }
+            // SAFETY: loom checks that no other thread is at it.
+            value.with_mut(|value| unsafe { *value += 1 });
+            if lock.give_back() {
+                futex.wake_one();
+            }
+        };
+        let threads = [(); 2].map(|()| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || body(&shared))
+        });
+        body(&shared);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        // SAFETY: all other threads have ended.
+        assert_eq!(shared.1.with(|value| unsafe { *value }), 3);
+    });
+}
+
+#[test]
+fn a_thread_goes_on_when_its_gate_is_opened_and_sees_what_was_written_before() {
+    model(3, || {
+        let shared = Arc::new((Futex::new(), AtomicU32::new(0)));
+        Gate(&shared.0.word).shut();
+        let opens = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                shared.1.store(7, Ordering::Relaxed);
+                if Gate(&shared.0.word).open() {
+                    shared.0.wake_one();
+                }
+            })
+        };
+        let gate = Gate(&shared.0.word);
+        while !gate.is_open() {
+            if gate.announce() {
+                shared.0.wait(ASLEEP);
+            }
+        }
+        assert_eq!(shared.1.load(Ordering::Relaxed), 7);
+        opens.join().unwrap();
+    });
 }

@@ -293,6 +293,10 @@ unsafe impl<N: Network> Endpoint for CompositeEndpoint<N> {
         Some(self)
     }
 
+    fn cores_are_scarce(&self) -> bool {
+        self.host.cores_are_scarce()
+    }
+
     fn nap(&self, limit: Duration) -> bool {
         self.host.nap(limit)
     }

@@ -253,6 +253,10 @@ unsafe impl Endpoint for ShmEndpoint {
         self.wait(turn, limit);
     }
 
+    fn cores_are_scarce(&self) -> bool {
+        self.patience.is_scarce()
+    }
+
     fn nap(&self, limit: Duration) -> bool {
         self.doze(limit)
     }

@@ -18,6 +18,13 @@ pub(super) fn wait(word: &AtomicU32, expected: u32, limit: Duration) {
     };
 }
 
+/// Wakes one thread that waits on the word, in whichever process.
+#[cold]
+pub(super) fn wake_one(word: &AtomicU32) {
+    // SAFETY: the kernel uses the word's address only to find its waiters.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) };
+}
+
 /// Wakes all that wait on the word, in every process.
 #[cold]
 pub(super) fn wake_all(word: &AtomicU32) {

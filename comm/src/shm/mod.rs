@@ -15,6 +15,7 @@
 //! | `segments`, `one_sided`, `masked`, `copy` | registered memory; put, get, atomic operations and direct reads |
 //! | `window` | the word by which puts and gets of a pair exclude each other |
 //! | `bell`, `futex`, `patience`, `waiting` | who sleeps and who wakes; when to spin, yield, sleep |
+//! | `gate`, `parking` | words at which threads of several processes wait, for who shares more than messages |
 //! | `board`, `expected` | words by which ranks meet without messages; what this rank waits for among them |
 //! | `companion` | the same for threads that sleep in another provider, which an eventfd wakes |
 //! | `peers` | who is alive, and who says so |
@@ -46,6 +47,7 @@ mod copy;
 mod endpoint;
 mod expected;
 mod futex;
+mod gate;
 mod hello;
 mod inbox;
 mod intake;
@@ -54,6 +56,7 @@ mod masked;
 mod messages;
 mod one_sided;
 mod outbox;
+mod parking;
 mod patience;
 mod peers;
 mod ring;
@@ -63,6 +66,7 @@ mod waiting;
 mod window;
 
 pub use endpoint::ShmEndpoint;
+pub use parking::Parking;
 pub use peers::AliveHook;
 
 /// What can be chosen. All ranks must choose the same `ring`.

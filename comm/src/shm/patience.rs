@@ -44,7 +44,12 @@ pub(super) struct Patience {
 impl Patience {
     /// The rule for so many busy threads on so many cores.
     pub(super) fn new(threads: u32, cores: u32) -> Self {
-        Self { scarce: threads > cores }
+        Self::when(threads > cores)
+    }
+
+    /// The rule where busy threads outnumber cores, or not.
+    pub(super) fn when(scarce: bool) -> Self {
+        Self { scarce }
     }
 
     /// Whether threads outnumber cores.
