@@ -2,8 +2,8 @@
 
 use std::ptr::NonNull;
 
-use scash::Dsm;
 use scash::runtime::Runtime;
+use scash::{Dsm, Frames};
 
 use crate::crew::{Job, Who, run_crew};
 use crate::lock::Lock;
@@ -69,7 +69,8 @@ pub(crate) fn run<P: Program>(program: &P, options: &Options) -> Result<Option<R
     }
     let report = gather(&mut dsm, &timings)?.map(|ranks| {
         let verified = program.verify(&mut arrays);
-        let (provider, engine) = (dsm.provider(), dsm.engine());
+        let shared = dsm.stats().frames == Frames::Shared;
+        let (provider, engine) = (dsm.provider(), if shared { "shared frames" } else { dsm.engine() });
         let setting = Setting {
             program: P::NAME,
             mode: "dsm",

@@ -112,7 +112,7 @@ impl Config {
             block,
             cache,
             eviction: choice("SCASH_EVICTION", var("SCASH_EVICTION")?, &evictions)?,
-            share: switch("SCASH_SHARE", var("SCASH_SHARE")?, false)?,
+            share: switch("SCASH_SHARE", var("SCASH_SHARE")?, true)?,
             races: choice("SCASH_RACES", var("SCASH_RACES")?, &races)?,
             fetch_most: u32::try_from(fetch_most).unwrap_or(1),
             network,

@@ -4,7 +4,7 @@
 
 use libc::SIGABRT;
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, kinds, run};
+use scash_tests::cluster::{Ended, all_kinds, run};
 use std::path::Path;
 use std::process::Command;
 
@@ -22,10 +22,10 @@ fn alone(program: &Path, arguments: &str, settings: &[(&str, &str)]) -> Ended {
 
 #[test]
 fn laplace_by_itself_has_the_sequential_result_with_every_engine_and_provider() {
-    for kind in kinds() {
+    for kind in all_kinds() {
         for threads in ["1", "3"] {
             let settings = [
-                ("SCASH_FAULT", kind.engine),
+                kind.setting(),
                 ("SCASH_PROVIDER", kind.provider),
                 ("SCASH_THREADS", threads),
                 ("SCASH_CACHE", "1M"),
@@ -34,7 +34,8 @@ fn laplace_by_itself_has_the_sequential_result_with_every_engine_and_provider() 
             let ended = alone(&built("laplace"), arguments, &settings);
             let report = ended.is_equal(1);
             let told = [&report["engine"], &report["provider"]];
-            assert_eq!(told, [kind.engine, kind.provider], "{ended}");
+            let engine = if kind.shares { "shared frames" } else { kind.engine };
+            assert_eq!(told, [engine, kind.provider], "{ended}");
             assert_eq!(report["threads"].to_string(), threads, "{ended}");
         }
     }
@@ -42,8 +43,8 @@ fn laplace_by_itself_has_the_sequential_result_with_every_engine_and_provider() 
 
 #[test]
 fn a_rank_that_is_alone_is_gone_with_all_it_had_when_it_aborts_or_exits() {
-    for kind in kinds() {
-        let settings = [("SCASH_FAULT", kind.engine), ("SCASH_PROVIDER", kind.provider)];
+    for kind in all_kinds() {
+        let settings = [kind.setting(), ("SCASH_PROVIDER", kind.provider)];
         let ended = alone(Path::new(FAILS), "aborts", &settings);
         assert_eq!(ended.status, 128 + SIGABRT, "{ended}");
         let ended = alone(Path::new(FAILS), "exits", &settings);

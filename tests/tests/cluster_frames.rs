@@ -68,3 +68,20 @@ fn ranks_that_disagree_on_sharing_are_told() {
     assert_ne!(ended.status, 0, "{ended}");
     assert!(ended.err.contains("SCASH_SHARE is not the same at rank"), "{ended}");
 }
+
+#[test]
+fn ranks_whose_regions_differ_are_told_where_they_are_to_share_frames() {
+    let script = "[ $SCASH_RANK = 1 ] && export SCASH_REGION=512K; exec \"$1\" rounds 1";
+    let ended = sharing(2).env("SCASH_REGION", "256K").run_script(script, &[FRAMES]);
+    assert_ne!(ended.status, 0, "{ended}");
+    assert!(ended.err.contains("SCASH_REGION is not the same at all ranks"), "{ended}");
+}
+
+#[test]
+fn an_obstacle_at_one_rank_is_one_for_all() {
+    let script = "[ $SCASH_RANK = 1 ] && export SCASH_FAULT=mprotect; exec \"$1\" rounds 5";
+    let job = sharing(3).env("SCASH_STATS", "on").env("SCASH_REGION", "256K");
+    let ended = job.run_script(script, &[FRAMES]);
+    assert_eq!(ended.status, 0, "{ended}");
+    assert_eq!(ended.err.matches("frames: not shared, for SCASH_FAULT").count(), 3, "{ended}");
+}

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
-use scash_tests::cluster::{Ended, Job, kinds, run};
+use scash_tests::cluster::{Ended, Job, all_kinds, run};
 use std::path::Path;
 use std::process::Command;
 
@@ -33,7 +33,7 @@ fn until(job: &Job, signal: &str, words: &str) -> Ended {
 
 #[test]
 fn a_deadlock_is_told_with_who_waits_for_what_and_who_has_it() {
-    for kind in kinds() {
+    for kind in all_kinds() {
         let job = kind.job(3).env("SCASH_STALL", "0.3");
         until(&job, "lock each other out", "a deadlock").said(&[
             "has waited for 0.3 s",
@@ -53,7 +53,7 @@ fn a_deadlock_is_told_with_who_waits_for_what_and_who_has_it() {
 
 #[test]
 fn a_rank_that_computes_for_long_is_told_without_alarm_and_again_later() {
-    for kind in kinds() {
+    for kind in all_kinds() {
         let job = kind.job(3).env("SCASH_STALL", "0.3");
         let ended = until(&job, "compute for long", "has waited for 0.6 s");
         ended.said(&[
@@ -67,7 +67,7 @@ fn a_rank_that_computes_for_long_is_told_without_alarm_and_again_later() {
 
 #[test]
 fn a_barrier_that_a_thread_never_reaches_is_told() {
-    for kind in kinds() {
+    for kind in all_kinds() {
         let job = kind.job(2).option("--threads", "2").env("SCASH_STALL", "0.3");
         until(&job, "never come", "rank 1: 1 of its 2 threads")
             .said(&["rank 1: 1 of its 2 threads have come to dsm_barrier_threads, one of them 0.3 s ago"]);

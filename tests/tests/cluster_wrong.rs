@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
 use libc::{SIGKILL, SIGSEGV};
-use scash_tests::cluster::{Ended, Job, Kind, all_kinds, kinds, run};
+use scash_tests::cluster::{Ended, Job, all_kinds, kinds, run};
 use std::ffi::OsStr;
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;
@@ -342,16 +342,40 @@ fn a_rank_that_leaves_without_a_word_ends_the_job() {
     });
 }
 
-#[test]
-fn a_rank_killed_in_the_middle_of_barriers_is_named_and_the_others_are_told() {
+/// Checks that rank 1 is named, which was killed, and that all others are told so.
+fn rank_1_is_gone(mistake: &str) {
     for kind in all_kinds() {
         for ranks in [2, 4] {
-            let ended = wrong(&kind.job(ranks), "die in barriers");
+            let ended = wrong(&kind.job(ranks), mistake);
             ended.failed(128 + SIGKILL, &["scash: rank 1 (pid ", "was killed by signal 9 (SIGKILL)"]);
             for line in ended.lines(ranks - 1) {
-                assert!(line.contains("is gone"), "{ended}");
+                assert!(line.contains("rank 1 is gone"), "{kind:?}: {ended}");
             }
         }
+    }
+}
+
+#[test]
+fn a_rank_killed_in_the_middle_of_barriers_is_named_and_the_others_are_told() {
+    rank_1_is_gone("die in barriers");
+}
+
+#[test]
+fn a_rank_killed_in_the_middle_of_frees_is_named_and_the_others_are_told() {
+    rank_1_is_gone("die in frees");
+}
+
+#[test]
+fn a_rank_killed_with_a_lock_is_named_and_those_that_wait_for_it_are_told() {
+    for what in ["a lock", "a lock to read", "a lock to write"] {
+        rank_1_is_gone(&format!("die with {what}"));
+    }
+}
+
+#[test]
+fn a_rank_killed_before_its_signal_is_named_and_those_that_wait_for_it_are_told() {
+    for what in ["a semaphore", "a condition", "a flag"] {
+        rank_1_is_gone(&format!("die with {what}"));
     }
 }
 
@@ -436,8 +460,8 @@ fn what_was_not_allocated_cannot_be_freed() {
 
 #[test]
 fn a_launcher_that_is_killed_takes_its_ranks_along() {
-    for Kind { engine, provider, .. } in all_kinds() {
-        let job = Job::plain(2).env("SCASH_FAULT", engine).option("--provider", provider);
+    for kind in all_kinds() {
+        let job = kind.job(2);
         // The first rank kills the launcher, which is its parent.
         let ended = job.run_script("[ $SCASH_RANK = 0 ] && kill -9 $PPID; exec \"$1\" stay", &[WRONG]);
         assert_ne!(ended.status, 0, "{ended}");

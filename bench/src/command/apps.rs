@@ -13,8 +13,9 @@ use scash_bench::figures::{Spread, median, speed};
 use scash_bench::record::Record;
 use serde::Serialize;
 
-/// LAPLACE and LU: sequential, two threads of one process, 1, 2 and 4 ranks over shm and tcp, and ranks on 2
-/// and 4 hosts (network namespaces)
+/// LAPLACE and LU: sequential, two threads of one process, 2 and 4 ranks that share frames (the default on one
+/// host), 1, 2 and 4 ranks over shm and tcp with frames of their own (what the protocol does), and ranks on 2 and
+/// 4 hosts (network namespaces)
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct Options {
     /// The same programs in C too
@@ -62,12 +63,14 @@ const PROGRAMS: [Program; 4] = [
 /// The way that others are compared with, and the one that ranks are to come close to.
 const SEQUENTIAL: usize = 0;
 const THREADS: usize = 1;
-const WAYS: [On; 11] = [
+const WAYS: [On; 13] = [
     On::Sequential,
     On::Threads(2),
     On::Ranks(1, "shm"),
     On::Ranks(2, "shm"),
     On::Ranks(4, "shm"),
+    On::Sharing(2),
+    On::Sharing(4),
     On::Ranks(1, "tcp"),
     On::Ranks(2, "tcp"),
     On::Ranks(4, "tcp"),

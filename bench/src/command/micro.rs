@@ -12,15 +12,16 @@ use scash_bench::record::Record;
 #[derive(Clone, Copy)]
 struct Column {
     name: &'static str,
-    provider: &'static str,
+    on: On,
     /// The one that ranks would choose, or that the user asks for, if there is none here.
     engine: Option<Kind>,
 }
 
-/// Each provider, with the fault engine that a job takes.
-const PROVIDERS: [Column; 2] = [
-    Column { name: "shm", provider: "shm", engine: None },
-    Column { name: "tcp", provider: "tcp", engine: None },
+/// Frames that ranks share, and then the protocol over each provider, with the fault engine that a job takes.
+const PROVIDERS: [Column; 3] = [
+    Column { name: "shared frames", on: On::Sharing(2), engine: None },
+    Column { name: "shm", on: On::Ranks(2, "shm"), engine: None },
+    Column { name: "tcp", on: On::Ranks(2, "tcp"), engine: None },
 ];
 
 /// A measurement of `scash-micro`, and what is shown of it.
@@ -143,12 +144,12 @@ const FAULTS: [Measurement; 2] = [
 /// Measures all operations; whether everything could be measured.
 pub(super) fn run(session: &Session) -> bool {
     let by_provider = measure(session, &OPERATIONS, &PROVIDERS);
-    let table = table(["", "shm", "tcp", "goal, shm"], &OPERATIONS, &by_provider);
+    let table = table(["", "shared frames", "shm", "tcp", "goal, shm"], &OPERATIONS, &by_provider);
     session.show(&format!("Single operations, 2 ranks: medians (and the least)\n{table}"));
     let probe = Probe::run();
     let (working, missing): (Vec<Kind>, Vec<Kind>) =
         Kind::ALL.into_iter().partition(|kind| probe.engine(*kind).is_there());
-    let engine = |kind: &Kind| Column { name: kind.name(), provider: "shm", engine: Some(*kind) };
+    let engine = |kind: &Kind| Column { name: kind.name(), on: On::Ranks(2, "shm"), engine: Some(*kind) };
     let engines: Vec<Column> = working.iter().map(engine).collect();
     let by_engine = measure(session, &FAULTS, &engines);
     let names = [""].into_iter().chain(engines.iter().map(|column| column.name));
@@ -174,7 +175,7 @@ fn measure(session: &Session, measurements: &[Measurement], columns: &[Column]) 
 }
 
 fn job(measurement: &Measurement, column: Column, quick: bool) -> Job {
-    let on = if measurement.alone { On::Alone } else { On::Ranks(2, column.provider) };
+    let on = if measurement.alone { On::Alone } else { column.on };
     let quick = if quick { measurement.quick } else { &[] };
     let job = Job::new("scash-micro", on, measurement.arguments.iter().chain(quick));
     match column.engine {

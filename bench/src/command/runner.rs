@@ -22,8 +22,10 @@ pub(super) enum On {
     Threads(u32),
     /// One process that belongs to no job.
     Alone,
-    /// Ranks of a job, and the provider that connects them.
+    /// Ranks of a job, each with frames of its own, and the provider that connects them.
     Ranks(u32, &'static str),
+    /// Ranks of a job over shared memory that share frames.
+    Sharing(u32),
     /// Ranks of a job, and so many [hosts](scash_bench::namespaces), on each of which there are as many of
     /// them.
     Hosts(u32, u32),
@@ -37,6 +39,7 @@ impl fmt::Display for On {
             On::Alone => f.write_str("alone"),
             On::Ranks(1, provider) => write!(f, "1 rank, {provider}"),
             On::Ranks(count, provider) => write!(f, "{count} ranks, {provider}"),
+            On::Sharing(count) => write!(f, "{count} ranks, shared frames"),
             On::Hosts(count, hosts) => write!(f, "{count} ranks on {hosts} hosts"),
         }
     }
@@ -152,8 +155,10 @@ impl Runner {
         let program = self.program(job)?;
         let mut command = match job.on {
             On::Sequential | On::Threads(_) | On::Alone => Command::new(&program),
-            On::Ranks(..) | On::Hosts(..) => Command::new(&self.command),
+            On::Ranks(..) | On::Sharing(_) | On::Hosts(..) => Command::new(&self.command),
         };
+        // Unless a job says otherwise: on one host users get hardware, and what is measured here is the protocol.
+        command.env("SCASH_SHARE", if matches!(job.on, On::Sharing(_)) { "on" } else { "off" });
         command.args(self.words(job, program.into_os_string()));
         command.envs(job.variables.iter().map(|(name, value)| (name, value)));
         // A setting of the user's that would make other measurements of these.
@@ -167,10 +172,8 @@ impl Runner {
             On::Sequential => vec!["--sequential".into()],
             On::Threads(count) => vec!["--threads".into(), count.to_string().into()],
             On::Alone => Vec::new(),
-            On::Ranks(count, provider) => {
-                let run = ["run", "-n", &count.to_string(), "--provider", provider, "--timeout", LIMIT];
-                run.iter().map(OsString::from).chain([program]).collect()
-            }
+            On::Ranks(count, provider) => on_this_host(count, provider, program),
+            On::Sharing(count) => on_this_host(count, "shm", program),
             On::Hosts(count, hosts) => {
                 let host = |host| format!("{}:{}", address(host), count / hosts);
                 let hosts = (1..=hosts).map(host).collect::<Vec<_>>().join(",");
@@ -180,6 +183,11 @@ impl Runner {
         };
         first.into_iter().chain(job.arguments.iter().map(OsString::from)).collect()
     }
+}
+
+fn on_this_host(count: u32, provider: &str, program: OsString) -> Vec<OsString> {
+    let run = ["run", "-n", &count.to_string(), "--provider", provider, "--timeout", LIMIT];
+    run.iter().map(OsString::from).chain([program]).collect()
 }
 
 /// The records that a job has printed.

@@ -492,8 +492,14 @@ const char *dsm_error(void);
 const char *dsm_version(void);
 
 /**
+ * Whether the ranks of this job share frames: 1 if they do, as those of one host do by default (SCASH_SHARE),
+ * and the processor keeps their memory coherent; 0 if each has its own; -1 on error.
+ */
+int dsm_shares_frames(void);
+
+/**
  * How this rank notices accesses to shared memory that need work ("uffd" or "mprotect"); NULL on
- * error.
+ * error. Where ranks share frames, only accesses to what is not allocated are noticed.
  */
 const char *dsm_engine(void);
 

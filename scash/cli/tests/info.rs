@@ -57,9 +57,10 @@ fn whether_frames_would_be_shared_is_said_with_the_reason() {
         let said = serde_json::from_str::<serde_json::Value>(&run(command).stdout).unwrap()["frames"].clone();
         format!("{}: {}", said["name"].as_str().unwrap(), said["why"].as_str().unwrap())
     };
-    assert!(ask(&[]).starts_with("each rank's own"), "{}", ask(&[]));
-    assert!(ask(&[("SCASH_SHARE", "on")]).starts_with("shared"), "{}", ask(&[("SCASH_SHARE", "on")]));
-    let races = ask(&[("SCASH_SHARE", "on"), ("SCASH_RACES", "report")]);
+    assert!(ask(&[]).starts_with("shared"), "{}", ask(&[]));
+    let off = ask(&[("SCASH_SHARE", "off")]);
+    assert!(off.starts_with("each rank's own") && off.contains("SCASH_SHARE=off"), "{off}");
+    let races = ask(&[("SCASH_RACES", "report")]);
     assert!(races.starts_with("each rank's own") && races.contains("SCASH_RACES"), "{races}");
 }
 

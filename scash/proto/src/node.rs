@@ -156,6 +156,7 @@ impl Node {
             Input::Fetched(pages) => self.fetched(pages),
             Input::FetchFailed(pages) => self.fetch_failed(pages),
             Input::Arrive(collective) => self.arrive(collective),
+            Input::Uses(used) => self.sync.used = used,
             Input::Compared { page, changed } => self.compared(page, changed, self.cfg.transfer),
             Input::Messaged { page } => self.compared(page, true, Transfer::Message),
             Input::Written(pages) => self.written(pages),

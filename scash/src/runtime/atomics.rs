@@ -3,6 +3,8 @@
 use super::{Runtime, lock};
 use crate::error::{Error, Result};
 use crate::fault::PAGE;
+use crate::runtime::core::Core;
+use crate::runtime::owned::Guard;
 use crate::runtime::within;
 use scash_comm::{Atomic, Rmw};
 use scash_proto::interpreter::{Step, WordPlace};
@@ -26,9 +28,10 @@ impl Runtime {
                 "an atomic operation on {width} bytes at {address:p}: its address has to be a multiple of {width}"
             )));
         }
-        let page = self.pages(address, width)?.first;
         self.guarded(|| {
-            let place = self.place(page, changes(op))?;
+            let core = lock(&self.core);
+            let page = self.pages_of(&core, address, width)?.first;
+            let place = self.place(core, page, changes(op))?;
             let offset = page as usize * PAGE + address as usize % PAGE;
             let _inside = within::enter_for(&*self.context.endpoint, place.0);
             Ok(self.context.endpoint.atomic(place.0, self.context.segment, offset as u64, op)?)
@@ -36,14 +39,16 @@ impl Runtime {
     }
 
     /// The rank in whose frame a page is to be operated on now.
-    fn place(&self, page: u32, changes: bool) -> Result<scash_proto::Rank> {
+    fn place<'a>(&'a self, mut core: Guard<'a, Core>, page: u32, changes: bool) -> Result<scash_proto::Rank> {
         let context = &self.context;
-        let mut core = lock(&self.core);
         if core.node.in_collective_call() {
             return Err(Error::Argument(
                 "an atomic operation while another thread of this rank is in a collective call: let that return first"
                     .to_owned(),
             ));
+        }
+        if self.shares_frames() {
+            return Ok(scash_proto::Rank(self.rank));
         }
         loop {
             core.node.handle(Input::Operate { page, changes })?;

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::runtime::core::Core;
+use crate::runtime::objects::Objects;
 use scash_proto::node::{Collective, ObjectKind};
 use std::ops::Range;
 
@@ -18,14 +19,13 @@ pub(super) fn name(kind: ObjectKind) -> &'static str {
 
 /// Checks that this rank can come to a collective call: not while one of its threads waits for an object. But
 /// where what is to be destroyed is what it waits for, all ranks are to be told.
-pub(super) fn may_come(core: &Core, call: Collective) -> Result<()> {
-    if let Collective::Destroy { kind, first, count } = call {
-        let objects = must_all_be(core, first, count, kind)?;
-        if core.node.in_use(objects).is_some() {
-            return Ok(());
-        }
+pub(super) fn may_come(core: &Core, objects: &dyn Objects, call: Collective) -> Result<()> {
+    if let Collective::Destroy { kind, first, count } = call
+        && core.node.in_use(must_all_be(core, first, count, kind)?).is_some()
+    {
+        return Ok(());
     }
-    let Some(number) = core.node.awaited() else { return Ok(()) };
+    let Some(number) = core.node.awaited().or_else(|| objects.awaited()) else { return Ok(()) };
     let what = core.node.kind(number).map_or("object", name);
     Err(Error::Argument(format!(
         "a collective call while another thread of this rank waits for {what} {number}: let all threads go on first"
@@ -51,9 +51,7 @@ fn must_all_be(core: &Core, first: u32, count: u32, kind: ObjectKind) -> Result<
 pub(super) fn must_be(core: &Core, number: u32, kind: ObjectKind) -> Result<()> {
     let wanted = name(kind);
     if core.node.in_collective_call() {
-        return Err(Error::Argument(format!(
-            "{wanted} {number} is used while another thread of this rank is in a collective call: let that return first"
-        )));
+        return Err(is_meeting(number, kind));
     }
     let why = match (core.node.kind(number).map(name), core.node.objects()) {
         (Some(found), _) if found == wanted => return Ok(()),
@@ -72,4 +70,39 @@ pub(super) fn must_be(core: &Core, number: u32, kind: ObjectKind) -> Result<()> 
         }
     };
     Err(Error::Argument(why))
+}
+
+/// An object is used at the wrong time.
+pub(super) fn is_meeting(number: u32, kind: ObjectKind) -> Error {
+    Error::Argument(format!(
+        "{} {number} is used while another thread of this rank is in a collective call: let that return first",
+        name(kind)
+    ))
+}
+
+/// A thread takes a lock that it has, to read or to write.
+pub(super) fn taken_twice(number: u32, kind: ObjectKind, how: &str) -> Error {
+    Error::Argument(if kind == ObjectKind::Lock {
+        format!(
+            "lock {number} is taken by the thread that has it: give it back first (locks are not recursive)"
+        )
+    } else {
+        format!(
+            "reader-writer lock {number} is taken by the thread that has it to {how}: give it back first (it is not recursive, and no reader becomes a writer)"
+        )
+    })
+}
+
+/// A thread gives a lock back that it does not have. `here`: another thread of its rank has it, as far as is
+/// known.
+pub(super) fn not_the_holder(number: u32, kind: ObjectKind, here: bool) -> Error {
+    let whose = if here { ": another thread of this rank has" } else { "" };
+    Error::Argument(format!("{} {number} is given back by a thread that does not have it{whose}", name(kind)))
+}
+
+/// A thread waits for a condition with a lock that it does not have.
+pub(super) fn waits_without_lock(condition: u32, number: u32) -> Error {
+    Error::Argument(format!(
+        "a thread waits for condition {condition} with lock {number}, which it does not have: take the lock first"
+    ))
 }

@@ -6,6 +6,7 @@ use crate::fault::{self, FaultEngine, PAGE, Region};
 use crate::runtime::claims::Claims;
 use crate::runtime::frames;
 use crate::runtime::marks::Marks;
+use crate::runtime::objects::Objects;
 use crate::runtime::sharing::Frames;
 use crate::runtime::within;
 use scash_comm::{Caps, Endpoint, GetRange, SegmentId};
@@ -26,6 +27,7 @@ pub(crate) struct RankContext {
     pub(crate) transfer: Transfer,
     pub(crate) claims: Claims,
     pub(crate) marks: Marks,
+    pub(crate) objects: Box<dyn Objects>,
     /// Whose frames the pages have.
     pub(crate) frames: Frames,
     /// What the launcher says of ranks.

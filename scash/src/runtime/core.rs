@@ -12,6 +12,7 @@ use scash_comm::Event;
 use scash_proto::Rank;
 use scash_proto::interpreter::{Interpreter, Step};
 use scash_proto::node::{Node, Output};
+use scash_proto::wire::stall::Activities;
 
 /// Protocol state and what its orders work on. Behind one lock.
 pub(crate) struct Core {
@@ -67,11 +68,19 @@ impl Core {
     /// Answers those that asked what this rank does.
     pub(crate) fn answer_inquiries(&mut self, context: &RankContext) -> Result<()> {
         let inquiry = &mut self.tools.inquiry;
-        if inquiry.is_asked() { inquiry.answer(context, self.node.activities()) } else { Ok(()) }
+        if inquiry.is_asked() { inquiry.answer(context, all_activities(context, &self.node)) } else { Ok(()) }
     }
 
     /// The search for data races, if there is one, with what it works on.
     pub(crate) fn search(&mut self) -> Option<(&mut Search, &Node)> {
         Some((self.tools.search.as_mut()?, &self.node))
     }
+}
+
+/// What this rank's threads do: what its node knows, and what it does not.
+pub(crate) fn all_activities(context: &RankContext, node: &Node) -> Activities {
+    let mut all = node.activities();
+    all.threads.extend(context.objects.activities());
+    all.threads.sort_unstable();
+    all
 }

@@ -5,6 +5,7 @@ use super::stall::Patience;
 use super::{Runtime, lock};
 use crate::error::{Error, Result, mismatch};
 use crate::runtime::core::Core;
+use crate::runtime::objects::Objects;
 use crate::runtime::stats::BarrierTime;
 use scash_comm::Event;
 use scash_join::boot::RankState;
@@ -144,17 +145,50 @@ struct Meeting<'a> {
     lost: Option<(Error, Instant)>,
 }
 
+/// That objects are not for use, because this rank is in a collective call.
+struct Closed<'a>(&'a dyn Objects);
+
+impl<'a> Closed<'a> {
+    fn new(objects: &'a dyn Objects) -> Closed<'a> {
+        objects.meets(true);
+        Closed(objects)
+    }
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.0.meets(false);
+    }
+}
+
 impl<'a> Meeting<'a> {
     fn new(runtime: &'a Runtime, ends_job: bool) -> Self {
         Meeting { runtime, ends_job, laps: Laps::start(), left: Vec::new(), lost: None }
     }
 
-    /// Says what this rank came for, carries out orders and takes what arrives until the call is over.
+    /// Says what this rank came for, carries out orders and takes what arrives until the call is over. Objects
+    /// are not for use meanwhile, unless this rank uses what is to be destroyed: then nothing will be.
     fn hold(&mut self, came_for: Input) -> Result<Outcome> {
+        let objects = &*self.runtime.context.objects;
+        let Input::Arrive(call) = came_for else { return self.wait_for_all(came_for) };
+        let closed = Closed::new(objects);
+        let Collective::Destroy { first, count, .. } = call else { return self.wait_for_all(came_for) };
+        let doomed = first..first.saturating_add(count);
+        let used = objects.in_use(self.runtime, doomed.clone())?;
+        let _closed = if used.is_none() { Some(closed) } else { None };
+        lock(&self.runtime.core).node.handle(Input::Uses(used))?;
+        let outcome = self.wait_for_all(came_for)?;
+        if outcome == Outcome::Done {
+            objects.forget(doomed)?;
+        }
+        Ok(outcome)
+    }
+
+    fn wait_for_all(&mut self, came_for: Input) -> Result<Outcome> {
         let _waiting = self.runtime.waiting();
         let mut core = lock(&self.runtime.core);
         if let Input::Arrive(call) = came_for {
-            may_come(&core, call)?;
+            may_come(&core, &*self.runtime.context.objects, call)?;
         }
         core.node.handle(came_for)?;
         let mut patience = Patience::new(self.runtime);
@@ -177,6 +211,9 @@ impl<'a> Meeting<'a> {
             core = lock(&self.runtime.core);
             let looked = patience.look(self.runtime, &mut core);
             self.or_lost(looked)?;
+            // Another thread that waits may have been told what this one would wait for.
+            let told = self.runtime.broken.why().map_or(Ok(()), Err);
+            self.or_lost(told)?;
         }
     }
 

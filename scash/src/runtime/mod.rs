@@ -1,7 +1,9 @@
 //! The rank's runtime: one a process, from `init` to `finalize`. The untyped interface that the Rust and C
 //! APIs stand on.
 
+mod answer;
 mod atomics;
+mod broken;
 mod checks;
 mod claims;
 pub(crate) mod context;
@@ -9,14 +11,15 @@ mod core;
 mod crew;
 mod destroy;
 mod frames;
+mod host_objects;
 pub(crate) mod live;
-mod locks;
 mod lost;
 mod machine;
 mod marks;
 mod meeting;
 mod messages;
-mod objects;
+mod node_objects;
+pub(crate) mod objects;
 mod owned;
 mod page_words;
 mod races;
@@ -39,6 +42,7 @@ pub use start::init;
 use self::core::Core;
 use crate::error::{Error, Result};
 use crate::fault::{PAGE, Verdict};
+use broken::Broken;
 use context::RankContext;
 use crew::Crew;
 use live::{Generation, Live};
@@ -95,7 +99,7 @@ pub struct Runtime {
     /// How long a wait is thought to be normal (`SCASH_STALL`).
     stall: Option<Duration>,
     /// Why no further call can succeed.
-    broken: Mutex<Option<Error>>,
+    broken: Broken,
     clock: Mutex<BarrierTime>,
 }
 
@@ -165,6 +169,11 @@ impl Runtime {
     /// Name of the fault engine.
     pub fn engine(&self) -> &'static str {
         self.context.engine.name()
+    }
+
+    /// Whether the ranks of this job share frames.
+    pub fn shares_frames(&self) -> bool {
+        self.context.frames == Frames::Shared
     }
 
     /// Name of the provider.
@@ -396,7 +405,7 @@ impl Runtime {
             && let Err(gone) = self.context.engine.check()
         {
             // The next call says so.
-            lock(&self.broken).get_or_insert(gone.into());
+            self.broken.note(gone.into());
         }
         let _inside = within::enter(&*self.context.endpoint);
         self.context.endpoint.idle(turn, NAP);
@@ -435,6 +444,8 @@ impl Runtime {
         if self.finalized.load(Ordering::Relaxed) {
             return Err(Error::Argument("dsm_finalize was called before".to_owned()));
         }
+        // As long as all ranks are there, and share it.
+        let memory = if self.tell_stats { stats::shared_memory() } else { None };
         self.collective_then(Collective::Finalize, |_| {
             self.finalized.store(true, Ordering::Relaxed);
             Ok(())
@@ -446,7 +457,9 @@ impl Runtime {
         // The fault handler stays: whoever touches shared memory from now on is told so.
         self.context.engine.unmap(0..self.context.region.pages())?;
         if self.tell_stats {
-            say(&format!("scash: rank {}: {}\n", self.rank, self.stats()));
+            let memory =
+                memory.map_or(String::new(), |kib| format!("; its part of shared memory: {kib} KiB"));
+            say(&format!("scash: rank {}: {}{memory}\n", self.rank, self.stats()));
         }
         // This value is never dropped, and with it the endpoint. A thread that polls it has the core.
         let core = lock(&self.core);
@@ -463,8 +476,10 @@ impl Runtime {
     /// What this rank has counted and timed so far.
     pub fn stats(&self) -> Stats {
         let races = lock(&self.core).search().map_or(0, |(search, _)| search.found());
+        let mut protocol = lock(&self.core).node.counters();
+        self.context.objects.add_counts(&mut protocol);
         Stats {
-            protocol: lock(&self.core).node.counters(),
+            protocol,
             traffic: self.context.endpoint.traffic(),
             barrier: *lock(&self.clock),
             faults: self.faults.load(Ordering::Relaxed),
@@ -485,8 +500,8 @@ impl Runtime {
         if self.is_finalized() {
             return Err(Error::Argument("shared memory is gone: dsm_finalize was called".to_owned()));
         }
-        if let Some(e) = &*lock(&self.broken) {
-            return Err(e.clone());
+        if let Some(error) = self.broken.why() {
+            return Err(error);
         }
         run().map_err(|error| self.failed(error))
     }
@@ -498,8 +513,10 @@ impl Runtime {
         if !is_over && !matches!(error, Error::Mismatch(_)) {
             return error;
         }
+        // At once: threads that wait need not wait for the launcher's word.
+        self.broken.note(error.clone());
         let error = if is_over { self.let_the_dead_be_noticed(error) } else { error };
-        *lock(&self.broken) = Some(error.clone());
+        self.broken.replace(error.clone());
         if is_over {
             self.tell_cuts();
         }

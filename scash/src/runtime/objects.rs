@@ -1,19 +1,108 @@
-//! Reader–writer locks, semaphores, conditions and flags: the calls.
+//! Locks, reader–writer locks, semaphores, conditions and flags: the calls.
 //!
-//! All objects of synchronisation, locks among them, have numbers from one series. A call with the number of
-//! an object of another kind is an error.
+//! All objects of synchronisation have numbers from one series. A call with the number of an object of another
+//! kind is an error. How calls are carried out is chosen once, when the rank joins ([`Objects`]): by the node,
+//! which sends messages, or on words of memory that ranks share.
 
-use super::checks::{must_be, name};
-use super::locks::this_thread;
-use super::{Runtime, lock};
+use super::Runtime;
+use super::checks::name;
 use crate::error::{Error, Result};
-use crate::runtime::core::Core;
-use crate::runtime::owned::Guard;
-use scash_proto::node::{Collective, Input, ObjectKind, Outcome};
-use scash_proto::wire::sync::{Request, Signal};
+use scash_proto::node::{Collective, Counters, InUse, ObjectKind, Outcome};
+use scash_proto::wire::stall::Activity;
+use scash_proto::wire::sync::Signal;
+use std::ops::Range;
+
+/// What a thread asks an object for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    Lock,
+    /// A lock, if nobody has it.
+    TryLock,
+    /// A reader–writer lock, to read.
+    Read,
+    /// A reader–writer lock, to write.
+    Write,
+    /// One of a semaphore's count.
+    Take,
+    /// A flag's number that is at least so large.
+    AtLeast(u64),
+}
 
 /// Any semaphore: the number is no part of what an object is to be.
 const SEMAPHORE: ObjectKind = ObjectKind::Semaphore(0);
+
+impl Ask {
+    /// What is asked.
+    pub(crate) fn kind(self) -> ObjectKind {
+        match self {
+            Ask::Lock | Ask::TryLock => ObjectKind::Lock,
+            Ask::Read | Ask::Write => ObjectKind::RwLock,
+            Ask::Take => SEMAPHORE,
+            Ask::AtLeast(_) => ObjectKind::Flag,
+        }
+    }
+}
+
+/// Carries out the calls of this rank's threads on objects. Each call is refused if there is no such object, or
+/// while another thread is in a collective call.
+pub(crate) trait Objects: Send + Sync {
+    /// Waits until the calling thread has what it asks for. `false` only if it has only tried.
+    ///
+    /// # Errors
+    /// It has that lock already; a rank is gone.
+    fn ask(&self, runtime: &Runtime, number: u32, ask: Ask) -> Result<bool>;
+
+    /// Gives a lock or a reader–writer lock back.
+    ///
+    /// # Errors
+    /// The calling thread does not have it; a rank is gone.
+    fn give_back(&self, runtime: &Runtime, number: u32, kind: ObjectKind) -> Result<()>;
+
+    /// Lets others go on with a semaphore, a condition or a flag.
+    ///
+    /// # Errors
+    /// A rank is gone.
+    fn signal(&self, runtime: &Runtime, number: u32, kind: ObjectKind, signal: Signal) -> Result<()>;
+
+    /// Gives a lock back, waits for a condition, and takes the lock again.
+    ///
+    /// # Errors
+    /// The calling thread does not have the lock; a rank is gone.
+    fn wait(&self, runtime: &Runtime, condition: u32, number: u32) -> Result<()>;
+
+    /// What this rank's threads have and wait for, as far as the node does not know.
+    fn activities(&self) -> Vec<Activity> {
+        Vec::new()
+    }
+
+    /// An object that a thread of this rank waits for, as far as the node does not know.
+    fn awaited(&self) -> Option<u32> {
+        None
+    }
+
+    /// The first of these objects that a thread of this rank uses, as far as the node does not know.
+    ///
+    /// # Errors
+    /// A rank is gone.
+    fn in_use(&self, _: &Runtime, _: Range<u32>) -> Result<Option<InUse>> {
+        Ok(None)
+    }
+
+    /// A thread of this rank is in a collective call from now on, or is no more: objects are not for use
+    /// meanwhile.
+    fn meets(&self, _: bool) {}
+
+    /// These objects were destroyed.
+    ///
+    /// # Errors
+    /// The system refuses to take memory back.
+    fn forget(&self, _: Range<u32>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Adds what was counted, as far as the node does not know.
+    fn add_counts(&self, _: &mut Counters) {}
+}
 
 impl Runtime {
     /// Makes `count` objects of synchronisation of a kind, and returns the number of the first; the others
@@ -27,12 +116,44 @@ impl Runtime {
                 self.attend()?;
                 Ok(first)
             }
-            Outcome::TooManyObjects => Err(Error::Argument(format!(
-                "{count} more {}s: there are numbers for 4294967295 locks, semaphores and the like in all, those destroyed among them",
+            Outcome::TooManyObjects(most) => Err(Error::Argument(format!(
+                "{count} more {}s: there are numbers for {most} locks, semaphores and the like in all, those destroyed among them",
                 name(kind)
             ))),
             _ => Err(Error::Broken("the making of objects had no outcome".to_owned())),
         })
+    }
+
+    /// Makes `count` locks, and returns the number of the first; the others have those that follow.
+    /// Collective, and includes a memory barrier.
+    pub fn make_locks(&self, count: u32) -> Result<u32> {
+        self.make_objects(ObjectKind::Lock, count)
+    }
+
+    /// Takes a lock: returns when the calling thread has it, and sees all that was written before it was last
+    /// given back, by whichever rank.
+    ///
+    /// # Errors
+    /// There is no such lock; the calling thread has it already; a rank is gone.
+    pub fn lock(&self, number: u32) -> Result<()> {
+        self.ask(number, Ask::Lock).map(drop)
+    }
+
+    /// Takes a lock if nobody has it, and returns whether. Does not wait for whoever has it: only for answers
+    /// of peers, if the lock is not here.
+    ///
+    /// # Errors
+    /// As those of [`lock`](Self::lock).
+    pub fn try_lock(&self, number: u32) -> Result<bool> {
+        self.ask(number, Ask::TryLock)
+    }
+
+    /// Gives a lock back.
+    ///
+    /// # Errors
+    /// There is no such lock; the calling thread does not have it; a rank is gone.
+    pub fn unlock(&self, number: u32) -> Result<()> {
+        self.guarded(|| self.context.objects.give_back(self, number, ObjectKind::Lock))
     }
 
     /// Takes a reader–writer lock to read: returns when nobody has it to write, and nobody waits for it who
@@ -41,7 +162,7 @@ impl Runtime {
     /// # Errors
     /// There is no such lock; the calling thread has it already; a rank is gone.
     pub fn read_lock(&self, number: u32) -> Result<()> {
-        self.enter_rwlock(number, Request::Read)
+        self.ask(number, Ask::Read).map(drop)
     }
 
     /// Takes a reader–writer lock to write: returns when nobody else has it.
@@ -49,22 +170,7 @@ impl Runtime {
     /// # Errors
     /// As those of [`read_lock`](Self::read_lock).
     pub fn write_lock(&self, number: u32) -> Result<()> {
-        self.enter_rwlock(number, Request::Write)
-    }
-
-    fn enter_rwlock(&self, number: u32, request: Request) -> Result<()> {
-        self.guarded(|| {
-            let core = lock(&self.core);
-            must_be(&core, number, ObjectKind::RwLock)?;
-            let how = match core.node.holding(number, this_thread()) {
-                None => return self.request(core, number, request),
-                Some(Signal::HasRead) => "read",
-                Some(_) => "write",
-            };
-            Err(Error::Argument(format!(
-                "reader-writer lock {number} is taken by the thread that has it to {how}: give it back first (it is not recursive, and no reader becomes a writer)"
-            )))
-        })
+        self.ask(number, Ask::Write).map(drop)
     }
 
     /// Gives a reader–writer lock back.
@@ -72,16 +178,7 @@ impl Runtime {
     /// # Errors
     /// There is no such lock; the calling thread does not have it; a rank is gone.
     pub fn rw_unlock(&self, number: u32) -> Result<()> {
-        self.guarded(|| {
-            let core = lock(&self.core);
-            must_be(&core, number, ObjectKind::RwLock)?;
-            let signal = core.node.holding(number, this_thread()).ok_or_else(|| {
-                Error::Argument(format!(
-                    "reader-writer lock {number} is given back by a thread that does not have it"
-                ))
-            })?;
-            self.signal(core, number, signal)
-        })
+        self.guarded(|| self.context.objects.give_back(self, number, ObjectKind::RwLock))
     }
 
     /// Takes one from a semaphore's count: waits until there is one, and sees what was written before it was
@@ -90,7 +187,7 @@ impl Runtime {
     /// # Errors
     /// There is no such semaphore; a rank is gone.
     pub fn semaphore_wait(&self, number: u32) -> Result<()> {
-        self.request_of(number, SEMAPHORE, Request::Take)
+        self.ask(number, Ask::Take).map(drop)
     }
 
     /// Adds so many to a semaphore's count: as many who wait go on, in the order in which they came.
@@ -113,19 +210,7 @@ impl Runtime {
     /// # Errors
     /// There is no such condition or lock; the calling thread does not have the lock; a rank is gone.
     pub fn condition_wait(&self, condition: u32, number: u32) -> Result<()> {
-        self.guarded(|| {
-            let mut core = lock(&self.core);
-            must_be(&core, condition, ObjectKind::Condition)?;
-            must_be(&core, number, ObjectKind::Lock)?;
-            let who = this_thread();
-            if core.node.holder(number) != Some(who) {
-                return Err(Error::Argument(format!(
-                    "a thread waits for condition {condition} with lock {number}, which it does not have: take the lock first"
-                )));
-            }
-            core.node.handle(Input::Wait { condition, lock: number, who })?;
-            self.answer_to(core, number).map(drop)
-        })
+        self.guarded(|| self.context.objects.wait(self, condition, number))
     }
 
     /// Lets one go on that waits for a condition: the one who came first. If nobody waits, nothing happens.
@@ -150,7 +235,7 @@ impl Runtime {
     /// # Errors
     /// There is no such flag; a rank is gone.
     pub fn flag_wait(&self, number: u32, least: u64) -> Result<()> {
-        self.request_of(number, ObjectKind::Flag, Request::AtLeast(least))
+        self.ask(number, Ask::AtLeast(least)).map(drop)
     }
 
     /// Raises a flag's number. (It never falls: if it is larger already, it stays so.) Waits for nobody.
@@ -161,30 +246,12 @@ impl Runtime {
         self.signal_to(number, ObjectKind::Flag, Signal::Raise(to))
     }
 
-    fn request_of(&self, object: u32, kind: ObjectKind, request: Request) -> Result<()> {
-        self.guarded(|| {
-            let core = lock(&self.core);
-            must_be(&core, object, kind)?;
-            self.request(core, object, request)
-        })
-    }
-
-    fn request<'a>(&'a self, mut core: Guard<'a, Core>, object: u32, request: Request) -> Result<()> {
-        core.node.handle(Input::Request { object, who: this_thread(), request })?;
-        self.answer_to(core, object).map(drop)
+    #[inline]
+    fn ask(&self, number: u32, ask: Ask) -> Result<bool> {
+        self.guarded(|| self.context.objects.ask(self, number, ask))
     }
 
     fn signal_to(&self, object: u32, kind: ObjectKind, signal: Signal) -> Result<()> {
-        self.guarded(|| {
-            let core = lock(&self.core);
-            must_be(&core, object, kind)?;
-            self.signal(core, object, signal)
-        })
-    }
-
-    fn signal(&self, mut core: Guard<'_, Core>, object: u32, signal: Signal) -> Result<()> {
-        core.node.handle(Input::Signal { object, who: this_thread(), signal })?;
-        self.look_around(&mut core)?;
-        self.settle(&mut core)
+        self.guarded(|| self.context.objects.signal(self, object, kind, signal))
     }
 }

@@ -108,7 +108,13 @@ pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access, pc: usize) -> Re
                     core = lock(&runtime.core);
                     core.node.handle(Input::Claimed { page: claim.page, home: home? })?;
                 }
-                Step::Wait(page) => core = runtime.wait_for(core, page),
+                Step::Wait(page) => {
+                    // What is waited for may never come.
+                    if let Some(error) = runtime.broken.why() {
+                        return Err(error);
+                    }
+                    core = runtime.wait_for(core, page);
+                }
             }
         }
     }

@@ -10,33 +10,40 @@ use crate::config::{Config, RaceSetting};
 use crate::error::{Error, Result};
 use crate::fault::{Kind, Region};
 use crate::runtime::context::RankContext;
+use crate::runtime::host_objects::{self, HostObjects};
+use crate::runtime::node_objects::NodeObjects;
+use crate::runtime::objects::Objects;
 use crate::runtime::start::join;
 use scash_comm::{Caps, Endpoint, Exchange};
 use scash_proto::{Pages, Rank, Sharing};
 use std::ffi::OsString;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Pages of the largest allocation that gets all its frames at once. A larger one may be used in part.
-const POPULATED: u32 = 1 << 14;
+const POPULATED: u32 = 1 << 12;
 
 /// What stands against shared frames at a rank: the reason's place in this list is what ranks tell each
 /// other.
-const OBSTACLES: [&str; 4] = [
+const OBSTACLES: [&str; 5] = [
     "SCASH_RACES looks for data races, which show where each rank has frames of its own",
     "SCASH_FAULT asks for a fault engine, and accesses to shared frames do not fault",
     "the job runs on several hosts",
     "ranks cannot map each other's memory over this provider",
+    "there is no room for 4 GiB more of address space, in which locks and the like lie (see `ulimit -v` and `ulimit -f`)",
 ];
+
+/// The last of these.
+const NO_ROOM: u8 = 4;
 
 /// Whose frames a rank's pages have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Frames {
-    /// Its own, as nobody asked for others (`SCASH_SHARE`).
+    /// Its own, because the user wants that (`SCASH_SHARE=off`).
     #[default]
     Own,
     /// Those that all ranks of the job share.
     Shared,
-    /// Its own, although others were asked for: why.
+    /// Its own, although the user has nothing against others: why.
     NotShared(&'static str),
 }
 
@@ -45,6 +52,14 @@ impl Frames {
         match self {
             Frames::Shared => Sharing::Frames,
             Frames::Own | Frames::NotShared(_) => Sharing::Off,
+        }
+    }
+
+    /// Objects of synchronisation that the job can have.
+    pub(super) fn most_objects(self) -> u32 {
+        match self {
+            Frames::Shared => host_objects::MOST,
+            Frames::Own | Frames::NotShared(_) => u32::MAX,
         }
     }
 
@@ -87,37 +102,56 @@ fn obstacle(exchange: &dyn Exchange, endpoint: &dyn Endpoint, config: &Config) -
 }
 
 /// Decides with all other ranks whose frames the region shows, and maps those. Collective, if frames are to
-/// be shared.
+/// be shared. Returns what carries out calls on objects of synchronisation, too.
 pub(super) fn settle(
     exchange: &mut dyn Exchange,
     endpoint: &dyn Endpoint,
     config: &Config,
     region: &mut Region,
-) -> Result<Frames> {
+) -> Result<(Frames, Box<dyn Objects>)> {
     if !config.share {
-        return Ok(Frames::Own);
+        return Ok((Frames::Own, Box::new(NodeObjects)));
     }
-    let mine = obstacle(exchange, endpoint, config);
-    let rank = exchange.rank();
-    let gives = if rank == 0 && mine.is_none() { vec![region.fd()] } else { Vec::new() };
-    let all = tell_all(exchange, mine, region.pages(), &gives)?;
-    if let Some(number) = all.obstacle {
-        return Ok(Frames::NotShared(number));
+    let (rank, size) = (exchange.rank(), exchange.size());
+    let objects = match obstacle(exchange, endpoint, config) {
+        Some(number) => Err(number),
+        None => HostObjects::new(rank, size, endpoint.cores_are_scarce()).map_err(|_| NO_ROOM),
+    };
+    let gives = match &objects {
+        Ok(objects) if rank == 0 => vec![region.fd(), objects.fd()],
+        _ => Vec::new(),
+    };
+    let said = tell_all(exchange, objects.as_ref().err().copied(), region.pages(), &gives)?;
+    drop(gives);
+    let (Ok(mut objects), None) = (objects, said.obstacle) else {
+        return Ok((Frames::NotShared(said.obstacle.unwrap_or("a rank refuses")), Box::new(NodeObjects)));
+    };
+    if said.pages.iter().any(|pages| *pages != region.pages()) {
+        return Err(Error::Setting(
+            "SCASH_REGION is not the same at all ranks, and they are to share frames: set it for the whole job, or SCASH_SHARE=off"
+                .to_owned(),
+        ));
     }
     if rank > 0 {
-        let file =
-            all.file.ok_or_else(|| Error::Join("rank 0 passed no file for shared frames".to_owned()))?;
-        region.adopt(file)?;
+        let [frames, words] = said
+            .files
+            .try_into()
+            .map_err(|_| Error::Join("rank 0 passed no files for shared frames".to_owned()))?;
+        region.adopt(frames)?;
+        objects.adopt(words)?;
     }
-    Ok(Frames::Shared)
+    Ok((Frames::Shared, Box::new(objects)))
 }
 
 /// What all ranks have said.
+#[derive(Default)]
 struct Said {
     /// What stands against sharing at the lowest rank at which something does.
     obstacle: Option<&'static str>,
-    /// The file of rank 0.
-    file: Option<std::os::fd::OwnedFd>,
+    /// Pages of each rank's region.
+    pages: Vec<u32>,
+    /// The files of rank 0: frames, and objects of synchronisation.
+    files: Vec<OwnedFd>,
 }
 
 /// What a rank says in place of the number of an obstacle.
@@ -131,19 +165,17 @@ fn tell_all(
 ) -> Result<Said> {
     let mut blob = vec![mine.unwrap_or(NONE)];
     blob.extend(pages.to_le_bytes());
-    let mut said = Said { obstacle: None, file: None };
+    let mut said = Said::default();
     for (rank, (theirs, fds)) in exchange.all_gather(&blob, gives).map_err(join)?.into_iter().enumerate() {
-        let number = theirs.first().copied().filter(|&number| number != NONE);
-        let why =
-            number.map(|number| OBSTACLES.get(usize::from(number)).copied().unwrap_or("a rank refuses"));
-        said.obstacle = said.obstacle.or(why);
-        if theirs.get(1..) != Some(&pages.to_le_bytes()[..]) {
-            return Err(Error::Setting(format!(
-                "SCASH_REGION is not the same at rank {} and rank {rank}, and frames are to be shared: set it for the whole job",
-                exchange.rank()
-            )));
+        let Some((&number, pages)) = theirs.split_first().filter(|(_, pages)| pages.len() == 4) else {
+            return Err(Error::Join(format!("rank {rank} says of shared frames what no rank says")));
+        };
+        let why = OBSTACLES.get(usize::from(number)).copied().unwrap_or("a rank refuses");
+        said.obstacle = said.obstacle.or((number != NONE).then_some(why));
+        said.pages.extend(pages.try_into().ok().map(u32::from_le_bytes));
+        if rank == 0 {
+            said.files = fds;
         }
-        said.file = said.file.or(fds.into_iter().next());
     }
     Ok(said)
 }
@@ -169,9 +201,9 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_shared_only_if_that_is_asked_for_and_nothing_that_needs_faults() {
-        assert_eq!(asked_with(&[]), Frames::Own);
-        assert_eq!(asked_with(&[("SCASH_SHARE", "on")]), Frames::Shared);
+    fn frames_are_shared_unless_the_user_wants_none_or_something_that_needs_faults() {
+        assert_eq!(asked_with(&[("SCASH_SHARE", "off")]), Frames::Own);
+        assert_eq!([asked_with(&[]), asked_with(&[("SCASH_SHARE", "on")])], [Frames::Shared; 2]);
         for (name, value) in [("SCASH_RACES", "report"), ("SCASH_FAULT", "uffd")] {
             let Frames::NotShared(why) = asked_with(&[("SCASH_SHARE", "on"), (name, value)]) else {
                 panic!("{name} and shared frames");

@@ -5,7 +5,7 @@ use super::Runtime;
 use super::checks::name;
 use crate::error::{Result, call};
 use crate::runtime::context::RankContext;
-use crate::runtime::core::Core;
+use crate::runtime::core::{Core, all_activities};
 use crate::runtime::say::say;
 use scash_proto::Rank;
 use scash_proto::stall::{Because, Link, circle};
@@ -121,7 +121,7 @@ impl Patience {
 
     fn tell(&mut self, runtime: &Runtime, core: &mut Core, waited: Duration) {
         let mut activities = std::mem::take(&mut core.inquiry().answers);
-        activities.insert(Rank(runtime.rank), core.node.activities());
+        activities.insert(Rank(runtime.rank), all_activities(&runtime.context, &core.node));
         let called = |object| core.node.kind(object).map_or("object", name);
         say(&report(runtime.rank, runtime.size, waited, &activities, called));
         self.rest();

@@ -5,6 +5,7 @@ use super::{RUNTIME, Runtime};
 use crate::config::{Config, REGION_BASE, RaceSetting};
 use crate::error::{Error, Result};
 use crate::fault::{self, PAGE, Region};
+use crate::runtime::broken::Broken;
 use crate::runtime::claims::Claims;
 use crate::runtime::context::RankContext;
 use crate::runtime::core::Core;
@@ -56,7 +57,7 @@ pub fn init() -> Result<&'static Runtime> {
     let mut region = Region::create(REGION_BASE, config.pages)?;
     let endpoint = job::endpoint(&mut member, &config.network, ABI).map_err(join)?;
     agree(&mut member, &config)?;
-    let frames = sharing::settle(&mut member, &*endpoint, &config, &mut region)?;
+    let (frames, objects) = sharing::settle(&mut member, &*endpoint, &config, &mut region)?;
     let kind = frames.engine(kind);
     let region = Arc::new(region);
     let engine = fault::open(kind, region.clone())?;
@@ -78,6 +79,7 @@ pub fn init() -> Result<&'static Runtime> {
         transfer: config.transfer,
         claims,
         marks,
+        objects,
         frames,
         page,
     };
@@ -100,7 +102,7 @@ pub fn init() -> Result<&'static Runtime> {
         block: config.block,
         most_block: if config.cache > 0 { config.cache / 4 } else { config.pages },
         stall: config.stall,
-        broken: Mutex::new(None),
+        broken: Broken::default(),
         clock: Mutex::new(BarrierTime::default()),
     }));
     RUNTIME.store(runtime, Ordering::Release);
@@ -173,6 +175,7 @@ fn node_config(config: &Config, endpoint: &dyn Endpoint, frames: Frames) -> scas
         // A run is a mapping of its own while it is watched, so short ones are not worth it.
         watch_from: if config.watch { 64 } else { 0 },
         races: config.races != RaceSetting::Off,
+        most_objects: frames.most_objects(),
         sharing: frames.sharing(),
     }
 }

@@ -5,6 +5,14 @@ use scash_comm::Traffic;
 use scash_proto::node::Counters;
 use std::time::Duration;
 
+/// KiB of memory that this process shares with others, each page divided by the number of those that have it
+/// (PSS); `None` if the kernel does not tell.
+pub(super) fn shared_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").ok()?;
+    let rest = text.lines().find_map(|line| line.strip_prefix("Pss_Shmem:"))?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
 /// The three parts of the memory barrier (the SCASH paper's Figures 3 and 4), added up over all barriers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BarrierTime {

@@ -34,13 +34,34 @@ pub(crate) fn enter_for(endpoint: &dyn Endpoint, peer: u32) -> Option<Inside> {
 }
 
 fn enter_by(caps: Caps) -> Option<Inside> {
-    if caps.contains(Caps::DIRECT) {
-        return None;
-    }
+    if caps.contains(Caps::DIRECT) { None } else { Some(enter_words()) }
+}
+
+/// Notes that this thread is about to take locks that do not know whose they are: guards of objects
+/// ([`HostObjects`](crate::runtime::host_objects::HostObjects)), or what belongs to them.
+#[inline]
+pub(crate) fn enter_words() -> Inside {
     if IS_IN.replace(true) {
         end();
     }
-    Some(Inside(()))
+    Inside(())
+}
+
+/// As [`enter_words`], for one that may be inside already.
+pub(crate) fn stay() -> Stay {
+    Stay { was_in: IS_IN.replace(true) }
+}
+
+/// See [`stay`].
+#[must_use = "the thread is inside as long as this lives"]
+pub(crate) struct Stay {
+    was_in: bool,
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        IS_IN.set(self.was_in);
+    }
 }
 
 impl Drop for Inside {

@@ -40,8 +40,8 @@ pub fn all_kinds() -> Vec<Kind> {
     kinds().into_iter().chain([shared]).collect()
 }
 
-/// Every kind of job that the kernel has the parts for, whose ranks have frames of their own. Says what is missing for the others. (An engine that
-/// has its parts and does not work fails the tests: it is ours.)
+/// Every kind of job that the kernel has the parts for, whose ranks have frames of their own. Says what is
+/// missing for the others. (An engine that has its parts and does not work fails the tests: it is ours.)
 pub fn kinds() -> Vec<Kind> {
     let parts = Probe::run().uffd_parts;
     let missing = parts.iter().find(|part| !part.is_there());
@@ -57,9 +57,14 @@ pub fn kinds() -> Vec<Kind> {
 impl Kind {
     /// A job of this kind.
     pub fn job(self, ranks: u32) -> Job {
-        let set = |name: &str, value: &str| (name.into(), value.into());
-        let env = vec![if self.shares { set("SCASH_SHARE", "on") } else { set("SCASH_FAULT", self.engine) }];
+        let (name, value) = self.setting();
+        let env = vec![(name.into(), value.into())];
         Job { ranks, options: vec!["--provider".into(), self.provider.into()], env }
+    }
+
+    /// The setting, besides the provider, that makes a job one of this kind.
+    pub fn setting(self) -> (&'static str, &'static str) {
+        if self.shares { ("SCASH_SHARE", "on") } else { ("SCASH_FAULT", self.engine) }
     }
 }
 

@@ -120,6 +120,7 @@ impl<'a> World<'a> {
                 migrate_after: MIGRATE_AFTER,
                 watch_from: WATCH_FROM,
                 races: false,
+                most_objects: u32::MAX,
                 sharing: Sharing::Off,
             }),
             clock: Time::ZERO,

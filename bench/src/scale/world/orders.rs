@@ -29,7 +29,7 @@ impl World<'_> {
             | Outcome::Mismatch(_)
             | Outcome::Made(_)
             | Outcome::InUse(_)
-            | Outcome::TooManyObjects
+            | Outcome::TooManyObjects(_)
             | Outcome::Reduced(_) => {
                 panic!("rank {rank}: all ranks make the same calls, and there is room for them: {outcome:?}")
             }

@@ -5,7 +5,8 @@ int main(int argc, char **argv)
 {
     CHECK(dsm_init() == 0);
     CHECK(argc == 2 && strcmp(argv[1], dsm_provider()) == 0);
-    CHECK(getenv("SCASH_FAULT")[0] == '\0' || strcmp(getenv("SCASH_FAULT"), dsm_engine()) == 0);
+    CHECK(dsm_shares_frames() == (getenv("SCASH_FAULT") == NULL));
+    CHECK(dsm_shares_frames() || strcmp(getenv("SCASH_FAULT"), dsm_engine()) == 0);
     CHECK(strcmp(dsm_version(), "") != 0);
     CHECK(strcmp(dsm_error(), "") == 0);
     printf("rank %d of %d, %d threads\n", dsm_rank(), dsm_size(), dsm_threads());

@@ -10,7 +10,8 @@ fn programs(name: &str) -> Vec<Program> {
 
 /// Jobs that need no fault engine.
 fn jobs() -> impl Iterator<Item = Job> {
-    let all = ["shm", "tcp"].map(|provider| [1, 2, 4].map(|ranks| Job { ranks, provider, engine: "" }));
+    let all = ["shm", "tcp"]
+        .map(|provider| [1, 2, 4].map(|ranks| Job { ranks, provider, engine: "", shares: false }));
     all.into_iter().flatten()
 }
 

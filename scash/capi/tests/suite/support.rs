@@ -199,7 +199,8 @@ impl Program {
         let mut command = Command::new(&built().command);
         command.args(["run", "-n", &job.ranks.to_string(), "--provider", job.provider]);
         command.args(["--timeout", &LIMIT.to_string()]).args(options);
-        command.env("SCASH_FAULT", job.engine).envs(environment.iter().copied());
+        let (setting, value) = if job.shares { ("SCASH_SHARE", "on") } else { ("SCASH_FAULT", job.engine) };
+        command.env_remove("SCASH_FAULT").env(setting, value).envs(environment.iter().copied());
         run(command.arg(&self.path).args(arguments), format!("{job:?}"))
     }
 
@@ -217,25 +218,34 @@ pub(crate) struct Job {
     pub(crate) ranks: u32,
     pub(crate) provider: &'static str,
     pub(crate) engine: &'static str,
+    /// Whether ranks share frames. Then the engine is not asked for.
+    pub(crate) shares: bool,
 }
 
 impl Job {
     /// A job with default settings.
     pub(crate) fn of(ranks: u32) -> Job {
-        Job { ranks, provider: "shm", engine: "" }
+        Job { ranks, provider: "shm", engine: "", shares: false }
     }
 
-    /// Both providers, the fault engines that the kernel has the parts for, and 1, 2 and 4 ranks.
+    /// Both providers, the fault engines that the kernel has the parts for, and shared frames, each with 1, 2
+    /// and 4 ranks.
     pub(crate) fn all() -> Vec<Job> {
         let parts = Probe::run().uffd_parts;
         let missing = parts.iter().find(|part| !part.is_there());
         if let Some(part) = missing {
             eprintln!("skipped: jobs with uffd: {part}");
         }
-        let mut jobs = Vec::new();
+        let shared = Job { ranks: 0, provider: "shm", engine: Kind::Mprotect.name(), shares: true };
+        let mut jobs = Vec::from([1, 2, 4].map(|ranks| Job { ranks, ..shared }));
         for kind in Kind::ALL.into_iter().filter(|&kind| kind != Kind::Uffd || missing.is_none()) {
             for provider in ["shm", "tcp"] {
-                jobs.extend([1, 2, 4].map(|ranks| Job { ranks, provider, engine: kind.name() }));
+                jobs.extend([1, 2, 4].map(|ranks| Job {
+                    ranks,
+                    provider,
+                    engine: kind.name(),
+                    shares: false,
+                }));
             }
         }
         jobs

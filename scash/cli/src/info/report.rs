@@ -134,15 +134,13 @@ fn frames() -> Choice {
     match frames_asked_for(|name| std::env::var_os(name)) {
         Ok(Frames::Own) => Choice {
             name: Some("each rank's own"),
-            why: "with SCASH_SHARE=on, all ranks of a job of one host over shm share frames".into(),
+            why: "SCASH_SHARE=off; otherwise all ranks of a job of one host over shm share frames".into(),
         },
         Ok(Frames::Shared) => Choice {
             name: Some("shared"),
-            why: "SCASH_SHARE asks for it; in jobs of one host over shm".into(),
+            why: "by all ranks of a job of one host over shm; SCASH_SHARE=off gives each its own".into(),
         },
-        Ok(Frames::NotShared(why)) => {
-            Choice { name: Some("each rank's own"), why: format!("SCASH_SHARE is of no effect: {why}") }
-        }
+        Ok(Frames::NotShared(why)) => Choice { name: Some("each rank's own"), why: why.to_owned() },
         Err(error) => Choice { name: None, why: error.to_string() },
     }
 }

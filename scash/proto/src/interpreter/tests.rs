@@ -67,6 +67,7 @@ impl Memory {
             migrate_after: 0,
             watch_from: 0,
             races: false,
+            most_objects: u32::MAX,
             sharing: Sharing::Off,
         };
         let mut memory = Memory {

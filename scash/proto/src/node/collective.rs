@@ -44,10 +44,12 @@ impl Node {
                     Err(e) => Outcome::OutOfSpace(e),
                 }
             }
-            Collective::Make(kind, count) => match self.sync.objects.add(kind, count) {
-                Some(first) => Outcome::Made(first),
-                None => Outcome::TooManyObjects,
-            },
+            Collective::Make(kind, count) => {
+                match self.sync.objects.add(kind, count, self.cfg.most_objects) {
+                    Some(first) => Outcome::Made(first),
+                    None => Outcome::TooManyObjects(self.cfg.most_objects),
+                }
+            }
             Collective::Destroy { first, count, .. } => {
                 self.destroy(first..first.saturating_add(count));
                 Outcome::Done

@@ -90,6 +90,8 @@ pub struct Config {
     pub watch_from: u32,
     /// Whether data races are looked for ([`races`](crate::races)). The same at all ranks.
     pub races: bool,
+    /// Objects of synchronisation that the job can have in all. The same at all ranks.
+    pub most_objects: u32,
     /// Which memory ranks have in common. The same at all ranks; none while races are looked for, which only
     /// show where each rank has frames of its own.
     pub sharing: Sharing,

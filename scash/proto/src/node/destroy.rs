@@ -55,8 +55,9 @@ impl Node {
         let waits =
             self.sync.waits.iter().flat_map(|w| [w.condition(), w.lock()].map(|o| awaits(w.who(), o)));
         let all = locks.chain(self.sync.served.activities()).chain(waits);
-        let first = all.filter(|d| objects.contains(&d.object)).min_by_key(|d| (d.object, d.relation))?;
-        Some(InUse { rank: self.cfg.rank, object: first.object, relation: first.relation })
+        let ours = all.map(|d| InUse { rank: self.cfg.rank, object: d.object, relation: d.relation });
+        let used = ours.chain(self.sync.used).filter(|used| objects.contains(&used.object));
+        used.min_by_key(|used| (used.object, used.relation))
     }
 
     /// Says whether this rank uses one of the objects that are to be destroyed.

@@ -63,10 +63,11 @@ impl Objects {
         self.given > 0
     }
 
-    /// Makes so many more. Returns the number of the first, or nothing if there are no numbers for them.
-    pub(super) fn add(&mut self, kind: ObjectKind, count: u32) -> Option<u32> {
+    /// Makes so many more, if there are no more than `most` then. Returns the number of the first, or nothing
+    /// if there are no numbers for them.
+    pub(super) fn add(&mut self, kind: ObjectKind, count: u32, most: u32) -> Option<u32> {
         let first = self.given;
-        self.given = first.checked_add(count)?;
+        self.given = first.checked_add(count).filter(|&given| given <= most)?;
         if count > 0 {
             self.runs.insert(first, (self.given, kind));
         }
@@ -209,10 +210,10 @@ mod tests {
     fn objects_are_numbered_in_one_series() {
         let mut objects = Objects::default();
         assert_eq!((objects.any(), objects.kind(0)), (false, None));
-        assert_eq!(objects.add(ObjectKind::Lock, 3), Some(0));
-        assert_eq!(objects.add(ObjectKind::Semaphore(5), 1), Some(3));
-        assert_eq!(objects.add(ObjectKind::Flag, u32::MAX), None);
-        assert_eq!(objects.add(ObjectKind::Flag, u32::MAX - 4), Some(4));
+        assert_eq!(objects.add(ObjectKind::Lock, 3, u32::MAX), Some(0));
+        assert_eq!(objects.add(ObjectKind::Semaphore(5), 1, u32::MAX), Some(3));
+        assert_eq!(objects.add(ObjectKind::Flag, u32::MAX, u32::MAX), None);
+        assert_eq!(objects.add(ObjectKind::Flag, u32::MAX - 4, u32::MAX), Some(4));
         let kinds = [0, 2, 3, 4, u32::MAX - 1, u32::MAX].map(|number| objects.kind(number));
         let [lock, semaphore, flag] =
             [ObjectKind::Lock, ObjectKind::Semaphore(5), ObjectKind::Flag].map(Some);
@@ -227,8 +228,8 @@ mod tests {
     #[test]
     fn what_is_removed_is_gone_wherever_it_lies_and_its_numbers_do_not_come_back() {
         let mut objects = Objects::default();
-        objects.add(ObjectKind::Lock, 6);
-        objects.add(ObjectKind::Flag, 4);
+        objects.add(ObjectKind::Lock, 6, u32::MAX);
+        objects.add(ObjectKind::Flag, 4, u32::MAX);
         let removals =
             [(2..4, vec![0, 1, 4, 5, 6, 7, 8, 9]), (5..7, vec![0, 1, 4, 7, 8, 9]), (0..9, vec![9])];
         for (range, left) in removals {
@@ -236,7 +237,7 @@ mod tests {
             assert_eq!(there(&objects), left, "after {range:?}");
         }
         assert_eq!((objects.kind(9), objects.runs.len()), (Some(ObjectKind::Flag), 1));
-        assert_eq!(objects.add(ObjectKind::Condition, 1), Some(10));
+        assert_eq!(objects.add(ObjectKind::Condition, 1, u32::MAX), Some(10));
         objects.remove(9..12);
         assert_eq!((there(&objects), objects.any()), (vec![], true));
     }
@@ -244,9 +245,9 @@ mod tests {
     #[test]
     fn a_series_that_is_made_and_removed_again_and_again_takes_no_room() {
         let mut objects = Objects::default();
-        let stays = objects.add(ObjectKind::Lock, 1).unwrap();
+        let stays = objects.add(ObjectKind::Lock, 1, u32::MAX).unwrap();
         for _ in 0..1000 {
-            let first = objects.add(ObjectKind::Semaphore(1), 3).unwrap();
+            let first = objects.add(ObjectKind::Semaphore(1), 3, u32::MAX).unwrap();
             objects.remove(first..first + 3);
         }
         assert_eq!((objects.runs.len(), objects.kind(stays)), (1, Some(ObjectKind::Lock)));

@@ -62,6 +62,9 @@ pub enum Input {
     /// All threads of this rank have come to a collective call. (To [`Collective::Destroy`] of what threads
     /// wait for, the others have.)
     Arrive(Collective),
+    /// The first object that a thread of this rank uses of those that the next [`Collective::Destroy`] names,
+    /// where others than the node carry out what is done with objects.
+    Uses(Option<InUse>),
     /// A page of an [`Output::Diff`], [`Output::DiffZero`] or [`Output::Push`] was compared.
     Compared {
         /// Which page.
@@ -193,7 +196,7 @@ pub enum Input {
     },
     /// A message of an [`Output::SendWrites`] was sent to that rank.
     WritesSent(Rank),
-    /// A peer has writes_sent, in the meeting of the given number. To be heard when this was accepted.
+    /// A peer has sent what it wrote, in the meeting of the given number. To be heard when this was accepted.
     Testimony(Rank, u32),
 }
 
@@ -393,7 +396,7 @@ pub enum Outcome {
     /// The result of a reduction.
     Reduced(Vec<u64>),
     /// There are no numbers for that many.
-    TooManyObjects,
+    TooManyObjects(u32),
     /// There was no room for it, at any rank.
     OutOfSpace(OutOfSpace),
     /// Ranks came for different things. Nothing was done, and nothing can be done any more.

@@ -8,7 +8,8 @@
 //!    word of the page table says so: words stay blank, and the allocation answers for them. It is opened
 //!    when it is made, and no access to it ever faults. So no page is touched, written or claimed as far as a
 //!    node knows; the memory barrier finds nothing to flush and is one meeting; an interval ends without a
-//!    record, and a lock comes with nothing to apply.
+//!    record, and a lock comes with nothing to apply. (Ranks of real jobs have locks that need no node at
+//!    all.)
 //! 2. **Frames are given back once.** On the way into the meeting that frees an allocation each rank closes
 //!    its view of it. When the meeting is over all have done so, and the lowest rank gives the frames back,
 //!    before it comes to the next meeting. Without that one the pages are nobody's again: so whoever gets
@@ -29,7 +30,7 @@ impl Node {
         self.cfg.sharing == Sharing::Frames
     }
 
-    /// What the application may do with a page that would be shared.
+    /// What the application may do with a page, where ranks share frames.
     pub(super) fn access_to_shared(&self, page: u32) -> Access {
         if self.heap.find(page).is_some() && !self.is_being_freed(page) {
             Access::Write

@@ -1,5 +1,6 @@
 //! The parts of a node that order memory between two memory barriers.
 
+use super::InUse;
 use super::atomics::Operated;
 use super::conditions::Wait;
 use super::intervals::Intervals;
@@ -17,6 +18,8 @@ pub(super) struct Synchronisation {
     /// Threads of this rank that wait for conditions.
     pub(super) waits: Vec<Wait>,
     pub(super) intervals: Intervals,
+    /// Of what is to be destroyed, what a thread of this rank uses that the node does not know of.
+    pub(super) used: Option<InUse>,
     pub(super) operated: Operated,
     pub(super) reductions: Reductions,
 }

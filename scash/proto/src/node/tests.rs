@@ -51,6 +51,7 @@ impl Job {
             watch_from: 0,
             base: 2,
             races: false,
+            most_objects: u32::MAX,
             sharing,
         };
         let nodes = (0..size).map(|r| Node::new(config(r))).collect();

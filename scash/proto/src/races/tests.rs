@@ -93,6 +93,7 @@ fn node(rank: u32) -> Node {
         watch_from: 0,
         base: 2,
         races: true,
+        most_objects: u32::MAX,
         sharing: Sharing::Off,
     });
     let options = crate::AllocOptions { placement: crate::Placement::Rank(0), ..Default::default() };

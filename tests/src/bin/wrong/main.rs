@@ -5,6 +5,7 @@
 
 mod destroy;
 mod fork;
+mod holders;
 mod owners;
 mod publish;
 mod stall;
@@ -454,6 +455,10 @@ fn run(mistake: &str, notes: PathBuf) -> Result<ExitCode> {
         "sizes, then leave" => return disagree_and_leave(rank),
         "meet twice" => return meet_twice(rank),
         "die in barriers" => return die_in_barriers(rank),
+        "die in frees" => return holders::die_in_frees(rank),
+        _ if mistake.starts_with("die with ") => {
+            return holders::die_with(rank, mistake.trim_start_matches("die with "));
+        }
         "die while fetched from" => return die_while_fetched_from(rank),
         "objects" => return use_objects_wrongly(rank),
         "wait and meet" => return wait_and_meet(rank),

@@ -224,6 +224,7 @@ impl<P: Program> World<P> {
                 renewals: setup.renewals,
                 watch_from: setup.watch_from,
                 races: setup.races,
+                most_objects: u32::MAX,
                 sharing: setup.sharing,
             }),
             interpreter: Some(Box::new(Interpreter::new(setup.size))),

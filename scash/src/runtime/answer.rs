@@ -1,6 +1,5 @@
-//! Locks: the calls, and the thread that answers peers while nobody here waits for anything.
+//! Waiting for the answers of peers; and the thread that answers them while nobody here waits for anything.
 
-use super::checks::must_be;
 use super::stall::Patience;
 use super::{Runtime, current, lock};
 use crate::error::{Error, Result};
@@ -8,7 +7,6 @@ use crate::runtime::core::Core;
 use crate::runtime::owned::Guard;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use scash_proto::interpreter::Step;
-use scash_proto::node::{Input, ObjectKind};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -44,42 +42,6 @@ impl Drop for Waiting<'_> {
 }
 
 impl Runtime {
-    /// Makes `count` locks, and returns the number of the first; the others have those that follow.
-    /// Collective, and includes a memory barrier.
-    pub fn make_locks(&self, count: u32) -> Result<u32> {
-        self.make_objects(ObjectKind::Lock, count)
-    }
-
-    /// Takes a lock: returns when the calling thread has it, and sees all that was written before it was last
-    /// given back, by whichever rank.
-    ///
-    /// # Errors
-    /// There is no such lock; the calling thread has it already; a rank is gone.
-    pub fn lock(&self, number: u32) -> Result<()> {
-        self.guarded(|| self.acquire(number, Input::Acquire { lock: number, who: this_thread() }).map(drop))
-    }
-
-    /// Takes a lock if nobody has it, and returns whether. Does not wait for whoever has it: only for answers
-    /// of peers, if the lock is not here.
-    ///
-    /// # Errors
-    /// As those of [`lock`](Self::lock).
-    pub fn try_lock(&self, number: u32) -> Result<bool> {
-        self.guarded(|| self.acquire(number, Input::TryAcquire { lock: number, who: this_thread() }))
-    }
-
-    fn acquire(&self, number: u32, request: Input) -> Result<bool> {
-        let mut core = lock(&self.core);
-        must_be(&core, number, ObjectKind::Lock)?;
-        if core.node.holder(number) == Some(this_thread()) {
-            return Err(Error::Argument(format!(
-                "lock {number} is taken by the thread that has it: give it back first (locks are not recursive)"
-            )));
-        }
-        core.node.handle(request)?;
-        self.answer_to(core, number)
-    }
-
     /// Waits for the answer to what the calling thread has asked for.
     pub(super) fn answer_to<'a>(&'a self, mut core: Guard<'a, Core>, number: u32) -> Result<bool> {
         let mut waiting = None;
@@ -101,27 +63,6 @@ impl Runtime {
             core = lock(&self.core);
             patience.look(self, &mut core)?;
         }
-    }
-
-    /// Gives a lock back.
-    ///
-    /// # Errors
-    /// There is no such lock; the calling thread does not have it; a rank is gone.
-    pub fn unlock(&self, number: u32) -> Result<()> {
-        self.guarded(|| {
-            let mut core = lock(&self.core);
-            must_be(&core, number, ObjectKind::Lock)?;
-            let holder = core.node.holder(number);
-            if holder != Some(this_thread()) {
-                let whose = if holder.is_some() { ": another thread of this rank has" } else { "" };
-                return Err(Error::Argument(format!(
-                    "lock {number} is given back by a thread that does not have it{whose}"
-                )));
-            }
-            core.node.handle(Input::Release(number))?;
-            self.look_around(&mut core)?;
-            self.settle(&mut core)
-        })
     }
 
     /// Takes, now and then, what has arrived: whoever uses again and again what is here would keep it from
@@ -198,6 +139,24 @@ impl Runtime {
         done
     }
 
+    /// What a thread does now and then that waits where no message comes: it hears that a rank is gone, and
+    /// tells who waits for whom when it has waited for long.
+    pub(super) fn look_for_news(&self, patience: &mut Patience) -> Result<()> {
+        if let Some(error) = self.broken.why() {
+            return Err(error);
+        }
+        if self.is_finalized() {
+            return Err(Error::Argument("shared memory is gone: dsm_finalize was called".to_owned()));
+        }
+        let mut core = lock(&self.core);
+        self.context.endpoint.look_after_peers();
+        // A thread that is in a collective call takes what comes itself.
+        if !core.node.in_collective_call() {
+            self.answer_once(&mut core)?;
+        }
+        patience.look(self, &mut core)
+    }
+
     fn answer_once(&self, core: &mut Core) -> Result<usize> {
         let news = self.take_events(core)?;
         self.settle(core)?;
@@ -229,7 +188,7 @@ impl Runtime {
                 Ok(0) => self.idle(u32::MAX),
                 Ok(_) => away = LEAST_AWAY,
                 Err(e) => {
-                    lock(&self.broken).get_or_insert(e);
+                    self.broken.note(e);
                     return;
                 }
             }

@@ -1,0 +1,509 @@
+//! Objects of synchronisation of ranks that share frames: words in memory that they share as well.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | `record` | an object, and a seat of a thread that waits |
+//! | `table` | what is done with one under its guard: the rules of all kinds of objects |
+//! | `seats` | which seats a rank has left |
+//! | `memory` | where they lie |
+//!
+//! A thread takes an object's guard, makes one step, and gives it back. If it has to wait, it has a seat in the
+//! object's queue by then, and whoever comes to its turn opens the seat's gate. Who lets it go on has made it
+//! the owner already, so nobody is passed over. What was written before is seen after, because the guard and
+//! the gate order it; nothing else has to be brought to anybody.
+//!
+//! A rank that dies may leave a guard taken, or a seat in a queue. The job is over then, and the others do not
+//! wait for it: they look, each 10 ms, whether all ranks live.
+
+mod memory;
+mod record;
+mod seats;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use self::memory::MOST;
+use self::memory::Memory;
+use self::record::{FREE, READS, Request, Seat, WAITS, Who, encode_kind, first_value};
+use self::seats::Seats;
+use self::table::{Answer, Chain, Guarded, Table};
+use crate::error::{Error, Result};
+use crate::runtime::checks::{is_meeting, must_be, not_the_holder, taken_twice, waits_without_lock};
+use crate::runtime::objects::{Ask, Objects};
+use crate::runtime::stall::Patience;
+use crate::runtime::{Runtime, answer::this_thread, lock, within};
+use scash_comm::shm::Parking;
+use scash_proto::Rank;
+use scash_proto::node::{Counters, InUse, ObjectKind};
+use scash_proto::wire::stall::{Activity, Relation};
+use scash_proto::wire::sync::Signal;
+use std::ops::Range;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+
+/// The objects of a job, as one of its ranks has them.
+pub(crate) struct HostObjects {
+    memory: Memory,
+    rank: u32,
+    ranks: u32,
+    parking: Parking,
+    seats: Seats,
+    /// Threads of this rank that wait.
+    waiting: AtomicU32,
+    /// A thread of this rank is in a collective call: objects are not for use now.
+    meeting: AtomicBool,
+    /// How often objects were destroyed.
+    destructions: AtomicU32,
+    counts: Counts,
+}
+
+/// What is counted of this rank's calls.
+#[derive(Default)]
+struct Counts {
+    locks: AtomicU64,
+    refused: AtomicU64,
+    /// Locks that were not free.
+    waited: AtomicU64,
+    handed: AtomicU64,
+    requests: AtomicU64,
+    signals: AtomicU64,
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Relaxed);
+}
+
+impl HostObjects {
+    /// The objects of a job of so many ranks: none was made yet.
+    pub(crate) fn new(rank: u32, ranks: u32, cores_are_scarce: bool) -> Result<HostObjects> {
+        Ok(HostObjects {
+            memory: Memory::new(ranks)?,
+            rank,
+            ranks,
+            parking: Parking::new(cores_are_scarce),
+            seats: Seats::of(rank),
+            waiting: AtomicU32::new(0),
+            meeting: AtomicBool::new(false),
+            destructions: AtomicU32::new(0),
+            counts: Counts::default(),
+        })
+    }
+
+    /// The file in which they lie.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.memory.fd()
+    }
+
+    /// From here on they lie in another rank's file.
+    pub(crate) fn adopt(&mut self, file: OwnedFd) -> Result<()> {
+        self.memory.adopt(file, self.ranks)
+    }
+
+    fn table(&self) -> Table<'_> {
+        self.memory.table()
+    }
+
+    fn me(&self) -> Who {
+        Who::new(self.rank, this_thread())
+    }
+
+    /// Takes the guard of an object that must exist, be of that kind, and be for use now.
+    #[inline]
+    fn enter(&self, around: &impl Around, number: u32, kind: ObjectKind) -> Result<Guarded<'_>> {
+        if let Some(guarded) = self.guard(around, number)? {
+            let known = guarded.record.kind.load(Relaxed) == encode_kind(kind);
+            if known && !self.meeting.load(SeqCst) {
+                return Ok(guarded);
+            }
+        }
+        self.introduce(around, number, kind)
+    }
+
+    #[inline]
+    fn guard(&self, around: &impl Around, number: u32) -> Result<Option<Guarded<'_>>> {
+        let table = self.table();
+        let Some(record) = table.records.get(number as usize) else { return Ok(None) };
+        let mut patience = None;
+        let look = || around.look(&mut patience);
+        table.guard(self.parking, record, look).map(Some)
+    }
+
+    /// As [`enter`](Self::enter), of an object that nobody has used, or that is not what the caller thinks.
+    #[cold]
+    fn introduce(&self, around: &impl Around, number: u32, kind: ObjectKind) -> Result<Guarded<'_>> {
+        let damaged = || Error::Broken(format!("what ranks share of object {number} is damaged"));
+        loop {
+            let destructions = self.destructions.load(SeqCst);
+            if self.meeting.load(SeqCst) {
+                return Err(is_meeting(number, kind));
+            }
+            let kind = around.kind(number, kind)?;
+            let guarded = self.guard(around, number)?.ok_or_else(damaged)?;
+            // Another thread may have destroyed it meanwhile.
+            if self.meeting.load(SeqCst) || self.destructions.load(SeqCst) != destructions {
+                continue;
+            }
+            let record = guarded.record;
+            if record.kind.load(Relaxed) == 0 {
+                record.value.store(first_value(kind), Relaxed);
+                record.kind.store(encode_kind(kind), Relaxed);
+            }
+            let is_right = record.kind.load(Relaxed) == encode_kind(kind);
+            return if is_right { Ok(guarded) } else { Err(damaged()) };
+        }
+    }
+
+    /// Grants a thread what it asks for, or puts it into the object's queue.
+    #[inline]
+    fn begin(&self, around: &impl Around, number: u32, ask: Ask, me: Who) -> Result<Begun> {
+        let kind = ask.kind();
+        let guarded = self.enter(around, number, kind)?;
+        let request = ask.into();
+        if matches!(kind, ObjectKind::Lock | ObjectKind::RwLock) {
+            if guarded.owner() == Some(me) {
+                return Err(taken_twice(number, kind, "write"));
+            }
+            if kind == ObjectKind::RwLock && guarded.reader(me).is_some() {
+                return Err(taken_twice(number, kind, "read"));
+            }
+        }
+        count(if kind == ObjectKind::Lock { &self.counts.locks } else { &self.counts.requests });
+        // A reader needs a seat in any case.
+        if request != Request::Read && guarded.grants(me, request) {
+            return Ok(Begun::Granted);
+        }
+        if ask == Ask::TryLock {
+            count(&self.counts.refused);
+            return Ok(Begun::Refused);
+        }
+        self.queue(guarded, number, kind, request, me)
+    }
+
+    fn queue(
+        &self,
+        guarded: Guarded<'_>,
+        number: u32,
+        kind: ObjectKind,
+        request: Request,
+        me: Who,
+    ) -> Result<Begun> {
+        let seat = self.sit(number, kind, request, me)?;
+        let answer = guarded.ask(number, seat, me, request);
+        drop(guarded);
+        if answer == Answer::Granted {
+            // A reader, who keeps the seat.
+            self.waiting.fetch_sub(1, SeqCst);
+            return Ok(Begun::Granted);
+        }
+        if kind == ObjectKind::Lock {
+            count(&self.counts.waited);
+        }
+        Ok(Begun::Waits { seat, keeps: request == Request::Read })
+    }
+
+    /// A seat in which a thread is about to wait for an object; not while another thread of this rank is in a
+    /// collective call: either that one sees that this one waits ([`awaited`](Objects::awaited)), or this one
+    /// that it meets.
+    fn sit(&self, number: u32, kind: ObjectKind, request: Request, me: Who) -> Result<u32> {
+        let seat = self.seats.take().ok_or_else(|| {
+            Error::Argument(format!(
+                "more than {} threads of this rank wait for objects, or have reader-writer locks to read: give some back first",
+                seats::A_RANK
+            ))
+        })?;
+        self.waiting.fetch_add(1, SeqCst);
+        self.table().seat(seat).note(number, WAITS, me, request);
+        if self.meeting.load(SeqCst) {
+            self.table().seat(seat).role.store(FREE, SeqCst);
+            self.waiting.fetch_sub(1, SeqCst);
+            self.seats.give_back(seat);
+            return Err(is_meeting(number, kind));
+        }
+        Ok(seat)
+    }
+
+    /// Waits until the gate of a thread's seat is open, and gives the seat back, unless the thread keeps it as
+    /// long as it reads. If it fails, the job is over, and the seat stays where it is.
+    fn wait_in(&self, around: &impl Around, seat: u32, keeps: bool) -> Result<()> {
+        let mut patience = None;
+        self.parking.wait(&self.table().seat(seat).gate, || around.look(&mut patience))?;
+        self.waiting.fetch_sub(1, SeqCst);
+        if !keeps {
+            let _inside = within::stay();
+            self.seats.give_back(seat);
+        }
+        Ok(())
+    }
+
+    /// Gives the guard back, and lets others go on.
+    #[inline]
+    fn leave(&self, guarded: Guarded<'_>, chain: Chain) {
+        let table = guarded.table;
+        drop(guarded);
+        table.open(chain);
+    }
+
+    /// Gives back an object that the calling thread has alone.
+    #[inline]
+    fn disown(&self, guarded: Guarded<'_>) {
+        let chain = guarded.disown();
+        if guarded.owner().is_some_and(|owner| owner.rank() != self.rank) {
+            count(&self.counts.handed);
+        }
+        self.leave(guarded, chain);
+    }
+
+    fn give_back_rwlock(&self, around: &impl Around, number: u32, me: Who) -> Result<()> {
+        let guarded = self.enter(around, number, ObjectKind::RwLock)?;
+        if guarded.owner() == Some(me) {
+            self.disown(guarded);
+            return Ok(());
+        }
+        let seat = guarded.reader(me).ok_or_else(|| not_the_holder(number, ObjectKind::RwLock, false))?;
+        let chain = guarded.has_read(seat);
+        self.leave(guarded, chain);
+        self.seats.give_back(seat);
+        Ok(())
+    }
+
+    /// A thread gives a lock or a reader–writer lock back.
+    #[inline]
+    fn end(&self, around: &impl Around, number: u32, kind: ObjectKind, me: Who) -> Result<()> {
+        if kind == ObjectKind::RwLock {
+            count(&self.counts.signals);
+            return self.give_back_rwlock(around, number, me);
+        }
+        let guarded = self.enter(around, number, kind)?;
+        match guarded.owner() {
+            Some(owner) if owner == me => {
+                self.disown(guarded);
+                Ok(())
+            }
+            owner => Err(not_the_holder(number, kind, owner.is_some_and(|owner| owner.rank() == self.rank))),
+        }
+    }
+
+    fn let_go_on(&self, around: &impl Around, number: u32, kind: ObjectKind, signal: Signal) -> Result<()> {
+        let guarded = self.enter(around, number, kind)?;
+        count(&self.counts.signals);
+        let chain = match signal {
+            Signal::Post(more) => guarded.change(|count| count.saturating_add(more.into())),
+            Signal::Raise(to) => guarded.change(|number| number.max(to)),
+            Signal::WakeOne => return self.wake(around, guarded, false),
+            Signal::WakeAll => return self.wake(around, guarded, true),
+            // Locks are given back otherwise.
+            Signal::HasRead | Signal::HasWritten => return Ok(()),
+        };
+        self.leave(guarded, chain);
+        Ok(())
+    }
+
+    /// A thread that has a lock comes into a condition's queue, and gives the lock back. Returns its seat.
+    fn begin_wait(&self, around: &impl Around, condition: u32, number: u32, me: Who) -> Result<u32> {
+        drop(self.enter(around, condition, ObjectKind::Condition)?);
+        let owner = self.enter(around, number, ObjectKind::Lock)?.owner();
+        if owner != Some(me) {
+            return Err(waits_without_lock(condition, number));
+        }
+        count(&self.counts.requests);
+        let guarded = self.enter(around, condition, ObjectKind::Condition)?;
+        let request = Request::Wakeup(number);
+        let seat = self.sit(condition, ObjectKind::Condition, request, me)?;
+        guarded.ask(condition, seat, me, request);
+        drop(guarded);
+        // Only now: no signal is lost that is given by somebody who has the lock after this thread. Nothing can
+        // fail from here on, unless a rank is gone.
+        if let Some(lock) = self.guard(around, number)? {
+            self.disown(lock);
+        }
+        Ok(seat)
+    }
+
+    /// The first of these objects that a thread of this rank uses.
+    fn in_use_of(&self, around: &impl Around, objects: Range<u32>) -> Result<Option<InUse>> {
+        let _inside = within::stay();
+        // Seats first: a thread goes from its seat to be the owner, and not back.
+        let seats = self.seats.used(self.table().seats);
+        let mut used: Vec<(u32, Relation)> = seats.flat_map(uses).collect();
+        used.retain(|(object, _)| objects.contains(object));
+        for object in self.memory.touched(objects).flatten() {
+            // The guard: a thread that takes the object at this moment has it, or finds that it must not.
+            if self.guard(around, object)?.is_some_and(|guarded| guarded.is_owned_by(self.rank)) {
+                used.push((object, Relation::Holds));
+            }
+        }
+        let first = used.into_iter().min();
+        Ok(first.map(|(object, relation)| InUse { rank: Rank(self.rank), object, relation }))
+    }
+
+    /// Lets threads go on that waited for a condition: they ask for their locks.
+    fn wake(&self, around: &impl Around, guarded: Guarded<'_>, all: bool) -> Result<()> {
+        let mut woken = guarded.signal(all);
+        drop(guarded);
+        let table = self.table();
+        while let Some(seat) = woken.pop(table) {
+            let Request::Wakeup(number) = table.seat(seat).request() else { continue };
+            let Some(guarded) = self.guard(around, number)? else { continue };
+            let granted = guarded.ask_again(number, seat);
+            drop(guarded);
+            if granted {
+                Parking::open(&table.seat(seat).gate);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How a call has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begun {
+    Granted,
+    Refused,
+    /// The thread is in a queue; whether it keeps its seat when it has got what it waits for.
+    Waits {
+        seat: u32,
+        keeps: bool,
+    },
+}
+
+/// What is around the objects: their rank.
+trait Around {
+    /// What an object is; an error if there is none of that number and kind, or now is no time to use it.
+    fn kind(&self, number: u32, kind: ObjectKind) -> Result<ObjectKind>;
+
+    /// What a thread does now and then while it waits: an error if a rank is gone.
+    fn look(&self, patience: &mut Option<Patience>) -> Result<()>;
+}
+
+impl Around for Runtime {
+    fn kind(&self, number: u32, kind: ObjectKind) -> Result<ObjectKind> {
+        let core = lock(&self.core);
+        must_be(&core, number, kind)?;
+        Ok(core.node.kind(number).unwrap_or(kind))
+    }
+
+    fn look(&self, patience: &mut Option<Patience>) -> Result<()> {
+        self.look_for_news(patience.get_or_insert_with(|| Patience::new(self)))
+    }
+}
+
+impl Objects for HostObjects {
+    #[inline]
+    fn ask(&self, runtime: &Runtime, number: u32, ask: Ask) -> Result<bool> {
+        let inside = within::enter_words();
+        match self.begin(runtime, number, ask, self.me())? {
+            Begun::Granted => Ok(true),
+            Begun::Refused => Ok(false),
+            Begun::Waits { seat, keeps } => {
+                drop(inside);
+                self.wait_in(runtime, seat, keeps)?;
+                Ok(true)
+            }
+        }
+    }
+
+    #[inline]
+    fn give_back(&self, runtime: &Runtime, number: u32, kind: ObjectKind) -> Result<()> {
+        let _inside = within::enter_words();
+        self.end(runtime, number, kind, self.me())
+    }
+
+    fn signal(&self, runtime: &Runtime, number: u32, kind: ObjectKind, signal: Signal) -> Result<()> {
+        let _inside = within::enter_words();
+        self.let_go_on(runtime, number, kind, signal)
+    }
+
+    fn wait(&self, runtime: &Runtime, condition: u32, number: u32) -> Result<()> {
+        let inside = within::enter_words();
+        let seat = self.begin_wait(runtime, condition, number, self.me())?;
+        drop(inside);
+        self.wait_in(runtime, seat, false)
+    }
+
+    fn activities(&self) -> Vec<Activity> {
+        let _inside = within::stay();
+        let table = self.table();
+        let of_seats = self.seats.used(table.seats).filter_map(|seat| {
+            let relation = match seat.role.load(Relaxed) {
+                WAITS => Relation::Awaits,
+                READS => Relation::Holds,
+                _ => return None,
+            };
+            Some(Activity { who: seat.who().thread(), relation, object: seat.object.load(Relaxed) })
+        });
+        // What another thread does at this moment may be missed: it is for people who ask who waits for whom.
+        let of_owners = self.memory.touched(0..MOST).flatten().filter_map(|object| {
+            let owner = Who(table.records[object as usize].owner.load(Relaxed));
+            let mine = owner.0 != 0 && owner.rank() == self.rank;
+            mine.then(|| Activity { who: owner.thread(), relation: Relation::Holds, object })
+        });
+        of_seats.chain(of_owners).collect()
+    }
+
+    fn awaited(&self) -> Option<u32> {
+        if self.waiting.load(SeqCst) == 0 {
+            return None;
+        }
+        let _inside = within::stay();
+        let mut seats = self.seats.used(self.table().seats);
+        seats.find(|seat| seat.role.load(SeqCst) == WAITS).map(|seat| seat.object.load(Relaxed))
+    }
+
+    fn in_use(&self, runtime: &Runtime, objects: Range<u32>) -> Result<Option<InUse>> {
+        self.in_use_of(runtime, objects)
+    }
+
+    fn meets(&self, meets: bool) {
+        self.meeting.store(meets, SeqCst);
+    }
+
+    fn forget(&self, objects: Range<u32>) -> Result<()> {
+        self.destructions.fetch_add(1, SeqCst);
+        self.memory.forget(objects)
+    }
+
+    fn add_counts(&self, counters: &mut Counters) {
+        let counts = &self.counts;
+        let [locks, refused, waited, handed, requests, signals] = [
+            &counts.locks,
+            &counts.refused,
+            &counts.waited,
+            &counts.handed,
+            &counts.requests,
+            &counts.signals,
+        ]
+        .map(|counter| counter.load(Relaxed));
+        counters.locks += locks;
+        counters.refused_locks += refused;
+        counters.cached_locks += locks.saturating_sub(refused + waited);
+        counters.handed_locks += handed;
+        counters.requests += requests;
+        counters.signals += signals;
+    }
+}
+
+/// What the thread of a seat uses, and how: with a condition also the lock that it will take again.
+fn uses(seat: &Seat) -> impl Iterator<Item = (u32, Relation)> + use<> {
+    let (relation, request) = match seat.role.load(SeqCst) {
+        FREE => (None, None),
+        READS => (Some(Relation::Holds), None),
+        _ => (Some(Relation::Awaits), Some(seat.request())),
+    };
+    // After the request: where that is for a lock already, this is the lock.
+    let object = seat.object.load(Relaxed);
+    let lock = if let Some(Request::Wakeup(lock)) = request { Some((lock, Relation::Awaits)) } else { None };
+    relation.map(|relation| (object, relation)).into_iter().chain(lock)
+}
+
+impl From<Ask> for Request {
+    fn from(ask: Ask) -> Request {
+        match ask {
+            Ask::Lock | Ask::TryLock => Request::Lock,
+            Ask::Read => Request::Read,
+            Ask::Write => Request::Write,
+            Ask::Take => Request::Take,
+            Ask::AtLeast(least) => Request::AtLeast(least),
+        }
+    }
+}
