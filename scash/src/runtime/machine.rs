@@ -21,8 +21,8 @@ use scash_proto::{Access, Input, Pages, Rank, Transfer};
 const BATCH: usize = 48 << 10;
 /// Changes of a page in more pieces than this are not put one by one.
 const FEW: usize = 8;
-/// Looks that can be on their way to peers at once.
-const LOOKS: usize = 16;
+/// Looks that can be on their way to peers at once: so many pages leave in one system call.
+const LOOKS: usize = 64;
 
 /// What orders work on beside frames and peers. Behind the lock on the core.
 pub(crate) struct Tools {
@@ -203,7 +203,8 @@ impl Machine for RankMachine<'_> {
     }
 
     fn twin_what_was_seen(&mut self, page: u32) -> Result<()> {
-        *self.tools.twins.make(page) = *self.tools.looks.last();
+        // In one copy: an assignment of the array would make another one on the stack.
+        self.tools.twins.make(page).copy_from_slice(self.tools.looks.last());
         Ok(())
     }
 
