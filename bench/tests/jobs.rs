@@ -52,6 +52,20 @@ fn every_measurement_has_figures_that_are_numbers() {
     }
 }
 
+#[test]
+fn what_there_is_to_measure_where_ranks_share_frames_is_measured_and_the_rest_is_said() {
+    for what in ["barrier --rounds 2 --length 5", "read --pages 5 --rounds 2", "memory --in-use 1M"] {
+        for record in micro("", what, &[("SCASH_SHARE", "on")]) {
+            let figures: Vec<_> = record.figures.iter().filter(|(_, figure)| !figure.is_finite()).collect();
+            assert!(figures.is_empty() && record.faults == 0, "{what}: {record:?}");
+        }
+    }
+    let program = env!("CARGO_BIN_EXE_scash-micro");
+    let output = run(&format!("run -n 2 {program} update"), &[("SCASH_SHARE", "on")]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("set SCASH_SHARE=off"), "{said}");
+}
+
 /// Each page faults twice a round: absent to readable, and read-only to writable. Writes to watched pages are
 /// no faults.
 #[test]
@@ -263,10 +277,10 @@ fn programs_are_measured_in_every_way_and_are_right() {
     let text = text("bench apps --quick --check --json", &[]);
     let records = parse(&text).unwrap();
     let ways = match Namespaces::new(1) {
-        Ok(_) => 11,
+        Ok(_) => 13,
         Err(why) => {
             eprintln!("skipped: ranks on several hosts: {why}");
-            8
+            10
         }
     };
     assert_eq!(records.len(), 2 * ways, "{text}");

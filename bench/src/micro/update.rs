@@ -7,7 +7,7 @@
 //! took that finds and sends the changes, by the runtime's own clock; and by how much the whole barrier took
 //! longer than an empty one, in which the sharer's part is included.
 
-use scash::{Dsm, Placement, Protocol};
+use scash::{Dsm, Frames, Placement, Protocol};
 
 use crate::area::{Area, PAGE};
 use crate::outcome::{Outcome, Spent, Unit, Watch, microseconds, samples};
@@ -40,6 +40,10 @@ struct Times {
 /// Measures between ranks 0 and 1; rank 0 tells.
 pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome>> {
     two_ranks(dsm)?;
+    if dsm.stats().frames == Frames::Shared {
+        let why = "the ranks share frames, so no page is brought to anybody: set SCASH_SHARE=off to measure the protocol";
+        return Err(Error::NotMeasured(why.to_owned()));
+    }
     let pages = options.pages as usize;
     let area = Area::alloc(dsm, pages, Placement::Rank(0), Protocol::Update)?;
     let wrong = dsm.alloc::<u64>(1)?;

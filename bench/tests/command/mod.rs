@@ -45,7 +45,8 @@ pub(crate) fn run(arguments: &str, variables: &[(&str, &str)]) -> Output {
     for variable in ["SCASH_PROVIDER", "SCASH_TRANSFER", "SCASH_FAULT", "SCASH_THREADS"] {
         command.env_remove(variable);
     }
-    command.envs(variables.iter().copied()).output().unwrap()
+    // Measurements that a test starts by itself are of the protocol.
+    command.env("SCASH_SHARE", "off").envs(variables.iter().copied()).output().unwrap()
 }
 
 /// What a command that succeeds prints.
