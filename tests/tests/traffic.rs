@@ -4,6 +4,7 @@
 use scash_proto::PAGE_SIZE;
 use scash_proto::node::MIGRATE_AFTER;
 use scash_tests::patterns::{ALL, Pattern, REGION};
+use scash_tests::sim::program::Script;
 use scash_tests::sim::{Setup, World};
 use scash_tests::snapshot::Table;
 use std::path::Path;
@@ -31,8 +32,12 @@ fn setup(provider: &str, ranks: u32) -> Setup {
 }
 
 fn cost(pattern: &Pattern, provider: &str, ranks: u32) -> Vec<u64> {
-    let world = World::new(setup(provider, ranks), (pattern.script)(ranks).into_program());
-    let report = world.run().unwrap_or_else(|failure| panic!("{}: {failure}", pattern.name));
+    cost_of(pattern.name, setup(provider, ranks), (pattern.script)(ranks))
+}
+
+fn cost_of(name: &str, setup: Setup, script: Script) -> Vec<u64> {
+    let report = World::new(setup, script.into_program()).run();
+    let report = report.unwrap_or_else(|failure| panic!("{name}: {failure}"));
     let sum = |of: fn(&scash_tests::sim::report::Traffic) -> u64| -> u64 {
         report.periods.iter().map(|period| of(&period.traffic)).sum()
     };
@@ -66,4 +71,26 @@ fn a_program_costs_the_same_each_time() {
         let costs = [(); 2].map(|()| cost(pattern, "shm", 4));
         assert_eq!(costs[0], costs[1], "{}", pattern.name);
     }
+}
+
+const HOSTS: &str = "What leaves a host in jobs of two hosts of 2 and of 4 ranks (\"2x2 ranks\"), each rank with frames of its own, and what would
+leave it if the ranks of a host shared frames, as threads of one rank do (\"2x2 threads\"). Columns as in traffic.txt; faults are all.
+Written by: SCASH_SNAPSHOT=write cargo test -p scash-tests --test traffic";
+
+#[test]
+fn what_frames_per_host_would_save_between_hosts_is_what_the_snapshot_says() {
+    let mut rows = Vec::new();
+    for a_host in [2, 4] {
+        for pattern in &ALL {
+            let (name, ranks) = (pattern.name, 2 * a_host);
+            let today = Setup { ranks_a_host: a_host, ..setup("tcp", ranks) };
+            rows.push((format!("{name} 2x{a_host} ranks"), cost_of(name, today, (pattern.script)(ranks))));
+            let shared = (pattern.script)(ranks).on_threads(a_host);
+            rows.push((format!("{name} 2x{a_host} threads"), cost_of(name, setup("tcp", 2), shared)));
+        }
+    }
+    let table = Table { columns: COLUMNS.map(str::to_owned).to_vec(), rows };
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots/hosts.txt");
+    let outcome = table.compare(&path, HOSTS, "cargo test -p scash-tests --test traffic");
+    outcome.unwrap_or_else(|differences| panic!("{differences}"));
 }

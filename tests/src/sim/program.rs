@@ -271,6 +271,17 @@ impl Script {
         self.interval(|i| i.end = Collective::Free(area.first));
     }
 
+    /// The same program on fewer ranks, each of which has so many of these ranks' work as its threads.
+    pub fn on_threads(mut self, threads: u32) -> Self {
+        self.ranks /= threads;
+        for interval in &mut self.intervals {
+            let mut work = std::mem::take(&mut interval.work).into_iter();
+            let mut next = || work.by_ref().take(threads as usize).flatten().collect::<Vec<_>>();
+            interval.work = (0..self.ranks).map(|_| next()).collect();
+        }
+        self
+    }
+
     /// Number of intervals so far.
     pub fn len(&self) -> usize {
         self.intervals.len()

@@ -33,6 +33,8 @@ pub struct Setup {
     pub seed: u64,
     /// Number of ranks.
     pub size: u32,
+    /// Ranks of a host, which lie side by side: what they send, put and fetch among themselves is not counted.
+    pub ranks_a_host: u32,
     /// Pages of the region.
     pub pages: u32,
     /// A put is in the peer's memory when it was ordered, as it is between ranks of one host.
@@ -88,6 +90,7 @@ impl Setup {
         Setup {
             seed: 0,
             size,
+            ranks_a_host: 1,
             pages,
             puts_at_once: true,
             transfer: Transfer::ZeroCopy,
@@ -391,7 +394,9 @@ impl<P: Program> World<P> {
         let (kind, bytes) = self.perhaps_lie(kind, bytes);
         self.report.sent[from] += 1;
         let interval = self.ranks[from].interval;
-        self.report.period(interval).traffic.message(kind, bytes.len());
+        if self.is_counted(from, to.0) {
+            self.report.period(interval).traffic.message(kind, bytes.len());
+        }
         self.trace(|| format!("rank {from} sends {kind:?} ({} bytes) to {to}", bytes.len()));
         if self.net.send(number(from), to.0, kind, bytes) {
             self.tasks.push(Task::Channel(from, to.0 as usize));
@@ -405,12 +410,19 @@ impl<P: Program> World<P> {
         Liar { rng: &mut self.rng, size: self.setup.size, pages: self.setup.pages }.tamper(kind, bytes)
     }
 
+    /// Whether what goes from one rank to the other leaves a host.
+    fn is_counted(&self, from: usize, to: u32) -> bool {
+        number(from) / self.setup.ranks_a_host != to / self.setup.ranks_a_host
+    }
+
     /// Brings bytes to a peer's frame: over the network, or by the driver as soon as it may.
     fn put(&mut self, from: usize, to: u32, page: u32, diff: Vec<u8>) {
         let interval = self.ranks[from].interval;
-        let traffic = &mut self.report.period(interval).traffic;
-        traffic.puts += 1;
-        traffic.put_bytes += diff.len() as u64;
+        if self.is_counted(from, to) {
+            let traffic = &mut self.report.period(interval).traffic;
+            traffic.puts += 1;
+            traffic.put_bytes += diff.len() as u64;
+        }
         self.trace(|| format!("rank {from} puts {} bytes into page {page} of rank {to}", diff.len()));
         if self.setup.puts_at_once {
             self.ranks[from].puts.push_back((to, page, diff));

@@ -353,7 +353,9 @@ impl<P: Program> World<P> {
             Step::Operate(WordPlace { page, at, mark }) => State::Operating { page, at, mark },
             Step::Get(from, pages) => {
                 let interval = self.ranks[rank].interval;
-                self.report.period(interval).traffic.gets += u64::from(pages.count());
+                if self.is_counted(rank, from.0) {
+                    self.report.period(interval).traffic.gets += u64::from(pages.count());
+                }
                 State::Copying(Box::new(Copy { from, pages, stored: 0, have: 0, bytes: [0; PAGE_SIZE] }))
             }
         };
