@@ -6,6 +6,7 @@ use memmap2::{Advice, MmapOptions, MmapRaw};
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::fstat;
 use nix::unistd::ftruncate;
 use std::io;
@@ -28,6 +29,10 @@ impl SharedMemory {
             what: format!("cannot make {len} bytes of shared memory: {what}"),
             source,
         };
+        // A file above the limit would not be refused, but kill the process by SIGXFSZ.
+        if getrlimit(Resource::RLIMIT_FSIZE).is_ok_and(|(most, _)| most < len as u64) {
+            return Err(failed("raise `ulimit -f`", Errno::EFBIG.into()));
+        }
         let fd = memfd_create(c"scash-memory", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING);
         let fd = out_of_the_way(fd.map_err(|errno| failed("memfd_create", errno.into()))?);
         let size = i64::try_from(len).map_err(|_| Error::Invalid(format!("{len} bytes are too many")))?;
