@@ -37,6 +37,8 @@ pub(super) struct Reductions {
     outcome: Option<Outcome>,
     /// Ranks came for different things: nothing can be done any more.
     disagreement: Option<[Attendance; 2]>,
+    /// They did so after the call that this rank is in, which goes well.
+    ahead: Option<[Attendance; 2]>,
 }
 
 #[derive(Debug)]
@@ -56,6 +58,12 @@ impl Reductions {
     /// A memory barrier is over.
     pub(super) fn barrier(&mut self) {
         self.passed = 0;
+        self.catch_up();
+    }
+
+    /// The call is over that went well, although ranks came for different things after it.
+    fn catch_up(&mut self) {
+        self.disagreement = self.disagreement.or(self.ahead.take());
     }
 
     /// Keeps how a reduction ended until that is asked for.
@@ -190,6 +198,7 @@ impl Node {
             Outcome::Mismatch(span)
         };
         self.end_reduction(outcome);
+        self.sync.reductions.catch_up();
     }
 
     /// The reduction is over that this rank is in, if it is in one.
@@ -212,6 +221,9 @@ impl Node {
             return Ok(());
         }
         match message.direction {
+            Direction::Disagree if self.is_behind(&message) => {
+                self.sync.reductions.ahead.get_or_insert(message.span);
+            }
             Direction::Disagree => self.break_off(message.span),
             Direction::Up if self.children().any(|child| child == from) => {
                 return self.take_up(from, message);
@@ -232,6 +244,17 @@ impl Node {
             }
         }
         Ok(())
+    }
+
+    /// Whether this rank is in a call that the sender has passed: then all have come to it, and what it comes
+    /// to is on its way.
+    fn is_behind(&self, message: &ReduceMessage) -> bool {
+        let reduces = self.sync.reductions.now.is_some();
+        match message.epoch.wrapping_sub(self.interval) {
+            0 => reduces && message.number > self.sync.reductions.passed,
+            1 => self.in_memory_barrier(),
+            _ => false,
+        }
     }
 
     fn take_up(&mut self, from: Rank, message: ReduceMessage) -> Result<(), Violation> {

@@ -189,3 +189,22 @@ fn values_that_nobody_waits_for_are_refused() {
     job.give(0, Input::Reducing(Rank(2), message(Direction::Up, 0, 0)));
     assert!(job.nodes[0].handle(Input::Reducing(Rank(2), message(Direction::Up, 0, 0))).is_err());
 }
+
+/// Who is still in the call before is told how that one went, and of the disagreement with the next.
+#[test]
+fn a_call_that_all_have_come_to_goes_well_although_they_disagree_on_the_next_one() {
+    let (sum, max) = (Call::Reduce(Combine::Sum), Call::Reduce(Combine::Max));
+    for first in [sum, Call::Barrier] {
+        for (most, last) in [(Call::Barrier, sum), (sum, Call::Barrier), (sum, max)] {
+            for seed in 0..500 {
+                let calls = (0..5).map(|rank| vec![first, if rank == 4 { last } else { most }]);
+                for (rank, told) in Crowd::new(seed, calls.collect()).run().into_iter().enumerate() {
+                    let [before, after] = &told[..] else { panic!("seed {seed}, rank {rank}: {told:?}") };
+                    let went_well = matches!(before, Outcome::Done | Outcome::Reduced(_));
+                    let is_told = matches!(after, Outcome::Mismatch(_));
+                    assert!(went_well && is_told, "seed {seed}, rank {rank}: {told:?}");
+                }
+            }
+        }
+    }
+}
