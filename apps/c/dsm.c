@@ -41,7 +41,7 @@ const char *job_provider(void)
 
 const char *job_engine(void)
 {
-    return dsm_engine();
+    return dsm_shares_frames() == 1 ? "shared frames" : dsm_engine();
 }
 
 void job_leave(void)

@@ -15,6 +15,12 @@
 //! }
 //! ```
 //!
+//! # Frames
+//! Ranks of a job of one host share frames, unless `SCASH_SHARE=off`: what one writes others may see at once,
+//! so a program that races may be right by chance (`SCASH_RACES=report` finds it); accesses to what is
+//! allocated do not fault; and protocol and blocks of allocations change nothing. Otherwise each rank has
+//! frames of its own, and a page lives as follows.
+//!
 //! # The life of a page
 //! [`fault`] (an access needs work) → `runtime/serve` → the protocol, [`scash_proto::Node`] → `runtime/core`
 //! (its orders are carried out, on `runtime/machine`) → `scash_comm` (put, get, messages) → home, diff merge,

@@ -1,5 +1,5 @@
 //! What programs cost, in the simulator and with one seed: the same figures on every machine, held to those
-//! in `snapshots/traffic.txt`.
+//! in `snapshots/traffic.txt` and `snapshots/hosts.txt`.
 
 use scash_proto::PAGE_SIZE;
 use scash_proto::node::MIGRATE_AFTER;
@@ -16,7 +16,8 @@ messages: of the protocol; fetched, put: pages that were read from, and bytes of
 bytes: of all three; faults: reads and writes that needed work.
 Written by: SCASH_SNAPSHOT=write cargo test -p scash-tests --test traffic";
 
-/// A job with the settings that a user has who set none (`scash/src/runtime/start.rs`).
+/// A job with frames of its own, and otherwise the settings that a user has who set none
+/// (`scash/src/runtime/start.rs`).
 fn setup(provider: &str, ranks: u32) -> Setup {
     let direct = provider == "shm";
     Setup {

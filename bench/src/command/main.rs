@@ -28,6 +28,8 @@ use std::process::ExitCode;
 /// Measure scash on this machine: programs against one thread and two, the tables of the SCASH paper, single
 /// operations. And, by simulation, what the protocol makes of machines of thousands of ranks.
 ///
+/// Ranks have frames of their own (SCASH_SHARE=off), but where a column says "shared frames".
+///
 /// Needs the programs of the workspace beside this command (`cargo build --release --workspace`). The exit
 /// status is 1 if something could not be measured, or a result was wrong.
 #[derive(Debug, Parser)]
@@ -69,7 +71,7 @@ enum What {
     /// Page update by message and by zero copy (Table 3 of the SCASH paper)
     Table3,
     Figure2(paper::Figure2),
-    /// Single operations: barrier, reads, rewrites, faults, diffs, memory
+    /// Single operations, with frames shared and not: barrier, reads, rewrites, faults, diffs, memory
     Micro,
     Scale(scale::Options),
     /// A limit on cached pages: programs with parts of what they would cache, and each way to choose what

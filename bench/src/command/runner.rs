@@ -159,6 +159,10 @@ impl Runner {
         };
         // Unless a job says otherwise: on one host users get hardware, and what is measured here is the protocol.
         command.env("SCASH_SHARE", if matches!(job.on, On::Sharing(_)) { "on" } else { "off" });
+        if matches!(job.on, On::Sharing(_)) {
+            // With these, ranks share no frames.
+            command.env_remove("SCASH_FAULT").env_remove("SCASH_RACES");
+        }
         command.args(self.words(job, program.into_os_string()));
         command.envs(job.variables.iter().map(|(name, value)| (name, value)));
         // A setting of the user's that would make other measurements of these.

@@ -1,6 +1,6 @@
 //! `scash-micro`: measures one thing that shared memory does, on the ranks of a job.
 //!
-//! `scash run -n N [--provider P] scash-micro WHAT [--json]` prints one line, or one for each rank where they
+//! `SCASH_SHARE=off scash run -n N [--provider P] scash-micro WHAT [--json]` prints one line, or one for each rank where they
 //! differ. What is measured is said where each is: [`barrier`], [`update`], [`read`], [`rewrite`], [`fault`],
 //! [`diff`], [`memory`], [`lock`]. [`engine`] and [`network`] need no job.
 //!
@@ -26,7 +26,8 @@ use clap::{Parser, Subcommand};
 use outcome::{Outcome, Setting};
 use scash::Dsm;
 
-/// Measure one thing that shared memory does, on the ranks of a job: `scash run -n 2 scash-micro read`.
+/// Measure one thing that shared memory does, on the ranks of a job: `SCASH_SHARE=off scash run -n 2 scash-micro
+/// read`. Without SCASH_SHARE=off ranks of one host share frames, and nothing faults or is fetched.
 #[derive(Parser)]
 #[command(name = "scash-micro", version)]
 struct Arguments {

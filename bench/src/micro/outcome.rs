@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use scash::fault::Kind;
-use scash::{Dsm, Stats};
+use scash::{Dsm, Frames, Stats};
 use scash_bench::figures::Samples;
 use scash_bench::record::{Parts, Record};
 use serde_json::Value;
@@ -50,7 +50,9 @@ impl Setting {
     /// On the ranks of a job.
     pub(crate) fn of(dsm: &Dsm) -> Self {
         let provider = Some(dsm.provider().to_owned());
-        Self { ranks: dsm.size(), provider, engine: Some(dsm.engine().to_owned()) }
+        let shared = dsm.stats().frames == Frames::Shared;
+        let engine = if shared { "shared frames" } else { dsm.engine() };
+        Self { ranks: dsm.size(), provider, engine: Some(engine.to_owned()) }
     }
 
     /// In a process that belongs to no job.

@@ -7,6 +7,10 @@
  * the others see after the next memory barrier, or when they get a lock that it has given back since, or it lets them go
  * on by a semaphore, a condition or a flag.
  *
+ * Ranks of a job of one host share frames, unless SCASH_SHARE=off: there they may see it before that, too, so a program that
+ * races may seem right (SCASH_RACES=report finds it); accesses to what is allocated do not fault; and protocol and block size
+ * of an allocation change nothing.
+ *
  *     #include <scash.h>
  *     #include <stdio.h>
  *
@@ -71,17 +75,19 @@
 #define DSM_PAGE_SIZE 4096
 
 /**
- * What `dsm_home` returns for a page that no rank has touched yet.
+ * What `dsm_home` returns for a page that no rank has touched yet; where ranks share frames, for one whose
+ * home nobody has named.
  */
 #define DSM_HOME_NONE -2
 
 /**
  * Where the pages of an allocation have their homes. A page's home is the rank whose memory holds
- * it; this rank reads and writes it without communication.
+ * it; this rank reads and writes it without communication. Where ranks share frames, all do so, and homes
+ * are only told (`dsm_home`).
  */
 typedef enum dsm_placement_t {
   /**
-   * At the rank that touches the page first. The default.
+   * At the rank that touches the page first; nowhere, where ranks share frames. The default.
    */
   DSM_PLACEMENT_FIRST_TOUCH = 0,
   /**
@@ -183,7 +189,8 @@ typedef struct dsm_alloc_options_t {
 } dsm_alloc_options_t;
 
 /**
- * What a rank has counted and timed since `dsm_init`.
+ * What a rank has counted and timed since `dsm_init`. Where ranks share frames, no access to what is
+ * allocated faults and no page moves: these counts are 0.
  */
 typedef struct dsm_stats_t {
   /**
@@ -355,7 +362,7 @@ int dsm_threads(void);
  * same, and get the same address.
  *
  * The address is that of a page; whatever is left of the last page belongs to no other allocation.
- * Each page has its home at the rank that touches it first.
+ * Where ranks do not share frames, each page has its home at the rank that touches it first.
  *
  * Returns NULL, at all ranks, if `bytes` is 0, there is no room (SCASH_REGION sets how much there
  * is), or ranks asked for different things (after which no collective call can succeed).
@@ -522,7 +529,8 @@ const char *dsm_provider(void);
  * dsm_unlock(locks + 7);
  * ```
  *
- * Returns 0, or -1 if `count` is less than 1, `first` is NULL, or as `dsm_barrier` does.
+ * Returns 0, or -1 if `count` is less than 1, `first` is NULL, there would be more than 2^26 objects of all
+ * kinds (2^32 - 1 where ranks do not share frames), or as `dsm_barrier` does.
  */
 int dsm_locks_create(int count, dsm_lock_t *first);
 
@@ -729,8 +737,8 @@ int dsm_flag_raise(dsm_flag_t flag, uint64_t to);
  * An atomic operation on a word of shared memory: adds `number` to `*word`, wrapping around, and
  * sets `*before` to what it was before. `before` may be NULL, if nobody wants to know.
  *
- * The operation is executed at the home of the word's page, without the home's help: within a host
- * by one instruction, over TCP by a message there and back. The operations of all ranks and threads
+ * The operation is executed at the home of the word's page, or on the memory that ranks share, without
+ * another rank's help: within a host by one instruction, over TCP by a message there and back. The operations of all ranks and threads
  * have one order. `word` is a multiple of its size, anywhere in memory from `dsm_alloc`; whether it
  * is taken for signed or not makes no difference.
  *

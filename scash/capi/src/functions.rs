@@ -63,7 +63,7 @@ pub extern "C" fn dsm_threads() -> c_int {
 /// same, and get the same address.
 ///
 /// The address is that of a page; whatever is left of the last page belongs to no other allocation.
-/// Each page has its home at the rank that touches it first.
+/// Where ranks do not share frames, each page has its home at the rank that touches it first.
 ///
 /// Returns NULL, at all ranks, if `bytes` is 0, there is no room (SCASH_REGION sets how much there
 /// is), or ranks asked for different things (after which no collective call can succeed).

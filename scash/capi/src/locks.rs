@@ -23,7 +23,8 @@ pub type dsm_lock_t = u32;
 /// dsm_unlock(locks + 7);
 /// ```
 ///
-/// Returns 0, or -1 if `count` is less than 1, `first` is NULL, or as `dsm_barrier` does.
+/// Returns 0, or -1 if `count` is less than 1, `first` is NULL, there would be more than 2^26 objects of all
+/// kinds (2^32 - 1 where ranks do not share frames), or as `dsm_barrier` does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dsm_locks_create(count: c_int, first: *mut dsm_lock_t) -> c_int {
     // SAFETY: the caller's word for `first` is what `make` asks for.

@@ -16,15 +16,17 @@ use std::num::NonZeroU32;
 pub const DSM_PAGE_SIZE: usize = 4096;
 const _: () = assert!(DSM_PAGE_SIZE == scash::fault::PAGE);
 
-/// What `dsm_home` returns for a page that no rank has touched yet.
+/// What `dsm_home` returns for a page that no rank has touched yet; where ranks share frames, for one whose
+/// home nobody has named.
 pub const DSM_HOME_NONE: c_int = -2;
 
 /// Where the pages of an allocation have their homes. A page's home is the rank whose memory holds
-/// it; this rank reads and writes it without communication.
+/// it; this rank reads and writes it without communication. Where ranks share frames, all do so, and homes
+/// are only told (`dsm_home`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum dsm_placement_t {
-    /// At the rank that touches the page first. The default.
+    /// At the rank that touches the page first; nowhere, where ranks share frames. The default.
     DSM_PLACEMENT_FIRST_TOUCH = 0,
     /// In contiguous parts, one a rank, in the order of ranks: the part of rank r of n begins at
     /// page r * pages / n, rounded down.
@@ -74,7 +76,8 @@ pub struct dsm_alloc_options_t {
     pub reserved: [usize; 4],
 }
 
-/// What a rank has counted and timed since `dsm_init`.
+/// What a rank has counted and timed since `dsm_init`. Where ranks share frames, no access to what is
+/// allocated faults and no page moves: these counts are 0.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct dsm_stats_t {

@@ -71,7 +71,8 @@ impl Dsm {
         self.runtime.provider()
     }
 
-    /// Name of this rank's fault engine: `uffd` or `mprotect`.
+    /// Name of this rank's fault engine: `uffd` or `mprotect`. Where ranks share frames it is `mprotect`, and
+    /// notices only accesses to what is not allocated.
     pub fn engine(&self) -> &'static str {
         self.runtime.engine()
     }
@@ -91,8 +92,7 @@ impl Dsm {
         self.runtime.barrier()
     }
 
-    /// Allocates `len` zeroed values that all ranks share, at one address. Collective. Pages have their home
-    /// where they are touched first.
+    /// Allocates `len` zeroed values that all ranks share, at one address. Collective. Where ranks do not share frames, pages have their home where they are touched first.
     pub fn alloc<T: Plain>(&mut self, len: usize) -> Result<SharedSlice<T>> {
         self.alloc_with(len, AllocOptions::default())
     }
@@ -114,7 +114,7 @@ impl Dsm {
     }
 
     /// `count` values, each with a lock of its own. Collective. Each rank says what some of them are in the
-    /// beginning, and is the home of these.
+    /// beginning, and, where ranks do not share frames, is the home of these.
     pub fn mutexes<T: Plain>(
         &mut self,
         count: usize,

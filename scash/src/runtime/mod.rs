@@ -166,7 +166,7 @@ impl Runtime {
         self.threads
     }
 
-    /// Name of the fault engine.
+    /// Name of the fault engine; where ranks share frames, `mprotect`.
     pub fn engine(&self) -> &'static str {
         self.context.engine.name()
     }

@@ -24,7 +24,8 @@ pub struct BarrierTime {
     pub update: Duration,
 }
 
-/// Everything that [`Dsm::stats`](crate::Dsm::stats) tells.
+/// Everything that [`Dsm::stats`](crate::Dsm::stats) tells. Where ranks share frames, no access to what is
+/// allocated faults and no page moves: these counts are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// What the protocol counted.

@@ -78,8 +78,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "WHAT", default_value = "none", value_parser = ["core", "none"])]
     bind: String,
 
-    /// How accesses to shared memory are noticed: uffd or mprotect [default: the best that works, see `scash
-    /// info`]
+    /// How accesses to shared memory are noticed: uffd or mprotect; ranks of one host share no frames then
+    /// [default: the best that works, see `scash info`]
     #[arg(long, value_name = "ENGINE", env = "SCASH_FAULT")]
     fault: Option<String>,
 

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 pub(super) struct Record {
     /// The lock on all that follows ([`Parking::lock`](scash_comm::shm::Parking::lock)).
     pub(super) guard: AtomicU32,
-    /// What the object is ([`Kind`]); 0 as long as nobody has used it.
+    /// What the object is ([`encode_kind`]); 0 as long as nobody has used it.
     pub(super) kind: AtomicU32,
     /// The number that decides whom it lets go on ([`Request::next`]).
     pub(super) value: AtomicU64,
