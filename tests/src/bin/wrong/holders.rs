@@ -70,6 +70,9 @@ pub(super) fn die_in_frees(rank: Rank) -> Result<ExitCode> {
         round.err()
     });
     rank.say(told.map_or(Ok(()), Err));
+    // Only now: the end of a rank that touches what is not there would be news to others.
+    rank.note("told");
+    (0..rank.dsm.size()).filter(|&other| other != 1).for_each(|other| rank.wait_for("told", other));
     // Whether it is there still or not: an access ends, or the rank does.
     // SAFETY: not sound: whether the memory is there is the question that the system answers.
     unsafe { area.read_volatile() };
