@@ -74,8 +74,8 @@ pub fn wipe(bytes: &mut [u8]) {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// A text with a secret in it, which is wiped when it is dropped. Whoever makes it has room for all of it from
-/// the start: a text that grows leaves copies behind.
+/// A text with a secret in it, which is wiped when it is dropped. Whoever makes it has room for all of it
+/// from the start: a text that grows leaves copies behind.
 pub struct SecretText(String);
 
 impl From<String> for SecretText {

@@ -13,9 +13,9 @@ use scash_bench::figures::{Spread, median, speed};
 use scash_bench::record::Record;
 use serde::Serialize;
 
-/// LAPLACE and LU: sequential, two threads of one process, 2 and 4 ranks that share frames (the default on one
-/// host), 1, 2 and 4 ranks over shm and tcp with frames of their own (what the protocol does), and ranks on 2 and
-/// 4 hosts (network namespaces)
+/// LAPLACE and LU: sequential, two threads of one process, 2 and 4 ranks that share frames (the default on
+/// one host), 1, 2 and 4 ranks over shm and tcp with frames of their own (what the protocol does), and ranks
+/// on 2 and 4 hosts (network namespaces)
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct Options {
     /// The same programs in C too

@@ -18,7 +18,7 @@ struct Column {
 }
 
 /// Frames that ranks share, and then the protocol over each provider, with the fault engine that a job takes.
-const PROVIDERS: [Column; 3] = [
+const COLUMNS: [Column; 3] = [
     Column { name: "shared frames", on: On::Sharing(2), engine: None },
     Column { name: "shm", on: On::Ranks(2, "shm"), engine: None },
     Column { name: "tcp", on: On::Ranks(2, "tcp"), engine: None },
@@ -59,7 +59,7 @@ const fn mebibytes(about: &'static str, name: &'static str) -> Figure {
 
 const FEW: &[&str] = &["--rounds", "2", "--pages", "32"];
 
-/// Shown for each provider.
+/// Shown in each of these columns.
 const OPERATIONS: [Measurement; 6] = [
     Measurement {
         alone: false,
@@ -143,8 +143,8 @@ const FAULTS: [Measurement; 2] = [
 
 /// Measures all operations; whether everything could be measured.
 pub(super) fn run(session: &Session) -> bool {
-    let by_provider = measure(session, &OPERATIONS, &PROVIDERS);
-    let table = table(["", "shared frames", "shm", "tcp", "goal, shm"], &OPERATIONS, &by_provider);
+    let by_column = measure(session, &OPERATIONS, &COLUMNS);
+    let table = table(["", "shared frames", "shm", "tcp", "goal, shm"], &OPERATIONS, &by_column);
     session.show(&format!("Single operations, 2 ranks: medians (and the least)\n{table}"));
     let probe = Probe::run();
     let (working, missing): (Vec<Kind>, Vec<Kind>) =
@@ -156,7 +156,7 @@ pub(super) fn run(session: &Session) -> bool {
     let table = self::table(names, &FAULTS, &by_engine);
     session.show(&format!("Faults, by fault engine: medians (and the least)\n{table}"));
     missing.iter().for_each(|kind| session.show(&format!("Not measured: {}", probe.engine(*kind))));
-    [by_provider, by_engine].iter().flatten().flatten().flatten().all(Option::is_some)
+    [by_column, by_engine].iter().flatten().flatten().flatten().all(Option::is_some)
 }
 
 /// Measures everything in every column, in turns. By measurement and column.

@@ -157,11 +157,13 @@ impl Runner {
             On::Sequential | On::Threads(_) | On::Alone => Command::new(&program),
             On::Ranks(..) | On::Sharing(_) | On::Hosts(..) => Command::new(&self.command),
         };
-        // Unless a job says otherwise: on one host users get hardware, and what is measured here is the protocol.
-        command.env("SCASH_SHARE", if matches!(job.on, On::Sharing(_)) { "on" } else { "off" });
+        // Unless a job says otherwise: on one host users get hardware, and what is measured here is the
+        // protocol.
         if matches!(job.on, On::Sharing(_)) {
-            // With these, ranks share no frames.
-            command.env_remove("SCASH_FAULT").env_remove("SCASH_RACES");
+            // With the other two, ranks share no frames.
+            command.env("SCASH_SHARE", "on").env_remove("SCASH_FAULT").env_remove("SCASH_RACES");
+        } else {
+            command.env("SCASH_SHARE", "off");
         }
         command.args(self.words(job, program.into_os_string()));
         command.envs(job.variables.iter().map(|(name, value)| (name, value)));

@@ -1,8 +1,8 @@
 //! `scash-micro`: measures one thing that shared memory does, on the ranks of a job.
 //!
-//! `SCASH_SHARE=off scash run -n N [--provider P] scash-micro WHAT [--json]` prints one line, or one for each rank where they
-//! differ. What is measured is said where each is: [`barrier`], [`update`], [`read`], [`rewrite`], [`fault`],
-//! [`diff`], [`memory`], [`lock`]. [`engine`] and [`network`] need no job.
+//! `SCASH_SHARE=off scash run -n N [--provider P] scash-micro WHAT [--json]` prints one line, or one for each
+//! rank where they differ. What is measured is said where each is: [`barrier`], [`update`], [`read`],
+//! [`rewrite`], [`fault`], [`diff`], [`memory`], [`lock`]. [`engine`] and [`network`] need no job.
 //!
 //! **All ranks do the same calls in the same order**, whatever they find. So the work of a measurement is
 //! fixed by its options, and only one rank, which took the time, has an [`Outcome`] to print.
@@ -26,8 +26,9 @@ use clap::{Parser, Subcommand};
 use outcome::{Outcome, Setting};
 use scash::Dsm;
 
-/// Measure one thing that shared memory does, on the ranks of a job: `SCASH_SHARE=off scash run -n 2 scash-micro
-/// read`. Without SCASH_SHARE=off ranks of one host share frames, and nothing faults or is fetched.
+/// Measure one thing that shared memory does, on the ranks of a job: `SCASH_SHARE=off scash run -n 2
+/// scash-micro read`. Without SCASH_SHARE=off ranks of one host share frames, and nothing faults or is
+/// fetched.
 #[derive(Parser)]
 #[command(name = "scash-micro", version)]
 struct Arguments {

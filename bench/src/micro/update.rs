@@ -41,7 +41,8 @@ struct Times {
 pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome>> {
     two_ranks(dsm)?;
     if dsm.stats().frames == Frames::Shared {
-        let why = "the ranks share frames, so no page is brought to anybody: set SCASH_SHARE=off to measure the protocol";
+        let why = "the ranks share frames, so no page is brought to anybody: \
+                   set SCASH_SHARE=off to measure the protocol";
         return Err(Error::NotMeasured(why.to_owned()));
     }
     let pages = options.pages as usize;

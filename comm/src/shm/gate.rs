@@ -19,8 +19,8 @@ use super::sync::{AtomicU32, Ordering};
 /// 3. The thread that gives the lock back swaps 0 in (release), and wakes one thread if it was 2.
 ///
 /// **Why no wake-up is lost.** The swaps of 2 and 3 are ordered. If 2 is first, 3 finds the 2 and wakes; a
-/// sleeper that does not sleep yet finds another word than 2, or another thread's 2, whose 3 is still to come.
-/// The thread that is woken goes through 2 again, so it leaves a 2 for others that sleep.
+/// sleeper that does not sleep yet finds another word than 2, or another thread's 2, whose 3 is still to
+/// come. The thread that is woken goes through 2 again, so it leaves a 2 for others that sleep.
 #[derive(Clone, Copy)]
 pub(crate) struct Lock<'a>(pub(crate) &'a AtomicU32);
 

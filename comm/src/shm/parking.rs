@@ -18,9 +18,9 @@ impl Parking {
         Parking(Patience::when(cores_are_scarce))
     }
 
-    /// Takes a lock that is one word, which is 0 in the beginning: for as long as a few loads and stores take.
-    /// `look` is called after sleeps that were in vain, some 10 ms apart: the thread that has the lock may be
-    /// gone.
+    /// Takes a lock that is one word, which is 0 in the beginning: for as long as a few loads and stores
+    /// take. `look` is called after sleeps that were in vain, some 10 ms apart: the thread that has the lock
+    /// may be gone.
     ///
     /// # Errors
     /// What `look` returns. Then the thread does not have the lock.

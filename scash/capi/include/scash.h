@@ -499,8 +499,8 @@ const char *dsm_error(void);
 const char *dsm_version(void);
 
 /**
- * Whether the ranks of this job share frames: 1 if they do, as those of one host do by default (SCASH_SHARE),
- * and the processor keeps their memory coherent; 0 if each has its own; -1 on error.
+ * Whether the ranks of this job share frames: 1 if they do, as those of one host do by default
+ * (SCASH_SHARE), and the processor keeps their memory coherent; 0 if each has its own; -1 on error.
  */
 int dsm_shares_frames(void);
 
@@ -738,9 +738,9 @@ int dsm_flag_raise(dsm_flag_t flag, uint64_t to);
  * sets `*before` to what it was before. `before` may be NULL, if nobody wants to know.
  *
  * The operation is executed at the home of the word's page, or on the memory that ranks share, without
- * another rank's help: within a host by one instruction, over TCP by a message there and back. The operations of all ranks and threads
- * have one order. `word` is a multiple of its size, anywhere in memory from `dsm_alloc`; whether it
- * is taken for signed or not makes no difference.
+ * another rank's help: within a host by one instruction, over TCP by a message there and back. The
+ * operations of all ranks and threads have one order. `word` is a multiple of its size, anywhere in memory
+ * from `dsm_alloc`; whether it is taken for signed or not makes no difference.
  *
  * Between two memory barriers a word is either operated on, by all who use it, or read and written
  * as plain memory. After a memory barrier, all read what the operations before it have left. An

@@ -29,9 +29,9 @@ unsafe fn operate<T: TryFrom<u64>>(name: &str, word: *mut T, op: Atomic, before:
 /// sets `*before` to what it was before. `before` may be NULL, if nobody wants to know.
 ///
 /// The operation is executed at the home of the word's page, or on the memory that ranks share, without
-/// another rank's help: within a host by one instruction, over TCP by a message there and back. The operations of all ranks and threads
-/// have one order. `word` is a multiple of its size, anywhere in memory from `dsm_alloc`; whether it
-/// is taken for signed or not makes no difference.
+/// another rank's help: within a host by one instruction, over TCP by a message there and back. The
+/// operations of all ranks and threads have one order. `word` is a multiple of its size, anywhere in memory
+/// from `dsm_alloc`; whether it is taken for signed or not makes no difference.
 ///
 /// Between two memory barriers a word is either operated on, by all who use it, or read and written
 /// as plain memory. After a memory barrier, all read what the operations before it have left. An

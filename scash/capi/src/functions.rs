@@ -250,8 +250,8 @@ pub extern "C" fn dsm_version() -> *const c_char {
     VERSION.as_ptr()
 }
 
-/// Whether the ranks of this job share frames: 1 if they do, as those of one host do by default (SCASH_SHARE),
-/// and the processor keeps their memory coherent; 0 if each has its own; -1 on error.
+/// Whether the ranks of this job share frames: 1 if they do, as those of one host do by default
+/// (SCASH_SHARE), and the processor keeps their memory coherent; 0 if each has its own; -1 on error.
 #[unsafe(no_mangle)]
 pub extern "C" fn dsm_shares_frames() -> c_int {
     call("dsm_shares_frames", |runtime| Ok(runtime.shares_frames())).map_or(-1, c_int::from)

@@ -2,10 +2,10 @@
 //!
 //! The life of a page reads in this order: `fault` (an access needs work), `home` (the directory, and what a
 //! home owes its sharers), `barrier` (everyone meets), `adapt` (what is worth keeping up to date),
-//! `collective` (allocation, homes that move), `sharing` (what is left of all this where ranks share frames). Between barriers: `objects` (which there are, and who manages
-//! them), `locks` (who has which), `served` and `conditions` (the other objects), `destroy` (their end),
-//! `intervals` (what must be known with all these); `atomics` (words that ranks operate on), `reduce` (values
-//! of all ranks that become one).
+//! `collective` (allocation, homes that move), `sharing` (what is left of all this where ranks share frames).
+//! Between barriers: `objects` (which there are, and who manages them), `locks` (who has which), `served` and
+//! `conditions` (the other objects), `destroy` (their end), `intervals` (what must be known with all these);
+//! `atomics` (words that ranks operate on), `reduce` (values of all ranks that become one).
 
 mod activities;
 mod adapt;

@@ -27,8 +27,9 @@ use sealed::Seal;
 /// Numbers that atomic operations work on: `u32`, `u64`, `usize`, `i32`, `i64`, `isize`.
 ///
 /// They are methods of [`SharedSlice`], which return what the value was before. An operation is executed at
-/// the home of the value's page: within a host as one instruction on the home's memory, or on that which ranks
-/// share; over TCP by one message there and back. The operations of all ranks and threads have one order.
+/// the home of the value's page: within a host as one instruction on the home's memory, or on that which
+/// ranks share; over TCP by one message there and back. The operations of all ranks and threads have one
+/// order.
 ///
 /// **Between two memory barriers a value is either operated on, by all who use it, or read and written as
 /// plain memory.** After a memory barrier everybody reads what the operations before it have left. An

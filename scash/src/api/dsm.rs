@@ -92,7 +92,8 @@ impl Dsm {
         self.runtime.barrier()
     }
 
-    /// Allocates `len` zeroed values that all ranks share, at one address. Collective. Where ranks do not share frames, pages have their home where they are touched first.
+    /// Allocates `len` zeroed values that all ranks share, at one address. Collective. Where ranks do not
+    /// share frames, pages have their home where they are touched first.
     pub fn alloc<T: Plain>(&mut self, len: usize) -> Result<SharedSlice<T>> {
         self.alloc_with(len, AllocOptions::default())
     }
@@ -211,8 +212,8 @@ impl Dsm {
     }
 
     /// The home of the page that holds element `index`; `None` while nobody has touched it. Where ranks share
-    /// frames ([`Frames`](crate::Frames)) it is the rank that the allocation or [`set_home`](Self::set_home) has
-    /// named; `None` if neither has.
+    /// frames ([`Frames`](crate::Frames)) it is the rank that the allocation or [`set_home`](Self::set_home)
+    /// has named; `None` if neither has.
     pub fn home<T: Plain>(&self, slice: SharedSlice<T>, index: usize) -> Result<Option<usize>> {
         let home = self.runtime.home(slice.address(index..index.saturating_add(1))?.0)?;
         Ok(home.map(|rank| rank as usize))

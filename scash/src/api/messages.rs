@@ -1,9 +1,9 @@
 //! Messages beside shared memory, for programs without `unsafe`.
 //!
 //! Message passing has an endpoint of its own, and wants memory that does not fault: it is used under locks,
-//! and by the kernel. Shared memory may fault, where ranks do not share frames. So where a call is given some, it works on a copy that the
-//! calling thread makes, in calls that return when they are over; calls that go on beside the program refuse
-//! it.
+//! and by the kernel. Shared memory may fault, where ranks do not share frames. So where a call is given
+//! some, it works on a copy that the calling thread makes, in calls that return when they are over; calls
+//! that go on beside the program refuse it.
 
 use crate::api::dsm::Dsm;
 use crate::api::shared::Plain;

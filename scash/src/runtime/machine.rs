@@ -21,7 +21,7 @@ use scash_proto::{Access, Input, Pages, Rank, Transfer};
 const BATCH: usize = 48 << 10;
 /// Changes of a page in more pieces than this are not put one by one.
 const FEW: usize = 8;
-/// Looks that can be on their way to peers at once: so many pages leave in one system call.
+/// Looks that can be on their way to peers at once: then they are flushed, as each look needs a place.
 const LOOKS: usize = 64;
 
 /// What orders work on beside frames and peers. Behind the lock on the core.

@@ -166,8 +166,9 @@ impl<'a> Meeting<'a> {
         Meeting { runtime, ends_job, laps: Laps::start(), left: Vec::new(), lost: None }
     }
 
-    /// Says what this rank came for, carries out orders and takes what arrives until the call is over. Objects
-    /// are not for use meanwhile, unless this rank uses what is to be destroyed: then nothing will be.
+    /// Says what this rank came for, carries out orders and takes what arrives until the call is over.
+    /// Objects are not for use meanwhile, unless this rank uses what is to be destroyed: then nothing will
+    /// be.
     fn hold(&mut self, came_for: Input) -> Result<Outcome> {
         let objects = &*self.runtime.context.objects;
         let Input::Arrive(call) = came_for else { return self.wait_for_all(came_for) };

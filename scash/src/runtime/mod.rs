@@ -305,8 +305,8 @@ impl Runtime {
         self.pages_of(&lock(&self.core), address, len)
     }
 
-    /// The home of the page that holds `address`; `None` while nobody has touched it. Where ranks share frames
-    /// it is the rank that the allocation or the program has named; `None` if neither has.
+    /// The home of the page that holds `address`; `None` while nobody has touched it. Where ranks share
+    /// frames it is the rank that the allocation or the program has named; `None` if neither has.
     pub fn home(&self, address: *const u8) -> Result<Option<u32>> {
         self.refuse_children()?;
         let core = lock(&self.core);

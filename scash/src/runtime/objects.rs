@@ -1,8 +1,8 @@
 //! Locks, reader–writer locks, semaphores, conditions and flags: the calls.
 //!
-//! All objects of synchronisation have numbers from one series. A call with the number of an object of another
-//! kind is an error. How calls are carried out is chosen once, when the rank joins ([`Objects`]): by the node,
-//! which sends messages, or on words of memory that ranks share.
+//! All objects of synchronisation have numbers from one series. A call with the number of an object of
+//! another kind is an error. How calls are carried out is chosen once, when the rank joins ([`Objects`]): by
+//! the node, which sends messages, or on words of memory that ranks share.
 
 use super::Runtime;
 use super::checks::name;
@@ -43,8 +43,8 @@ impl Ask {
     }
 }
 
-/// Carries out the calls of this rank's threads on objects. Each call is refused if there is no such object, or
-/// while another thread is in a collective call.
+/// Carries out the calls of this rank's threads on objects. Each call is refused if there is no such object,
+/// or while another thread is in a collective call.
 pub(crate) trait Objects: Send + Sync {
     /// Waits until the calling thread has what it asks for. `false` only if it has only tried.
     ///

@@ -1,5 +1,5 @@
-//! Ranks that share frames, or not: `frames rounds COUNT` allocates, checks, writes and frees COUNT times in a
-//! small region, and `frames memory` writes 64 MiB together. Each rank prints what it has found: with
+//! Ranks that share frames, or not: `frames rounds COUNT` allocates, checks, writes and frees COUNT times in
+//! a small region, and `frames memory` writes 64 MiB together. Each rank prints what it has found: with
 //! `rounds` whether every byte was right, with `memory` the KiB of shared memory that count as its own
 //! (proportionally), and both times what its accesses made the protocol do.
 

@@ -28,7 +28,7 @@ use super::written::Written;
 use scash_proto::diff::PageBytes;
 use scash_proto::interpreter::Interpreter;
 use scash_proto::node::{Collective, Eviction, Input, MIGRATE_AFTER, Node};
-use scash_proto::{AllocOptions, Config, PAGE_SIZE, Rank, Sharing, Transfer};
+use scash_proto::{AllocOptions, Config, PAGE_SIZE, Rank};
 use std::collections::{HashMap, VecDeque};
 use tally::Tally;
 pub use tally::{Totals, Traffic};
@@ -105,23 +105,13 @@ impl<'a> World<'a> {
         let direct = machine.network.direct;
         let rank = |rank| RankState {
             node: Node::new(Config {
-                rank: Rank(rank),
-                size: ranks,
-                base: 2,
-                pages: u32::try_from(pages).unwrap_or(u32::MAX),
                 puts_at_once: direct,
-                transfer: Transfer::ZeroCopy,
                 fetch_first: FETCH_FIRST[usize::from(direct)],
                 fetch_most: FETCH_MOST,
-                predict: true,
-                cache: 0,
                 eviction: Eviction::default(),
-                renewals: 0,
                 migrate_after: MIGRATE_AFTER,
                 watch_from: WATCH_FROM,
-                races: false,
-                most_objects: u32::MAX,
-                sharing: Sharing::Off,
+                ..Config::plain(Rank(rank), ranks, u32::try_from(pages).unwrap_or(u32::MAX))
             }),
             clock: Time::ZERO,
             port: Port::default(),

@@ -138,7 +138,9 @@ fn frames() -> Choice {
         },
         Ok(Frames::Shared) => Choice {
             name: Some("shared"),
-            why: "by all ranks of a job of one host over shm, which uses mprotect; SCASH_SHARE=off gives each its own".into(),
+            why: "by all ranks of a job of one host over shm, which uses mprotect; \
+                  SCASH_SHARE=off gives each its own"
+                .into(),
         },
         Ok(Frames::NotShared(why)) => Choice { name: Some("each rank's own"), why: why.to_owned() },
         Err(error) => Choice { name: None, why: error.to_string() },

@@ -3,11 +3,10 @@
 use super::{Interpreter, Machine};
 use crate::codec::Malformed;
 use crate::diff::{Changes, PageBytes};
-use crate::node::{Collective, Eviction, Node, Violation};
+use crate::node::{Collective, Node, Violation};
 use crate::wire::{Kind, PageBatch};
 use crate::{
-    Access, AllocOptions, Config, Input, Output, PAGE_SIZE, Pages, Placement, Protocol, Rank, Sharing,
-    Transfer,
+    Access, AllocOptions, Config, Input, Output, PAGE_SIZE, Pages, Placement, Protocol, Rank, Transfer,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,25 +50,7 @@ struct Memory {
 
 impl Memory {
     fn new() -> (Interpreter, Memory) {
-        let config = Config {
-            rank: Rank(0),
-            size: 2,
-            base: 2,
-            pages: 4,
-            puts_at_once: true,
-            transfer: Transfer::ZeroCopy,
-            fetch_first: 1,
-            fetch_most: 1,
-            predict: true,
-            cache: 0,
-            eviction: Eviction::Fifo,
-            renewals: 0,
-            migrate_after: 0,
-            watch_from: 0,
-            races: false,
-            most_objects: u32::MAX,
-            sharing: Sharing::Off,
-        };
+        let config = Config::plain(Rank(0), 2, 4);
         let mut memory = Memory {
             node: Node::new(config),
             frame: [0; PAGE_SIZE],

@@ -96,3 +96,29 @@ pub struct Config {
     /// show where each rank has frames of its own.
     pub sharing: Sharing,
 }
+
+impl Config {
+    /// For a rank of a job over memory that ranks reach directly, which learns nothing and limits nothing: what
+    /// simulations and tests begin with.
+    pub fn plain(rank: Rank, size: u32, pages: u32) -> Config {
+        Config {
+            rank,
+            size,
+            base: 2,
+            pages,
+            puts_at_once: true,
+            transfer: Transfer::ZeroCopy,
+            fetch_first: 1,
+            fetch_most: 1,
+            predict: true,
+            cache: 0,
+            eviction: Eviction::Fifo,
+            renewals: 0,
+            migrate_after: 0,
+            watch_from: 0,
+            races: false,
+            most_objects: u32::MAX,
+            sharing: Sharing::Off,
+        }
+    }
+}

@@ -35,25 +35,8 @@ impl Job {
     }
 
     fn sharing(size: u32, sharing: Sharing) -> Job {
-        let config = |rank| Config {
-            rank: Rank(rank),
-            size,
-            pages: PAGES,
-            puts_at_once: true,
-            transfer: Transfer::ZeroCopy,
-            fetch_first: 1,
-            fetch_most: 16,
-            predict: true,
-            cache: 0,
-            eviction: Eviction::Fifo,
-            renewals: 15,
-            migrate_after: 3,
-            watch_from: 0,
-            base: 2,
-            races: false,
-            most_objects: u32::MAX,
-            sharing,
-        };
+        let plain = |rank| Config::plain(Rank(rank), size, PAGES);
+        let config = |rank| Config { fetch_most: 16, renewals: 15, migrate_after: 3, sharing, ..plain(rank) };
         let nodes = (0..size).map(|r| Node::new(config(r))).collect();
         Job { nodes, changed: BTreeSet::new(), orders: (0..size).map(|_| Vec::new()).collect() }
     }

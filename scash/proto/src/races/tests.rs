@@ -2,7 +2,7 @@
 
 use super::log::{Testimony, Trace};
 use super::*;
-use crate::node::{Collective, Config, Eviction, Input, Output, Sharing, Transfer};
+use crate::node::{Collective, Config, Input, Output};
 
 const HOME: Rank = Rank(0);
 
@@ -77,25 +77,7 @@ fn what_the_next_epoch_left_in_a_base_accuses_nobody() {
 }
 
 fn node(rank: u32) -> Node {
-    let mut node = Node::new(Config {
-        rank: Rank(rank),
-        size: 2,
-        pages: 8,
-        puts_at_once: true,
-        transfer: Transfer::ZeroCopy,
-        fetch_first: 1,
-        fetch_most: 1,
-        predict: true,
-        cache: 0,
-        eviction: Eviction::Fifo,
-        migrate_after: 0,
-        renewals: 0,
-        watch_from: 0,
-        base: 2,
-        races: true,
-        most_objects: u32::MAX,
-        sharing: Sharing::Off,
-    });
+    let mut node = Node::new(Config { races: true, ..Config::plain(Rank(rank), 2, 8) });
     let options = crate::AllocOptions { placement: crate::Placement::Rank(0), ..Default::default() };
     node.handle(Input::Arrive(Collective::Alloc(8 * PAGE_SIZE as u64, options))).unwrap();
     node.handle(Input::Flushed).unwrap();

@@ -23,15 +23,12 @@ pub(super) struct Memory {
     seats: usize,
 }
 
-/// Bytes of the table of a job of so many ranks.
-fn size(ranks: u32) -> usize {
-    MOST as usize * size_of::<Record>() + Seats::count(ranks) * size_of::<Seat>()
-}
-
 impl Memory {
     /// Room for the objects of a job of so many ranks.
     pub(super) fn new(ranks: u32) -> Result<Memory> {
-        Ok(Memory { bytes: SharedMemory::new(size(ranks))?, seats: Seats::count(ranks) })
+        let seats = Seats::count(ranks);
+        let len = MOST as usize * size_of::<Record>() + seats * size_of::<Seat>();
+        Ok(Memory { bytes: SharedMemory::new(len)?, seats })
     }
 
     /// The file, for the other ranks.
@@ -40,17 +37,17 @@ impl Memory {
     }
 
     /// Takes another rank's file in place of its own.
-    pub(super) fn adopt(&mut self, file: OwnedFd, ranks: u32) -> Result<()> {
-        self.bytes = SharedMemory::open(file, size(ranks))?;
+    pub(super) fn adopt(&mut self, file: OwnedFd) -> Result<()> {
+        self.bytes = SharedMemory::open(file, self.bytes.segment().len)?;
         Ok(())
     }
 
     pub(super) fn table(&self) -> Table<'_> {
         let records = self.bytes.at(0);
         let seats = self.bytes.at(MOST as usize * size_of::<Record>());
-        // SAFETY: the mapping lives as long as `self`, begins at a page, and has room for all records. They are
-        // nothing but atomic words, for which all bytes are values, and which other processes touch by atomic
-        // operations only.
+        // SAFETY: the mapping lives as long as `self`, begins at a page, and has room for all records. They
+        // are nothing but atomic words, for which all bytes are values, and which other processes touch by
+        // atomic operations only.
         let records = unsafe { std::slice::from_raw_parts(records.cast(), MOST as usize) };
         // SAFETY: likewise; the seats lie behind the records, and there is room for all.
         let seats = unsafe { std::slice::from_raw_parts(seats.cast(), self.seats) };

@@ -7,13 +7,13 @@
 //! | `seats` | which seats a rank has left |
 //! | `memory` | where they lie |
 //!
-//! A thread takes an object's guard, makes one step, and gives it back. If it has to wait, it has a seat in the
-//! object's queue by then, and whoever comes to its turn opens the seat's gate. Who lets it go on has made it
-//! the owner already, so nobody is passed over. What was written before is seen after, because the guard and
-//! the gate order it; nothing else has to be brought to anybody.
+//! A thread takes an object's guard, makes one step, and gives it back. If it has to wait, it has a seat in
+//! the object's queue by then, and whoever comes to its turn opens the seat's gate. Who lets it go on has
+//! made it the owner already, so nobody is passed over. What was written before is seen after, because the
+//! guard and the gate order it; nothing else has to be brought to anybody.
 //!
-//! A rank that dies may leave a guard taken, or a seat in a queue. The job is over then, and the others do not
-//! wait for it: they look, each 10 ms, whether all ranks live.
+//! A rank that dies may leave a guard taken, or a seat in a queue. The job is over then, and the others do
+//! not wait for it: they look, each 10 ms, whether all ranks live.
 
 mod memory;
 mod record;
@@ -46,7 +46,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 pub(crate) struct HostObjects {
     memory: Memory,
     rank: u32,
-    ranks: u32,
     parking: Parking,
     seats: Seats,
     /// Threads of this rank that wait.
@@ -80,7 +79,6 @@ impl HostObjects {
         Ok(HostObjects {
             memory: Memory::new(ranks)?,
             rank,
-            ranks,
             parking: Parking::new(cores_are_scarce),
             seats: Seats::of(rank),
             waiting: AtomicU32::new(0),
@@ -97,7 +95,7 @@ impl HostObjects {
 
     /// From here on they lie in another rank's file.
     pub(crate) fn adopt(&mut self, file: OwnedFd) -> Result<()> {
-        self.memory.adopt(file, self.ranks)
+        self.memory.adopt(file)
     }
 
     fn table(&self) -> Table<'_> {
@@ -223,8 +221,8 @@ impl HostObjects {
         Ok(seat)
     }
 
-    /// Waits until the gate of a thread's seat is open, and gives the seat back, unless the thread keeps it as
-    /// long as it reads. If it fails, the job is over, and the seat stays where it is.
+    /// Waits until the gate of a thread's seat is open, and gives the seat back, unless the thread keeps it
+    /// as long as it reads. If it fails, the job is over, and the seat stays where it is.
     fn wait_in(&self, around: &impl Around, seat: u32, keeps: bool) -> Result<()> {
         let mut patience = None;
         self.parking.wait(&self.table().seat(seat).gate, || around.look(&mut patience))?;
@@ -312,8 +310,8 @@ impl HostObjects {
         let seat = self.sit(condition, ObjectKind::Condition, request, me)?;
         guarded.ask(condition, seat, me, request);
         drop(guarded);
-        // Only now: no signal is lost that is given by somebody who has the lock after this thread. Nothing can
-        // fail from here on, unless a rank is gone.
+        // Only now: no signal is lost that is given by somebody who has the lock after this thread. Nothing
+        // can fail from here on, unless a rank is gone.
         if let Some(lock) = self.guard(around, number)? {
             self.disown(lock);
         }

@@ -1,10 +1,10 @@
 //! What objects of synchronisation are made of where they lie in memory that ranks share: a [`Record`] an
 //! object, and a [`Seat`] for each thread that waits, or has a reader–writer lock to read.
 //!
-//! All words are atomic, as threads of several processes are at them. A record is changed under its guard only. A
-//! seat is its thread's own until it is in a queue; then it is changed under the guard of the queue's object, or,
-//! out of a condition's queue and not yet in a lock's, by the thread that gives the signal. Threads of the same
-//! rank look at seats without a guard, to tell what is used and awaited.
+//! All words are atomic, as threads of several processes are at them. A record is changed under its guard
+//! only. A seat is its thread's own until it is in a queue; then it is changed under the guard of the queue's
+//! object, or, out of a condition's queue and not yet in a lock's, by the thread that gives the signal.
+//! Threads of the same rank look at seats without a guard, to tell what is used and awaited.
 
 use scash_proto::node::ObjectKind;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -164,7 +164,8 @@ impl Seat {
         self.who.store(who.0, Relaxed);
         self.least.store(least, Relaxed);
         self.next.store(0, Relaxed);
-        // Release, for a thread of the rank that looks without the guard: with the request it sees the object.
+        // Release, for a thread of the rank that looks without the guard: with the request it sees the
+        // object.
         self.request.store(request, Release);
         self.role.store(role, SeqCst);
     }

@@ -1,12 +1,12 @@
-//! The rules of all kinds of objects against the protocol's own node, which is asked the same; and threads that
-//! crowd for objects.
+//! The rules of all kinds of objects against the protocol's own node, which is asked the same; and threads
+//! that crowd for objects.
 
 use super::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use scash_proto::node::{Collective, Eviction, Outcome};
+use scash_proto::node::{Collective, Outcome};
 use scash_proto::wire::sync::Request as NodeRequest;
-use scash_proto::{Config, Input, Node, Output, Sharing, Transfer};
+use scash_proto::{Config, Input, Node, Output};
 use std::collections::BTreeMap;
 use std::thread;
 
@@ -71,25 +71,7 @@ struct Oracle(Node);
 
 impl Oracle {
     fn new(few: &Few) -> Oracle {
-        let config = Config {
-            rank: Rank(0),
-            size: 1,
-            base: 2,
-            pages: 4,
-            puts_at_once: true,
-            transfer: Transfer::ZeroCopy,
-            fetch_first: 1,
-            fetch_most: 1,
-            predict: true,
-            cache: 0,
-            eviction: Eviction::Fifo,
-            renewals: 0,
-            migrate_after: 0,
-            watch_from: 0,
-            races: false,
-            most_objects: MOST,
-            sharing: Sharing::Off,
-        };
+        let config = Config { most_objects: MOST, ..Config::plain(Rank(0), 1, 4) };
         let mut oracle = Oracle(Node::new(config));
         for &kind in &few.0 {
             oracle.0.handle(Input::Arrive(Collective::Make(kind, 1))).unwrap();
@@ -99,8 +81,8 @@ impl Oracle {
         oracle
     }
 
-    /// Carries out what it orders. Returns the threads that have got what they asked for, or have not, and how
-    /// a call has ended.
+    /// Carries out what it orders. Returns the threads that have got what they asked for, or have not, and
+    /// how a call has ended.
     fn run(&mut self) -> (BTreeMap<u64, bool>, Option<Outcome>) {
         let (mut answers, mut outcome) = (BTreeMap::new(), None);
         while let Some(order) = self.0.poll_output() {

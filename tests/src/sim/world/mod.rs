@@ -33,7 +33,8 @@ pub struct Setup {
     pub seed: u64,
     /// Number of ranks.
     pub size: u32,
-    /// Ranks of a host, which lie side by side: what they send, put and fetch among themselves is not counted.
+    /// Ranks of a host, which lie side by side: what they send, put and fetch among themselves is not
+    /// counted.
     pub ranks_a_host: u32,
     /// Pages of the region.
     pub pages: u32,
@@ -432,7 +433,8 @@ impl<P: Program> World<P> {
         }
     }
 
-    /// The frames that a rank's views show: its own, or those that all share, which the first rank keeps here.
+    /// The frames that a rank's views show: its own, or those that all share, which the first rank keeps
+    /// here.
     fn frames(&mut self, rank: usize) -> &mut Frames {
         let keeper = self.keeper(rank);
         &mut self.ranks[keeper].frames
