@@ -1,14 +1,11 @@
-//! Fault tolerance: the words that membership and commitment are spoken in.
+//! Fault tolerance: how ranks may die and the program goes on.
 //!
-//! So far these are types only. What they are for: a memory barrier *commits* an [`Epoch`]; the ranks that
-//! are alive form a numbered [`View`]; every message carries a [`Stamp`] of both, and a rank that has
-//! *sealed* a view takes nothing of an older one, so a rank that was given up for dead, but lives, can do no
-//! harm.
+//! A rank number never dies. When a rank is lost, the coordinator (the launcher) kills all ranks and starts
+//! them again as a new [`Incarnation`] of the job; each comes back from its image of a committed checkpoint,
+//! whose number is an [`Epoch`].
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_op_in_unsafe_fn)]
 
-mod stamp;
-mod view;
+mod numbers;
 
-pub use stamp::{Epoch, Seal, Stamp, Verdict};
-pub use view::{NotLiving, View, ViewNumber};
+pub use numbers::{Epoch, Incarnation};
