@@ -7,5 +7,6 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod numbers;
+pub mod store;
 
 pub use numbers::{Epoch, Incarnation};

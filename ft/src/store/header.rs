@@ -1,0 +1,158 @@
+//! The first page of a store: what it is, base records, marks. Rank and keeper have it mapped, in two
+//! processes, so it consists of atomic words; a record of several words ends with a sum over them, and one
+//! that is half written is none.
+
+use super::geometry::{Geometry, PAGE};
+use crate::{Epoch, Incarnation};
+use memmap2::MmapRaw;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"scashSTO");
+const VERSION: u64 = 1;
+
+/// Words: of the header, and where records begin.
+const MAGIC_AT: usize = 0;
+const VERSION_AT: usize = 1;
+const RANK_AT: usize = 2;
+const SIZE_AT: usize = 3;
+const SLOTS_AT: usize = 4;
+const BASES_AT: usize = 16;
+const MARKS_AT: usize = 64;
+/// Words from one record to the next.
+const STRIDE: usize = 16;
+
+/// Which incarnation runs, and the epoch that it began from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Base {
+    /// Which start of the job.
+    pub incarnation: Incarnation,
+    /// What it restored.
+    pub epoch: Epoch,
+}
+
+/// That an epoch is in the store, whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// The incarnation that wrote it.
+    pub incarnation: Incarnation,
+    /// Which epoch.
+    pub epoch: Epoch,
+    /// Bytes of the description that its index begins with.
+    pub(crate) described: u64,
+    /// Entries of its index.
+    pub(crate) entries: u64,
+    /// CRC-32 of description and entries.
+    pub(crate) sum: u32,
+    /// Bytes of standard output and error that belong to it.
+    pub(crate) outputs: [u64; 2],
+}
+
+/// A mapped header.
+#[derive(Debug)]
+pub(crate) struct Header(MmapRaw);
+
+impl Header {
+    /// # Panics
+    /// If it is not a page.
+    pub(crate) fn new(page: MmapRaw) -> Header {
+        assert!(page.len() >= PAGE, "a header is a page");
+        Header(page)
+    }
+
+    fn word(&self, at: usize) -> &AtomicU64 {
+        assert!(at < PAGE / 8, "word {at} of a header");
+        // SAFETY: an aligned word of the mapping, which lives as long as `self`; all who map it, use it as an
+        // atomic word.
+        unsafe { AtomicU64::from_ptr(self.0.as_mut_ptr().cast::<u64>().wrapping_add(at)) }
+    }
+
+    /// Makes it the header of an empty store.
+    pub(crate) fn set_up(&self, rank: u32, size: u32, geometry: Geometry) {
+        let words = [(RANK_AT, rank.into()), (SIZE_AT, size.into()), (SLOTS_AT, geometry.slots())];
+        for (at, word) in words.into_iter().chain([(VERSION_AT, VERSION)]) {
+            self.word(at).store(word, Ordering::Relaxed);
+        }
+        self.set_base(Base::default());
+        self.word(MAGIC_AT).store(MAGIC, Ordering::Release);
+    }
+
+    /// Whether it can be that of a file of `len` bytes; if not, why.
+    pub(crate) fn check(&self, len: u64) -> Result<Geometry, String> {
+        if self.word(MAGIC_AT).load(Ordering::Acquire) != MAGIC {
+            return Err("it is no store of scash".to_owned());
+        }
+        let version = self.word(VERSION_AT).load(Ordering::Relaxed);
+        if version != VERSION {
+            return Err(format!("it is a store of version {version}, and this program knows {VERSION}"));
+        }
+        let slots = self.word(SLOTS_AT).load(Ordering::Relaxed);
+        let geometry = Geometry::of(slots).ok_or_else(|| format!("it cannot have {slots} slots"))?;
+        if len < geometry.len() {
+            return Err(format!("it was cut short: it has {len} of {} bytes", geometry.len()));
+        }
+        Ok(geometry)
+    }
+
+    pub(crate) fn rank(&self) -> u32 {
+        u32::try_from(self.word(RANK_AT).load(Ordering::Relaxed)).unwrap_or(u32::MAX)
+    }
+
+    pub(crate) fn base(&self) -> Base {
+        let base = |number| {
+            let [incarnation, epoch] = self.record(BASES_AT + number * STRIDE)?;
+            Some(Base { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) })
+        };
+        let newer = [0, 1].into_iter().filter_map(base).max_by_key(|base| base.incarnation);
+        newer.unwrap_or_default()
+    }
+
+    /// The one before stays until this one is whole.
+    pub(crate) fn set_base(&self, base: Base) {
+        let number = usize::from(base.incarnation.0 % 2 == 1);
+        self.set_record(BASES_AT + number * STRIDE, [base.incarnation.0, base.epoch.0]);
+    }
+
+    pub(crate) fn mark(&self, number: u64) -> Option<Mark> {
+        let words = self.record(MARKS_AT + usize::from(number == 1) * STRIDE)?;
+        let [incarnation, epoch, described, entries, sum, out, err] = words;
+        let sum = u32::try_from(sum).ok()?;
+        let (incarnation, epoch) = (Incarnation(incarnation), Epoch(epoch));
+        Some(Mark { incarnation, epoch, described, entries, sum, outputs: [out, err] })
+    }
+
+    pub(crate) fn set_mark(&self, mark: &Mark) {
+        let [out, err] = mark.outputs;
+        let what = [mark.described, mark.entries, mark.sum.into(), out, err];
+        let [described, entries, sum, out, err] = what;
+        let words = [mark.incarnation.0, mark.epoch.0, described, entries, sum, out, err];
+        self.set_record(MARKS_AT + usize::from(mark.epoch.0 % 2 == 1) * STRIDE, words);
+    }
+
+    /// From now on there is no such mark.
+    pub(crate) fn clear_mark(&self, number: u64) {
+        let at = MARKS_AT + usize::from(number == 1) * STRIDE;
+        (0..STRIDE).for_each(|i| self.word(at + i).store(0, Ordering::SeqCst));
+    }
+
+    /// The words of a record; `None` if it is not whole.
+    fn record<const N: usize>(&self, at: usize) -> Option<[u64; N]> {
+        let sum = self.word(at + N).load(Ordering::Acquire);
+        let words = std::array::from_fn(|i| self.word(at + i).load(Ordering::Acquire));
+        (sum == sum_of(&words)).then_some(words)
+    }
+
+    fn set_record<const N: usize>(&self, at: usize, words: [u64; N]) {
+        self.word(at + N).store(!sum_of(&words), Ordering::SeqCst);
+        for (i, word) in words.into_iter().enumerate() {
+            self.word(at + i).store(word, Ordering::SeqCst);
+        }
+        self.word(at + N).store(sum_of(&words), Ordering::SeqCst);
+    }
+}
+
+/// Never 0, so that a record of zeros is none.
+fn sum_of(words: &[u64]) -> u64 {
+    let mut crc = crc32fast::Hasher::new();
+    words.iter().for_each(|word| crc.update(&word.to_le_bytes()));
+    u64::from(crc.finalize()) | 1 << 32
+}

@@ -1,0 +1,131 @@
+//! Stores: where the images of a rank and the shared pages that it answers for are kept. FT.md calls them the
+//! sub-homes.
+//!
+//! A store is a file (a memfd, or one on disk) of **slots** of a page each, two **indices** that say which
+//! slot holds what, and a **mark** for each index. Epoch e has index and mark number e mod 2. A checkpoint
+//! writes what has changed into slots that epoch e does not use, then the other index, then its mark; so epoch
+//! e stays whole until e + 1 is. What runs the job makes the file and hands it to the rank, which writes it
+//! ([`RankStore`]); the maker reads the header alone ([`Store`]), and interprets nothing else.
+//!
+//! ```text
+//!  0         1 MiB      16 MiB                                                         (of `Geometry`)
+//!  +---------+----------+---------------------+---------------------+------------- - -
+//!  | header  | bit maps | index 0             | index 1             | slots, 4 KiB each
+//!  +---------+----------+---------------------+---------------------+------------- - -
+//!                       | 16 MiB description, |
+//!                       | then the entries    |
+//! ```
+//!
+//! The file is as long as its address space, and takes memory where something was written.
+
+mod geometry;
+mod header;
+mod rank;
+
+pub use geometry::{Geometry, PAGE};
+pub use header::{Base, Mark};
+pub use rank::{Entry, Key, Pages, RankStore, Staged};
+
+use crate::Epoch;
+use header::Header;
+use memmap2::{MmapOptions, MmapRaw};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::stat::fstat;
+use nix::unistd::ftruncate;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// The environment variables by which a rank finds its store, and the epoch to go on from.
+pub mod vars {
+    /// The descriptor of the store.
+    pub const STORE: &str = "SCASH_STORE";
+    /// Which start of the job this is, from 0.
+    pub const INCARNATION: &str = "SCASH_INCARNATION";
+    /// The epoch to go on from; 0 is the beginning.
+    pub const EPOCH: &str = "SCASH_EPOCH";
+    /// When a checkpoint is due.
+    pub const CHECKPOINT: &str = "SCASH_CHECKPOINT";
+    /// Seconds after which, on average, something fails.
+    pub const MTBF: &str = "SCASH_MTBF";
+    /// Failures to be injected.
+    pub const INJECT: &str = "SCASH_INJECT";
+    /// The descriptor that rank 0 tells each committed epoch by.
+    pub const COMMITTED: &str = "SCASH_COMMITTED";
+}
+
+/// A store, as whoever keeps it for a rank sees it.
+#[derive(Debug)]
+pub struct Store {
+    file: OwnedFd,
+    header: Header,
+}
+
+impl Store {
+    /// Makes the empty store of a rank in memory. Processes that it starts inherit the descriptor if the caller
+    /// lets them.
+    ///
+    /// # Errors
+    /// The system has no descriptor or no address space left, or files may not be as long (`ulimit -f`).
+    pub fn create(rank: u32, size: u32) -> io::Result<Store> {
+        let file = memfd_create(c"scash-store", MFdFlags::MFD_CLOEXEC)?;
+        let most = getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(most, _)| most);
+        let geometry = Geometry::within(most)?;
+        ftruncate(&file, i64::try_from(geometry.len()).unwrap_or(i64::MAX))?;
+        let header = Header::new(map_header(&file)?);
+        header.set_up(rank, size, geometry);
+        Ok(Store { file, header })
+    }
+
+    /// Opens a store that was made before.
+    ///
+    /// # Errors
+    /// The file is no store, or of another version, or was cut short.
+    pub fn open(file: OwnedFd) -> io::Result<Store> {
+        let len = u64::try_from(fstat(&file)?.st_size).unwrap_or(0);
+        if len < PAGE as u64 {
+            return Err(io::Error::other("it is no store: it is shorter than a store's header"));
+        }
+        let header = Header::new(map_header(&file)?);
+        header.check(len).map_err(io::Error::other)?;
+        Ok(Store { file, header })
+    }
+
+    /// The file.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// The rank whose store it is.
+    pub fn rank(&self) -> u32 {
+        self.header.rank()
+    }
+
+    /// What the marks say that are whole: at most two epochs, in no order.
+    pub fn marks(&self) -> [Option<Mark>; 2] {
+        [0, 1].map(|number| self.header.mark(number))
+    }
+
+    /// The incarnation that runs or ran last, and the epoch that it began from.
+    pub fn base(&self) -> Base {
+        self.header.base()
+    }
+
+    /// Says which incarnation begins now, and from which epoch.
+    pub fn set_base(&self, base: Base) {
+        self.header.set_base(base);
+    }
+
+    /// How many bytes of the rank's standard output and error belong to an epoch, if it is here. Of the
+    /// incarnation that it belongs to nothing is asked.
+    pub fn outputs(&self, epoch: Epoch) -> Option<[u64; 2]> {
+        self.header.mark(epoch.0 % 2).filter(|mark| mark.epoch == epoch).map(|mark| mark.outputs)
+    }
+}
+
+fn map_header(file: &OwnedFd) -> io::Result<MmapRaw> {
+    MmapOptions::new().len(PAGE).map_raw(file)
+}
+
+#[cfg(test)]
+mod tests;
