@@ -6,7 +6,15 @@
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod commit;
+pub mod image;
+pub mod inject;
+pub mod interval;
 mod numbers;
+mod random;
+pub mod recovery;
+pub mod slots;
 pub mod store;
+pub mod time;
 
-pub use numbers::{Epoch, Incarnation};
+pub use numbers::{Base, Epoch, Incarnation, Mark};

@@ -79,7 +79,7 @@ impl Geometry {
         self.slots_at() + PAGE as u64 * self.slots
     }
 
-    /// Never: it has [`LEAST`] slots at least.
+    /// Never: it has `LEAST` slots at least.
     pub fn is_empty(self) -> bool {
         self.slots == 0
     }

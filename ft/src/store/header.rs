@@ -3,7 +3,7 @@
 //! that is half written is none.
 
 use super::geometry::{Geometry, PAGE};
-use crate::{Epoch, Incarnation};
+use crate::{Base, Epoch, Incarnation, Mark};
 use memmap2::MmapRaw;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,22 +21,10 @@ const MARKS_AT: usize = 64;
 /// Words from one record to the next.
 const STRIDE: usize = 16;
 
-/// Which incarnation runs, and the epoch that it began from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Base {
-    /// Which start of the job.
-    pub incarnation: Incarnation,
-    /// What it restored.
-    pub epoch: Epoch,
-}
-
-/// That an epoch is in the store, whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mark {
-    /// The incarnation that wrote it.
-    pub incarnation: Incarnation,
-    /// Which epoch.
-    pub epoch: Epoch,
+/// A mark with what it vouches for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Marked {
+    pub(crate) mark: Mark,
     /// Bytes of the description that its index begins with.
     pub(crate) described: u64,
     /// Entries of its index.
@@ -112,20 +100,18 @@ impl Header {
         self.set_record(BASES_AT + number * STRIDE, [base.incarnation.0, base.epoch.0]);
     }
 
-    pub(crate) fn mark(&self, number: u64) -> Option<Mark> {
+    pub(crate) fn mark(&self, number: u64) -> Option<Marked> {
         let words = self.record(MARKS_AT + usize::from(number == 1) * STRIDE)?;
         let [incarnation, epoch, described, entries, sum, out, err] = words;
-        let sum = u32::try_from(sum).ok()?;
-        let (incarnation, epoch) = (Incarnation(incarnation), Epoch(epoch));
-        Some(Mark { incarnation, epoch, described, entries, sum, outputs: [out, err] })
+        let mark = Mark { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) };
+        Some(Marked { mark, described, entries, sum: u32::try_from(sum).ok()?, outputs: [out, err] })
     }
 
-    pub(crate) fn set_mark(&self, mark: &Mark) {
-        let [out, err] = mark.outputs;
-        let what = [mark.described, mark.entries, mark.sum.into(), out, err];
-        let [described, entries, sum, out, err] = what;
-        let words = [mark.incarnation.0, mark.epoch.0, described, entries, sum, out, err];
-        self.set_record(MARKS_AT + usize::from(mark.epoch.0 % 2 == 1) * STRIDE, words);
+    pub(crate) fn set_mark(&self, marked: &Marked) {
+        let Marked { mark: Mark { incarnation, epoch }, described, entries, sum, outputs: [out, err] } =
+            *marked;
+        let words = [incarnation.0, epoch.0, described, entries, sum.into(), out, err];
+        self.set_record(MARKS_AT + usize::from(epoch.0 % 2 == 1) * STRIDE, words);
     }
 
     /// From now on there is no such mark.

@@ -23,10 +23,9 @@ mod header;
 mod rank;
 
 pub use geometry::{Geometry, PAGE};
-pub use header::{Base, Mark};
-pub use rank::{Entry, Key, Pages, RankStore, Staged};
+pub use rank::{Entry, Full, Key, Pages, RankStore, Staged, Written};
 
-use crate::Epoch;
+use crate::{Base, Epoch, Mark};
 use header::Header;
 use memmap2::{MmapOptions, MmapRaw};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -103,7 +102,7 @@ impl Store {
 
     /// What the marks say that are whole: at most two epochs, in no order.
     pub fn marks(&self) -> [Option<Mark>; 2] {
-        [0, 1].map(|number| self.header.mark(number))
+        [0, 1].map(|number| self.header.mark(number).map(|marked| marked.mark))
     }
 
     /// The incarnation that runs or ran last, and the epoch that it began from.
@@ -119,7 +118,7 @@ impl Store {
     /// How many bytes of the rank's standard output and error belong to an epoch, if it is here. Of the
     /// incarnation that it belongs to nothing is asked.
     pub fn outputs(&self, epoch: Epoch) -> Option<[u64; 2]> {
-        self.header.mark(epoch.0 % 2).filter(|mark| mark.epoch == epoch).map(|mark| mark.outputs)
+        self.header.mark(epoch.0 % 2).filter(|marked| marked.mark.epoch == epoch).map(|marked| marked.outputs)
     }
 }
 

@@ -4,11 +4,13 @@
 //! All state that changes meanwhile lies in the store itself, which is no part of an image.
 
 use super::geometry::{DESCRIPTION, ENTRY, Geometry, PAGE};
-use super::header::{Base, Header, Mark};
-use crate::{Epoch, Incarnation};
+use super::header::{Header, Marked};
+use crate::slots::Slots;
+use crate::{Base, Epoch, Incarnation, Mark};
 use memmap2::MmapOptions;
+use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 
 /// What a page of a store is a page of. Keys are in the order of an index.
@@ -59,7 +61,9 @@ pub struct Entry {
     /// Which page.
     pub key: Key,
     /// Which slot.
-    pub slot: u64,
+    pub slot: u32,
+    /// Of no meaning.
+    pub(crate) spare: u32,
 }
 
 const _: () = assert!(size_of::<Entry>() as u64 == ENTRY);
@@ -68,10 +72,14 @@ const _: () = assert!(size_of::<Entry>() as u64 == ENTRY);
 #[derive(Debug)]
 pub struct RankStore {
     base: *mut u8,
+    file: OwnedFd,
     geometry: Geometry,
     header: Header,
     incarnation: Incarnation,
     epoch: Epoch,
+    /// Words of the bit maps that have ever said that a slot is used.
+    used_words: usize,
+    written: Option<Written>,
 }
 
 // SAFETY: the pointer is that of a mapping of the process; a store is used through one `&mut` at a time.
@@ -97,8 +105,8 @@ impl RankStore {
     /// # Safety
     /// The address space from `at` on, as long as [`len_of`](Self::len_of) says, is the caller's, and stays
     /// so for the life of the process; there is one `RankStore` over it at a time.
-    pub unsafe fn map(file: BorrowedFd<'_>, at: *mut u8, base: Base) -> io::Result<RankStore> {
-        let len = Self::len_of(file)?;
+    pub unsafe fn map(file: OwnedFd, at: *mut u8, base: Base) -> io::Result<RankStore> {
+        let len = Self::len_of(file.as_fd())?;
         let (read_write, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
         // SAFETY: the address space is the caller's; `len_of` has seen that the file is as long.
         let mapped = unsafe {
@@ -115,7 +123,9 @@ impl RankStore {
         let header = Header::new(MmapOptions::new().len(PAGE).map_raw(file.as_raw_fd())?);
         let geometry = header.check(u64::MAX).map_err(io::Error::other)?;
         let Base { incarnation, epoch } = base;
-        let mut store = RankStore { base: at, geometry, header, incarnation, epoch };
+        let mut store =
+            RankStore { base: at, file, geometry, header, incarnation, epoch, used_words: 0, written: None };
+        store.empty_maps();
         store.load()?;
         Ok(store)
     }
@@ -132,22 +142,45 @@ impl RankStore {
 
     /// Marks the slots of the epoch as used, and no others.
     fn load(&mut self) -> io::Result<()> {
-        self.map_words(0).fill(0);
-        self.map_words(1).fill(0);
-        if self.epoch == Epoch(0) {
-            return Ok(());
-        }
-        let slots = self.geometry.slots();
-        let entries = self.saved()?.entries;
-        if let Some(entry) = entries.iter().find(|entry| entry.slot >= slots) {
-            return Err(io::Error::other(format!("its index names slot {}", entry.slot)));
-        }
-        let number = self.epoch.0 % 2;
-        for i in 0..entries.len() {
-            let slot = self.entries(number, i).slot;
-            set(self.map_words(number), slot);
-        }
+        let first = self.entries_at(self.epoch);
+        let count = if self.epoch == Epoch(0) { 0 } else { self.saved()?.entries.len() };
+        // SAFETY: `saved` has seen that so many entries lie there; they are plain data.
+        let slots = (0..count).map(|i| unsafe { first.wrapping_add(i).read() }.slot);
+        let mut maps = self.slots();
+        maps.load(slots).map_err(|wrong| io::Error::other(wrong.to_string()))?;
+        self.used_words = maps.used_words();
         Ok(())
+    }
+
+    /// Makes the bit maps zero, without giving them memory.
+    fn empty_maps(&mut self) {
+        for number in [0, 1] {
+            let at = self.at::<u64>(self.geometry.map_at(number));
+            let words = self.geometry.map_words();
+            // SAFETY: the words are of the mapping, and nobody uses them yet.
+            if unsafe { libc::madvise(at.cast(), 8 * words, libc::MADV_REMOVE) } != 0 {
+                // SAFETY: likewise.
+                unsafe { ptr::write_bytes(at, 0, words) };
+            }
+        }
+    }
+
+    /// Which slots are used.
+    fn slots<'a>(&self) -> Slots<'a> {
+        let parity = self.epoch.0 % 2;
+        let [committed, staged] = [parity, 1 - parity].map(|number| {
+            let at = self.at(self.geometry.map_at(number));
+            // SAFETY: the words lie in the mapping, which stays; only this rank uses them, through one value of
+            // this kind at a time, made by functions that have `&mut self`.
+            unsafe { std::slice::from_raw_parts_mut(at, self.geometry.map_words()) }
+        });
+        let count = u32::try_from(self.geometry.slots()).unwrap_or(u32::MAX);
+        Slots::over(committed, staged, count, self.used_words).expect("maps have a bit for each slot")
+    }
+
+    /// Where the entries of an epoch's index begin.
+    fn entries_at(&self, epoch: Epoch) -> *mut Entry {
+        self.at(self.geometry.index_at(epoch.0 % 2) + DESCRIPTION)
     }
 
     fn at<T>(&self, offset: u64) -> *mut T {
@@ -155,23 +188,9 @@ impl RankStore {
         self.base.wrapping_add(usize::try_from(offset).unwrap_or(0)).cast()
     }
 
-    /// The bit map of the slots that the epochs of this parity use.
-    fn map_words(&mut self, number: u64) -> &mut [u64] {
-        let at = self.at(self.geometry.map_at(number));
-        // SAFETY: the words lie in the mapping; only this rank uses them, through this one value, which is
-        // borrowed.
-        unsafe { std::slice::from_raw_parts_mut(at, self.geometry.map_words()) }
-    }
-
-    fn entries(&self, number: u64, i: usize) -> Entry {
-        let first: *const Entry = self.at(self.geometry.index_at(number) + DESCRIPTION);
-        // SAFETY: callers give numbers of entries of that index, which lie in the mapping; they are plain
-        // data, and only this rank writes them.
-        unsafe { first.wrapping_add(i).read() }
-    }
-
-    fn slot(&self, slot: u64) -> *mut u8 {
-        self.at(self.geometry.slots_at() + slot * PAGE as u64)
+    /// Where slot 0 is; the others follow.
+    fn slot(&self, slot: u32) -> *mut u8 {
+        self.at(self.geometry.slots_at() + u64::from(slot) * PAGE as u64)
     }
 
     /// What was saved in the epoch.
@@ -180,7 +199,7 @@ impl RankStore {
     /// It is not there, or has changed since.
     pub fn saved(&self) -> io::Result<Pages<'_>> {
         let number = self.epoch.0 % 2;
-        let mark = self.header.mark(number).filter(|mark| mark.epoch == self.epoch);
+        let mark = self.header.mark(number).filter(|marked| marked.mark.epoch == self.epoch);
         let mark = mark.ok_or_else(|| io::Error::other(format!("it has no epoch {}", self.epoch.0)))?;
         if mark.described > DESCRIPTION || mark.entries > self.geometry.slots() {
             return Err(io::Error::other("its mark says what no mark says"));
@@ -191,7 +210,7 @@ impl RankStore {
         // `&mut self`.
         let description = unsafe { std::slice::from_raw_parts(self.at::<u8>(index), described) };
         // SAFETY: the same for the entries, which are plain data.
-        let entries = unsafe { std::slice::from_raw_parts(self.at::<Entry>(index + DESCRIPTION), count) };
+        let entries = unsafe { std::slice::from_raw_parts(self.entries_at(self.epoch), count) };
         if sum(description, entries) != mark.sum {
             return Err(io::Error::other("its index does not have the sum that its mark says"));
         }
@@ -201,18 +220,47 @@ impl RankStore {
     /// Begins the next epoch. The one before stays.
     pub fn stage(&mut self) -> Staged<'_> {
         let epoch = self.epoch.next();
-        let number = epoch.0 % 2;
         // Whatever was marked there is over: an epoch that all ranks have left, or one that was given up.
-        self.header.clear_mark(number);
-        self.map_words(number).fill(0);
-        let before = self.epoch.0 % 2;
-        let mark = self.header.mark(before).filter(|mark| mark.epoch == self.epoch);
-        let known = mark.map_or(0, |mark| usize::try_from(mark.entries).unwrap_or(0));
-        Staged { store: self, epoch, known, next_known: 0, count: 0, described: 0, free_from: 0, copied: 0 }
+        self.header.clear_mark(epoch.0 % 2);
+        let mut slots = self.slots();
+        slots.abandon();
+        let newest = self.header.mark(self.epoch.0 % 2).filter(|marked| marked.mark.epoch == self.epoch);
+        let count = newest.map_or(0, |marked| usize::try_from(marked.entries).unwrap_or(0));
+        let known = self.entries_at(self.epoch);
+        // SAFETY: the entries lie in the mapping, and nobody writes them while the epoch is the newest.
+        let known = unsafe { std::slice::from_raw_parts(known, count) };
+        let unused = u32::try_from(slots.used_words() * 64).unwrap_or(u32::MAX);
+        let batch = Batch { slot: 0, pages: 0, bytes: ptr::null() };
+        let (next_known, count, described, copied) = (0, 0, 0, 0);
+        Staged { store: self, slots, epoch, known, next_known, count, described, copied, unused, batch }
+    }
+
+    /// The next epoch is written.
+    pub fn wrote(&mut self, written: Written) {
+        self.used_words = written.used_words;
+        self.written = Some(written);
+    }
+
+    /// Marks the epoch that was written as whole. `outputs`: the bytes of standard output and error that belong
+    /// to it. It is not committed before all ranks have theirs. Without an epoch that was
+    /// [written](Self::wrote) nothing is marked.
+    pub fn mark(&mut self, outputs: [u64; 2]) {
+        let mark = Mark { incarnation: self.incarnation, epoch: self.epoch.next() };
+        if let Some(Written { described, entries, sum, .. }) = self.written.take() {
+            self.header.set_mark(&Marked { mark, described, entries, sum, outputs });
+        }
+    }
+
+    /// The epoch that was staged last counts for nobody: a mark of it would be taken for one of the next
+    /// attempt.
+    pub fn abandon(&mut self) {
+        self.header.clear_mark(self.epoch.next().0 % 2);
+        self.slots().abandon();
     }
 
     /// All ranks have the epoch that was staged last: it is the newest now.
     pub fn commit(&mut self) {
+        self.slots().commit();
         self.epoch = self.epoch.next();
     }
 }
@@ -228,6 +276,11 @@ pub struct Pages<'a> {
 }
 
 impl Pages<'_> {
+    /// Where slot 0 is; the others follow.
+    pub(crate) fn slots(&self) -> *const u8 {
+        self.store.slot(0)
+    }
+
     /// The bytes of a page of [`entries`](Self::entries).
     pub fn bytes(&self, entry: Entry) -> *const u8 {
         self.store.slot(entry.slot)
@@ -238,21 +291,43 @@ impl Pages<'_> {
 #[derive(Debug)]
 pub struct Staged<'a> {
     store: &'a mut RankStore,
+    slots: Slots<'a>,
     epoch: Epoch,
     /// Entries of the epoch before.
-    known: usize,
+    known: &'a [Entry],
     /// The first of them whose key is not below those that were asked for.
     next_known: usize,
     count: u64,
     described: u64,
-    /// The word of the bit maps before which no slot is free.
-    free_from: usize,
     copied: u64,
+    /// No slot was ever written from this one on.
+    unused: u32,
+    batch: Batch,
 }
+
+/// Pages that lie one behind the other, and go into slots that do so, too, and were never written: they are
+/// written at once, which spares a page fault and a page of zeros for each.
+#[derive(Debug)]
+struct Batch {
+    slot: u32,
+    pages: u32,
+    bytes: *const u8,
+}
+
+/// Most pages of a batch.
+const MOST_AT_ONCE: u32 = 1 << 14;
 
 /// There is no slot left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("its store is full")
+    }
+}
+
+impl std::error::Error for Full {}
 
 impl Staged<'_> {
     /// Where the description goes, and how long it may be.
@@ -282,35 +357,84 @@ impl Staged<'_> {
     /// There is no slot left: the epoch cannot be staged.
     ///
     /// # Safety
-    /// A page of readable bytes begins at `bytes`. Threads that write it meanwhile may tear what is saved.
+    /// A page of readable bytes begins at `bytes`, until the epoch is [written](Self::written) or
+    /// [saved](Self::flush). Threads that write it meanwhile may tear what is saved.
     pub unsafe fn page(&mut self, key: Key, bytes: *const u8) -> Result<(), Full> {
-        let now = self.epoch.0 % 2;
         let slot = match self.known_slot(key) {
             // SAFETY: both are pages of readable bytes.
-            Some(slot) if unsafe { same(self.store.slot(slot), bytes) } => slot,
+            Some(slot) if unsafe { same(self.store.slot(slot), bytes) } && self.slots.keep(slot).is_ok() => {
+                slot
+            }
             _ => {
-                let slot = self.take_slot().ok_or(Full)?;
-                // SAFETY: the slot is a page of the mapping that no epoch uses.
-                unsafe { ptr::copy_nonoverlapping(bytes, self.store.slot(slot), PAGE) };
+                let slot = self.slots.take().ok_or(Full)?;
+                // SAFETY: it is a page of readable bytes, and stays so while the epoch is written.
+                unsafe { self.copy(bytes, slot) };
                 self.copied += 1;
                 slot
             }
         };
-        set(self.store.map_words(now), slot);
-        let first: *mut Entry = self.store.at(self.store.geometry.index_at(now) + DESCRIPTION);
-        let at = first.wrapping_add(usize::try_from(self.count).unwrap_or(0));
-        // SAFETY: there are as many places for entries as slots, each entry has a slot of its own, and
-        // nobody else uses them.
-        unsafe { at.write(Entry { key, slot }) };
-        self.count += 1;
+        self.enter(key, slot);
         Ok(())
     }
 
+    /// Copies a page into a slot that no epoch uses, now or with its neighbours.
+    ///
+    /// # Safety
+    /// A page of readable bytes is there until [`flush`](Self::flush).
+    unsafe fn copy(&mut self, bytes: *const u8, slot: u32) {
+        if slot < self.unused {
+            // SAFETY: the slot is a page of the mapping that no epoch uses.
+            return unsafe { ptr::copy_nonoverlapping(bytes, self.store.slot(slot), PAGE) };
+        }
+        let Batch { slot: first, pages, bytes: begin } = self.batch;
+        let follows = slot == first + pages && bytes == begin.wrapping_add(pages as usize * PAGE);
+        if pages > 0 && pages < MOST_AT_ONCE && follows {
+            self.batch.pages += 1;
+            return;
+        }
+        self.flush();
+        self.batch = Batch { slot, pages: 1, bytes };
+    }
+
+    /// Sees to it that all pages so far are in the store.
+    pub fn flush(&mut self) {
+        let Batch { slot, pages, bytes } = self.batch;
+        self.batch.pages = 0;
+        let (len, to) = (pages as usize * PAGE, self.store.slot(slot));
+        let offset = self.store.geometry.slots_at() + u64::from(slot) * PAGE as u64;
+        let offset = libc::off_t::try_from(offset).unwrap_or(0);
+        // SAFETY: so many bytes are there, as whoever added them to the batch has promised.
+        let wrote = unsafe { libc::pwrite(self.store.file.as_raw_fd(), bytes.cast(), len, offset) };
+        let wrote = usize::try_from(wrote).unwrap_or(0);
+        if wrote < len {
+            // SAFETY: the slots are pages of the mapping that no epoch uses.
+            unsafe {
+                ptr::copy_nonoverlapping(bytes.wrapping_add(wrote), to.wrapping_add(wrote), len - wrote)
+            };
+        }
+    }
+
+    /// Adds a line to the index.
+    fn enter(&mut self, key: Key, slot: u32) {
+        let at = self.store.entries_at(self.epoch).wrapping_add(usize::try_from(self.count).unwrap_or(0));
+        // SAFETY: there are as many places for entries as slots, each entry has a slot of its own, and
+        // nobody else uses them.
+        unsafe { at.write(Entry { key, slot, spare: 0 }) };
+        self.count += 1;
+    }
+
+    /// Saves a page of which it is known that the epoch before has its bytes. `false` if that has no such page.
+    pub fn keep(&mut self, key: Key) -> bool {
+        let Some(slot) = self.known_slot(key).filter(|&slot| self.slots.keep(slot).is_ok()) else {
+            return false;
+        };
+        self.enter(key, slot);
+        true
+    }
+
     /// The slot that the epoch before has for a page.
-    fn known_slot(&mut self, key: Key) -> Option<u64> {
-        let before = 1 - self.epoch.0 % 2;
-        while self.next_known < self.known {
-            let entry = self.store.entries(before, self.next_known);
+    fn known_slot(&mut self, key: Key) -> Option<u32> {
+        while let Some(entry) = self.known.get(self.next_known) {
             if entry.key >= key {
                 return (entry.key == key).then_some(entry.slot);
             }
@@ -319,41 +443,28 @@ impl Staged<'_> {
         None
     }
 
-    /// A slot that neither this epoch nor the one before uses.
-    fn take_slot(&mut self) -> Option<u64> {
-        let words = self.store.geometry.map_words();
-        for at in self.free_from..words {
-            self.free_from = at;
-            let used = self.store.map_words(0)[at] | self.store.map_words(1)[at];
-            if used != u64::MAX {
-                return Some(at as u64 * 64 + u64::from(used.trailing_ones()));
-            }
-        }
-        None
-    }
-
-    /// All is written: marks the epoch as whole. `outputs`: the bytes of standard output and error that belong
-    /// to it. It is not committed before all ranks have theirs.
-    pub fn mark(self, outputs: [u64; 2]) -> Mark {
-        let number = self.epoch.0 % 2;
-        let index = self.store.geometry.index_at(number);
+    /// What was written, for [`RankStore::wrote`].
+    pub fn written(mut self) -> Written {
+        self.flush();
+        let index = self.store.geometry.index_at(self.epoch.0 % 2);
         let [described, count] = [self.described, self.count].map(|n| usize::try_from(n).unwrap_or(0));
         // SAFETY: description and entries lie in the mapping, and nobody writes them now.
         let description = unsafe { std::slice::from_raw_parts(self.store.at::<u8>(index), described) };
-        let first = self.store.at::<Entry>(index + DESCRIPTION);
         // SAFETY: as above.
-        let entries = unsafe { std::slice::from_raw_parts(first, count) };
-        let mark = Mark {
-            incarnation: self.store.incarnation,
-            epoch: self.epoch,
-            described: self.described,
-            entries: self.count,
-            sum: sum(description, entries),
-            outputs,
-        };
-        self.store.header.set_mark(&mark);
-        mark
+        let entries = unsafe { std::slice::from_raw_parts(self.store.entries_at(self.epoch), count) };
+        let sum = sum(description, entries);
+        let used_words = self.slots.used_words();
+        Written { described: self.described, entries: self.count, sum, used_words }
     }
+}
+
+/// What an epoch consists of that was written and not yet marked.
+#[derive(Clone, Copy, Debug)]
+pub struct Written {
+    described: u64,
+    entries: u64,
+    sum: u32,
+    used_words: usize,
 }
 
 fn sum(description: &[u8], entries: &[Entry]) -> u32 {
@@ -362,12 +473,6 @@ fn sum(description: &[u8], entries: &[Entry]) -> u32 {
     // SAFETY: entries are two words each, without padding.
     crc.update(unsafe { std::slice::from_raw_parts(entries.as_ptr().cast(), size_of_val(entries)) });
     crc.finalize()
-}
-
-fn set(map: &mut [u64], slot: u64) {
-    if let Some(word) = map.get_mut(usize::try_from(slot / 64).unwrap_or(usize::MAX)) {
-        *word |= 1 << (slot % 64);
-    }
 }
 
 /// Whether two pages have the same bytes.

@@ -1,0 +1,197 @@
+//! Open files, and where a process stands among files: saved by name, opened again in the process that comes
+//! back.
+
+use super::Refusal;
+use super::description::{NoRoom, Reader, Record, Writer};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, lstat};
+use nix::unistd::{Whence, ftruncate, lseek};
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// An open file of the program's.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct Open {
+    number: u64,
+    flags: u64,
+    closes_on_exec: u64,
+    position: u64,
+    /// Its bytes, if they are cut back to as many.
+    len: u64,
+    cut: u64,
+}
+
+// SAFETY: it consists of 64-bit words.
+unsafe impl Record for Open {}
+
+/// Files, directory and mask of a process, as they are saved.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    directory: PathBuf,
+    mask: u64,
+    open: Vec<(Open, PathBuf)>,
+}
+
+impl Files {
+    /// Those of this process, but for descriptors of which `is_ours` says that they are not the program's.
+    /// Standard output and error are the launcher's.
+    pub(super) fn of_this_process(is_ours: &dyn Fn(RawFd) -> bool) -> Result<Files, Refusal> {
+        let directory = std::env::current_dir()
+            .map_err(|e| Refusal::new(format!("its working directory cannot be found again: {e}")))?;
+        let mut open = Vec::new();
+        for number in numbers()? {
+            if number == 1 || number == 2 || is_ours(number) {
+                continue;
+            }
+            // SAFETY: it was open a moment ago; if another thread closes it now, calls with it fail.
+            let fd = unsafe { BorrowedFd::borrow_raw(number) };
+            match fstat(fd) {
+                Ok(is) => open.extend(describe(fd, &is)?),
+                Err(Errno::EBADF) => {}
+                Err(errno) => return Err(Refusal::new(format!("descriptor {number}: {errno}"))),
+            }
+        }
+        Ok(Files { directory, mask: mask(), open })
+    }
+
+    pub(super) fn write(&self, writer: &mut Writer) -> Result<(), NoRoom> {
+        writer.bytes(self.directory.as_os_str().as_bytes())?;
+        writer.number(self.mask)?;
+        writer.number(self.open.len() as u64)?;
+        for (open, path) in &self.open {
+            writer.record(open)?;
+            writer.bytes(path.as_os_str().as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Takes directory, mask and files of an image on in this process.
+    pub(super) fn take_on(reader: &mut Reader<'_>) -> Result<(), Refusal> {
+        let damaged = || Refusal::new("its list of files is damaged".to_owned());
+        let directory = OsStr::from_bytes(reader.bytes().ok_or_else(damaged)?);
+        std::env::set_current_dir(directory)
+            .map_err(|e| Refusal::new(format!("working directory {}: {e}", directory.display())))?;
+        let mask = u32::try_from(reader.number().ok_or_else(damaged)?).map_err(|_| damaged())?;
+        nix::sys::stat::umask(Mode::from_bits_truncate(mask));
+        for _ in 0..reader.number().ok_or_else(damaged)? {
+            let file: Open = reader.record().ok_or_else(damaged)?;
+            let path = OsStr::from_bytes(reader.bytes().ok_or_else(damaged)?);
+            reopen(&file, path).map_err(|e| Refusal::new(format!("{}: {e}", path.display())))?;
+        }
+        Ok(())
+    }
+}
+
+/// Descriptors that this process had when it began: whoever starts it again gives them to it again.
+static INHERITED: OnceLock<Vec<RawFd>> = OnceLock::new();
+
+/// Notes which descriptors this process has now.
+pub(super) fn note_inherited() {
+    let _ = INHERITED.set(numbers().unwrap_or_default());
+}
+
+fn is_inherited(number: RawFd) -> bool {
+    INHERITED.get().is_some_and(|all| all.contains(&number))
+}
+
+/// Numbers of the descriptors of this process.
+fn numbers() -> Result<Vec<RawFd>, Refusal> {
+    let failed = |e: std::io::Error| Refusal::new(format!("/proc/self/fd cannot be read: {e}"));
+    let list = std::fs::read_dir("/proc/self/fd").map_err(failed)?;
+    let name = |entry: std::io::Result<std::fs::DirEntry>| entry.map(|entry| entry.file_name());
+    let names: Vec<_> = list.map(name).collect::<Result<_, _>>().map_err(failed)?;
+    Ok(names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
+}
+
+/// What is saved of a descriptor; `None` for a pipe or the like that the process was given, and will be given
+/// again.
+fn describe(fd: BorrowedFd<'_>, is: &FileStat) -> Result<Option<(Open, PathBuf)>, Refusal> {
+    let number = fd.as_raw_fd();
+    let kind = SFlag::from_bits_truncate(is.st_mode) & SFlag::S_IFMT;
+    let path = std::fs::read_link(format!("/proc/self/fd/{number}"));
+    let path = path.map_err(|e| Refusal::new(format!("descriptor {number} has no name: {e}")))?;
+    let what = match kind {
+        SFlag::S_IFREG | SFlag::S_IFDIR => None,
+        SFlag::S_IFCHR if is_device_without_state(&path) => None,
+        SFlag::S_IFCHR => Some("a device or a terminal"),
+        SFlag::S_IFSOCK => Some("a socket"),
+        SFlag::S_IFIFO => Some("a pipe"),
+        SFlag::S_IFBLK => Some("a block device"),
+        _ => Some("no file"),
+    };
+    if what.is_some() && number > 2 && is_inherited(number) {
+        return Ok(None);
+    }
+    if let Some(what) = what {
+        let hint = if number == 0 { "; start the job with `< /dev/null`" } else { "" };
+        return Err(Refusal::new(format!("descriptor {number} is {what} ({}){hint}", path.display())));
+    }
+    let is_there = lstat(&path).is_ok_and(|now| (now.st_dev, now.st_ino) == (is.st_dev, is.st_ino));
+    if !is_there {
+        return Err(Refusal::new(format!(
+            "descriptor {number} is a file without a name ({})",
+            path.display()
+        )));
+    }
+    let failed = |errno: Errno| Refusal::new(format!("descriptor {number}: {errno}"));
+    let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL).map_err(failed)?);
+    let descriptor_flags = fcntl(fd, FcntlArg::F_GETFD).map_err(failed)?;
+    let is_file = kind == SFlag::S_IFREG;
+    let position = if is_file { lseek(fd, 0, Whence::SeekCur).map_err(failed)? } else { 0 };
+    let writes = flags & OFlag::O_ACCMODE != OFlag::O_RDONLY;
+    let word = |n: i64| u64::try_from(n).unwrap_or(0);
+    let open = Open {
+        number: word(number.into()),
+        flags: word(flags.bits().into()),
+        closes_on_exec: u64::from(descriptor_flags & libc::FD_CLOEXEC != 0),
+        position: word(position),
+        len: word(is.st_size),
+        cut: u64::from(is_file && writes),
+    };
+    Ok(Some((open, path)))
+}
+
+fn is_device_without_state(path: &std::path::Path) -> bool {
+    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"].iter().any(|known| path == *known)
+}
+
+fn reopen(file: &Open, path: &OsStr) -> nix::Result<()> {
+    let number = RawFd::try_from(file.number).map_err(|_| Errno::EBADF)?;
+    let flags = i32::try_from(file.flags).map_err(|_| Errno::EINVAL)?;
+    let position = i64::try_from(file.position).map_err(|_| Errno::EINVAL)?;
+    let once = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_TRUNC;
+    let flags = OFlag::from_bits_retain(flags).difference(once) | OFlag::O_CLOEXEC;
+    let opened: OwnedFd = open(path, flags, Mode::empty())?;
+    if file.cut != 0 {
+        ftruncate(&opened, i64::try_from(file.len).map_err(|_| Errno::EINVAL)?)?;
+    }
+    if position != 0 {
+        lseek(opened.as_fd(), position, Whence::SeekSet)?;
+    }
+    let flags = if file.closes_on_exec == 0 { 0 } else { libc::O_CLOEXEC };
+    if opened.as_raw_fd() == number {
+        if file.closes_on_exec == 0 {
+            fcntl(&opened, FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty()))?;
+        }
+        let _ = opened.into_raw_fd();
+        return Ok(());
+    }
+    // SAFETY: the call takes numbers; what has this number now is of the process that comes back.
+    Errno::result(unsafe { libc::dup3(opened.as_raw_fd(), number, flags) }).map(drop)
+}
+
+/// The mask for files that are created.
+fn mask() -> u64 {
+    // The line is the second one.
+    let mut status = [0; 256];
+    let read = std::fs::File::open("/proc/self/status").and_then(|mut file| file.read(&mut status));
+    let text = String::from_utf8_lossy(&status[..read.unwrap_or(0)]);
+    let line = text.lines().find_map(|line| line.strip_prefix("Umask:"));
+    line.and_then(|digits| u64::from_str_radix(digits.trim(), 8).ok()).unwrap_or(0o22)
+}

@@ -1,0 +1,69 @@
+//! System calls without the C library: what is called here runs while the library's own memory is being saved
+//! or replaced.
+
+use std::arch::asm;
+use std::fmt;
+
+/// Protection of memory that is being filled.
+pub(super) const READ_WRITE: usize = 3;
+
+/// A system call that failed: the error's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure(pub i32);
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        std::io::Error::from_raw_os_error(self.0).fmt(f)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Flags as a system call's argument.
+pub(super) const fn bits(flags: i32) -> usize {
+    flags.cast_unsigned() as usize
+}
+
+/// Makes a system call, and returns what the kernel does: a small negative number stands for an error.
+///
+/// # Safety
+/// That of the call.
+#[inline(always)]
+pub(super) unsafe fn raw(number: i64, a: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: as the caller promises; the kernel changes the named registers only.
+    unsafe {
+        asm!("syscall", inlateout("rax") number as isize => result, in("rdi") a[0], in("rsi") a[1],
+             in("rdx") a[2], in("r10") a[3], in("r8") a[4], in("r9") a[5],
+             lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+/// Makes a system call.
+///
+/// # Safety
+/// That of the call.
+#[inline(always)]
+pub(super) unsafe fn call(number: i64, a: [usize; 6]) -> Result<usize, Failure> {
+    // SAFETY: as the caller promises.
+    let result = unsafe { raw(number, a) };
+    match usize::try_from(result) {
+        Ok(result) => Ok(result),
+        Err(_) if result >= -4095 => Err(Failure(-(result as i32))),
+        Err(_) => Ok(result.cast_unsigned()),
+    }
+}
+
+/// Copies bytes, without a call of any function.
+///
+/// # Safety
+/// As for [`std::ptr::copy_nonoverlapping`].
+#[inline(always)]
+pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: as the caller promises; the direction flag is clear, as always between functions.
+    unsafe {
+        asm!("rep movsb", inout("rcx") len => _, inout("rsi") from => _, inout("rdi") to => _,
+             options(nostack, preserves_flags));
+    }
+}

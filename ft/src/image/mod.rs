@@ -1,0 +1,150 @@
+//! Images of processes: a process saves itself, and a new process of the same program becomes what was saved
+//! (FT.md §2).
+//!
+//! **What is in an image.** All private memory that was written, that of the C library, of the heap and of this
+//! runtime included; where the thread stands; what the kernel knows of it (`thread`); actions for signals;
+//! open files, directory, mask of files (`files`). No shared mapping: whoever has some makes them anew.
+//!
+//! **How one comes back.** The launcher starts the program as before, with the address space laid out as before
+//! (no randomisation) and two variables more. Before `main` begins, `restore::start` finds them: it plans
+//! what must change to turn this process into the one that was saved, moves to a stack of its own, and carries
+//! the plan out by system calls and copies alone. Then [`capture`] returns for the second time, in the new
+//! process.
+//!
+//! **Invariant:** between the moment that is saved and the end of saving nothing is allocated, and no lock of
+//! the C library is taken: what changes meanwhile lies on this thread's stack, below what is saved, or in
+//! memory that is in no image (`area`).
+
+#![allow(clippy::cast_possible_truncation, reason = "words of the machine have 64 bits")]
+
+mod area;
+mod context;
+mod description;
+mod files;
+mod kernel;
+mod maps;
+mod populated;
+mod restore;
+mod save;
+mod steps;
+mod thread;
+mod threads;
+mod tracking;
+
+pub use area::STORE_AT;
+pub use kernel::Failure;
+pub use restore::{environment, is_linked};
+pub use tracking::Tracking;
+
+use crate::store::Staged;
+use files::Files;
+use std::ffi::c_void;
+use std::fmt;
+use std::ops::Range;
+use std::os::fd::RawFd;
+
+/// Why no image can be taken of a process, or why one cannot be gone on from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    why: String,
+    is_passing: bool,
+}
+
+impl Refusal {
+    /// With these words.
+    pub fn new(why: String) -> Refusal {
+        Refusal { why, is_passing: false }
+    }
+
+    /// One that may be gone the next time.
+    pub(crate) fn passing(why: String) -> Refusal {
+        Refusal { why, is_passing: true }
+    }
+
+    /// Whether it may be gone the next time.
+    pub fn is_passing(&self) -> bool {
+        self.is_passing
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Refusal {
+        Refusal::new(failure.to_string())
+    }
+}
+
+/// How [`capture`] returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Took {
+    /// The image is in the store.
+    Image,
+    /// This is another process, and it has come back from the image. Of what the runtime has, what lies in
+    /// private memory is as it was; descriptors and shared mappings are gone, whatever the memory says.
+    CameBack,
+}
+
+/// What in a process is not the program's.
+pub struct Own<'a> {
+    /// Which descriptors are the runtime's.
+    pub descriptors: &'a dyn Fn(RawFd) -> bool,
+    /// Private memory whose contents nobody needs: it comes back as zeros. Page by page, in ascending order.
+    pub needless: &'a [Range<usize>],
+    /// How the names of the runtime's shared mappings begin.
+    pub shared: &'a str,
+}
+
+/// What an image needs that is found out before threads are stopped, and may allocate.
+#[derive(Debug)]
+pub struct Prepared {
+    files: Files,
+}
+
+/// Looks at what a process has that images cannot carry, and notes the rest.
+///
+/// # Errors
+/// The program has something that an image cannot carry.
+pub fn prepare(own: &Own<'_>) -> Result<Prepared, Refusal> {
+    area::have_scratch()?;
+    save::refuse_what_cannot_be_saved()?;
+    Ok(Prepared { files: Files::of_this_process(own.descriptors)? })
+}
+
+/// Saves this process in an epoch of its store, which gets the pages of private memory; those of shared memory
+/// may follow. Returns twice: here, and in each process that comes back from it.
+///
+/// # Errors
+/// Something cannot be saved; then the epoch cannot be staged.
+///
+/// # Safety
+/// No other thread runs that could change the process's memory, but one that keeps out of what is saved. After
+/// [`Took::CameBack`] nothing is used, or dropped, that holds a descriptor or a shared mapping.
+pub unsafe fn capture(
+    prepared: &Prepared,
+    own: &Own<'_>,
+    tracking: &Tracking,
+    staged: &mut Staged<'_>,
+) -> Result<Took, Refusal> {
+    let mut save = save::Save::new(prepared, own, tracking, staged)?;
+    let (context, with) = (save.context(), (&raw mut save).cast::<c_void>());
+    // SAFETY: `save::save` uses what it is given as what it is, and returns.
+    match unsafe { context::capture(context, save::save, with) } {
+        context::CAME_BACK => {
+            // The others have gone on from where they were.
+            std::mem::forget(save);
+            Ok(Took::CameBack)
+        }
+        _ => {
+            let result = save.outcome();
+            drop(save);
+            save::told(result).map(|()| Took::Image)
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Which pages of private memory have bytes of their own: not those of a file that nobody wrote, and not those
+//! that nobody touched.
+
+use super::area;
+use super::kernel::{self, Failure};
+use crate::store::PAGE;
+use std::ops::Range;
+
+/// `struct page_region` of `linux/fs.h`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct PageRegion {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+/// `struct pm_scan_arg` of `linux/fs.h`.
+#[repr(C)]
+struct ScanArg {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+const PAGEMAP_SCAN: usize = 0xC060_6610;
+/// Protect again what is reported as written.
+const WP_MATCHING: u64 = 1 << 0;
+/// Refuse ranges of which the kernel does not remember writes.
+const CHECK_WPASYNC: u64 = 1 << 1;
+const IS_WRITTEN: u64 = 1 << 1;
+const IS_FILE: u64 = 1 << 2;
+const IS_PRESENT: u64 = 1 << 3;
+const IS_SWAPPED: u64 = 1 << 4;
+const IS_ZERO_PAGE: u64 = 1 << 5;
+
+/// Bits of a word of `/proc/self/pagemap`.
+const FILE: u64 = 1 << 61;
+const SWAPPED: u64 = 1 << 62;
+const PRESENT: u64 = 1 << 63;
+
+/// The page map of this process.
+pub(super) struct PageMap {
+    file: usize,
+    /// Whether the kernel has `PAGEMAP_SCAN` (Linux 6.7).
+    scans: bool,
+}
+
+impl PageMap {
+    pub(super) fn open() -> Result<PageMap, Failure> {
+        let path = c"/proc/self/pagemap".as_ptr().expose_provenance();
+        let flags = kernel::bits(libc::O_RDONLY | libc::O_CLOEXEC);
+        // SAFETY: the path is a C string.
+        let file =
+            unsafe { kernel::call(libc::SYS_openat, [kernel::bits(libc::AT_FDCWD), path, flags, 0, 0, 0]) }?;
+        let mut map = PageMap { file, scans: true };
+        map.scans = map.scan(&(0..0), 0).is_ok();
+        Ok(map)
+    }
+
+    /// Calls `found` with each run of such pages in a range, in order, until it fails.
+    pub(super) fn runs<E: From<Failure>>(
+        &self,
+        range: Range<usize>,
+        mut found: impl FnMut(Range<usize>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut left = range;
+        while left.start < left.end {
+            let (count, walked) = if self.scans { self.scan(&left, 0)? } else { self.read(&left)? };
+            for run in runs_found(count) {
+                found(run.start as usize..run.end as usize)?;
+            }
+            left.start = walked;
+        }
+        Ok(())
+    }
+
+    /// Whether the kernel remembers which pages of a range were written.
+    pub(super) fn remembers(&self, range: &Range<usize>) -> bool {
+        self.scans && self.scan(&(range.start..range.start + PAGE), CHECK_WPASYNC).is_ok()
+    }
+
+    /// As [`runs`](Self::runs) of a range of which it does: with whether the pages were written since the last
+    /// time.
+    pub(super) fn written<E: From<Failure>>(
+        &self,
+        range: Range<usize>,
+        mut found: impl FnMut(Range<usize>, bool) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut left = range;
+        while left.start < left.end {
+            let (count, walked) = self.scan(&left, WP_MATCHING | CHECK_WPASYNC)?;
+            for run in runs_found(count) {
+                found(run.start as usize..run.end as usize, run.categories & IS_WRITTEN != 0)?;
+            }
+            left.start = walked;
+        }
+        Ok(())
+    }
+
+    /// One call: how many runs it found, and how far it came.
+    fn scan(&self, range: &Range<usize>, flags: u64) -> Result<(usize, usize), Failure> {
+        let (at, room) = area::part(area::RUNS);
+        let no_pages_of = IS_FILE | IS_ZERO_PAGE;
+        let mut arg = ScanArg {
+            size: size_of::<ScanArg>() as u64,
+            flags,
+            start: range.start as u64,
+            end: range.end as u64,
+            walk_end: 0,
+            vec: at.expose_provenance() as u64,
+            vec_len: (room / size_of::<PageRegion>()) as u64,
+            max_pages: 0,
+            category_inverted: no_pages_of,
+            category_mask: no_pages_of,
+            category_anyof_mask: IS_PRESENT | IS_SWAPPED,
+            return_mask: if flags == 0 { IS_PRESENT | IS_SWAPPED } else { IS_WRITTEN },
+        };
+        let what = [self.file, PAGEMAP_SCAN, (&raw mut arg).expose_provenance(), 0, 0, 0];
+        // SAFETY: the kernel writes into the structure, and at most `vec_len` runs into the scratch memory.
+        let count = unsafe { kernel::call(libc::SYS_ioctl, what) }?;
+        Ok((count, arg.walk_end as usize))
+    }
+
+    /// The same where the kernel is older: one call for the words of some pages.
+    fn read(&self, range: &Range<usize>) -> Result<(usize, usize), Failure> {
+        let mut words = [0u64; 512];
+        let pages = (range.len() / PAGE).min(words.len());
+        let (into, from) = ((&raw mut words).expose_provenance(), range.start / PAGE * 8);
+        // SAFETY: the words are this function's, and as many as asked for.
+        let got = unsafe { kernel::call(libc::SYS_pread64, [self.file, into, pages * 8, from, 0, 0]) }? / 8;
+        if got == 0 {
+            return Err(Failure(libc::EIO));
+        }
+        let (at, _) = area::part(area::RUNS);
+        let runs: *mut PageRegion = at.cast();
+        let mut count = 0;
+        for (page, word) in words.iter().take(got).enumerate() {
+            if word & (PRESENT | SWAPPED) == 0 || word & FILE != 0 {
+                continue;
+            }
+            let start = (range.start + page * PAGE) as u64;
+            let run = PageRegion { start, end: start + PAGE as u64, categories: 0 };
+            // SAFETY: there is room for 512 runs in the scratch memory.
+            unsafe { runs.wrapping_add(count).write(run) };
+            count += 1;
+        }
+        Ok((count, range.start + got * PAGE))
+    }
+}
+
+impl Drop for PageMap {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor was opened by `open`.
+        let _ = unsafe { kernel::call(libc::SYS_close, [self.file, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// The runs that the last call has left in the scratch memory.
+fn runs_found(count: usize) -> impl Iterator<Item = PageRegion> {
+    let (at, _) = area::part(area::RUNS);
+    let runs: *const PageRegion = at.cast_const().cast();
+    // SAFETY: so many runs were written there.
+    (0..count).map(move |i| unsafe { runs.wrapping_add(i).read() })
+}

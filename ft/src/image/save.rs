@@ -1,0 +1,297 @@
+//! Saving a process.
+
+use super::context::Context;
+use super::description::{NoRoom, VERSION, Writer};
+use super::kernel::{self, Failure};
+use super::maps::{self, Mapping};
+use super::populated::PageMap;
+use super::thread::{SIGNALS, Thread};
+use super::threads::{Stopped, stop_others};
+use super::{Own, Prepared, Refusal, Tracking};
+use crate::store::{Full, Key, PAGE, Staged};
+use std::ffi::c_void;
+use std::ops::Range;
+
+/// Signals that there are.
+pub(super) const MOST_SIGNALS: usize = 64;
+/// Bytes of the kernel's `struct sigaction`.
+pub(super) const ACTION: usize = 32;
+
+/// What is saved, and how it went.
+pub(super) struct Save<'a, 'b> {
+    prepared: &'a Prepared,
+    own: &'a Own<'a>,
+    tracking: &'a Tracking,
+    staged: &'a mut Staged<'b>,
+    thread: Thread,
+    others: Stopped,
+    context: Context,
+    release: [u8; 65],
+    result: Result<(), Trouble>,
+}
+
+/// Why it did not go; without memory of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Trouble {
+    Kernel(Failure),
+    Full,
+    NoRoom,
+    /// A shared mapping of the program's begins there.
+    Shared(usize),
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Trouble {
+        Trouble::Kernel(failure)
+    }
+}
+
+impl From<Full> for Trouble {
+    fn from(_: Full) -> Trouble {
+        Trouble::Full
+    }
+}
+
+impl From<NoRoom> for Trouble {
+    fn from(_: NoRoom) -> Trouble {
+        Trouble::NoRoom
+    }
+}
+
+impl<'a, 'b> Save<'a, 'b> {
+    pub(super) fn new(
+        prepared: &'a Prepared,
+        own: &'a Own<'a>,
+        tracking: &'a Tracking,
+        staged: &'a mut Staged<'b>,
+    ) -> Result<Save<'a, 'b>, Refusal> {
+        let thread = Thread::current()?;
+        let (context, result, release) = (Context::default(), Ok(()), kernel_release());
+        // From here on nothing is allocated, until the value is dropped.
+        let others = stop_others()?;
+        Ok(Save { prepared, own, tracking, staged, thread, others, context, release, result })
+    }
+
+    /// Where it is noted where the thread stands.
+    pub(super) fn context(&mut self) -> *mut Context {
+        &raw mut self.context
+    }
+
+    pub(super) fn outcome(&self) -> Result<(), Trouble> {
+        self.result
+    }
+
+    fn all(&mut self) -> Result<(), Trouble> {
+        self.thread.set_context(&self.context);
+        let text = maps::read()?;
+        // SAFETY: the store gives room for a description, which only this writer uses.
+        let mut writer = unsafe { Writer::new(self.staged.description()) };
+        self.describe(&mut writer, text)?;
+        self.staged.described(writer.len());
+        let pages = PageMap::open()?;
+        for mapping in maps::parse(text).filter(|mapping| !mapping.is_apart() && !mapping.is_shared) {
+            self.save_mapping(&pages, &mapping)?;
+        }
+        self.staged.flush();
+        Ok(())
+    }
+
+    fn describe(&self, writer: &mut Writer, text: &[u8]) -> Result<(), Trouble> {
+        writer.number(VERSION)?;
+        writer.bytes(&self.release)?;
+        self.prepared.files.write(writer)?;
+        writer.number(self.others.len() as u64 + 1)?;
+        let first = self.others.each().position(|(_, is_leader)| is_leader);
+        writer.number(first.map_or(0, |i| i as u64 + 1))?;
+        writer.record(&self.thread)?;
+        for (thread, _) in self.others.each() {
+            writer.record(&thread)?;
+        }
+        let mut actions = [0u8; MOST_SIGNALS * ACTION];
+        read_actions(&mut actions)?;
+        writer.bytes(&actions)?;
+        // SAFETY: the call tells where the heap ends.
+        writer.number(unsafe { kernel::call(libc::SYS_brk, [0; 6]) }? as u64)?;
+        for mapping in maps::parse(text) {
+            if mapping.is_apart() && !mapping.is_kernels() {
+                continue;
+            }
+            if mapping.is_shared {
+                if self.is_ours(&mapping) {
+                    continue;
+                }
+                let is_written = mapping.protection & 2 != 0;
+                if is_written || !mapping.has_file() || mapping.name.ends_with(b"(deleted)") {
+                    return Err(Trouble::Shared(mapping.start));
+                }
+            }
+            write_mapping(writer, &mapping)?;
+        }
+        Ok(writer.number(0)?)
+    }
+
+    fn is_ours(&self, mapping: &Mapping<'_>) -> bool {
+        mapping.name.starts_with(self.own.shared.as_bytes())
+    }
+
+    /// Saves the pages of a mapping that have bytes of their own.
+    fn save_mapping(&mut self, pages: &PageMap, mapping: &Mapping<'_>) -> Result<(), Trouble> {
+        if mapping.protection & 1 == 0 {
+            // The program cannot read it; nothing of what it may have written before can be seen, unless it is
+            // made readable again. So it is made readable for the moment.
+            return self.save_hidden(pages, mapping);
+        }
+        if self.tracking.is_for(mapping) {
+            let was_tracked = pages.remembers(&mapping.range());
+            if was_tracked || (self.tracking.begin(mapping).is_ok() && pages.remembers(&mapping.range())) {
+                return self.save_written(pages, mapping, was_tracked && self.tracking.is_trusted());
+            }
+        }
+        self.save_range(pages, self.needed(mapping))
+    }
+
+    /// Saves a mapping of which the kernel remembers what was written; it is believed if it is `trusted`.
+    fn save_written(&mut self, pages: &PageMap, mapping: &Mapping<'_>, trusted: bool) -> Result<(), Trouble> {
+        let (staged, needless) = (&mut *self.staged, self.own.needless);
+        pages.written(mapping.range(), |run, was_written| {
+            for page in without(run, needless) {
+                let (key, bytes) = (Key::private(page), std::ptr::with_exposed_provenance(page));
+                if was_written || !trusted || !staged.keep(key) {
+                    // SAFETY: the page is mapped and readable.
+                    unsafe { staged.page(key, bytes) }?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn save_hidden(&mut self, pages: &PageMap, mapping: &Mapping<'_>) -> Result<(), Trouble> {
+        let mut any = false;
+        pages.runs::<Trouble>(mapping.range(), |_| {
+            any = true;
+            Ok(())
+        })?;
+        if !any {
+            return Ok(());
+        }
+        let protection = mapping.protection as usize;
+        let set = |protection| {
+            let what = [mapping.start, mapping.range().len(), protection, 0, 0, 0];
+            // SAFETY: the mapping is the process's, and no other thread runs.
+            unsafe { kernel::call(libc::SYS_mprotect, what) }
+        };
+        set(protection | 1)?;
+        let saved = self.save_range(pages, mapping.range());
+        set(protection)?;
+        saved
+    }
+
+    /// What of a mapping must be saved: of this thread's stack, what is above where it stands.
+    fn needed(&self, mapping: &Mapping<'_>) -> Range<usize> {
+        let stack = self.context.stack as usize;
+        if mapping.range().contains(&stack) { stack / PAGE * PAGE..mapping.end } else { mapping.range() }
+    }
+
+    fn save_range(&mut self, pages: &PageMap, range: Range<usize>) -> Result<(), Trouble> {
+        let (staged, needless) = (&mut *self.staged, self.own.needless);
+        pages.runs(range, |run| {
+            for page in without(run, needless) {
+                let bytes = std::ptr::with_exposed_provenance(page);
+                // SAFETY: the page is mapped and readable.
+                unsafe { staged.page(Key::private(page), bytes) }?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The pages of a run that are needed.
+fn without(run: Range<usize>, needless: &[Range<usize>]) -> impl Iterator<Item = usize> {
+    let mut next = run.start;
+    std::iter::from_fn(move || {
+        while let Some(skip) = needless.iter().find(|skip| skip.contains(&next)) {
+            next = skip.end;
+        }
+        let page = next;
+        next += PAGE;
+        (page < run.end).then_some(page)
+    })
+}
+
+/// How it went, in words.
+pub(super) fn told(result: Result<(), Trouble>) -> Result<(), Refusal> {
+    result.map_err(|trouble| {
+        Refusal::new(match trouble {
+            Trouble::Kernel(failure) => failure.to_string(),
+            Trouble::Full => Full.to_string(),
+            Trouble::NoRoom => "it has more mappings than its store has room for".to_owned(),
+            Trouble::Shared(at) => format!(
+                "it shares memory with others at {at:#x}, which no image can carry (MAP_SHARED, or a shared memory object)"
+            ),
+        })
+    })
+}
+
+/// Saves the process, as [`Save`] says.
+pub(super) extern "C" fn save(with: *mut c_void) {
+    // SAFETY: it is called with a `Save`, which nobody else uses meanwhile.
+    let save = unsafe { &mut *with.cast::<Save<'_, '_>>() };
+    save.result = save.all();
+}
+
+fn write_mapping(writer: &mut Writer, mapping: &Mapping<'_>) -> Result<(), NoRoom> {
+    writer.number(mapping.start as u64)?;
+    writer.number(mapping.end as u64)?;
+    writer.number(u64::from(mapping.protection) | u64::from(mapping.is_shared) << 32)?;
+    writer.number(mapping.offset)?;
+    writer.number(mapping.inode)?;
+    writer.bytes(mapping.device)?;
+    writer.bytes(mapping.name)
+}
+
+fn read_actions(actions: &mut [u8; MOST_SIGNALS * ACTION]) -> Result<(), Failure> {
+    for (i, action) in actions.chunks_exact_mut(ACTION).enumerate() {
+        let what = [i + 1, 0, action.as_mut_ptr().expose_provenance(), SIGNALS, 0, 0];
+        // SAFETY: the kernel writes a `struct sigaction`, which is as long.
+        unsafe { kernel::call(libc::SYS_rt_sigaction, what) }?;
+    }
+    Ok(())
+}
+
+/// The kernel's release, with zeros behind.
+pub(super) fn kernel_release() -> [u8; 65] {
+    let mut release = [0; 65];
+    if let Ok(name) = nix::sys::utsname::uname() {
+        let bytes = name.release().as_encoded_bytes();
+        let len = bytes.len().min(release.len());
+        release[..len].copy_from_slice(&bytes[..len]);
+    }
+    release
+}
+
+/// Refuses what a process has that no image can carry, as far as can be asked before threads are stopped.
+pub(super) fn refuse_what_cannot_be_saved() -> Result<(), Refusal> {
+    let timers = std::fs::read("/proc/self/timers").unwrap_or_default();
+    if !timers.is_empty() {
+        return Err(Refusal::new("it has POSIX timers (timer_create)".to_owned()));
+    }
+    for which in [libc::ITIMER_REAL, libc::ITIMER_VIRTUAL, libc::ITIMER_PROF] {
+        let mut timer = libc::itimerval {
+            it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 },
+            it_value: libc::timeval { tv_sec: 0, tv_usec: 0 },
+        };
+        // SAFETY: the call writes the structure.
+        let _ = unsafe { libc::getitimer(which, &raw mut timer) };
+        if (timer.it_value.tv_sec, timer.it_value.tv_usec) != (0, 0) {
+            return Err(Refusal::new("it has a running interval timer (setitimer, alarm)".to_owned()));
+        }
+    }
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the structure is plain data, and the call fills it.
+    let mut found: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the call writes the structure.
+    if unsafe { libc::waitid(libc::P_ALL, 0, &raw mut found, flags) } == 0 {
+        return Err(Refusal::new("it has child processes".to_owned()));
+    }
+    Ok(())
+}

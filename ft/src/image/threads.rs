@@ -1,0 +1,360 @@
+//! Other threads of the program: stopped by a signal while an image is taken, each in its handler, where the
+//! kernel has put all that a thread needs to go on.
+//!
+//! A thread may be stopped while it has a lock of the C library, that of the allocator, say. In the process that
+//! took the image nothing is allocated before all go on; in one that comes back all go on at once, each from
+//! where it was, and the lock is given back as ever. Only in the dynamic linker no thread is stopped: locks
+//! there know their thread by the system's number, which is another one in the process that comes back.
+//!
+//! Threads of the runtime have names that begin with `scash-`, take no signals, and are not in images.
+
+use super::Refusal;
+use super::area;
+use super::kernel::{self, Failure};
+use super::maps;
+use super::thread::Thread;
+use std::ops::Range;
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Most threads that are stopped.
+pub(super) const MOST: usize = 256;
+/// How long stopping may take.
+const PATIENCE: u64 = 100_000_000;
+/// How long a thread that was in the dynamic linker is left alone, and the stopping thread waits for answers.
+const PAUSE: i64 = 50_000;
+
+/// States of a thread.
+const ASKED: u32 = 1;
+const STOPPED: u32 = 2;
+const BUSY: u32 = 3;
+
+/// Most ranges of code in which no thread is stopped.
+const MOST_RANGES: usize = 16;
+
+/// What the thread that stops and those that are stopped tell each other. Lies in scratch memory, in no image.
+#[repr(C)]
+struct Table {
+    /// Raised when stopped threads may go on.
+    turn: AtomicU32,
+    count: AtomicU32,
+    ranges: [Range<usize>; MOST_RANGES],
+    entries: [Entry; MOST],
+}
+
+#[repr(C)]
+struct Entry {
+    tid: AtomicU32,
+    state: AtomicU32,
+    thread: Thread,
+}
+
+fn table() -> *mut Table {
+    let (at, room) = area::part(area::THREADS);
+    assert!(size_of::<Table>() <= room);
+    at.cast()
+}
+
+/// The signal by which threads are stopped.
+fn signal() -> i32 {
+    libc::SIGRTMAX() - 1
+}
+
+/// That all other threads of the program are stopped, until it is dropped.
+pub(super) struct Stopped {
+    any: bool,
+}
+
+impl Stopped {
+    /// The stopped threads, and which of them is the process's first.
+    pub(super) fn each(&self) -> impl Iterator<Item = (Thread, bool)> {
+        let leader = std::process::id();
+        let count = if self.any { count() } else { 0 };
+        (0..count).filter_map(move |i| {
+            // SAFETY: a thread that has stopped has filled its entry, and changes it no more.
+            let entry = unsafe { &*entry(i) };
+            // Others were asked, and have ended, or turned out to be of the runtime: one has no name at first.
+            let has_stopped = entry.state.load(Ordering::Acquire) == STOPPED;
+            has_stopped.then(|| (entry.thread, entry.tid.load(Ordering::Relaxed) == leader))
+        })
+    }
+
+    /// How many they are.
+    pub(super) fn len(&self) -> usize {
+        self.each().count()
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        if self.any {
+            release();
+        }
+    }
+}
+
+fn count() -> usize {
+    // SAFETY: the table is mapped, and the word an atomic one.
+    let count = unsafe { &(*table()).count }.load(Ordering::Acquire);
+    (count as usize).min(MOST)
+}
+
+fn entry(i: usize) -> *mut Entry {
+    let entries = table().cast::<u8>().wrapping_add(std::mem::offset_of!(Table, entries)).cast::<Entry>();
+    entries.wrapping_add(i)
+}
+
+fn release() {
+    // SAFETY: the table is mapped, and the word an atomic one.
+    let turn = unsafe { &(*table()).turn };
+    turn.fetch_add(1, Ordering::Release);
+    futex(turn, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX.cast_unsigned(), None);
+}
+
+/// Sleeps at a word, or wakes those that do.
+fn futex(word: &AtomicU32, what: i32, value: u32, limit: Option<&libc::timespec>) {
+    let limit = limit.map_or(0, |limit| (&raw const *limit).expose_provenance());
+    let at = word.as_ptr().expose_provenance();
+    // SAFETY: the word is borrowed for the call, and so is the limit.
+    let _ = unsafe { kernel::raw(libc::SYS_futex, [at, kernel::bits(what), value as usize, limit, 0, 0]) };
+}
+
+/// Stops all other threads of the program.
+///
+/// # Errors
+/// There are too many, or one does not stop.
+pub(super) fn stop_others() -> Result<Stopped, Refusal> {
+    install();
+    // SAFETY: no thread is stopped, so nobody else uses the table.
+    unsafe { (*table()).count.store(0, Ordering::Relaxed) };
+    if !has_others()? {
+        return Ok(Stopped { any: false });
+    }
+    note_ranges()?;
+    let begun = now();
+    loop {
+        let all_stopped = ask_all()?;
+        if all_stopped {
+            return Ok(Stopped { any: count() > 0 });
+        }
+        if now().wrapping_sub(begun) > PATIENCE {
+            release();
+            return Err(Refusal::passing(
+                "a thread of the program did not stop in 100 ms: it blocks all signals, or is in the dynamic linker all the time"
+                    .to_owned(),
+            ));
+        }
+        pause();
+    }
+}
+
+/// Whether the program has another thread than this one.
+fn has_others() -> Result<bool, Failure> {
+    let (me, mut any) = (own_number(), false);
+    each_thread(&mut |tid| any |= tid != me && !is_of_the_runtime(tid))?;
+    Ok(any)
+}
+
+fn pause() {
+    let limit = libc::timespec { tv_sec: 0, tv_nsec: PAUSE };
+    let what = [(&raw const limit).expose_provenance(), 0, 0, 0, 0, 0];
+    // SAFETY: the time is this function's.
+    let _ = unsafe { kernel::raw(libc::SYS_nanosleep, what) };
+}
+
+/// Nanoseconds of a clock that only goes forward.
+fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes the structure.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+/// Asks each thread to stop that has not. Whether all have.
+fn ask_all() -> Result<bool, Refusal> {
+    let (mut all, mut too_many) = (true, false);
+    let me = own_number();
+    each_thread(&mut |tid| {
+        if tid == me || is_of_the_runtime(tid) {
+            return;
+        }
+        let Some(i) = place_of(tid) else {
+            too_many = true;
+            return;
+        };
+        // SAFETY: the entry is one of the table, and its words are atomic.
+        let state = unsafe { &(*entry(i)).state };
+        if state.load(Ordering::Acquire) == STOPPED {
+            return;
+        }
+        all = false;
+        if state.swap(ASKED, Ordering::AcqRel) != ASKED {
+            let what =
+                [std::process::id() as usize, tid as usize, signal().cast_unsigned() as usize, 0, 0, 0];
+            // SAFETY: the signal has a handler of ours. A thread that has ended meanwhile is not listed again.
+            let _ = unsafe { kernel::raw(libc::SYS_tgkill, what) };
+        }
+    })?;
+    if too_many {
+        release();
+        return Err(Refusal::new(format!("it has more than {MOST} threads")));
+    }
+    Ok(all)
+}
+
+/// The entry of a thread; a new one if it has none.
+fn place_of(tid: u32) -> Option<usize> {
+    let count = count();
+    // SAFETY: entries of the table; their words are atomic.
+    let known = (0..count).find(|&i| unsafe { &(*entry(i)).tid }.load(Ordering::Relaxed) == tid);
+    if known.is_some() || count == MOST {
+        return known;
+    }
+    // SAFETY: an entry of the table, whose thread was not asked yet.
+    let new = unsafe { &*entry(count) };
+    // SAFETY: the table is mapped, and the word an atomic one.
+    let total = unsafe { &(*table()).count };
+    new.tid.store(tid, Ordering::Relaxed);
+    new.state.store(0, Ordering::Relaxed);
+    total.store(u32::try_from(count + 1).unwrap_or(0), Ordering::Release);
+    Some(count)
+}
+
+fn own_number() -> u32 {
+    // SAFETY: the call has no arguments.
+    unsafe { kernel::raw(libc::SYS_gettid, [0; 6]) as u32 }
+}
+
+fn open(path: &[u8]) -> Result<usize, Failure> {
+    let flags = kernel::bits(libc::O_RDONLY | libc::O_CLOEXEC);
+    let what = [kernel::bits(libc::AT_FDCWD), path.as_ptr().expose_provenance(), flags, 0, 0, 0];
+    // SAFETY: callers give bytes that end with a zero.
+    unsafe { kernel::call(libc::SYS_openat, what) }
+}
+
+fn close(file: usize) {
+    // SAFETY: callers have opened it.
+    let _ = unsafe { kernel::raw(libc::SYS_close, [file, 0, 0, 0, 0, 0]) };
+}
+
+/// Calls `each` with the number of each thread of this process, without allocating.
+fn each_thread(each: &mut dyn FnMut(u32)) -> Result<(), Failure> {
+    let tasks = open(b"/proc/self/task\0")?;
+    let mut list = [0u64; 512];
+    let result = loop {
+        let what = [tasks, (&raw mut list).expose_provenance(), size_of_val(&list), 0, 0, 0];
+        // SAFETY: the kernel writes at most as many bytes.
+        let len = match unsafe { kernel::call(libc::SYS_getdents64, what) } {
+            Ok(0) => break Ok(()),
+            Ok(len) => len,
+            Err(failure) => break Err(failure),
+        };
+        // SAFETY: so many bytes were written.
+        let bytes = unsafe { std::slice::from_raw_parts((&raw const list).cast::<u8>(), len) };
+        names(bytes).filter_map(number).for_each(&mut *each);
+    };
+    close(tasks);
+    result
+}
+
+/// The names in a list of `struct linux_dirent64`.
+fn names(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    const NAME: usize = 19;
+    std::iter::from_fn(move || {
+        let len = usize::from(u16::from_le_bytes([*bytes.get(16)?, *bytes.get(17)?]));
+        let (one, rest) = bytes.split_at_checked(len)?;
+        bytes = rest;
+        one.get(NAME..)?.split(|byte| *byte == 0).next()
+    })
+}
+
+fn number(digits: &[u8]) -> Option<u32> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(10);
+    digits.iter().try_fold(0u32, |sum, byte| sum.checked_mul(10)?.checked_add(digit(byte)?))
+}
+
+/// Whether a thread's name says so.
+fn is_of_the_runtime(tid: u32) -> bool {
+    let mut path = *b"/proc/self/task/0000000000/comm\0";
+    let mut rest = tid;
+    for digit in path[16..26].iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    // The directory has the number without zeros in front.
+    let zeros = path[16..25].iter().take_while(|byte| **byte == b'0').count();
+    path.copy_within(16 + zeros.., 16);
+    let Ok(file) = open(&path) else { return true };
+    let mut name = [0u8; 16];
+    let what = [file, (&raw mut name).expose_provenance(), name.len(), 0, 0, 0];
+    // SAFETY: the kernel writes at most as many bytes.
+    let _ = unsafe { kernel::raw(libc::SYS_read, what) };
+    close(file);
+    name.starts_with(b"scash-")
+}
+
+/// Notes where the code of the dynamic linker is.
+fn note_ranges() -> Result<(), Failure> {
+    let mut count = 0;
+    let mut ranges = [const { 0..0 }; MOST_RANGES];
+    for mapping in maps::parse(maps::read()?) {
+        let name = mapping.name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let is_linker = [&b"ld-"[..], b"ld.so"].iter().any(|start| name.starts_with(start));
+        if is_linker && mapping.protection & 4 != 0 && count < MOST_RANGES {
+            ranges[count] = mapping.range();
+            count += 1;
+        }
+    }
+    // SAFETY: no thread is stopped, so nobody else uses the table.
+    unsafe { (*table()).ranges = ranges };
+    Ok(())
+}
+
+/// Sees to it that the signal has our handler.
+fn install() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        // SAFETY: plain data, of which all zeros are a value.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = on_stop as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+        // SAFETY: the set is the action's.
+        unsafe { libc::sigfillset(&raw mut action.sa_mask) };
+        // SAFETY: the handler makes system calls only, and lives as long as the program.
+        unsafe { libc::sigaction(signal(), &raw const action, std::ptr::null_mut()) };
+        Thread::learn();
+    });
+}
+
+/// Entered in a thread that is to stop.
+extern "C" fn on_stop(_: i32, _: *mut libc::siginfo_t, frame: *mut libc::c_void) {
+    let table = table();
+    // SAFETY: the table is mapped as long as there may be a stopping thread, and its words are atomic.
+    let turn_word = unsafe { &(*table).turn };
+    let turn = turn_word.load(Ordering::Acquire);
+    let me = own_number();
+    // SAFETY: entries of the table; their words are atomic.
+    let Some(i) = (0..count()).find(|&i| unsafe { &(*entry(i)).tid }.load(Ordering::Relaxed) == me) else {
+        return;
+    };
+    // SAFETY: this thread's entry: the stopping one reads it when its state says so.
+    let entry = unsafe { &mut *entry(i) };
+    if entry.state.load(Ordering::Acquire) != ASKED {
+        return;
+    }
+    // SAFETY: the kernel gave the frame for the duration of this handler.
+    let machine = unsafe { &(*frame.cast::<libc::ucontext_t>()).uc_mcontext };
+    let at = machine.gregs[libc::REG_RIP as usize] as usize;
+    let known = Thread::in_handler(frame.expose_provenance() as u64);
+    match known {
+        // SAFETY: the ranges change only while nobody is asked.
+        Ok(thread) if !unsafe { &(*table).ranges }.iter().any(|range| range.contains(&at)) => {
+            entry.thread = thread;
+            entry.state.store(STOPPED, Ordering::Release);
+        }
+        _ => return entry.state.store(BUSY, Ordering::Release),
+    }
+    while turn_word.load(Ordering::Acquire) == turn {
+        futex(turn_word, libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, turn, None);
+    }
+}

@@ -1,0 +1,116 @@
+//! What a rank asks at each point.
+
+use super::{Injection, Point, When};
+use crate::Incarnation;
+use crate::random::SplitMix64;
+use crate::time;
+use std::fmt;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+/// What happens to a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// It dies of SIGKILL.
+    Kill,
+    /// It stops by SIGSTOP, and goes on after so long.
+    Stop(Duration),
+    /// The thread that reached the point sleeps so long.
+    Delay(Duration),
+}
+
+impl Act {
+    pub(super) fn verb(self) -> &'static str {
+        match self {
+            Act::Kill => "kill",
+            Act::Stop(_) => "stop",
+            Act::Delay(_) => "delay",
+        }
+    }
+
+    pub(super) fn write_time(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (word, time) = match self {
+            Act::Kill => return Ok(()),
+            Act::Stop(time) => (" for ", time),
+            Act::Delay(time) => (" by ", time),
+        };
+        f.write_str(word)?;
+        time::write(f, time)
+    }
+
+    /// Of two things at a time, the graver happens.
+    fn gravity(self) -> u8 {
+        match self {
+            Act::Kill => 2,
+            Act::Stop(_) => 1,
+            Act::Delay(_) => 0,
+        }
+    }
+}
+
+/// The injections of one rank in one incarnation, and how often it has passed their points.
+#[derive(Clone, Debug, Default)]
+pub struct Injector {
+    armed: Vec<Armed>,
+}
+
+#[derive(Clone, Debug)]
+struct Armed {
+    point: Point,
+    act: Act,
+    fuse: Fuse,
+}
+
+#[derive(Clone, Debug)]
+enum Fuse {
+    /// How often the point is passed before and including the time that is meant; none when that is over.
+    Countdown(Option<NonZeroU64>),
+    Chance(f64, SplitMix64),
+}
+
+impl Fuse {
+    /// Counts one time that the point is passed.
+    fn burns_out(&mut self) -> bool {
+        match self {
+            Fuse::Countdown(left) => {
+                let was_last = *left == Some(NonZeroU64::MIN);
+                *left = left.and_then(|number| NonZeroU64::new(number.get() - 1));
+                was_last
+            }
+            Fuse::Chance(probability, random) => random.happens(*probability),
+        }
+    }
+}
+
+impl Injector {
+    /// Those of the job's injections that are meant for a rank in an incarnation.
+    pub fn new(injections: &[Injection], rank: u32, incarnation: Incarnation) -> Injector {
+        let meant = |of: &Injection| {
+            of.rank.is_none_or(|named| named == rank)
+                && of.incarnation.is_none_or(|named| named == incarnation)
+        };
+        let arm = |(number, of): (u64, &Injection)| {
+            let fuse = match of.when {
+                When::Time(number) => Fuse::Countdown(Some(number)),
+                When::Randomly { probability, seed } => {
+                    let uses = [number, u64::from(rank), incarnation.0];
+                    Fuse::Chance(probability, SplitMix64::of(seed, &uses))
+                }
+            };
+            Armed { point: of.point, act: of.act, fuse }
+        };
+        Injector { armed: (0..).zip(injections).filter(|(_, of)| meant(of)).map(arm).collect() }
+    }
+
+    /// Whether nothing can happen to this rank.
+    pub fn is_empty(&self) -> bool {
+        self.armed.is_empty()
+    }
+
+    /// The rank is at a point. What happens to it there, if anything.
+    pub fn at(&mut self, point: Point) -> Option<Act> {
+        let here = self.armed.iter_mut().filter(|armed| armed.point == point);
+        let due = here.filter_map(|armed| armed.fuse.burns_out().then_some(armed.act));
+        due.reduce(|one, other| if other.gravity() > one.gravity() { other } else { one })
+    }
+}
