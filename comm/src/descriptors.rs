@@ -29,6 +29,11 @@ pub fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(high) }
 }
 
+/// Whether a descriptor's number is one of those that [`out_of_the_way`] gives.
+pub fn is_out_of_the_way(fd: RawFd) -> bool {
+    RawFd::try_from(FIRST.min(most() / 2)).is_ok_and(|first| fd >= first)
+}
+
 /// A descriptor that becomes readable when the process ends (Linux 5.3). Of several that ended, an epoll
 /// returns the first first.
 ///

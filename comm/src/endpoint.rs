@@ -385,6 +385,13 @@ pub unsafe trait Endpoint: Send + Sync {
     /// nothing, and other calls than [`traffic`](Self::traffic) need not return.
     fn part(&self) {}
 
+    /// Stops the endpoint's threads, if it has any, outside of all work, so that an image of the process can be
+    /// taken. `None`: it has threads that cannot be stopped so. Messages that arrive meanwhile wait; nobody
+    /// else calls the endpoint.
+    fn hold_still(&self) -> Option<crate::Stillness<'_>> {
+        None
+    }
+
     /// How the way to that peer broke, if that is why it is gone, and not its end: a sentence that names both
     /// ends.
     fn cut(&self, rank: u32) -> Option<String> {

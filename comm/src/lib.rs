@@ -60,6 +60,7 @@ pub mod remote;
 mod secret;
 mod shared_memory;
 pub mod shm;
+mod stillness;
 pub mod tcp;
 
 pub use atomic::{Atomic, Rmw};
@@ -71,3 +72,4 @@ pub use endpoint::{
 pub use exchange::Exchange;
 pub use secret::{Secret, SecretText, wipe};
 pub use shared_memory::SharedMemory;
+pub use stillness::Stillness;

@@ -6,7 +6,7 @@ use crate::descriptors::out_of_the_way;
 use crate::shm::{ShmEndpoint, ShmOptions};
 use crate::{
     Atomic, Board, Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, Mark, PutRange, Result,
-    SegmentId, Traffic,
+    SegmentId, Stillness, Traffic,
 };
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::sync::{Arc, Mutex, TryLockError};
@@ -328,6 +328,10 @@ unsafe impl<N: Network> Endpoint for CompositeEndpoint<N> {
     fn look_after_peers(&self) {
         self.host.look_after_peers();
         self.network.look_after_peers();
+    }
+
+    fn hold_still(&self) -> Option<Stillness<'_>> {
+        Some(self.host.hold_still()?.and(self.network.hold_still()?))
     }
 
     fn part(&self) {

@@ -153,6 +153,10 @@ impl Moved {
 // lives as long as the endpoint; messages are copied into rings before the call returns; the rings are those
 // of the exchange's ranks.
 unsafe impl Endpoint for ShmEndpoint {
+    fn hold_still(&self) -> Option<crate::Stillness<'_>> {
+        Some(crate::Stillness::default())
+    }
+
     fn rank(&self) -> u32 {
         self.rank
     }

@@ -86,7 +86,7 @@ use crate::racing;
 use crate::remote::{Counters, Fate, Operation, Segments};
 use crate::{
     Atomic, Caps, Endpoint, Error, Event, Exchange, GetRange, LONGEST_HEAD, LocalSegment, PutRange, Result,
-    SegmentId, Traffic,
+    SegmentId, Stillness, Traffic,
 };
 pub use congestion::Congestion;
 use delivery::Delivery;
@@ -444,6 +444,10 @@ unsafe impl Endpoint for TcpEndpoint {
 
     fn waits_for(&self, rank: u32) -> Option<u64> {
         self.shared.peers.get(rank as usize)?.as_ref()?.awaits()
+    }
+
+    fn hold_still(&self) -> Option<Stillness<'_>> {
+        Some(self.shared.service.hold_still())
     }
 
     fn cut(&self, rank: u32) -> Option<String> {

@@ -21,6 +21,7 @@ use super::incoming::{Incoming, Pulled};
 use super::peer::Peer;
 use super::serving::{RequestState, Serving};
 use super::{Shared, lock, sys};
+use crate::Stillness;
 use crate::remote::Fate;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::EventFd;
@@ -53,6 +54,10 @@ pub(super) struct Service {
     /// Whether the last who stood in for the thread found something to do.
     is_needed: AtomicBool,
     nap: Nap,
+    /// The service thread works under this lock only. Who wants it to hold still takes the lock.
+    gate: Mutex<()>,
+    /// Whether the thread has come to its work; before that it is being set up.
+    is_there: AtomicBool,
 }
 
 /// When the service thread naps. A thread that counts `busy` down reads `is_taken` then, and one that sets
@@ -106,16 +111,28 @@ impl Service {
             thread: OnceLock::new(),
         };
         epoll.add(&nap.call, EpollEvent::new(EpollFlags::EPOLLIN, CALL))?;
-        Ok(Self { epoll, bell, stop, streams, server, is_needed: AtomicBool::new(false), nap })
+        Ok(Self {
+            epoll,
+            bell,
+            stop,
+            streams,
+            server,
+            is_needed: AtomicBool::new(false),
+            nap,
+            gate: Mutex::new(()),
+            is_there: AtomicBool::new(false),
+        })
     }
 
     /// The service thread: serves until it is told to stop.
     pub(super) fn run(&self, shared: &Shared) {
         let mut events = [EpollEvent::empty(); BURST];
+        self.is_there.store(true, Ordering::Release);
         while !self.stop.load(Ordering::Acquire) {
             let limit = if self.nap.take() { EpollTimeout::ZERO } else { EpollTimeout::NONE };
             // An interrupted wait has no events.
             let count = self.epoll.wait(&mut events, limit).unwrap_or(0);
+            let _working = lock(&self.gate);
             if events[..count].iter().any(|event| event.data() == CALL) {
                 let _ = self.nap.call.read();
             }
@@ -176,6 +193,14 @@ impl Service {
     /// to sleep.
     pub(super) fn is_needed(&self) -> bool {
         self.is_needed.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the thread is out of all work, and keeps it there.
+    pub(super) fn hold_still(&self) -> Stillness<'_> {
+        while !self.is_there.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+        Stillness::of(lock(&self.gate))
     }
 
     /// Makes the thread look at its fences again.

@@ -99,6 +99,11 @@ impl Host {
         self.court.act(&mut self.seats);
     }
 
+    /// Whether all ranks have joined: each has said who it is, and they agree.
+    pub fn have_all_joined(&self) -> bool {
+        self.court.roster.have_all_joined()
+    }
+
     /// What the job page says about `rank`.
     ///
     /// # Panics

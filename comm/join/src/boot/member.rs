@@ -80,8 +80,9 @@ impl Member {
     }
 
     /// Joins the job that `var` tells of, which looks up environment variables. The descriptor that is named
-    /// there becomes this member's.
-    pub(super) fn from_vars(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Member> {
+    /// there becomes this member's. For a process that has not joined a job yet, or that has come back from an
+    /// image of one that had.
+    pub fn from_vars(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Member> {
         if [vars::RANK, vars::SIZE, vars::BOOT_FD].iter().all(|name| var(name).is_none()) {
             let settings = external::settings(var)?;
             return match External::from_vars(var, &settings)? {

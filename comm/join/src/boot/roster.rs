@@ -176,6 +176,11 @@ impl Roster {
         }
     }
 
+    /// Whether all ranks have joined, and nothing has failed.
+    pub(super) fn have_all_joined(&self) -> bool {
+        !self.failed && self.entries.iter().all(|entry| entry.stage != Stage::New)
+    }
+
     fn entry(&mut self, rank: u32) -> &mut Entry {
         &mut self.entries[rank as usize]
     }
