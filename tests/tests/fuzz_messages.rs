@@ -32,7 +32,8 @@ fn token() -> Vec<u8> {
     let notice = |first, news| Notice { origin: Rank(4), pages: Pages { first, count: 2 }, news };
     let notices = vec![notice(1 << 24, moves), notice(7, News::FirstTouch)];
     let counts = vec![(Rank(3), 9), (Rank(1_000), 1)];
-    Token { meeting: 77, step: 3, away: true, span: span(), counts, notices }.encode()
+    let (away, due, left_out) = (true, true, true);
+    Token { meeting: 77, step: 3, away, due, left_out, span: span(), counts, notices }.encode()
 }
 
 fn control() -> Vec<u8> {

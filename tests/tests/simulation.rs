@@ -159,8 +159,11 @@ fn random_programs_read_what_was_written_where_ranks_share_frames_and_nothing_is
 /// A path that no seed takes is not tested.
 fn everything_occurred(sum: &Sum) {
     for (number, name) in OUTPUTS.iter().enumerate() {
-        // No correct program touches memory that it does not have.
-        assert!(*name == "Denied" || sum.outputs >> number & 1 == 1, "no seed made a node order {name}");
+        // No correct program touches memory that it does not have. Checkpoints are another test's.
+        assert!(
+            ["Denied", "Stage", "Committed"].contains(name) || sum.outputs >> number & 1 == 1,
+            "no seed made a node order {name}"
+        );
     }
     for (name, n) in report::by_name(sum.counters) {
         assert!(n > 0, "no seed made a node count {name}");

@@ -286,9 +286,13 @@ typedef struct dsm_stats_t {
    */
   uint64_t races;
   /**
+   * Checkpoints that were committed (scash run --replicas).
+   */
+  uint64_t checkpoints;
+  /**
    * For later versions: zeros today.
    */
-  uint64_t reserved[7];
+  uint64_t reserved[6];
 } dsm_stats_t;
 
 /**
@@ -402,6 +406,22 @@ int dsm_free(void *p);
  * call.
  */
 int dsm_barrier(void);
+
+/**
+ * The memory barrier, and at it a checkpoint, whatever `scash run --checkpoint` says. Collective, as
+ * dsm_barrier.
+ *
+ * Returns 1 if it was committed: if ranks die after that, all go on from here. 0 if it was not:
+ * where ranks do not come back (`scash run --replicas`), or if one of them cannot be saved, which is
+ * said once. -1 for what makes dsm_barrier return -1.
+ */
+int dsm_checkpoint_now(void);
+
+/**
+ * How often the ranks of this job have come back (`scash run --replicas`); -1 on error. For what a
+ * program says of itself: its results do not depend on it.
+ */
+int64_t dsm_incarnation(void);
 
 /**
  * The memory barrier of all application threads: returns when dsm_threads() threads of each rank

@@ -118,6 +118,25 @@ pub extern "C" fn dsm_barrier() -> c_int {
     status(call("dsm_barrier", Runtime::barrier))
 }
 
+/// The memory barrier, and at it a checkpoint, whatever `scash run --checkpoint` says. Collective, as
+/// dsm_barrier.
+///
+/// Returns 1 if it was committed: if ranks die after that, all go on from here. 0 if it was not:
+/// where ranks do not come back (`scash run --replicas`), or if one of them cannot be saved, which is
+/// said once. -1 for what makes dsm_barrier return -1.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_checkpoint_now() -> c_int {
+    call("dsm_checkpoint_now", Runtime::checkpoint).map_or(-1, c_int::from)
+}
+
+/// How often the ranks of this job have come back (`scash run --replicas`); -1 on error. For what a
+/// program says of itself: its results do not depend on it.
+#[unsafe(no_mangle)]
+pub extern "C" fn dsm_incarnation() -> i64 {
+    let number = call("dsm_incarnation", |runtime| Ok(runtime.incarnation()));
+    number.map_or(-1, |number| i64::try_from(number).unwrap_or(i64::MAX))
+}
+
 /// The memory barrier of all application threads: returns when dsm_threads() threads of each rank
 /// have called it, and then each of them sees what any had written before its call.
 ///

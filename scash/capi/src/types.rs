@@ -129,8 +129,10 @@ pub struct dsm_stats_t {
     pub update_seconds: f64,
     /// Data races that this rank has found (SCASH_RACES).
     pub races: u64,
+    /// Checkpoints that were committed (scash run --replicas).
+    pub checkpoints: u64,
     /// For later versions: zeros today.
-    pub reserved: [u64; 7],
+    pub reserved: [u64; 6],
 }
 
 /// The number behind an enum that C has given: it can be any `int`, not only one of the enum's.
@@ -213,7 +215,8 @@ impl dsm_alloc_options_t {
 
 impl From<scash::Stats> for dsm_stats_t {
     fn from(stats: scash::Stats) -> dsm_stats_t {
-        let scash::Stats { protocol: p, traffic: t, barrier: b, faults, frames: _, races } = stats;
+        let scash::Stats { protocol: p, traffic: t, barrier: b, faults, frames: _, races, checkpoints } =
+            stats;
         dsm_stats_t {
             faults,
             read_faults: p.read_faults,
@@ -237,7 +240,8 @@ impl From<scash::Stats> for dsm_stats_t {
             diff_seconds: b.diff.as_secs_f64(),
             update_seconds: b.update.as_secs_f64(),
             races,
-            reserved: [0; 7],
+            checkpoints: checkpoints.map_or(0, |counts| counts.committed),
+            reserved: [0; 6],
         }
     }
 }

@@ -48,6 +48,10 @@ pub enum Step {
     Operate(WordPlace),
     /// The fault is the program's own: the page belongs to no allocation.
     Denied(u32),
+    /// Save what this rank has, and tell the node: [`Output::Stage`](crate::Output::Stage).
+    Stage,
+    /// Whether the checkpoint counts for which all ranks were ordered to stage.
+    Committed(bool),
     /// The collective call is over.
     Done(Outcome),
 }
@@ -195,7 +199,7 @@ pub trait Machine {
 }
 
 /// What is between orders: pages on their way in messages, and ranks to which something was put.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Interpreter {
     /// Diffs on their way home, and changes on their way to sharers, by receiver.
     batches: Vec<Batch>,
@@ -209,7 +213,7 @@ pub struct Interpreter {
 }
 
 /// Pages for one receiver that leave together.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Batch {
     to: Rank,
     kind: Kind,

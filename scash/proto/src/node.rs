@@ -5,7 +5,8 @@
 //! `collective` (allocation, homes that move), `sharing` (what is left of all this where ranks share frames).
 //! Between barriers: `objects` (which there are, and who manages them), `locks` (who has which), `served` and
 //! `conditions` (the other objects), `destroy` (their end), `intervals` (what must be known with all these);
-//! `atomics` (words that ranks operate on), `reduce` (values of all ranks that become one).
+//! `atomics` (words that ranks operate on), `reduce` (values of all ranks that become one). At the end of
+//! some memory barriers: `checkpoint` (what ranks save, and how they come back).
 
 mod activities;
 mod adapt;
@@ -15,6 +16,7 @@ mod barrier;
 mod broadcast;
 mod cache;
 mod check;
+mod checkpoint;
 mod collective;
 mod conditions;
 mod config;
@@ -46,6 +48,7 @@ use barrier::Meetings;
 use cache::Cache;
 pub use cache::Eviction;
 pub use check::Broken;
+use checkpoint::Checkpoint;
 pub use config::{AllocOptions, Config, Protocol, Sharing, Transfer};
 pub use counters::Counters;
 use dissemination::Dissemination;
@@ -67,6 +70,8 @@ enum MeetingStage {
     Settle,
     /// Everybody has what was broadcast.
     Close,
+    /// Everybody has staged, or has left out, the checkpoint that the barrier is.
+    Commit,
 }
 
 /// Where a node is.
@@ -81,6 +86,8 @@ enum Phase {
     Flushing(MeetingStage),
     /// Waiting for tokens and items.
     Meeting(MeetingStage),
+    /// The barrier has ended, and is a checkpoint, which this rank is staging. The next meeting follows.
+    Staging,
     /// Ranks disagreed on a collective call.
     Failed,
 }
@@ -88,7 +95,7 @@ enum Phase {
 /// One rank's half of the protocol. See the [crate's documentation](crate).
 ///
 /// Each part is a value of its own, named by the module that owns it; other modules ask for what they need.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Node {
     cfg: Config,
     /// Memory barriers passed.
@@ -101,6 +108,8 @@ pub struct Node {
     homes: Homes,
     /// The collective call that this rank is in, and its meetings with all others (`barrier`).
     meetings: Meetings,
+    /// The checkpoint that is due, or under way (`checkpoint`).
+    checkpoint: Checkpoint,
     /// What orders memory between barriers: objects of synchronisation, intervals, operations, reductions
     /// (`synchronisation`).
     sync: Synchronisation,
@@ -135,6 +144,7 @@ impl Node {
             table: PageTable::new(cfg.pages),
             homes: Homes::default(),
             meetings: Meetings::new(Dissemination::new(cfg.size, cfg.base)),
+            checkpoint: Checkpoint::default(),
             sync: Synchronisation::default(),
             learning: Learning::new(&cfg),
             cache: Cache::new(cfg.cache, cfg.pages, cfg.eviction),
@@ -155,6 +165,9 @@ impl Node {
             Input::Fault { page, want } => self.fault(page, want),
             Input::Fetched(pages) => self.fetched(pages),
             Input::FetchFailed(pages) => self.fetch_failed(pages),
+            Input::CheckpointDue => self.checkpoint_due(),
+            Input::Staged => self.answer_stage(true)?,
+            Input::NotStaged => self.answer_stage(false)?,
             Input::Arrive(collective) => self.arrive(collective),
             Input::Uses(used) => self.sync.used = used,
             Input::Compared { page, changed } => self.compared(page, changed, self.cfg.transfer),

@@ -169,6 +169,10 @@ pub struct Token {
     pub step: u8,
     /// Somebody wrote away from home, so that a second meeting follows.
     pub away: bool,
+    /// In a first meeting: the barrier is to be a checkpoint. Only in jobs whose ranks can come back.
+    pub due: bool,
+    /// In the meeting after a checkpoint: somebody has left it out. Only in such jobs.
+    pub left_out: bool,
     /// Least and greatest attendance known to the sender.
     pub span: [Attendance; 2],
     /// Items sent to ranks that this token is on the way to.
@@ -256,6 +260,11 @@ fn span(r: &mut Reader<'_>) -> Result<[Attendance; 2], Malformed> {
     Ok([least, if split == 1 { attendance(r)? } else { least }])
 }
 
+/// Flags as the bits of a byte, the first one lowest.
+fn flags(set: [bool; 4]) -> u8 {
+    set.iter().rev().fold(0, |bits, &flag| bits << 1 | u8::from(flag))
+}
+
 impl Token {
     /// The token's bytes.
     pub fn encode(&self) -> Vec<u8> {
@@ -264,7 +273,7 @@ impl Token {
         w.u32(self.meeting);
         w.u8(self.step);
         let split = self.span[0].purpose != self.span[1].purpose;
-        w.u8(u8::from(self.away) | (u8::from(split) << 1));
+        w.u8(flags([self.away, split, self.due, self.left_out]));
         put_attendance(&mut w, self.span[0]);
         if split {
             put_attendance(&mut w, self.span[1]);
@@ -287,17 +296,18 @@ impl Token {
     pub fn decode(bytes: &[u8]) -> Result<Token, Malformed> {
         let mut r = Reader::new(bytes);
         let (meeting, step, flags) = (r.u32()?, r.u8()?, r.u8()?);
-        if flags > 3 {
+        if flags > 0b1111 {
             return Err(Malformed { at: r.position() - 1, why: Why::UnknownTag { tag: flags } });
         }
         let least = attendance(&mut r)?;
-        let most = if flags & 2 != 0 { attendance(&mut r)? } else { least };
+        let [away, split, due, left_out] = [0, 1, 2, 3].map(|bit| flags >> bit & 1 != 0);
+        let most = if split { attendance(&mut r)? } else { least };
         let counts = list(&mut r, 2, |r| Ok((rank(r)?, r.varint_u32()?)))?;
         let notices = list(&mut r, 4, |r| {
             Ok(Notice { origin: rank(r)?, pages: pages(r)?, news: News::from_number(r.varint_u32()?) })
         })?;
         r.finish()?;
-        Ok(Token { meeting, step, away: flags & 1 != 0, span: [least, most], counts, notices })
+        Ok(Token { meeting, step, away, due, left_out, span: [least, most], counts, notices })
     }
 }
 
@@ -448,6 +458,8 @@ mod tests {
             meeting: 77,
             step: 3,
             away: true,
+            due: true,
+            left_out: false,
             span: [a(1, 1), a(9, 5)],
             counts: vec![(Rank(3), 9), (Rank(1_000_000), 1)],
             notices: vec![Notice {

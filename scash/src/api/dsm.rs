@@ -92,6 +92,22 @@ impl Dsm {
         self.runtime.barrier()
     }
 
+    /// The memory barrier, and at it a checkpoint, whatever `scash run --checkpoint` says. Whether it was
+    /// committed: if ranks die after that, all go on from here. It is not where ranks do not come back
+    /// (`scash run --replicas`), nor if one of them cannot be saved, which is said once.
+    ///
+    /// # Errors
+    /// As for [`barrier`](Self::barrier).
+    pub fn checkpoint(&mut self) -> Result<bool> {
+        self.runtime.checkpoint()
+    }
+
+    /// How often the ranks of this job have come back (`scash run --replicas`). For what a program says of
+    /// itself: its results do not depend on it.
+    pub fn incarnation(&self) -> u64 {
+        self.runtime.incarnation()
+    }
+
     /// Allocates `len` zeroed values that all ranks share, at one address. Collective. Where ranks do not
     /// share frames, pages have their home where they are touched first.
     pub fn alloc<T: Plain>(&mut self, len: usize) -> Result<SharedSlice<T>> {

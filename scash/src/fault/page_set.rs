@@ -15,9 +15,10 @@ pub(crate) struct PageSet {
 }
 
 impl PageSet {
-    /// The empty set, for a region of `pages` pages. 2 MiB for a region of 64 GiB.
+    /// The empty set, for a region of `pages` pages. 2 MiB of address space for a region of 64 GiB, of which what
+    /// is used takes memory.
     pub(crate) fn new(pages: u32) -> Self {
-        Self { words: (0..pages.div_ceil(BITS)).map(|_| AtomicU64::new(0)).collect() }
+        Self { words: bytemuck::zeroed_slice_box(pages.div_ceil(BITS) as usize) }
     }
 
     pub(crate) fn insert(&self, pages: Range<u32>) {

@@ -117,26 +117,39 @@ impl Runtime {
     /// Starts the thread that answers peers, once: a lock that is here and that nobody has must not wait
     /// until this rank calls the library again.
     pub(super) fn attend(&self) -> Result<()> {
-        static STARTED: std::sync::Once = std::sync::Once::new();
-        let mut done = Ok(());
-        STARTED.call_once(|| {
-            // Signals are for the program's threads.
-            let mut before = SigSet::empty();
-            let blocked = pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before));
-            let thread = std::thread::Builder::new().name("scash-locks".into()).stack_size(256 << 10);
-            let started = thread.spawn(|| {
-                if let Some(runtime) = current() {
-                    runtime.answer();
-                }
-            });
-            if blocked.is_ok() {
-                let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None);
+        if self.attends.swap(true, Ordering::Relaxed) { Ok(()) } else { self.start_to_attend() }
+    }
+
+    /// Starts that thread in the process that has come back, if there was one.
+    pub(super) fn attend_again(&self) -> Result<()> {
+        if self.attends.load(Ordering::Relaxed) { self.start_to_attend() } else { Ok(()) }
+    }
+
+    /// Waits until that thread, if there is one, has come to its work: before that it is being set up, and may
+    /// have locks of the C library.
+    pub(super) fn await_attendant(&self) {
+        while self.attends.load(Ordering::Relaxed) && !self.answers.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    }
+
+    fn start_to_attend(&self) -> Result<()> {
+        self.answers.store(false, Ordering::Relaxed);
+        // Signals are for the program's threads.
+        let mut before = SigSet::empty();
+        let blocked = pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before));
+        let thread = std::thread::Builder::new().name("scash-locks".into()).stack_size(256 << 10);
+        let started = thread.spawn(|| {
+            if let Some(runtime) = current() {
+                runtime.answer();
             }
-            done = started.map(drop).map_err(|e| {
-                Error::Broken(format!("cannot start the thread that answers peers (see `ulimit -u`): {e}"))
-            });
         });
-        done
+        if blocked.is_ok() {
+            let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None);
+        }
+        started.map(drop).map_err(|e| {
+            Error::Broken(format!("cannot start the thread that answers peers (see `ulimit -u`): {e}"))
+        })
     }
 
     /// What a thread does now and then that waits where no message comes: it hears that a rank is gone, and
@@ -169,6 +182,7 @@ impl Runtime {
     /// While other threads wait for peers, they take what comes, and to wake this one as well would only
     /// disturb them. So it stays away, and longer each time that it finds them waiting.
     fn answer(&self) {
+        self.answers.store(true, Ordering::Release);
         let mut away = LEAST_AWAY;
         while !self.is_finalized() {
             if self.waiters.load(Ordering::SeqCst) > 0 {

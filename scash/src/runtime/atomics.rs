@@ -75,7 +75,7 @@ impl Runtime {
                     Step::Denied(page) => {
                         return Err(Error::Argument(format!("page {page} is not allocated any more")));
                     }
-                    Step::Next | Step::Get(..) | Step::Done(_) => {}
+                    Step::Next | Step::Get(..) | Step::Done(_) | Step::Stage | Step::Committed(_) => {}
                 }
             }
         }

@@ -1,7 +1,8 @@
 //! The protocol state of a rank, and the one place where its orders are carried out and its peers' messages
 //! are taken.
 
-use crate::error::Result;
+use crate::config::Config;
+use crate::error::{Error, Result};
 use crate::runtime::Inquiry;
 use crate::runtime::context::RankContext;
 use crate::runtime::lost;
@@ -24,8 +25,17 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(node: Node, twins: Twins, ranks: u32, search: Option<Box<Search>>) -> Core {
-        Core { node, interpreter: Interpreter::new(ranks), tools: Tools::new(twins, search), released: 0 }
+    pub(crate) fn new(node: Node, config: &Config) -> Result<Core> {
+        let (interpreter, tools) = (Interpreter::new(node.size()), tools(config)?);
+        Ok(Core { node, interpreter, tools, released: 0 })
+    }
+
+    /// The rank has come back, in another process: of its peers nobody has anything of it.
+    pub(crate) fn reborn(&mut self, config: &Config) -> Result<()> {
+        self.node.reborn();
+        self.interpreter = Interpreter::new(self.node.size());
+        self.tools = tools(config)?;
+        Ok(())
     }
 
     /// Carries out one order.
@@ -75,6 +85,13 @@ impl Core {
     pub(crate) fn search(&mut self) -> Option<(&mut Search, &Node)> {
         Some((self.tools.search.as_mut()?, &self.node))
     }
+}
+
+/// What orders work on, of a rank that has no copies.
+fn tools(config: &Config) -> Result<Tools> {
+    let twins =
+        Twins::new(config.pages).map_err(|e| Error::Join(format!("no address space for twins: {e}")))?;
+    Ok(Tools::new(twins, Search::new(config.races, config.pages)))
 }
 
 /// What this rank's threads do: what its node knows, and what it does not.

@@ -5,9 +5,9 @@ use super::stall::Patience;
 use super::{Runtime, lock};
 use crate::error::{Error, Result, mismatch};
 use crate::runtime::core::Core;
-use crate::runtime::objects::Objects;
 use crate::runtime::stats::BarrierTime;
 use scash_comm::Event;
+use scash_ft::inject::Point;
 use scash_join::boot::RankState;
 use scash_proto::interpreter::Step;
 use scash_proto::node::{Collective, Input, Outcome, Output};
@@ -145,19 +145,28 @@ struct Meeting<'a> {
     lost: Option<(Error, Instant)>,
 }
 
+/// How far a call has come.
+enum Progress {
+    /// Something must arrive.
+    Waits,
+    /// This rank is to save what it has.
+    Stage,
+    Over(Outcome),
+}
+
 /// That objects are not for use, because this rank is in a collective call.
-struct Closed<'a>(&'a dyn Objects);
+struct Closed<'a>(&'a Runtime);
 
 impl<'a> Closed<'a> {
-    fn new(objects: &'a dyn Objects) -> Closed<'a> {
-        objects.meets(true);
-        Closed(objects)
+    fn new(runtime: &'a Runtime) -> Closed<'a> {
+        runtime.context.objects.meets(true);
+        Closed(runtime)
     }
 }
 
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
-        self.0.meets(false);
+        self.0.context.objects.meets(false);
     }
 }
 
@@ -170,17 +179,16 @@ impl<'a> Meeting<'a> {
     /// Objects are not for use meanwhile, unless this rank uses what is to be destroyed: then nothing will
     /// be.
     fn hold(&mut self, came_for: Input) -> Result<Outcome> {
-        let objects = &*self.runtime.context.objects;
         let Input::Arrive(call) = came_for else { return self.wait_for_all(came_for) };
-        let closed = Closed::new(objects);
+        let closed = Closed::new(self.runtime);
         let Collective::Destroy { first, count, .. } = call else { return self.wait_for_all(came_for) };
         let doomed = first..first.saturating_add(count);
-        let used = objects.in_use(self.runtime, doomed.clone())?;
+        let used = self.runtime.context.objects.in_use(self.runtime, doomed.clone())?;
         let _closed = if used.is_none() { Some(closed) } else { None };
         lock(&self.runtime.core).node.handle(Input::Uses(used))?;
         let outcome = self.wait_for_all(came_for)?;
         if outcome == Outcome::Done {
-            objects.forget(doomed)?;
+            self.runtime.context.objects.forget(doomed)?;
         }
         Ok(outcome)
     }
@@ -190,13 +198,33 @@ impl<'a> Meeting<'a> {
         let mut core = lock(&self.runtime.core);
         if let Input::Arrive(call) = came_for {
             may_come(&core, &*self.runtime.context.objects, call)?;
+            self.runtime.look_at_the_clock(&mut core)?;
         }
+        self.runtime.passes(Point::BarrierEnter);
         core.node.handle(came_for)?;
         let mut patience = Patience::new(self.runtime);
-        let mut turn = 0;
+        let (mut turn, mut flushed, mut met) = (0, false, false);
         loop {
-            if let Some(outcome) = self.carry_out(&mut core, turn == 0)? {
-                return self.close(outcome);
+            match self.carry_out(&mut core, turn == 0)? {
+                Progress::Over(outcome) => {
+                    self.runtime.passes(Point::BarrierDone);
+                    return self.close(outcome);
+                }
+                Progress::Stage => {
+                    let staged = self.runtime.stage(&mut core)?;
+                    core.node.handle(if staged { Input::Staged } else { Input::NotStaged })?;
+                    turn = 0;
+                    continue;
+                }
+                Progress::Waits if !flushed => {
+                    flushed = true;
+                    self.runtime.passes(Point::BarrierFlush);
+                }
+                Progress::Waits if !met && core.node.in_second_meeting() => {
+                    met = true;
+                    self.runtime.passes(Point::BarrierMeet);
+                }
+                Progress::Waits => {}
             }
             if self.take(&mut core)? > 0 {
                 turn = 0;
@@ -225,7 +253,7 @@ impl<'a> Meeting<'a> {
     }
 
     /// Carries out what the protocol orders now. `news`: since the last time, something has arrived.
-    fn carry_out(&mut self, core: &mut Core, news: bool) -> Result<Option<Outcome>> {
+    fn carry_out(&mut self, core: &mut Core, news: bool) -> Result<Progress> {
         let context = &self.runtime.context;
         let mut outcome = None;
         while let Some(order) = core.node.poll_output() {
@@ -233,8 +261,11 @@ impl<'a> Meeting<'a> {
                 self.laps.enter(part);
             }
             let step = core.execute(context, order);
-            if let Some(Step::Done(done)) = self.or_lost(step)? {
-                outcome = Some(done);
+            match self.or_lost(step)? {
+                Some(Step::Done(done)) => outcome = Some(done),
+                Some(Step::Stage) => return Ok(Progress::Stage),
+                Some(Step::Committed(counts)) => self.runtime.committed(counts)?,
+                _ => {}
             }
         }
         outcome = outcome.or_else(|| core.node.take_reduced());
@@ -249,7 +280,7 @@ impl<'a> Meeting<'a> {
                 BarrierPart::Sync
             });
         }
-        Ok(outcome)
+        Ok(outcome.map_or(Progress::Waits, Progress::Over))
     }
 
     /// Takes what has arrived, and returns how much it was.

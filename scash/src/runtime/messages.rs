@@ -17,6 +17,7 @@ impl Runtime {
         if self.is_finalized() {
             return Err(Error::Join("dsm_finalize was called".to_owned()));
         }
+        self.note_messages();
         Communicator::of_job(&mut lock(&self.member), options).map_err(join)
     }
 

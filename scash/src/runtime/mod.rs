@@ -4,6 +4,7 @@
 mod answer;
 mod atomics;
 mod broken;
+pub(crate) mod checkpoint;
 mod checks;
 mod claims;
 pub(crate) mod context;
@@ -12,6 +13,7 @@ mod crew;
 mod destroy;
 mod frames;
 mod host_objects;
+mod inject;
 pub(crate) mod live;
 mod lost;
 mod machine;
@@ -24,6 +26,7 @@ mod owned;
 mod page_words;
 mod races;
 mod reduce;
+mod renewable;
 mod say;
 mod serve;
 pub(crate) mod sharing;
@@ -40,15 +43,19 @@ pub(crate) use stall::Inquiry;
 pub use start::init;
 
 use self::core::Core;
+use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::fault::{PAGE, Verdict};
+use crate::fault::{Kind, PAGE, Verdict};
 use broken::Broken;
+use checkpoint::Checkpoints;
 use context::RankContext;
 use crew::Crew;
 use live::{Generation, Live};
 use owned::{Guard, Owned};
+use renewable::Renewable;
 use say::say;
-use scash_comm::forked;
+use scash_comm::{Traffic, forked};
+use scash_ft::inject::Injector;
 use scash_join::boot::Member;
 use scash_proto::node::{Collective, Input, Outcome};
 use scash_proto::{Access, AllocOptions, Pages, Protocol, Rank};
@@ -68,8 +75,17 @@ const CHECK_TURN: u32 = 64;
 
 /// A rank of a running job.
 pub struct Runtime {
-    pub(crate) context: RankContext,
+    pub(crate) context: Renewable<RankContext>,
     pub(crate) core: Owned<Core>,
+    /// If ranks of this job can come back.
+    checkpoints: Option<Mutex<Checkpoints>>,
+    /// What the endpoints have moved that this rank had before it came back.
+    moved_before: Mutex<Traffic>,
+    /// Failures that the user asks for.
+    injector: Mutex<Option<Injector>>,
+    /// What it was started with.
+    config: Config,
+    kind: Kind,
     /// Signals taken for faults in shared memory.
     pub(crate) faults: AtomicU64,
     /// Threads that wait for peers.
@@ -87,6 +103,9 @@ pub struct Runtime {
     size: u32,
     threads: u32,
     finalized: AtomicBool,
+    /// Whether a thread of the runtime answers peers, and whether it has come to that.
+    attends: AtomicBool,
+    answers: AtomicBool,
     /// Say at the end what was counted (`SCASH_STATS`).
     tell_stats: bool,
     /// What `Protocol::Adaptive` means in this job (`SCASH_COPIES`).
@@ -480,11 +499,12 @@ impl Runtime {
         self.context.objects.add_counts(&mut protocol);
         Stats {
             protocol,
-            traffic: self.context.endpoint.traffic(),
+            traffic: *lock(&self.moved_before) + self.context.endpoint.traffic(),
             barrier: *lock(&self.clock),
             faults: self.faults.load(Ordering::Relaxed),
             frames: self.context.frames,
             races,
+            checkpoints: self.checkpoint_stats(),
         }
     }
 
@@ -512,6 +532,9 @@ impl Runtime {
         let is_over = matches!(error, Error::Lost { .. } | Error::Broken(_));
         if !is_over && !matches!(error, Error::Mismatch(_)) {
             return error;
+        }
+        if matches!(error, Error::Lost { .. }) {
+            self.await_restart();
         }
         // At once: threads that wait need not wait for the launcher's word.
         self.broken.note(error.clone());

@@ -6,11 +6,16 @@
 
 use super::Runtime;
 use super::checks::name;
+use super::host_objects::HostObjects;
 use crate::error::{Error, Result};
+use crate::fault::PAGE;
+use scash_comm::SharedMemory;
+use scash_ft::inject::Point;
 use scash_proto::node::{Collective, Counters, InUse, ObjectKind, Outcome};
 use scash_proto::wire::stall::Activity;
 use scash_proto::wire::sync::Signal;
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 
 /// What a thread asks an object for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +45,25 @@ impl Ask {
             Ask::Take => SEMAPHORE,
             Ask::AtLeast(_) => ObjectKind::Flag,
         }
+    }
+}
+
+/// Words of objects, by pages.
+#[derive(Clone, Copy)]
+pub(crate) struct Words<'a>(pub(crate) &'a SharedMemory);
+
+impl Words<'_> {
+    /// The file in which they lie.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.fd()
+    }
+
+    pub(crate) fn pages(&self) -> u32 {
+        u32::try_from(self.0.segment().len / PAGE).unwrap_or(0)
+    }
+
+    pub(crate) fn page(&self, page: u32) -> *mut u8 {
+        self.0.at(page as usize * PAGE)
     }
 }
 
@@ -100,6 +124,20 @@ pub(crate) trait Objects: Send + Sync {
         Ok(())
     }
 
+    /// The words that the host's ranks share, if objects are words.
+    fn words(&self) -> Option<Words<'_>> {
+        None
+    }
+
+    /// These objects of a process that has come back, whose words are those that were saved, go on where the
+    /// others were in the process that was saved.
+    fn inherit(&self, _: &dyn Objects) {}
+
+    /// Objects that are words.
+    fn as_host_objects(&self) -> Option<&HostObjects> {
+        None
+    }
+
     /// Adds what was counted, as far as the node does not know.
     fn add_counts(&self, _: &mut Counters) {}
 }
@@ -153,7 +191,9 @@ impl Runtime {
     /// # Errors
     /// There is no such lock; the calling thread does not have it; a rank is gone.
     pub fn unlock(&self, number: u32) -> Result<()> {
-        self.guarded(|| self.context.objects.give_back(self, number, ObjectKind::Lock))
+        self.guarded(|| self.context.objects.give_back(self, number, ObjectKind::Lock))?;
+        self.passes(Point::LockReleased);
+        Ok(())
     }
 
     /// Takes a reader–writer lock to read: returns when nobody has it to write, and nobody waits for it who
@@ -248,7 +288,10 @@ impl Runtime {
 
     #[inline]
     fn ask(&self, number: u32, ask: Ask) -> Result<bool> {
-        self.guarded(|| self.context.objects.ask(self, number, ask))
+        self.passes(Point::LockAsked);
+        let got = self.guarded(|| self.context.objects.ask(self, number, ask))?;
+        self.passes(Point::LockGot);
+        Ok(got)
     }
 
     fn signal_to(&self, object: u32, kind: ObjectKind, signal: Signal) -> Result<()> {

@@ -46,12 +46,14 @@ pub(crate) struct Guard<'a, T> {
 // SAFETY: one thread at a time has the lock, and with it the value.
 unsafe impl<T: Send> Sync for Owned<T> {}
 
-/// The system's number of this thread.
+/// A number of this thread's own. Not the system's: a thread that comes back from an image has another one
+/// there.
 fn me() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
     thread_local!(static ME: Cell<u32> = const { Cell::new(0) });
     ME.with(|me| {
         if me.get() == 0 {
-            me.set(nix::unistd::gettid().as_raw().unsigned_abs());
+            me.set(NEXT.fetch_add(1, Ordering::Relaxed) & !WAITED_FOR);
         }
         me.get()
     })

@@ -3,11 +3,12 @@
 //! fault → page table → protocol → (fetch) → access given → return. Nothing here allocates on its way to
 //! success.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fault::line::Line;
 use crate::fault::{self, Verdict};
 use crate::runtime::say::say;
 use crate::runtime::{Runtime, current, lock};
+use scash_ft::inject::Point;
 use scash_proto::Access;
 use scash_proto::interpreter::Step;
 use scash_proto::node::Input;
@@ -41,6 +42,9 @@ pub(crate) fn fault(page: u32, addr: usize, access: fault::Access, pc: usize) ->
             "which is in the region of shared memory but not allocated (freed, or past the end?)",
         ),
         Err(e) => {
+            if matches!(e, Error::Lost { .. }) {
+                runtime.await_restart();
+            }
             // The access can neither be completed nor fail: the rank ends here.
             let e = runtime.let_the_dead_be_noticed(e);
             let rank = runtime.rank();
@@ -87,8 +91,8 @@ pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access, pc: usize) -> Re
         core.node.handle(Input::Fault { page, want })?;
         while let Some(order) = core.node.poll_output() {
             match core.execute(context, order)? {
-                // No fault orders an operation.
-                Step::Next | Step::Done(_) | Step::Operate(_) => {}
+                // No fault orders an operation, nor what ends a barrier.
+                Step::Next | Step::Done(_) | Step::Operate(_) | Step::Stage | Step::Committed(_) => {}
                 Step::Denied(_) => return Ok(Verdict::NotOurs),
                 Step::Get(from, pages) => {
                     drop(core);
@@ -101,6 +105,7 @@ pub(crate) fn serve(runtime: &Runtime, page: u32, want: Access, pc: usize) -> Re
                         Input::Fetched(pages)
                     })?;
                     got?;
+                    runtime.passes(Point::Fetch);
                 }
                 Step::Claim(claim) => {
                     drop(core);

@@ -4,19 +4,20 @@ use super::crew::Crew;
 use super::{RUNTIME, Runtime};
 use crate::config::{Config, REGION_BASE, RaceSetting};
 use crate::error::{Error, Result};
-use crate::fault::{self, PAGE, Region};
+use crate::fault::{self, Kind, PAGE, Region};
 use crate::runtime::broken::Broken;
+use crate::runtime::checkpoint::Checkpoints;
 use crate::runtime::claims::Claims;
 use crate::runtime::context::RankContext;
 use crate::runtime::core::Core;
+use crate::runtime::inject;
 use crate::runtime::marks::Marks;
 use crate::runtime::owned::Owned;
 use crate::runtime::page_words::PageWords;
-use crate::runtime::races::Search;
+use crate::runtime::renewable::Renewable;
 use crate::runtime::serve;
 use crate::runtime::sharing::{self, Frames};
 use crate::runtime::stats::BarrierTime;
-use crate::runtime::twins::Twins;
 use scash_comm::forked;
 use scash_comm::{Caps, Endpoint, Exchange, LocalSegment};
 use scash_join::boot::{Identity, Member};
@@ -50,42 +51,23 @@ pub fn init() -> Result<&'static Runtime> {
     if STARTED.swap(true, Ordering::Relaxed) {
         return Err(Error::Join("this process has joined a job before; that can be done once".to_owned()));
     }
-    let identity = Identity::of_this_program(env!("CARGO_PKG_VERSION"), ABI)
-        .map_err(|e| Error::Join(format!("cannot read this program's own file: {e}")))?;
-    member.hello(&identity).map_err(join)?;
-    let kind = fault::choose(config.fault.as_deref()).map_err(|e| Error::Setting(e.to_string()))?;
-    let mut region = Region::create(REGION_BASE, config.pages)?;
-    let endpoint = job::endpoint(&mut member, &config.network, ABI).map_err(join)?;
-    agree(&mut member, &config)?;
-    let (frames, objects) = sharing::settle(&mut member, &*endpoint, &config, &mut region)?;
-    let kind = frames.engine(kind);
-    let region = Arc::new(region);
-    let engine = fault::open(kind, region.clone())?;
-    // SAFETY: the region's runtime view stays mapped as long as the runtime, which is never freed; frames are
-    // only reached by raw pointers.
-    let segment = unsafe { endpoint.register(&mut member, whole(&region)) }.map_err(join)?;
-    let node = Node::new(node_config(&config, &*endpoint, frames));
-    let twins =
-        Twins::new(config.pages).map_err(|e| Error::Join(format!("no address space for twins: {e}")))?;
-    let claims = Claims(PageWords::new(config.pages, &*endpoint, &mut member)?);
-    let marks = Marks(PageWords::new(config.pages, &*endpoint, &mut member)?);
-    let (rank, size) = (endpoint.rank(), endpoint.size());
-    let (threads, page) = (member.threads(), member.page().clone());
-    let context = RankContext {
-        region,
-        engine,
-        endpoint,
-        segment,
-        transfer: config.transfer,
-        claims,
-        marks,
-        objects,
-        frames,
-        page,
-    };
+    let checkpoints = Checkpoints::from_vars(&|name| std::env::var_os(name))?;
+    let injector = inject::read(&|name| std::env::var_os(name), member.rank())?;
+    member.hello(&identity()?).map_err(join)?;
+    let chosen = fault::choose(config.fault.as_deref()).map_err(|e| Error::Setting(e.to_string()))?;
+    let context = assemble(&mut member, &config, chosen)?;
+    let mut node_config = node_config(&config, &*context.endpoint, context.frames);
+    node_config.replicas = u32::from(checkpoints.is_some());
+    let core = Core::new(Node::new(node_config), &config)?;
+    let (rank, size, threads) = (context.endpoint.rank(), context.endpoint.size(), member.threads());
+    let kind = context.frames.engine(chosen);
     let runtime = Box::leak(Box::new(Runtime {
-        context,
-        core: Owned::new(Core::new(node, twins, size, Search::new(config.races, config.pages))),
+        context: Renewable::new(context),
+        core: Owned::new(core),
+        checkpoints: checkpoints.map(Mutex::new),
+        moved_before: Mutex::default(),
+        injector: Mutex::new(injector),
+        kind: chosen,
         faults: AtomicU64::new(0),
         waiters: AtomicU32::new(0),
         calls: AtomicU32::new(0),
@@ -97,6 +79,8 @@ pub fn init() -> Result<&'static Runtime> {
         size,
         threads,
         finalized: AtomicBool::new(false),
+        attends: AtomicBool::new(false),
+        answers: AtomicBool::new(false),
         tell_stats: config.stats,
         copies: config.copies,
         block: config.block,
@@ -104,6 +88,7 @@ pub fn init() -> Result<&'static Runtime> {
         stall: config.stall,
         broken: Broken::default(),
         clock: Mutex::new(BarrierTime::default()),
+        config,
     }));
     RUNTIME.store(runtime, Ordering::Release);
     // SAFETY: `serve::fault` takes the runtime's locks only, under which nothing touches the view; the
@@ -113,6 +98,31 @@ pub fn init() -> Result<&'static Runtime> {
     // For as long as the process lives: the runtime does so, too.
     std::mem::forget(handler);
     Ok(runtime)
+}
+
+/// What this program is, to its peers.
+pub(super) fn identity() -> Result<Identity> {
+    Identity::of_this_program(env!("CARGO_PKG_VERSION"), ABI)
+        .map_err(|e| Error::Join(format!("cannot read this program's own file: {e}")))
+}
+
+/// Joins the peers: region, endpoint, engine, and what ranks share. Collective. `chosen` is the engine of
+/// ranks with frames of their own.
+pub(super) fn assemble(member: &mut Member, config: &Config, chosen: Kind) -> Result<RankContext> {
+    let mut region = Region::create(REGION_BASE, config.pages)?;
+    let endpoint = job::endpoint(member, &config.network, ABI).map_err(join)?;
+    agree(member, config)?;
+    let (frames, objects) = sharing::settle(member, &*endpoint, config, &mut region)?;
+    let region = Arc::new(region);
+    let engine = fault::open(frames.engine(chosen), region.clone())?;
+    // SAFETY: the region's runtime view stays mapped as long as the runtime, which is never freed; frames are
+    // only reached by raw pointers.
+    let segment = unsafe { endpoint.register(member, whole(&region)) }.map_err(join)?;
+    let claims = Claims(PageWords::new(config.pages, &*endpoint, member)?);
+    let marks = Marks(PageWords::new(config.pages, &*endpoint, member)?);
+    let page = member.page().clone();
+    let transfer = config.transfer;
+    Ok(RankContext { region, engine, endpoint, segment, transfer, claims, marks, objects, frames, page })
 }
 
 /// A region as what peers reach.
@@ -177,5 +187,6 @@ fn node_config(config: &Config, endpoint: &dyn Endpoint, frames: Frames) -> scas
         races: config.races != RaceSetting::Off,
         most_objects: frames.most_objects(),
         sharing: frames.sharing(),
+        replicas: 0,
     }
 }

@@ -1,5 +1,6 @@
 //! What a rank has counted and timed.
 
+use crate::runtime::checkpoint::CheckpointStats;
 use crate::runtime::sharing::Frames;
 use scash_comm::Traffic;
 use scash_proto::node::Counters;
@@ -41,6 +42,8 @@ pub struct Stats {
     /// Data races found (`SCASH_RACES`): neighbouring bytes of pages whose home is here, once an epoch and
     /// pair of ranks.
     pub races: u64,
+    /// What was counted of checkpoints, if ranks come back (`scash run --replicas`).
+    pub checkpoints: Option<CheckpointStats>,
 }
 
 impl std::fmt::Display for Stats {
@@ -86,6 +89,9 @@ impl std::fmt::Display for Stats {
         )?;
         if self.races > 0 {
             write!(f, "; {} data races", self.races)?;
+        }
+        if let Some(checkpoints) = &self.checkpoints {
+            write!(f, "; {checkpoints}")?;
         }
         match self.frames {
             Frames::Own => {}

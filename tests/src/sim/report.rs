@@ -171,7 +171,7 @@ fn combine(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
 }
 
 /// Names of the kinds of outputs, by number.
-pub const OUTPUTS: [&str; 37] = [
+pub const OUTPUTS: [&str; 39] = [
     "MapZero",
     "Get",
     "Map",
@@ -209,6 +209,8 @@ pub const OUTPUTS: [&str; 37] = [
     "Reduce",
     "SendWrites",
     "Judge",
+    "Stage",
+    "Committed",
 ];
 
 /// The number of an output's kind in [`OUTPUTS`].
@@ -251,6 +253,8 @@ pub fn output_number(output: &Output) -> usize {
         Output::Reduce(..) => 34,
         Output::SendWrites => 35,
         Output::CompareWrites => 36,
+        Output::Stage => 37,
+        Output::Committed(_) => 38,
     }
 }
 

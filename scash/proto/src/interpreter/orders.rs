@@ -28,6 +28,8 @@ impl Interpreter {
             Output::Operate { page, at, mark } => return Ok(Step::Operate(WordPlace { page, at, mark })),
             Output::Denied(page) => return Ok(Step::Denied(page)),
             Output::Done(outcome) => return done(m, outcome),
+            Output::Stage => return Ok(Step::Stage),
+            Output::Committed(counts) => return Ok(Step::Committed(counts)),
             Output::Diff { page, to, force } => self.diff(m, page, to, force)?,
             Output::DiffZero { page, to } => self.diff_to_zeros(m, page, to)?,
             Output::Push(page) => self.push(m, page)?,

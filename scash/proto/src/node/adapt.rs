@@ -110,7 +110,7 @@ impl Stream {
 /// Runs that begin in one interval at one distance from each other, as in a walk down a column of a matrix,
 /// come several at a time: as many more as there have been; or, once the second of them shows that the
 /// distance is the one of the last such series, as many as there were then.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Streams {
     table: [Stream; 16],
     first: u32,
@@ -120,6 +120,15 @@ pub(super) struct Streams {
 impl Streams {
     pub(super) fn new(first: u32, most: u32) -> Self {
         Streams { table: [Stream::EMPTY; 16], first, most }
+    }
+
+    fn of_fetches(cfg: &Config) -> Self {
+        let widest = if cfg.cache > 0 { (cfg.cache / 4).max(1) } else { u32::MAX };
+        Streams::new(cfg.fetch_first.min(widest), cfg.fetch_most.min(widest))
+    }
+
+    fn of_writes(cfg: &Config) -> Self {
+        Streams::new(1, cfg.fetch_most.min(MOST_AHEAD))
     }
 
     /// How many pages to fetch in this interval, beginning at `page` of allocation number `allocation`.
@@ -165,7 +174,7 @@ impl Streams {
 const SLOTS: u32 = 64;
 
 /// Subscribed pages by the interval in which they are to be looked at (modulo 64).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Wheel {
     slots: Vec<Vec<u32>>,
 }
@@ -188,7 +197,7 @@ impl Wheel {
 }
 
 /// What faults and writers have taught this rank.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Learning {
     /// Runs of pages that are fetched, or mapped at home, one after the other.
     pub(super) streams: Streams,
@@ -204,15 +213,23 @@ pub(super) struct Learning {
 
 impl Learning {
     pub(super) fn new(cfg: &Config) -> Learning {
-        let widest = if cfg.cache > 0 { (cfg.cache / 4).max(1) } else { u32::MAX };
         Learning {
-            streams: Streams::new(cfg.fetch_first.min(widest), cfg.fetch_most.min(widest)),
-            writes: Streams::new(1, cfg.fetch_most.min(MOST_AHEAD)),
+            streams: Streams::of_fetches(cfg),
+            writes: Streams::of_writes(cfg),
             wheel: Wheel::default(),
             watched: Vec::new(),
             migration: Migration::new(cfg.migrate_after, cfg.pages),
             moves: BTreeMap::new(),
         }
+    }
+
+    /// This rank has come back: all is to be learnt anew. What is to be moved at the next barrier stays.
+    pub(super) fn reborn(&mut self, cfg: &Config) {
+        self.streams = Streams::of_fetches(cfg);
+        self.writes = Streams::of_writes(cfg);
+        self.wheel = Wheel::default();
+        self.watched.clear();
+        self.migration.reborn();
     }
 }
 

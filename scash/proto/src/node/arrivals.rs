@@ -6,7 +6,7 @@ use crate::wire::{Control, Token};
 use crate::{Pages, Rank};
 
 /// What has arrived for one meeting.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Slot {
     /// Tokens by step.
     pub(super) tokens: Vec<Option<Token>>,
@@ -71,6 +71,9 @@ impl Node {
                 rank: from,
                 what: "a token that names ranks or pages that do not exist",
             });
+        }
+        if (token.due || token.left_out) && self.cfg.replicas == 0 {
+            return Err(Violation { rank: from, what: "a checkpoint in a job that has none" });
         }
         let place = &mut self.slot_for(from, token.meeting)?.tokens[step as usize];
         if place.is_some() {

@@ -27,7 +27,7 @@ use crate::{Pages, Rank};
 use std::collections::BTreeMap;
 
 /// What this rank has operated on since the last memory barrier.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Operated {
     /// Pages with words that operations have changed, and whether they are marked at their homes.
     pages: BTreeMap<u32, bool>,

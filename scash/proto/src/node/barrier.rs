@@ -19,7 +19,8 @@
 //!    fetch them before a **third meeting**.
 //! 6. A broadcast takes a last meeting of its own: see [`broadcast`](super::broadcast).
 //! 7. **End**: leases end, stale copies are taken out of view, written pages are protected again (all by
-//!    range), subscriptions take effect.
+//!    range), subscriptions take effect. If the barrier is a [checkpoint](super::checkpoint), ranks save what
+//!    they have now, and hold one more meeting before they go on.
 //!
 //! A peer is at most one meeting ahead, so what arrives early is kept in one of two slots, by the parity of
 //! the meeting's number.
@@ -40,7 +41,7 @@ use crate::{Pages, Rank};
 use std::collections::BTreeMap;
 
 /// The meeting that this rank is in.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Meeting {
     /// Step whose token is awaited.
     step: u32,
@@ -48,6 +49,10 @@ pub(super) struct Meeting {
     expected: u32,
     /// A second meeting follows.
     pub(super) away: bool,
+    /// Some rank says that the barrier is to be a checkpoint.
+    pub(super) due: bool,
+    /// Some rank has left the checkpoint out.
+    pub(super) left_out: bool,
     span: [Attendance; 2],
     /// Items sent, by receiver; later only those whose tokens pass here.
     counts: BTreeMap<Rank, u32>,
@@ -57,6 +62,11 @@ pub(super) struct Meeting {
 }
 
 impl Meeting {
+    /// The next meeting of the same barrier.
+    pub(super) fn next(&self) -> Meeting {
+        Meeting { span: self.span, ..Meeting::default() }
+    }
+
     /// Notes that items were sent.
     pub(super) fn sent(&mut self, to: Rank, items: u32) {
         *self.counts.entry(to).or_default() += items;
@@ -69,7 +79,7 @@ impl Meeting {
 }
 
 /// The collective call that this rank is in, and its meetings with all others.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Meetings {
     pub(super) phase: Phase,
     /// Number of the meeting that this rank is in, or will be in next.
@@ -86,7 +96,7 @@ pub(super) struct Meetings {
     /// Pages that this rank first touched but another rank did, too, and before it in rank order.
     lost: Vec<u32>,
     /// What peers said in the meetings of this barrier, for its end.
-    kept: Vec<(Rank, Control)>,
+    pub(super) kept: Vec<(Rank, Control)>,
     /// What is broadcast.
     pub(super) parcels: Parcels,
 }
@@ -105,6 +115,13 @@ impl Meetings {
             kept: Vec::new(),
             parcels: Parcels::default(),
         }
+    }
+
+    /// Nothing has come from anybody.
+    pub(super) fn forget_messages(&mut self) {
+        self.slots = [Slot::new(self.topology), Slot::new(self.topology)];
+        self.kept.clear();
+        self.parcels = Parcels::default();
     }
 }
 
@@ -232,6 +249,8 @@ impl Node {
     pub(super) fn flushed(&mut self) -> Result<(), Violation> {
         let Phase::Flushing(part) = self.meetings.phase else { return Ok(()) };
         self.meetings.phase = Phase::Meeting(part);
+        // From its first token on, what a rank says of this must not change.
+        self.meetings.now.due = part == MeetingStage::Flush && self.wants_checkpoint();
         for (to, control) in std::mem::take(&mut self.meetings.now.controls) {
             self.meetings.now.sent(to, 1);
             self.out.push_back(Output::Control(to, self.meetings.meeting, control));
@@ -268,6 +287,8 @@ impl Node {
             meeting: self.meetings.meeting,
             step: u8::try_from(step).unwrap_or(u8::MAX),
             away: self.meetings.now.away,
+            due: self.meetings.now.due,
+            left_out: self.meetings.now.left_out,
             span: self.meetings.now.span,
             counts,
             notices,
@@ -312,6 +333,8 @@ impl Node {
     fn absorb(&mut self, token: Token) {
         let now = &mut self.meetings.now;
         now.away |= token.away;
+        now.due |= token.due;
+        now.left_out |= token.left_out;
         now.span[0] = now.span[0].min(token.span[0]);
         now.span[1] = now.span[1].max(token.span[1]);
         now.notices.extend(token.notices);
@@ -340,6 +363,7 @@ impl Node {
                 self.next_part(MeetingStage::Close)
             }
             MeetingStage::PassOn | MeetingStage::Settle | MeetingStage::Close => self.end(),
+            MeetingStage::Commit => self.commit(),
         }
     }
 
@@ -352,6 +376,7 @@ impl Node {
     fn met_first(&mut self) {
         let notices = std::mem::take(&mut self.meetings.now.notices);
         let away = self.meetings.now.away;
+        self.agree_on_checkpoint(self.meetings.now.due);
         let mut merged = std::mem::take(&mut self.slot().merged);
         let (fresh, operated) = (self.slot().fresh(), self.slot().operated());
         self.note_first_touches(&notices);
@@ -365,7 +390,7 @@ impl Node {
             return;
         }
         self.counters.second_meetings += 1;
-        self.meetings.now = Meeting { span: self.meetings.now.span, ..Meeting::default() };
+        self.meetings.now = self.meetings.now.next();
         // First: a page that moves has no sharers any more, and nothing of it is to be passed on.
         self.hand_over(&notices);
         self.push_kept_back(&merged);
@@ -396,7 +421,7 @@ impl Node {
     }
 
     /// Leaves a meeting, keeping what peers said in it for the end of the barrier.
-    fn close_slot(&mut self) {
+    pub(super) fn close_slot(&mut self) {
         let slot = &mut self.meetings.slots[(self.meetings.meeting % 2) as usize];
         slot.items = 0;
         slot.merged.clear();
@@ -479,6 +504,16 @@ impl Node {
         self.counters.avoided += self.homes.untracked();
         self.meetings.phase = Phase::Running;
         let outcome = self.conclude();
+        if self.is_checkpoint() {
+            self.stage(outcome);
+        } else {
+            self.leave_call(outcome);
+        }
+    }
+
+    /// This rank leaves the call: its threads go on, and what came early is taken.
+    pub(super) fn leave_call(&mut self, outcome: Outcome) {
+        self.meetings.phase = Phase::Running;
         self.take_early_later();
         self.out.push_back(Output::Done(outcome));
     }

@@ -18,7 +18,7 @@ use crate::{Pages, Rank};
 use std::collections::BTreeMap;
 
 /// The broadcast that this rank is in.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Parcels {
     /// The pages of the range by home; empty until this rank is as far as to send.
     by_home: BTreeMap<Rank, Vec<Pages>>,

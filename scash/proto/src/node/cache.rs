@@ -38,7 +38,7 @@ const HELD: u8 = 1;
 const UNRECORDED: u8 = 2;
 
 /// The cached pages of a rank with a limit.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Cache {
     /// Most pages; 0: no limit.
     most: u32,

@@ -16,7 +16,12 @@ pub struct Broken {
 impl Node {
     /// The first rule that is broken, if one is. Takes a while: it looks at all pages.
     pub fn check(&self) -> Result<(), Broken> {
-        let runs = matches!(self.meetings.phase, Phase::Running | Phase::Announcing);
+        let runs = matches!(self.meetings.phase, Phase::Running | Phase::Announcing) || self.is_committing();
+        if self.meetings.phase == Phase::Staging
+            && let Some(rule) = self.broken_image()
+        {
+            return Err(Broken { page: 0, rule });
+        }
         let moment = Moment { runs, keeps_back: self.keeps_back() };
         let mut untracked = 0;
         for page in 0..self.table.len() {

@@ -10,7 +10,7 @@ use crate::Rank;
 use crate::wire::sync::Request;
 
 /// A thread of this rank that waits for a condition.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Wait {
     condition: u32,
     ticket: u32,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 const MOST_RECORDS: usize = 64;
 
 /// What has been written since the last memory barrier, as far as it is known here.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct History {
     /// By rank, in the order of their numbers.
     records: BTreeMap<Rank, Vec<Record>>,
@@ -24,6 +24,11 @@ impl History {
     /// The vector time.
     pub(super) fn known(&self) -> Known {
         self.records.iter().filter_map(|(&rank, list)| Some((rank, list.last()?.number))).collect()
+    }
+
+    /// Whether nothing was written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.news.is_empty()
     }
 
     /// The number of a rank's newest record that is known.

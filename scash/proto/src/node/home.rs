@@ -9,7 +9,7 @@ use crate::{Pages, Rank};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What this rank knows as the home of pages, beside their words.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Homes {
     /// Who has copies. Exactly the tracked pages have entries.
     directory: BTreeMap<u32, Copyset>,
@@ -59,6 +59,12 @@ impl Homes {
     /// A page, if it was such a one, is not any more.
     pub(super) fn loses_untracked(&mut self, was_free: bool) {
         self.untracked = self.untracked.saturating_sub(u64::from(was_free));
+    }
+
+    /// This rank has come back, and nobody has copies. `untracked`: how many pages are writable here.
+    pub(super) fn reborn(&mut self, untracked: u64) {
+        let given = std::mem::take(&mut self.given);
+        *self = Homes { given, untracked, ..Homes::default() };
     }
 
     /// Nothing is known of these pages any more.

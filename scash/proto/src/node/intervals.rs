@@ -37,7 +37,7 @@ use crate::wire::sync::{self, Known, QueuePlace, Record};
 use std::collections::VecDeque;
 
 /// What follows the end of an interval.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum After {
     /// The memory barrier goes on.
     Barrier,
@@ -69,7 +69,7 @@ pub(super) enum After {
 }
 
 /// Where a node is between two memory barriers.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Intervals {
     pub(super) history: History,
     /// Pages that are at home and in no record yet.
@@ -82,6 +82,14 @@ pub(super) struct Intervals {
     vain: bool,
     /// Locks and other objects that wait for that, with their tickets.
     entering: Vec<(u32, u32)>,
+}
+
+impl Intervals {
+    /// Whether none ends, and no fetch is under way. `recorded`: whether there are records at all.
+    pub(super) fn are_at_rest(&self, recorded: bool) -> bool {
+        let nothing = self.history.is_empty() && self.written.is_empty();
+        self.closes.is_empty() && self.entering.is_empty() && self.fetches == 0 && (nothing || !recorded)
+    }
 }
 
 impl Node {

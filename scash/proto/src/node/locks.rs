@@ -24,7 +24,7 @@ use crate::wire::sync::{Follower, Known, QueuePlace, SyncBody};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A place in a queue, at the rank whose place it is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Spot {
     ticket: u32,
     state: State,
@@ -46,7 +46,7 @@ enum State {
 }
 
 /// What a rank knows of a lock.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Lock {
     /// Manager: the last place in the queue.
     last: QueuePlace,

@@ -25,7 +25,7 @@ const MOST_DOUBLINGS: u8 = 5;
 const PLACED: u8 = u8::MAX;
 
 /// What homes know of pages that others write.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Migration {
     /// Memory barriers with a lone writer after which a page moves for the first time; 0: no page does.
     after: u32,
@@ -54,6 +54,11 @@ impl Migration {
     /// Its home has written a page.
     pub(super) fn written_at_home(&mut self, page: u32) {
         self.lone.remove(&page);
+    }
+
+    /// This rank has come back: who wrote what is to be learnt anew. What the program has placed stays.
+    pub(super) fn reborn(&mut self) {
+        self.lone.clear();
     }
 
     /// Nothing is known of a page any more.

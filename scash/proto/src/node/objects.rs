@@ -44,7 +44,7 @@ impl ObjectKind {
 ///
 /// **Invariant:** no number is given twice, so that of an object that was destroyed never comes to mean
 /// another one.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Objects {
     /// Runs of objects of a kind that are there, by the number of the first: where each ends.
     runs: BTreeMap<u32, (u32, ObjectKind)>,
@@ -99,6 +99,11 @@ impl Objects {
         cut_out(&mut self.runs, objects);
     }
 
+    /// Whether a signal was sent whose arrival the next memory barrier waits for.
+    pub(super) fn owes_signals(&self) -> bool {
+        !self.signals.is_empty()
+    }
+
     /// A signal was sent: the memory barrier waits for its arrival.
     pub(super) fn count_signal(&mut self, to: Rank) {
         *self.signals.entry(to).or_default() += 1;
@@ -131,9 +136,9 @@ impl Node {
         self.meetings.phase != Phase::Running
     }
 
-    /// Whether this rank has come to a memory barrier that is not over.
+    /// Whether this rank has come to a memory barrier whose epoch is not over.
     pub(super) fn in_memory_barrier(&self) -> bool {
-        !matches!(self.meetings.phase, Phase::Running | Phase::Announcing)
+        !matches!(self.meetings.phase, Phase::Running | Phase::Announcing) && !self.is_committing()
     }
 
     pub(super) fn tell(&mut self, to: Rank, object: u32, body: SyncBody) {
@@ -146,7 +151,7 @@ impl Node {
         // comes now. During the memory barrier it is not in the way: the barrier may wait for this very
         // message.
         let overdue = self.sync.objects.early.first().is_some_and(|(_, first)| first.epoch == self.interval);
-        if self.epoch_of(from, message.epoch)? && !overdue {
+        if self.epoch_of(from, message.epoch)? && !overdue && !self.is_committing() {
             return self.take_sync(from, message);
         }
         self.sync.objects.early.push((from, message));
@@ -185,6 +190,8 @@ impl Node {
         let due = match self.meetings.phase {
             Phase::Flushing(part) | Phase::Meeting(part) => part == MeetingStage::Flush,
             Phase::Running | Phase::Announcing | Phase::Failed => true,
+            // Until this rank leaves the call, `sync` keeps what belongs to the next epoch.
+            Phase::Staging => false,
         };
         if !due {
             return Err(Violation { rank: from, what: "a signal after the meeting that waited for it" });

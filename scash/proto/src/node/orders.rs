@@ -59,6 +59,13 @@ pub enum Input {
     Fetched(Strided),
     /// They could not be had.
     FetchFailed(Strided),
+    /// A checkpoint is due, says this rank's clock or count. May come at any time, in a barrier, too. Nothing
+    /// happens if ranks do not come back ([`Config::replicas`](super::Config::replicas)).
+    CheckpointDue,
+    /// The answer to [`Output::Stage`]: what this rank has is saved, wherever it is to be.
+    Staged,
+    /// The answer to [`Output::Stage`]: this rank could not save what it has.
+    NotStaged,
     /// All threads of this rank have come to a collective call. (To [`Collective::Destroy`] of what threads
     /// wait for, the others have.)
     Arrive(Collective),
@@ -201,7 +208,7 @@ pub enum Input {
 }
 
 /// What a node orders. Orders are to be carried out one after the other.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Give frames, zeroed if new, and access. Only the last page of a run may be the one that faulted.
     MapZero(Pages, Access),
@@ -362,6 +369,13 @@ pub enum Output {
     /// Find the data races of the epoch that ends
     /// ([`Races::compare_writes`](crate::races::Races::compare_writes)).
     CompareWrites,
+    /// Save what this rank has; then [`Input::Staged`] or [`Input::NotStaged`]. The memory barrier is over,
+    /// but no rank leaves the call before all have answered. No further order comes until then: what is
+    /// promised meanwhile is in the text of the module `checkpoint`.
+    Stage,
+    /// All ranks have answered [`Output::Stage`]: whether the checkpoint counts, because all have staged it.
+    /// The end of the call follows.
+    Committed(bool),
     /// The collective call is over.
     Done(Outcome),
 }

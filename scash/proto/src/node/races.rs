@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const SEARCHED: usize = 4096;
 
 /// An epoch's part of that.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Epoch {
     /// The intervals so far, and what was known in each. Numbers in this list go into traces, for they can be
     /// taken in a signal handler.
@@ -40,6 +40,11 @@ impl Epoch {
 }
 
 impl Node {
+    /// Ranks of the job.
+    pub fn size(&self) -> u32 {
+        self.cfg.size
+    }
+
     /// This rank.
     pub fn rank(&self) -> Rank {
         self.cfg.rank

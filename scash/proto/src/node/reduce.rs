@@ -25,7 +25,7 @@ use crate::wire::{Attendance, Purpose, Token};
 use std::collections::BTreeMap;
 
 /// The reductions of a rank.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Reductions {
     /// Passed since the last memory barrier.
     passed: u32,
@@ -41,7 +41,7 @@ pub(super) struct Reductions {
     ahead: Option<[Attendance; 2]>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Reducing {
     what: Reduction,
     me: Attendance,
@@ -62,8 +62,18 @@ impl Reductions {
     }
 
     /// The call is over that went well, although ranks came for different things after it.
-    fn catch_up(&mut self) {
+    pub(super) fn catch_up(&mut self) {
         self.disagreement = self.disagreement.or(self.ahead.take());
+    }
+
+    /// Whether nothing of one is here.
+    pub(super) fn are_at_rest(&self) -> bool {
+        self.now.is_none() && self.from_children.is_empty()
+    }
+
+    /// This rank has come back: what ranks had on its way is gone.
+    pub(super) fn reborn(&mut self) {
+        self.from_children.clear();
     }
 
     /// Keeps how a reduction ended until that is asked for.
@@ -251,7 +261,7 @@ impl Node {
     fn is_behind(&self, message: &ReduceMessage) -> bool {
         let reduces = self.sync.reductions.now.is_some();
         match message.epoch.wrapping_sub(self.interval) {
-            0 => reduces && message.number > self.sync.reductions.passed,
+            0 => reduces && message.number > self.sync.reductions.passed || self.is_committing(),
             1 => self.in_memory_barrier(),
             _ => false,
         }

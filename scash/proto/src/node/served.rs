@@ -35,14 +35,14 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Who waits at a manager, and what that one knows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Waiter {
     place: QueuePlace,
     known: Known,
 }
 
 /// Manager: the state of an object.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum State {
     RwLock(RwLock),
     Semaphore(Semaphore),
@@ -92,7 +92,7 @@ impl State {
 }
 
 /// A request of a thread of this rank.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Asked {
     object: u32,
     ticket: u32,
@@ -104,7 +104,7 @@ struct Asked {
 }
 
 /// What a thread of this rank has, and how it gives it back.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Holding {
     object: u32,
     who: u64,
@@ -112,7 +112,7 @@ struct Holding {
 }
 
 /// All objects that are served by managers, as far as this rank has to do with them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Served {
     /// Manager: those that were used.
     states: BTreeMap<u32, State>,

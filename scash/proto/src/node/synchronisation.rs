@@ -10,7 +10,7 @@ use super::reduce::Reductions;
 use super::served::Served;
 
 /// What orders memory between two memory barriers.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Synchronisation {
     pub(super) objects: Objects,
     pub(super) locks: Locks,

@@ -1,6 +1,7 @@
 //! One node, or a few whose messages arrive at once: what they order, order by order. (Whole jobs, with
 //! memory and delays, are for the simulator.)
 
+mod checkpoint;
 mod collective;
 mod copies;
 mod destroy;
@@ -35,8 +36,19 @@ impl Job {
     }
 
     fn sharing(size: u32, sharing: Sharing) -> Job {
+        Job::of(size, sharing, 0)
+    }
+
+    fn of(size: u32, sharing: Sharing, replicas: u32) -> Job {
         let plain = |rank| Config::plain(Rank(rank), size, PAGES);
-        let config = |rank| Config { fetch_most: 16, renewals: 15, migrate_after: 3, sharing, ..plain(rank) };
+        let config = |rank| Config {
+            fetch_most: 16,
+            renewals: 15,
+            migrate_after: 3,
+            sharing,
+            replicas,
+            ..plain(rank)
+        };
         let nodes = (0..size).map(|r| Node::new(config(r))).collect();
         Job { nodes, changed: BTreeSet::new(), orders: (0..size).map(|_| Vec::new()).collect() }
     }

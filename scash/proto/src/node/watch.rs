@@ -20,7 +20,7 @@ use crate::{Pages, Rank};
 const IDLE: u32 = 8;
 
 /// A run of watched pages.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Watched {
     pub(super) pages: Pages,
     /// Barriers in a row at which nobody had copies.

@@ -25,14 +25,14 @@ impl List {
 }
 
 /// See [the module](super).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PageTable {
     words: Vec<u64>,
     lists: [Links; 3],
 }
 
 /// A list, threaded through the table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Links {
     /// Next page on the list, plus one.
     next: Vec<u32>,

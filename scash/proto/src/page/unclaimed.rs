@@ -93,6 +93,19 @@ impl CachedPage {
 
 /// What happens to pages whoever their home is.
 impl Page {
+    /// This rank has come back, and nobody has a copy of anything. What is left is who the home is, and
+    /// whether that is this rank and has used the page: then it is writable.
+    pub(crate) fn reborn(self) -> Page {
+        let word = Word::from(self);
+        let mut page = word.role_and_home().page();
+        if let Page::Home(home) = &mut page
+            && word.access() != Access::None
+        {
+            home.open();
+        }
+        page
+    }
+
     /// The end of a barrier.
     #[inline]
     pub(crate) fn end_interval(&mut self) -> Ended {

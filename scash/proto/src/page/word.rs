@@ -96,6 +96,11 @@ impl Word {
         word
     }
 
+    /// Who is the home, and what this rank is to the page, and nothing else.
+    pub(super) fn role_and_home(self) -> Word {
+        Word(self.0 & (ROLE | HOME))
+    }
+
     /// The home that this rank has met.
     pub(crate) fn home(self) -> Option<Rank> {
         let h = u32::try_from(self.0 & HOME).unwrap_or(0);

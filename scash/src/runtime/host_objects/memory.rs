@@ -5,6 +5,7 @@ use super::seats::Seats;
 use super::table::Table;
 use crate::error::Result;
 use crate::fault::PAGE;
+use crate::runtime::objects::Words;
 use nix::unistd::{Whence, lseek};
 use scash_comm::SharedMemory;
 use std::ops::Range;
@@ -40,6 +41,11 @@ impl Memory {
     pub(super) fn adopt(&mut self, file: OwnedFd) -> Result<()> {
         self.bytes = SharedMemory::open(file, self.bytes.segment().len)?;
         Ok(())
+    }
+
+    /// All of it.
+    pub(super) fn words(&self) -> Words<'_> {
+        Words(&self.bytes)
     }
 
     pub(super) fn table(&self) -> Table<'_> {

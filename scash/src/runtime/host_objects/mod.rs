@@ -29,7 +29,7 @@ use self::seats::Seats;
 use self::table::{Answer, Chain, Guarded, Table};
 use crate::error::{Error, Result};
 use crate::runtime::checks::{is_meeting, must_be, not_the_holder, taken_twice, waits_without_lock};
-use crate::runtime::objects::{Ask, Objects};
+use crate::runtime::objects::{Ask, Objects, Words};
 use crate::runtime::stall::Patience;
 use crate::runtime::{Runtime, answer::this_thread, lock, within};
 use scash_comm::shm::Parking;
@@ -69,6 +69,22 @@ struct Counts {
     signals: AtomicU64,
 }
 
+impl Counts {
+    fn go_on_as(&self, old: &Counts) {
+        let all = |counts: &Counts| {
+            let Counts { locks, refused, waited, handed, requests, signals } = counts;
+            [locks, refused, waited, handed, requests, signals].map(|counter| counter.load(Relaxed))
+        };
+        let [locks, refused, waited, handed, requests, signals] = all(old);
+        self.locks.store(locks, Relaxed);
+        self.refused.store(refused, Relaxed);
+        self.waited.store(waited, Relaxed);
+        self.handed.store(handed, Relaxed);
+        self.requests.store(requests, Relaxed);
+        self.signals.store(signals, Relaxed);
+    }
+}
+
 fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
 }
@@ -86,6 +102,15 @@ impl HostObjects {
             destructions: AtomicU32::new(0),
             counts: Counts::default(),
         })
+    }
+
+    /// As those of the process that was saved.
+    fn go_on_as(&self, old: &HostObjects) {
+        self.seats.go_on_as(&old.seats);
+        self.waiting.store(old.waiting.load(Relaxed), Relaxed);
+        self.meeting.store(old.meeting.load(Relaxed), SeqCst);
+        self.destructions.store(old.destructions.load(Relaxed), Relaxed);
+        self.counts.go_on_as(&old.counts);
     }
 
     /// The file in which they lie.
@@ -387,6 +412,20 @@ impl Around for Runtime {
 }
 
 impl Objects for HostObjects {
+    fn words(&self) -> Option<Words<'_>> {
+        Some(self.memory.words())
+    }
+
+    fn inherit(&self, old: &dyn Objects) {
+        if let Some(old) = old.as_host_objects() {
+            self.go_on_as(old);
+        }
+    }
+
+    fn as_host_objects(&self) -> Option<&HostObjects> {
+        Some(self)
+    }
+
     #[inline]
     fn ask(&self, runtime: &Runtime, number: u32, ask: Ask) -> Result<bool> {
         let inside = within::enter_words();

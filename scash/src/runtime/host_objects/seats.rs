@@ -11,6 +11,7 @@ pub(super) const A_RANK: u32 = 1 << 16;
 /// See [the module](self).
 pub(super) struct Seats(Mutex<Free>);
 
+#[derive(Clone)]
 struct Free {
     /// Seats that were given back.
     back: Vec<u32>,
@@ -30,6 +31,12 @@ impl Seats {
     /// How many there are in a job of so many ranks.
     pub(super) fn count(ranks: u32) -> usize {
         1 + ranks as usize * A_RANK as usize
+    }
+
+    /// As those of the same rank in the process that was saved.
+    pub(super) fn go_on_as(&self, old: &Seats) {
+        let old = lock(&old.0).clone();
+        *lock(&self.0) = old;
     }
 
     /// A seat for the calling thread alone; `None` if all are taken.

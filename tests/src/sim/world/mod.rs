@@ -230,6 +230,7 @@ impl<P: Program> World<P> {
                 races: setup.races,
                 most_objects: u32::MAX,
                 sharing: setup.sharing,
+                replicas: 0,
             }),
             interpreter: Some(Box::new(Interpreter::new(setup.size))),
             frames: Frames::new(setup.pages),

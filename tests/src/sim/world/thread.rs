@@ -347,6 +347,9 @@ impl<P: Program> World<P> {
         let state = match self.carry_out(rank, order)? {
             Step::Next => return Ok(()),
             Step::Done(outcome) => return self.done(rank, &outcome),
+            Step::Stage | Step::Committed(_) => {
+                return Err(self.failure("a thread is to do what ends a barrier"));
+            }
             Step::Denied(page) => return Err(self.failure_about("an access was denied", rank, page)),
             Step::Wait(page) => State::Waiting(page),
             Step::Claim(Claim { page, key, take, .. }) => State::Claiming { page, key, take },

@@ -21,10 +21,18 @@ pub(super) trait Policy: std::fmt::Debug + Send {
     fn used(&mut self, page: u32);
     /// What to do; `None` if there is no page.
     fn next(&mut self) -> Option<Choice>;
+    /// Another one that is at the same point.
+    fn boxed(&self) -> Box<dyn Policy>;
+}
+
+impl Clone for Box<dyn Policy> {
+    fn clone(&self) -> Self {
+        (**self).boxed()
+    }
 }
 
 /// [`Eviction::Fifo`](super::Eviction::Fifo).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Fifo {
     links: Links,
     /// Pages that were only read, and those that were written.
@@ -55,10 +63,14 @@ impl Policy for Fifo {
     fn next(&mut self) -> Option<Choice> {
         self.queues.iter().find_map(Queue::oldest).map(Choice::Evict)
     }
+
+    fn boxed(&self) -> Box<dyn Policy> {
+        Box::new(self.clone())
+    }
 }
 
 /// [`Eviction::Sieve`](super::Eviction::Sieve).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Sieve {
     links: Links,
     queue: Queue,
@@ -104,6 +116,10 @@ impl Policy for Sieve {
         }
         self.hand = self.links.newer(page);
         Some(Choice::Probe(page))
+    }
+
+    fn boxed(&self) -> Box<dyn Policy> {
+        Box::new(self.clone())
     }
 }
 

@@ -4,7 +4,7 @@
 //! the system gives memory for what is used only.
 
 /// The links of all pages, each of which is in one queue at most. Pages are counted from 1; 0 is none.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Links {
     older: Vec<u32>,
     newer: Vec<u32>,
@@ -30,7 +30,7 @@ impl Links {
 }
 
 /// A queue of pages, from the oldest to the newest.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
     /// Counted from 1, as in [`Links`].
     oldest: u32,

@@ -4,7 +4,7 @@ use super::Waiter;
 use std::collections::VecDeque;
 
 /// Who waits, in the order in which they came. A signal that nobody waits for is lost.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Condition {
     queue: VecDeque<Waiter>,
 }

@@ -3,7 +3,7 @@
 use super::Waiter;
 
 /// The number, and who waits until it is how large.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Flag {
     value: u64,
     waiting: Vec<(u64, Waiter)>,

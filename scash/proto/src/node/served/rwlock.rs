@@ -8,7 +8,7 @@ use crate::Rank;
 use std::collections::{BTreeMap, VecDeque};
 
 /// See [the module](self).
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct RwLock {
     /// Readers by rank.
     readers: BTreeMap<Rank, u32>,

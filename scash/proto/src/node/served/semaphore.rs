@@ -4,7 +4,7 @@ use super::Waiter;
 use std::collections::VecDeque;
 
 /// A count and who waits until it is positive, in the order in which they came.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Semaphore {
     count: u64,
     queue: VecDeque<Waiter>,

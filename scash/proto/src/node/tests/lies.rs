@@ -14,6 +14,8 @@ fn what_no_correct_peer_sends_is_refused_and_changes_nothing() {
         meeting,
         step,
         away: false,
+        due: false,
+        left_out: false,
         span: [attendance; 2],
         counts: Vec::new(),
         notices: Vec::new(),
@@ -28,6 +30,8 @@ fn what_no_correct_peer_sends_is_refused_and_changes_nothing() {
         Input::Token(Rank(3), token(meeting + 2, 0)),
         Input::Token(Rank(3), token(meeting.wrapping_sub(1), 0)),
         Input::Token(Rank(3), Token { counts: vec![(Rank(4), 1)], ..token(meeting, 0) }),
+        Input::Token(Rank(3), Token { due: true, ..token(meeting, 0) }),
+        Input::Token(Rank(3), Token { left_out: true, ..token(meeting, 0) }),
         Input::Token(Rank(3), Token { notices: vec![notice], ..token(meeting, 0) }),
         Input::Control(Rank(1), meeting, subscribe),
         Input::Control(Rank(9), meeting, Control::default()),
@@ -59,11 +63,13 @@ fn lie() -> impl Strategy<Value = Input> {
         (rank(), 0..2u64).prop_map(|(rank, n)| Attendance { purpose: Purpose([n, 0, 0, 0]), rank });
     let counts = proptest::collection::vec((rank(), prop_oneof![0..3u32, any::<u32>()]), 0..4);
     let notices = proptest::collection::vec(notice, 0..4);
-    let token = (meeting(), 0..4u8, any::<bool>(), [attendance.clone(), attendance], counts, notices)
-        .prop_map(|(meeting, step, away, span, counts, notices)| Token {
+    let token = (meeting(), 0..4u8, any::<[bool; 3]>(), [attendance.clone(), attendance], counts, notices)
+        .prop_map(|(meeting, step, [away, due, left_out], span, counts, notices)| Token {
             meeting,
             step,
             away,
+            due,
+            left_out,
             span,
             counts,
             notices,
@@ -116,6 +122,7 @@ pub(super) fn serve(node: &mut Node) {
         let answer = match order {
             Output::Flushed => Input::Flushed,
             Output::Closed => Input::Closed,
+            Output::Stage => Input::Staged,
             Output::Diff { page, .. } | Output::DiffZero { page, .. } | Output::Push(page) => {
                 Input::Compared { page, changed: page.is_multiple_of(2) }
             }
@@ -131,9 +138,11 @@ proptest! {
     fn no_peer_can_make_a_node_panic(
         lies in proptest::collection::vec((lie(), 0..8u32, 0..PAGES), 1..60),
         placed in any::<bool>(),
+        replicas in 0..2u32,
     ) {
         let options = if placed { at(0, Protocol::Update) } else { AllocOptions::default() };
-        let mut job = Job::with(4, PAGES - 4, options);
+        let mut job = Job::of(4, Sharing::Off, replicas);
+        job.all(Collective::Alloc(u64::from(PAGES - 4) * crate::PAGE_SIZE as u64, options));
         let node = &mut job.nodes[0];
         for (lie, act, page) in lies {
             let _ = node.handle(lie);
@@ -148,6 +157,9 @@ proptest! {
                 2 | 3 if node.meetings.phase == Phase::Running => {
                     let want = if act == 2 { Access::Read } else { Access::Write };
                     let _ = node.handle(Input::Fault { page, want });
+                }
+                4 => {
+                    let _ = node.handle(Input::CheckpointDue);
                 }
                 _ => {}
             }

@@ -1,0 +1,69 @@
+//! What a rank counts of its checkpoints, and the watch over one of them.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// What a rank has counted and timed of its checkpoints (`scash run --replicas`), all incarnations together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointStats {
+    /// Checkpoints that were committed.
+    pub committed: u64,
+    /// Those that were left out, because a rank could not be saved.
+    pub left_out: u64,
+    /// Which start of the ranks this is, from 0.
+    pub incarnation: u64,
+    /// Pages of private and shared memory that were copied into the store.
+    pub copied: u64,
+    /// Pages that the newest checkpoint of this rank consists of.
+    pub kept: u64,
+    /// Stopping threads.
+    pub stop: Duration,
+    /// Finding and copying what changed of private memory.
+    pub image: Duration,
+    /// Comparing and copying shared pages.
+    pub shared: Duration,
+    /// Waiting until all ranks have theirs.
+    pub meeting: Duration,
+}
+
+impl fmt::Display for CheckpointStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "checkpoints: {} ({} left out), incarnation {}, {} pages copied, {} kept, stop {:.3?}, image {:.3?}, shared {:.3?}, meeting {:.3?}",
+            self.committed,
+            self.left_out,
+            self.incarnation,
+            self.copied,
+            self.kept,
+            self.stop,
+            self.image,
+            self.shared,
+            self.meeting
+        )
+    }
+}
+
+/// When a checkpoint began, and its newest part.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Watch {
+    began: Instant,
+    last: Instant,
+}
+
+impl Watch {
+    pub(super) fn start() -> Watch {
+        let now = Instant::now();
+        Watch { began: now, last: now }
+    }
+
+    /// Since the last time that this was asked.
+    pub(super) fn lap(&mut self) -> Duration {
+        let now = Instant::now();
+        now - std::mem::replace(&mut self.last, now)
+    }
+
+    pub(super) fn all(&self) -> Duration {
+        self.began.elapsed()
+    }
+}

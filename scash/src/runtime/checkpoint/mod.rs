@@ -1,0 +1,386 @@
+//! Checkpoints of this rank: what it does between the protocol's `Stage` and its answer, in the process that
+//! saves itself and in the one that comes back (FT.md §2, §5).
+//!
+//! | | |
+//! |---|---|
+//! | [`counts`] | what is counted and timed |
+//! | [`files`] | pages of files in memory that have contents: frames, words of objects |
+//! | [`revive`] | a runtime for the process that has come back |
+
+mod counts;
+mod files;
+mod revive;
+
+pub use counts::CheckpointStats;
+use counts::Watch;
+
+use super::core::Core;
+use super::owned::Guard;
+use super::{Runtime, lock, say::say};
+use crate::error::{Error, Result};
+use crate::fault::PAGE;
+use crate::runtime::frames;
+use scash_comm::Stillness;
+use scash_comm::descriptors::{is_out_of_the_way, out_of_the_way};
+use scash_ft::commit::{Commit, Input, Output};
+use scash_ft::image::{self, Own, Prepared, Refusal, STORE_AT, Took, Tracking};
+use scash_ft::inject::Point;
+use scash_ft::interval::{DEFAULT_MTBF, Interval, Policy, parse_mtbf};
+use scash_ft::store::{Full, Key, RankStore, Staged, vars};
+use scash_ft::{Base, Epoch, Incarnation};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
+
+/// How the names of this runtime's files in memory begin.
+const FILES: &str = "/memfd:scash";
+
+/// Checkpoints in a row that fail for passing reasons, until that is said.
+const OFTEN: u32 = 10;
+
+/// What a rank has that can come back.
+pub(crate) struct Checkpoints {
+    store: RankStore,
+    commit: Commit,
+    tracking: Tracking,
+    /// Where rank 0 tells the launcher that there is a new epoch.
+    tells: Option<File>,
+    interval: Interval,
+    /// When this process began to count time.
+    started: Instant,
+    barriers: u64,
+    /// This process has come back, and the ranks have not yet met since.
+    resumes: bool,
+    /// Over the checkpoint that is being taken.
+    watch: Watch,
+    /// Whether it was said why no image can be taken, and how often there was none in a row.
+    has_said_why: bool,
+    in_vain: u32,
+    counts: CheckpointStats,
+    /// The program passes messages, too, whose connections are in no image.
+    passes_messages: bool,
+}
+
+impl Checkpoints {
+    /// What the launcher has given to this rank, if ranks of this job can come back.
+    ///
+    /// # Errors
+    /// It is not what a launcher gives.
+    pub(super) fn from_vars(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Option<Checkpoints>> {
+        if var(vars::STORE).is_none() {
+            return Ok(None);
+        }
+        if !image::is_linked() {
+            return Err(Error::Join(
+                "this program was linked without what a rank needs to come back".to_owned(),
+            ));
+        }
+        let setting = |name: &str| var(name).map(|text| text.to_string_lossy().into_owned());
+        let policy = setting(vars::CHECKPOINT).unwrap_or_else(|| "auto".to_owned());
+        let policy: Policy =
+            policy.parse().map_err(|e| Error::Setting(format!("{}: {e}", vars::CHECKPOINT)))?;
+        let mtbf = setting(vars::MTBF).map_or(Ok(DEFAULT_MTBF), |text| parse_mtbf(&text));
+        let mtbf = mtbf.map_err(|e| Error::Setting(format!("{}: {e}", vars::MTBF)))?;
+        let (store, tells) = open(var)?;
+        let now = Instant::now();
+        Ok(Some(Checkpoints {
+            commit: commit_of(&store),
+            tracking: Tracking::new(out_of_the_way),
+            store,
+            tells,
+            interval: Interval::new(policy, mtbf),
+            started: now,
+            barriers: 0,
+            resumes: false,
+            watch: Watch::start(),
+            has_said_why: false,
+            in_vain: 0,
+            counts: CheckpointStats::default(),
+            passes_messages: false,
+        }))
+    }
+
+    /// This rank comes to a memory barrier: whether a checkpoint is due.
+    fn is_due(&mut self) -> bool {
+        self.barriers += 1;
+        self.interval.due(self.started.elapsed(), self.barriers)
+    }
+
+    /// Gives the commitment what has happened.
+    fn tell(&mut self, input: Input) -> Result<()> {
+        self.commit.take(input).map_err(|e| Error::Broken(e.to_string()))
+    }
+
+    /// This rank cannot be saved. Says so once, unless it may be otherwise the next time: then when that has
+    /// been so for long.
+    fn leave_out(&mut self, rank: u32, why: &Refusal) -> Saved {
+        self.in_vain += 1;
+        let is_news = !why.is_passing() || self.in_vain >= OFTEN;
+        if is_news && !std::mem::replace(&mut self.has_said_why, true) {
+            say(&format!(
+                "scash: rank {rank} cannot be saved, so that the job could not go on from here if a rank died: {why}\n"
+            ));
+        }
+        Saved::Nothing
+    }
+
+    /// The checkpoint that all ranks have answered counts, or does not.
+    fn end(&mut self, counts: bool) -> Result<()> {
+        let (now, cost) = (self.started.elapsed(), self.watch.all());
+        self.counts.meeting += self.watch.lap();
+        if std::mem::take(&mut self.resumes) {
+            self.interval.resumed(now, self.barriers);
+            return Ok(());
+        }
+        self.tracking.settle(counts);
+        self.tell(Input::Met { committed: counts })?;
+        while let Some(output) = self.commit.poll() {
+            match output {
+                Output::Free { .. } => self.store.commit(),
+                Output::Clear { holder, .. } => {
+                    self.store.abandon();
+                    self.tell(Input::Cleared(holder))?;
+                }
+                _ => {}
+            }
+        }
+        if !counts {
+            self.counts.left_out += 1;
+            self.interval.resumed(now, self.barriers);
+            return Ok(());
+        }
+        self.interval.took(cost, now, self.barriers);
+        self.counts.committed += 1;
+        if let Some(tells) = &mut self.tells {
+            // A launcher that is gone ends this rank otherwise.
+            let _ = tells.write(&1u64.to_ne_bytes());
+        }
+        Ok(())
+    }
+}
+
+fn commit_of(store: &RankStore) -> Commit {
+    Commit::new(store.incarnation(), store.epoch(), 1).expect("a store has one holder here")
+}
+
+/// Maps the store that the launcher has given, and takes what else it has.
+fn open(var: &dyn Fn(&str) -> Option<OsString>) -> Result<(RankStore, Option<File>)> {
+    let number = |name: &str| -> Result<u64> {
+        let text = var(name).unwrap_or_default();
+        let number = text.to_str().and_then(|text| text.parse().ok());
+        number.ok_or_else(|| Error::Join(format!("{name}={}: a number is expected", text.display())))
+    };
+    let descriptor =
+        |name: &str| RawFd::try_from(number(name)?).map_err(|e| Error::Join(format!("{name}: {e}")));
+    let base =
+        Base { incarnation: Incarnation(number(vars::INCARNATION)?), epoch: Epoch(number(vars::EPOCH)?) };
+    let file = descriptor(vars::STORE)?;
+    // SAFETY: the launcher has given it to this process, and nobody else knows it; if not, calls with it fail.
+    let file = out_of_the_way(unsafe { OwnedFd::from_raw_fd(file) });
+    // SAFETY: the addresses are those of stores, and a process has one.
+    let store = unsafe { RankStore::map(file, std::ptr::with_exposed_provenance_mut(STORE_AT), base) };
+    let store = store.map_err(|e| Error::Join(format!("the store of this rank cannot be used: {e}")))?;
+    let tells = match var(vars::COMMITTED) {
+        // SAFETY: likewise.
+        Some(_) => Some(unsafe { OwnedFd::from_raw_fd(descriptor(vars::COMMITTED)?) }),
+        None => None,
+    };
+    Ok((store, tells.map(|fd| File::from(out_of_the_way(fd)))))
+}
+
+impl Runtime {
+    /// Tells the protocol, on the way into a memory barrier, if a checkpoint is due.
+    pub(super) fn look_at_the_clock(&self, core: &mut Core) -> Result<()> {
+        let Some(checkpoints) = &self.checkpoints else { return Ok(()) };
+        if lock(checkpoints).is_due() {
+            core.node.handle(scash_proto::Input::CheckpointDue)?;
+        }
+        Ok(())
+    }
+
+    /// Saves what this rank has, and says whether it has. Returns twice: in the process that has come back,
+    /// too, and there with a runtime that has been made anew. Whoever has the lock on the core keeps other
+    /// threads of the runtime away from everything.
+    pub(super) fn stage(&self, core: &mut Guard<'_, Core>) -> Result<bool> {
+        let Some(checkpoints) = &self.checkpoints else { return Ok(false) };
+        self.context.endpoint.flush()?;
+        let mut checkpoints = lock(checkpoints);
+        self.passes(Point::CheckpointDue);
+        checkpoints.watch = Watch::start();
+        checkpoints.tell(Input::Stage)?;
+        while let Some(output) = checkpoints.commit.poll() {
+            match output {
+                Output::Write { holder } => match self.save(core, &mut checkpoints)? {
+                    Saved::InStore => {
+                        self.passes(Point::CheckpointCopy);
+                        checkpoints.tell(Input::Copied(holder))?;
+                    }
+                    Saved::CameBack => return Ok(true),
+                    Saved::Nothing => checkpoints.tell(Input::NoRoom(holder))?,
+                },
+                // The store is memory of this host: what was written is there.
+                Output::Fence { holder } => {
+                    fence(Ordering::SeqCst);
+                    self.passes(Point::CheckpointFence);
+                    checkpoints.tell(Input::Fenced(holder))?;
+                }
+                Output::Mark { holder, .. } => {
+                    checkpoints.store.mark([printed(1), printed(2)]);
+                    self.passes(Point::CheckpointMark);
+                    checkpoints.tell(Input::Marked(holder))?;
+                }
+                Output::Staged => return Ok(true),
+                Output::NotStaged => return Ok(false),
+                _ => {}
+            }
+        }
+        Err(Error::Broken("a checkpoint came to nothing".to_owned()))
+    }
+
+    /// Writes image and shared pages into the store.
+    fn save(&self, core: &mut Guard<'_, Core>, checkpoints: &mut Checkpoints) -> Result<Saved> {
+        let own = Own { descriptors: &is_out_of_the_way, needless: &[], shared: FILES };
+        let (prepared, still) = match self.prepare(&own, checkpoints.passes_messages) {
+            Ok(ready) => ready,
+            Err(why) => return Ok(checkpoints.leave_out(self.rank, &why)),
+        };
+        checkpoints.counts.stop += checkpoints.watch.lap();
+        self.passes(Point::CheckpointStop);
+        let mut staged = checkpoints.store.stage();
+        // SAFETY: this thread has the locks on the core and on the call that all threads of the rank come to,
+        // and the endpoint holds still: no thread of the runtime changes anything. After a return in another
+        // process all that is the kernel's is made anew.
+        let took = unsafe { image::capture(&prepared, &own, &checkpoints.tracking, &mut staged) };
+        drop(still);
+        let mut image_time = Duration::ZERO;
+        let saved = match took {
+            Ok(Took::CameBack) => {
+                self.revive(core, checkpoints)?;
+                return Ok(Saved::CameBack);
+            }
+            Ok(Took::Image) => {
+                image_time = checkpoints.watch.lap();
+                self.save_shared(core, &mut staged).map_err(|full| Refusal::new(full.to_string()))
+            }
+            Err(why) => Err(why),
+        };
+        let (copied, kept, written) = (staged.copied(), staged.pages(), staged.written());
+        checkpoints.counts.image += image_time;
+        checkpoints.counts.shared += checkpoints.watch.lap();
+        match saved {
+            Ok(()) => {
+                checkpoints.store.wrote(written);
+                checkpoints.counts.copied += copied;
+                checkpoints.counts.kept = kept;
+                checkpoints.in_vain = 0;
+                Ok(Saved::InStore)
+            }
+            Err(why) => Ok(checkpoints.leave_out(self.rank, &why)),
+        }
+    }
+
+    /// Finds out whether this rank can be saved, and has the threads of the runtime hold still.
+    fn prepare(
+        &self,
+        own: &Own<'_>,
+        passes_messages: bool,
+    ) -> std::result::Result<(Prepared, Stillness<'_>), Refusal> {
+        if passes_messages {
+            let why = "it passes messages (scomm_*, Dsm::messages), which are in no image yet";
+            return Err(Refusal::new(why.to_owned()));
+        }
+        let prepared = image::prepare(own)?;
+        self.await_attendant();
+        let still = self.context.endpoint.hold_still();
+        let still = still.ok_or_else(|| {
+            Refusal::new("its provider has threads that do not stop: use tcp or shm".to_owned())
+        })?;
+        Ok((prepared, still))
+    }
+
+    /// Saves the shared pages that this rank answers for, and the words of objects if it is rank 0.
+    fn save_shared(&self, core: &Core, staged: &mut Staged<'_>) -> std::result::Result<(), Full> {
+        let region = &self.context.region;
+        for run in core.node.allocations() {
+            for page in files::with_contents(region.fd(), run.first..run.end()) {
+                if core.node.keeps(page) {
+                    // SAFETY: a frame of the region, which stays mapped; all ranks are in the barrier.
+                    unsafe { staged.page(Key::shared(page), frames::frame(region, page)) }?;
+                }
+            }
+        }
+        let words = self.context.objects.words().filter(|_| self.rank == 0);
+        if let Some(words) = words {
+            for page in files::with_contents(words.fd(), 0..words.pages()) {
+                // SAFETY: a page of the mapped words; their threads are in the barrier, too.
+                unsafe { staged.page(Key::words(page), words.page(page)) }?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the checkpoint that all ranks have answered counts.
+    pub(super) fn committed(&self, counts: bool) -> Result<()> {
+        let Some(checkpoints) = &self.checkpoints else { return Ok(()) };
+        self.passes(Point::CheckpointMeet);
+        lock(checkpoints).end(counts)?;
+        self.passes(Point::CheckpointDone);
+        Ok(())
+    }
+
+    /// A checkpoint at a memory barrier, now, whatever the clock says. Whether it was committed: not where ranks
+    /// do not come back (`scash run --replicas`), nor if one of them cannot be saved. Collective.
+    pub fn checkpoint(&self) -> Result<bool> {
+        let Some(checkpoints) = &self.checkpoints else { return self.barrier().map(|()| false) };
+        let before = lock(checkpoints).counts.committed;
+        lock(&self.core).node.handle(scash_proto::Input::CheckpointDue)?;
+        self.barrier()?;
+        Ok(lock(checkpoints).counts.committed > before)
+    }
+
+    /// Which start of the job's ranks this is, from 0: it is raised each time that they come back.
+    pub fn incarnation(&self) -> u64 {
+        self.checkpoints.as_ref().map_or(0, |checkpoints| lock(checkpoints).store.incarnation().0)
+    }
+
+    /// What was counted of checkpoints, if ranks come back.
+    pub(super) fn checkpoint_stats(&self) -> Option<CheckpointStats> {
+        let checkpoints = lock(self.checkpoints.as_ref()?);
+        Some(CheckpointStats { incarnation: checkpoints.store.incarnation().0, ..checkpoints.counts })
+    }
+
+    /// The program begins to pass messages.
+    pub(super) fn note_messages(&self) {
+        if let Some(checkpoints) = &self.checkpoints {
+            lock(checkpoints).passes_messages = true;
+        }
+    }
+
+    /// Where ranks come back, one that misses another does not go on: it waits to be ended and started again.
+    pub(crate) fn await_restart(&self) {
+        while self.checkpoints.is_some() {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+    }
+}
+
+/// How saving went.
+enum Saved {
+    InStore,
+    /// This is the process that has come back.
+    CameBack,
+    /// It could not be: why was said.
+    Nothing,
+}
+
+/// Bytes that are in one of the files that the launcher has made of standard output and error.
+fn printed(number: RawFd) -> u64 {
+    // SAFETY: whatever has that number now, calls with it do no harm.
+    let fd = unsafe { BorrowedFd::borrow_raw(number) };
+    nix::sys::stat::fstat(fd).map_or(0, |is| u64::try_from(is.st_size).unwrap_or(0))
+}
+
+const _: () = assert!(PAGE == scash_ft::store::PAGE);

@@ -1,0 +1,35 @@
+//! A value that is replaced when its process comes back from an image, and never otherwise.
+
+use std::cell::UnsafeCell;
+use std::ops::Deref;
+
+/// See [the module](self).
+pub(crate) struct Renewable<T>(UnsafeCell<T>);
+
+// SAFETY: it gives references as a plain value does; who replaces it promises that there are none.
+unsafe impl<T: Send + Sync> Sync for Renewable<T> {}
+
+impl<T> Renewable<T> {
+    pub(crate) fn new(value: T) -> Renewable<T> {
+        Renewable(UnsafeCell::new(value))
+    }
+
+    /// Puts another value into its place, and returns the one before.
+    ///
+    /// # Safety
+    /// Nobody has a reference to the value, and no other thread uses it meanwhile.
+    pub(crate) unsafe fn renew(&self, value: T) -> T {
+        // SAFETY: as the caller promises.
+        unsafe { self.0.get().replace(value) }
+    }
+}
+
+impl<T> Deref for Renewable<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: while there are references the value stays.
+        unsafe { &*self.0.get() }
+    }
+}
