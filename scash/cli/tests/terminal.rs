@@ -152,6 +152,39 @@ fn ctrl_z_stops_a_job_and_fg_continues_it() {
 }
 
 #[test]
+fn ranks_that_die_all_the_time_are_not_started_again_while_their_job_is_stopped() {
+    let directory = tempfile::tempdir().unwrap();
+    let mark = directory.path().join("started").display().to_string();
+    let text = format!("echo >> {mark}; sleep 0.01; kill -9 $$");
+    let inner = script("--replicas 1 --restarts 1000000 -n 2", &text);
+    let words: Vec<_> = inner.get_args().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+    let job = format!("{} {} < /dev/null", inner.get_program().to_str().unwrap(), words.join(" "));
+    let count = format!("sleep 0.3; echo count $(wc -c < {mark}).");
+    let mut shell = Command::new("/bin/sh");
+    let after = "echo status $?; COUNT; COUNT; fg; echo in the end $?".replace("COUNT", &count);
+    shell.args(["-c", &format!("set -m; {job}; {after}")]);
+    let mut terminal = terminal(shell);
+    let wait_for = |starts: usize| {
+        let begun = Instant::now();
+        while std::fs::read(&mark).map_or(0, |marks| marks.len()) < starts {
+            assert!(begun.elapsed() < LIMIT, "no rank starts");
+            thread::sleep(std::time::Duration::from_millis(1));
+        }
+    };
+    wait_for(20);
+    terminal.type_in("\x1a");
+    terminal.shows("status 148", 1);
+    terminal.shows("count ", 2);
+    wait_for(std::fs::read(&mark).unwrap().len() + 20);
+    terminal.type_in("\x03");
+    terminal.shows("in the end 13", 1); // 130, or 137 if a rank has killed itself after the interrupt
+    let screen = terminal.end().1;
+    let counts: Vec<&str> =
+        screen.split("count ").skip(1).map(|rest| rest.split('.').next().unwrap()).collect();
+    assert_eq!(counts[0], counts[1], "{screen}");
+}
+
+#[test]
 fn lines_of_several_ranks_are_whole_on_a_terminal_and_ranks_see_that_it_is_one() {
     let text = "[ -t 1 ] && [ -t 2 ] && i=100 && while [ $i -lt 200 ]; do printf \"<$SCASH_RANK \"; printf '%s>\\n' $i; i=$((i+1)); done";
     let (status, screen) = terminal(script("-n 3", text)).end();

@@ -1,11 +1,15 @@
 //! The launcher's process: starts the ranks, then waits for whatever happens, and lets the [`Supervisor`]
-//! decide.
+//! decide; where ranks may die, the [`Recovery`](super::recovery::Recovery) decides first ([`survive`]).
+
+mod survival;
+mod survive;
 
 use super::front::{News, Orders};
 use super::oom::{self, OomKills};
 use super::output::{self, Printing, Terminals, Wiring, Word};
 use super::plan::Plan;
 use super::processes::Processes;
+use super::recovery::Outfit;
 use super::spawn::{Streams, spawn};
 use super::supervisor::{Action, Supervisor};
 use super::{Refusal, cores, status, sweep};
@@ -17,34 +21,38 @@ use scash_join::boot::{Host, Settings};
 use std::io;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
+use survival::Survival;
 
 /// What became readable: a rank's pidfd by the rank's number, or one of these.
 const HOST: u64 = 1 << 32;
 const ORDERS: u64 = HOST + 1;
 const CHILD: u64 = HOST + 2;
 const PRINTED: u64 = HOST + 3;
+const COMMITTED: u64 = HOST + 4;
 
 /// How long output may take to come out after an interrupted job has ended.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// Runs the job to its end; returns the exit status.
 pub(super) fn run(plan: &Plan, orders: Orders) -> u8 {
-    let done = Job::new(plan, orders).and_then(|mut job| {
-        job.start(plan)?;
-        while job.goes_on() {
-            job.step()?;
-        }
-        Ok(job.supervisor.verdict())
-    });
-    done.unwrap_or_else(|refusal| {
+    let refused = |refusal: Refusal| {
         // Ranks that run are children of this process, and end in the sweep.
         crate::say(&refusal.why);
         sweep::sweep(&[]);
         refusal.status
-    })
+    };
+    match Job::new(plan, orders) {
+        Ok(mut job) => job.run().unwrap_or_else(|refusal| {
+            let status = refused(refusal);
+            job.print_the_rest();
+            status
+        }),
+        Err(refusal) => refused(refusal),
+    }
 }
 
-struct Job {
+struct Job<'a> {
+    plan: &'a Plan,
     supervisor: Supervisor,
     oom_kills: OomKills,
     host: Host,
@@ -60,19 +68,22 @@ struct Job {
     terminals: Option<Terminals>,
     /// When the last rank ended.
     over_since: Option<Instant>,
+    /// The processors of each rank, if it has its own.
+    places: Option<cores::Places>,
+    /// Where ranks may die.
+    survival: Option<Survival>,
 }
 
-impl Job {
-    fn new(plan: &Plan, orders: Orders) -> Result<Job, Refusal> {
-        let settings = Settings { threads: plan.threads, provider: plan.provider.to_owned() };
-        let host = Host::new(plan.ranks, settings)
-            .map_err(|error| Refusal::new(status::LAUNCHER, error.to_string()))?;
+impl<'a> Job<'a> {
+    fn new(plan: &'a Plan, orders: Orders) -> Result<Job<'a>, Refusal> {
+        let host = host(plan)?;
         let mut child = SigSet::empty();
         child.add(Signal::SIGCHLD);
         child.add(Signal::SIGWINCH);
         child.thread_block().map_err(failed("blocking signals"))?;
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let job = Job {
+            plan,
             supervisor: Supervisor::new(plan.ranks, plan.timeout, Instant::now()),
             oom_kills: OomKills::until_now(),
             host,
@@ -83,45 +94,70 @@ impl Job {
             printing: None,
             terminals: None,
             over_since: None,
+            places: cores::places(plan.bind, plan.ranks, plan.threads)?,
+            survival: Survival::of(plan)?,
         };
         job.watch(&job.host, HOST)?;
         job.watch(&job.child_signals, CHILD)?;
         if let Some(orders) = &job.orders {
             job.watch(orders, ORDERS)?;
         }
+        if let Some(survival) = &job.survival {
+            job.watch(&survival.kept, COMMITTED)?;
+        }
         Ok(job)
+    }
+
+    /// Returns the exit status.
+    fn run(&mut self) -> Result<u8, Refusal> {
+        self.start()?;
+        while self.goes_on() {
+            self.step()?;
+        }
+        Ok(self.supervisor.verdict())
     }
 
     fn watch(&self, fd: impl AsFd, tag: u64) -> Result<(), Refusal> {
         self.epoll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, tag)).map_err(failed("watching a descriptor"))
     }
 
+    /// Starts all ranks, and to print what they print.
+    fn start(&mut self) -> Result<(), Refusal> {
+        let plan = self.plan;
+        let printing = if self.survival.is_some() {
+            let printing = self.print_saved()?;
+            self.start_survivors()?;
+            printing
+        } else {
+            let mut wiring = Wiring::here(plan.ranks, plan.label);
+            self.start_ranks(|rank| wiring.make(rank).map(Outfit::plain))?;
+            self.terminals = wiring.take_terminals().map_err(no_printing)?;
+            let screens = output::open(plan.label, plan.ranks, output::is_one_file()).map_err(no_printing)?;
+            Printing::start(wiring, screens).map_err(no_printing)?
+        };
+        self.watch(&printing, PRINTED)?;
+        self.printing = Some(printing);
+        Ok(())
+    }
+
     /// Starts all ranks, or none that lives on.
-    fn start(&mut self, plan: &Plan) -> Result<(), Refusal> {
-        let mut wiring = Wiring::here(plan.ranks, plan.label);
-        let refuse = |error: io::Error| Refusal::new(status::LAUNCHER, format!("printing: {error}"));
-        let places = cores::places(plan.bind, plan.ranks, plan.threads)?;
-        for number in 0..plan.ranks {
-            let streams = Streams { stdin: number == 0, output: wiring.make(number).map_err(refuse)? };
-            let place = places.as_ref().and_then(|places| places.of(number));
-            match spawn(&plan.task, streams, self.host.invite(number), number, place) {
+    fn start_ranks(&mut self, mut outfit: impl FnMut(u32) -> io::Result<Outfit>) -> Result<(), Refusal> {
+        for number in 0..self.plan.ranks {
+            let streams = Streams { stdin: number == 0, outfit: outfit(number).map_err(no_printing)? };
+            let place = self.places.as_ref().and_then(|places| places.of(number));
+            match spawn(&self.plan.task, streams, self.host.invite(number), number, place) {
                 Ok(rank) => {
                     self.watch(&rank.pidfd, u64::from(number))?;
                     self.processes.add(rank);
                 }
                 Err(refusal) => {
                     crate::say(&refusal.why);
-                    let actions = self.supervisor.not_started(plan.ranks - number, refusal.status);
+                    let actions = self.supervisor.not_started(self.plan.ranks - number, refusal.status);
                     self.act(actions);
                     break;
                 }
             }
         }
-        self.terminals = wiring.take_terminals().map_err(refuse)?;
-        let screens = output::open(plan.label, plan.ranks, output::is_one_file()).map_err(refuse)?;
-        let printing = Printing::start(wiring, screens).map_err(refuse)?;
-        self.watch(&printing, PRINTED)?;
-        self.printing = Some(printing);
         Ok(())
     }
 
@@ -132,7 +168,10 @@ impl Job {
                 Word::Nothing => return,
                 Word::Done => self.printing = None,
                 Word::Failed(trouble) => {
-                    let actions = self.supervisor.unwritten(trouble, Instant::now());
+                    let mut actions = self.supervisor.unwritten(trouble, Instant::now());
+                    if trouble.is_unread() && self.survival.is_some() {
+                        actions.extend(self.supervisor.end_unread(Instant::now()));
+                    }
                     self.act(actions);
                 }
             }
@@ -157,12 +196,24 @@ impl Job {
         if !self.supervisor.is_over() {
             return true;
         }
-        let since = *self.over_since.get_or_insert_with(|| {
-            sweep::sweep(&[]);
-            Instant::now()
-        });
+        let since = match self.over_since {
+            Some(since) => since,
+            None => self.over(),
+        };
         // Whoever reads our output may be slow; who pressed Ctrl-C does not want to wait for that.
         self.printing.is_some() && (!self.supervisor.is_hurried() || Instant::now() < since + LAST_LINES)
+    }
+
+    /// The last rank has ended.
+    fn over(&mut self) -> Instant {
+        sweep::sweep(&[]);
+        self.say_the_rest();
+        if let Some(printing) = &self.printing {
+            printing.finish();
+        }
+        let now = Instant::now();
+        self.over_since = Some(now);
+        now
     }
 
     /// Waits for the next thing to happen, and acts on it.
@@ -180,6 +231,7 @@ impl Job {
                 ORDERS => self.take_orders(),
                 CHILD => self.take_signals(),
                 PRINTED => self.take_printed(),
+                COMMITTED => self.take_commit(),
                 rank => self.take_exit(u32::try_from(rank).expect("the epoll returns what it was given")),
             }
             self.take_failures();
@@ -191,14 +243,15 @@ impl Job {
         self.processes.reap_orphans();
         let actions = self.supervisor.tick(Instant::now());
         self.act(actions);
-        Ok(())
+        self.recover()
     }
 
     /// How long nothing may happen until something is due.
     fn patience(&self) -> EpollTimeout {
         let last_lines =
             self.over_since.filter(|_| self.supervisor.is_hurried()).map(|since| since + LAST_LINES);
-        let due = [self.supervisor.deadline(), last_lines].into_iter().flatten().min();
+        let doubts = self.survival.as_ref().and_then(|survival| survival.recovery.deadline());
+        let due = [self.supervisor.deadline(), last_lines, doubts].into_iter().flatten().min();
         let due = due.map(|at| at.saturating_duration_since(Instant::now()));
         match [due, self.host.patience()].into_iter().flatten().min() {
             // The kernel counts milliseconds; a fraction more is not too early.
@@ -213,7 +266,10 @@ impl Job {
         while let Some(orders) = &mut self.orders {
             let actions = match orders.next() {
                 News::Nothing => return,
-                News::Order(order) => self.supervisor.ordered(order, Instant::now()),
+                News::Order(order) => {
+                    let order = self.for_ranks_that_may_have_missed(order);
+                    self.supervisor.ordered(order, Instant::now())
+                }
                 News::FrontGone => {
                     self.orders = None;
                     self.supervisor.front_gone()
@@ -225,13 +281,18 @@ impl Job {
 
     /// The process of a rank has ended.
     fn take_exit(&mut self, rank: u32) {
-        if let Some(exit) = self.processes.take_exit(rank) {
-            self.supervisor.exited();
-            self.host.exited(rank, exit);
+        let Some(exit) = self.processes.take_exit(rank) else { return };
+        if self.survival.is_some() {
+            return self.take_survivors_exit(rank, exit);
         }
+        self.supervisor.exited();
+        self.host.exited(rank, exit);
     }
 
     fn take_failures(&mut self) {
+        if self.survival.as_ref().is_some_and(|survival| survival.recovery.is_ending()) {
+            return;
+        }
         while let Some(mut failure) = self.host.failure() {
             if let Some(printing) = &self.printing {
                 printing.catch_up();
@@ -239,11 +300,15 @@ impl Job {
             if self.oom_kills.may_explain(failure.status, OomKills::until_now) {
                 failure.why += oom::HINT;
             }
-            let pid = failure.rank.and_then(|rank| self.processes.pid(rank));
-            let place = pid.map(|pid| format!("pid {pid}"));
+            let place = failure.rank.and_then(|rank| self.place(rank));
             let actions = self.supervisor.failed(&failure, place.as_deref(), Instant::now());
             self.act(actions);
         }
+    }
+
+    /// Where a rank runs or ran, for people.
+    fn place(&self, rank: u32) -> Option<String> {
+        self.processes.pid(rank).map(|pid| format!("pid {pid}"))
     }
 
     fn act(&mut self, actions: Vec<Action>) {
@@ -255,6 +320,16 @@ impl Job {
             }
         }
     }
+}
+
+/// The launcher's end of lines that no rank has yet.
+fn host(plan: &Plan) -> Result<Host, Refusal> {
+    let settings = Settings { threads: plan.threads, provider: plan.provider.to_owned() };
+    Host::new(plan.ranks, settings).map_err(|error| Refusal::new(status::LAUNCHER, error.to_string()))
+}
+
+fn no_printing(error: io::Error) -> Refusal {
+    Refusal::new(status::LAUNCHER, format!("printing: {error}"))
 }
 
 fn failed(what: &'static str) -> impl Fn(Errno) -> Refusal {

@@ -5,8 +5,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// Descriptors that the launcher holds besides those of ranks.
 const OWN: u64 = 32;
-/// Descriptors a rank that the launcher holds at most: its line, its pidfd, its output and, while ranks
-/// start, what each gives to the others.
+/// Descriptors a rank that the launcher holds at most: its line, its pidfd, its output, its store and, while
+/// ranks start, what each gives to the others.
 const PER_RANK: u64 = 10;
 
 /// Raises the soft limit of open files to what so many ranks (or hosts, as `noun` says) need here. Ranks

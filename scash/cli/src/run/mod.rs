@@ -22,6 +22,10 @@
 //!   and only a rank's child.
 //! - Ranks share memory by memfds, which have no names.
 //!
+//! # When ranks die
+//! The job ends. With `--replicas` all ranks are started again, as [`recovery`] says, and go on from their
+//! newest checkpoint.
+//!
 //! # Signals
 //! All processes of a job stay in the front's process group: a terminal works as with any program, for rank
 //! 0's stdin too. What the *terminal* sends (Ctrl-C, Ctrl-Z) reaches the ranks by itself, and the front only
@@ -40,6 +44,8 @@ mod output;
 mod plan;
 mod processes;
 mod program;
+mod recovery;
+mod replicas;
 mod signals;
 mod slurm;
 mod spawn;

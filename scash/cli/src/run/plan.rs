@@ -3,7 +3,8 @@
 use super::hosts::Hosts;
 use super::hosts::list::{self, Named};
 use super::program::{self, Program};
-use super::{Refusal, slurm, status};
+use super::replicas::{self, Replicas};
+use super::{Refusal, recovery, slurm, status};
 use clap::ValueHint;
 use scash_join::boot::vars;
 use std::ffi::OsString;
@@ -95,6 +96,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECS", value_parser = seconds)]
     timeout: Option<Duration>,
 
+    #[command(flatten)]
+    replicas: replicas::Raw,
+
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
@@ -113,6 +117,8 @@ pub(super) struct Plan {
     pub(super) bind: bool,
     pub(super) label: bool,
     pub(super) timeout: Option<Duration>,
+    /// `None`: the job ends when a rank dies.
+    pub(super) replicas: Option<Replicas>,
 }
 
 /// What every rank is.
@@ -160,6 +166,7 @@ fn check_in(args: Args, var: impl Fn(&str) -> Option<String>) -> Result<Plan, Re
     }
     let several = hosts.as_ref().is_some_and(|hosts| hosts.layout.hosts() > 1);
     let provider = provider(&args.provider, several, args.encrypt)?;
+    let replicas = args.replicas.check(ranks, provider, hosts.is_some())?;
     let mut env: Vec<(OsString, OsString)> = args.env.into_iter().map(variable).collect::<Result<_, _>>()?;
     if let Some(engine) = args.fault.filter(|engine| !engine.is_empty()) {
         env.push((scash_fault(&engine)?, engine.into()));
@@ -176,6 +183,7 @@ fn check_in(args: Args, var: impl Fn(&str) -> Option<String>) -> Result<Plan, Re
         bind: args.bind == "core",
         label: args.label,
         timeout: args.timeout,
+        replicas,
     })
 }
 
@@ -226,9 +234,10 @@ fn variable(text: OsString) -> Result<(OsString, OsString), Refusal> {
     };
     let (name, value) = (&bytes[..at], &bytes[at + 1..]);
     let ours = [vars::RANK, vars::SIZE, vars::BOOT_FD, vars::THREADS, vars::PROVIDER];
-    if ours.iter().any(|ours| ours.as_bytes() == name) {
-        let why =
-            format!("--env {shown}: scash run sets this variable itself (see -n, --threads, --provider)");
+    if ours.iter().chain(&recovery::VARIABLES).any(|ours| ours.as_bytes() == name) {
+        let why = format!(
+            "--env {shown}: scash run sets this variable itself (see -n, --threads, --provider, --replicas)"
+        );
         return Err(Refusal::new(status::USAGE, why));
     }
     Ok((std::ffi::OsStr::from_bytes(name).to_owned(), std::ffi::OsStr::from_bytes(value).to_owned()))

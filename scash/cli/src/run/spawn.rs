@@ -1,7 +1,7 @@
 //! Starts the process of a rank.
 
-use super::output::Given;
 use super::plan::Task;
+use super::recovery::{self, Outfit};
 use super::{Refusal, cores, signals, status};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sched::CpuSet;
@@ -11,7 +11,7 @@ use nix::unistd::{Pid, getpid, getppid};
 use scash_comm::descriptors::pidfd;
 use scash_join::boot::Invitation;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -28,8 +28,8 @@ pub(super) struct Rank {
 pub(super) struct Streams {
     /// Whether it reads what this process reads.
     pub(super) stdin: bool,
-    /// Where it prints.
-    pub(super) output: Given,
+    /// Where it prints, and what else is its own.
+    pub(super) outfit: Outfit,
 }
 
 /// Starts rank number `rank`, bound to the processors of `place` if there is one.
@@ -46,22 +46,27 @@ pub(super) fn spawn(
     command.arg0(&task.program.name).args(&task.arguments);
     command.envs(task.env.iter().map(|(name, value)| (name, value)));
     command.envs(invitation.env);
+    // Those of a job to which this process itself belongs mean nothing here.
+    for variable in recovery::VARIABLES {
+        command.env_remove(variable);
+    }
+    command.envs(streams.outfit.env);
     if place.is_some() {
         command.env(cores::BOUND, "on");
     }
     if !streams.stdin {
         command.stdin(Stdio::null());
     }
-    if let Some(stdout) = streams.output.stdout {
+    if let Some(stdout) = streams.outfit.output.stdout {
         command.stdout(stdout);
     }
-    if let Some(stderr) = streams.output.stderr {
+    if let Some(stderr) = streams.outfit.output.stderr {
         command.stderr(stderr);
     }
     let launcher = getpid();
-    let line = invitation.line;
+    let (line, inherited) = (invitation.line, streams.outfit.inherited);
     // SAFETY: `prepare` makes system calls only, as the child of a process with several threads must.
-    unsafe { command.pre_exec(move || prepare(launcher, &line, place.as_ref())) };
+    unsafe { command.pre_exec(move || prepare(launcher, &line, &inherited, place.as_ref())) };
     let child = command.spawn().map_err(|error| not_started(task, &error))?;
     let pid = Pid::from_raw(i32::try_from(child.id()).map_err(|error| refuse(error.to_string()))?);
     let pidfd =
@@ -70,7 +75,7 @@ pub(super) fn spawn(
 }
 
 /// What the child does between fork and exec.
-fn prepare(launcher: Pid, line: &OwnedFd, place: Option<&CpuSet>) -> io::Result<()> {
+fn prepare(launcher: Pid, line: &OwnedFd, inherited: &[RawFd], place: Option<&CpuSet>) -> io::Result<()> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     if getppid() != launcher {
         // The launcher died before it was asked for, and no signal will come.
@@ -79,6 +84,11 @@ fn prepare(launcher: Pid, line: &OwnedFd, place: Option<&CpuSet>) -> io::Result<
     signals::unblock()?;
     place.map_or(Ok(()), cores::bind)?;
     fcntl(line.as_fd(), FcntlArg::F_SETFD(FdFlag::empty()))?;
+    for &fd in inherited {
+        // SAFETY: whoever has put it there keeps it open in the launcher, and this process is a copy of it.
+        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+        fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    }
     Ok(())
 }
 

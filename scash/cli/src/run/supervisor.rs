@@ -12,6 +12,9 @@
 //!
 //! The **verdict** is set by what went wrong first, and never changes: ranks that end because they were told
 //! to do not count.
+//!
+//! Where ranks may die ([`recovery`](super::recovery)), they may be started again while there is no verdict
+//! and nobody has asked for an end. Until then all of them count as running.
 
 use super::front::Order;
 use super::output::Trouble;
@@ -32,7 +35,7 @@ const SAME_INTERRUPT: Duration = Duration::from_millis(200);
 
 /// How long the launcher holds back the news that a rank died of a signal such as Ctrl-C: the terminal sends
 /// it to all at once, and the front's word that it did may come after the rank's death.
-const WORD_OF_FRONT: Duration = Duration::from_millis(50);
+pub(super) const WORD_OF_FRONT: Duration = Duration::from_millis(50);
 /// The signals by which a user ends a job.
 const INTERRUPTS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
@@ -72,6 +75,8 @@ pub(super) struct Supervisor {
     is_unread: bool,
     /// What is to be said, unless the front explains it before this time.
     held_back: Option<(Instant, String)>,
+    /// Whether the user has stopped the job (Ctrl-Z).
+    is_stopped: bool,
 }
 
 impl Supervisor {
@@ -87,6 +92,7 @@ impl Supervisor {
             front_gone: false,
             is_unread: false,
             held_back: None,
+            is_stopped: false,
         }
     }
 
@@ -116,6 +122,27 @@ impl Supervisor {
     /// A rank's process has ended. If that is a failure, [`failed`](Self::failed) is called too.
     pub(super) fn exited(&mut self) {
         self.running = self.running.checked_sub(1).expect("a rank exits once");
+    }
+
+    /// Whether ranks that were lost may be started again: nobody wants the job to end.
+    pub(super) fn may_go_on(&self) -> bool {
+        self.verdict.is_none() && !self.is_hurried()
+    }
+
+    /// Whether the user has stopped the job, so that nothing should be started now.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    /// So many ranks run, or will: they are all started again, and were not told of when they ended.
+    pub(super) fn recovering(&mut self, ranks: u32) {
+        self.running = ranks;
+    }
+
+    /// They will not: no rank runs.
+    pub(super) fn gone(&mut self) {
+        self.running = 0;
+        self.blame_the_interrupt();
     }
 
     /// Something went wrong. `place` says for people where the failure's rank ran.
@@ -159,12 +186,26 @@ impl Supervisor {
         vec![Action::Say(format!("{why}{then}")), Action::Abandon(why)]
     }
 
+    /// Nobody reads the output of ranks that cannot notice it: the job ends as any in a pipeline.
+    pub(super) fn end_unread(&mut self, now: Instant) -> Vec<Action> {
+        if !self.may_go_on() {
+            return Vec::new();
+        }
+        self.verdict = Some(status_of(Signal::SIGPIPE));
+        self.terminate(now)
+    }
+
     /// The front passed on a signal.
     pub(super) fn ordered(&mut self, order: Order, now: Instant) -> Vec<Action> {
         let Order { signal, from_terminal } = order;
         let mut actions = Vec::new();
         if !from_terminal {
             actions.push(Action::Signal(signal));
+        }
+        match signal {
+            Signal::SIGTSTP => self.is_stopped = true,
+            Signal::SIGCONT => self.is_stopped = false,
+            _ => {}
         }
         if !INTERRUPTS.contains(&signal) {
             return actions;
@@ -251,6 +292,11 @@ impl Supervisor {
             self.next = Some((at, Escalation::Terminate));
         }
     }
+}
+
+/// Whether a user may end a job by this signal, which then reaches all ranks.
+pub(super) fn is_interrupt(signal: u8) -> bool {
+    INTERRUPTS.iter().any(|interrupt| *interrupt as i32 == i32::from(signal))
 }
 
 /// The status by which a shell reports that a signal ended a process.

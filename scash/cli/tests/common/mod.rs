@@ -64,10 +64,15 @@ pub fn run(command: Command) -> Ended {
     start(command).end()
 }
 
-pub fn start(mut command: Command) -> Scash {
+pub fn start(command: Command) -> Scash {
+    start_reading(Stdio::piped(), command)
+}
+
+/// Starts a command whose standard input is this.
+pub fn start_reading(stdin: Stdio, mut command: Command) -> Scash {
     let mark = command.get_envs().find(|(name, _)| *name == MARK).and_then(|(_, value)| value).unwrap();
     let mark = format!("{MARK}={}", mark.to_str().unwrap());
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let lines = reader(child.stdout.take().unwrap());
     let errors = reader(child.stderr.take().unwrap());
@@ -206,11 +211,15 @@ pub fn kill(signal: &str, pid: i32) {
 
 /// The only child of a process.
 pub fn child_of(pid: i32) -> i32 {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    let mut children = text.split_whitespace().map(|word| word.parse().unwrap());
-    let child = children.next().expect("a child");
-    assert_eq!(children.next(), None);
-    child
+    let children = children_of(pid);
+    assert_eq!(children.len(), 1, "{children:?}");
+    children[0]
+}
+
+/// The children of a process's first thread.
+pub fn children_of(pid: i32) -> Vec<i32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    text.split_whitespace().map(|word| word.parse().unwrap()).collect()
 }
 
 /// Writes to a process that may have ended.

@@ -12,6 +12,7 @@ use crate::run::output::{Printing, Stream, Wiring, Word};
 use crate::run::plan::Task;
 use crate::run::processes::Processes;
 use crate::run::program::{self, Program};
+use crate::run::recovery::Outfit;
 use crate::run::spawn::{Streams, spawn};
 use crate::run::{Refusal, cores, limits, signals, status, sweep};
 use nix::errno::Errno;
@@ -293,7 +294,7 @@ impl Agent {
         for number in ranks.clone() {
             let place = places.as_ref().and_then(|places| places.of(number - ranks.start));
             let output = wiring.make(number).map_err(|error| trouble(&error))?;
-            let streams = Streams { stdin: false, output };
+            let streams = Streams { stdin: false, outfit: Outfit::plain(output) };
             match spawn(&work.task, streams, work.branch.invite(number), number, place) {
                 Ok(rank) => {
                     self.watch(&rank.pidfd, u64::from(number))?;

@@ -11,18 +11,23 @@
 //! for both, and what it says stays in its order. On several hosts the threads of the agents send frames
 //! instead, and the launcher's make lines of them.
 //!
+//! Where ranks may die and be started again, they write to files in memory instead ([`saved`]), of which is
+//! printed what can not be taken back any more.
+//!
 //! A thread for each stream: a reader of ours who is slow holds up the ranks (as it would without us), but
 //! not the launcher. Whoever stops reading our stdout makes the ranks' writes fail, as in any pipeline; what
 //! cannot be written for another reason (a full disk) ends the job with an error ([`Trouble`]).
 
 mod copy;
 mod lines;
+mod saved;
 mod screen;
 mod terminal;
 mod wiring;
 
 pub(super) use copy::{Pipe, Sink};
 pub(super) use lines::Lines;
+pub(super) use saved::{Lengths, Saved};
 pub(crate) use screen::say;
 pub(super) use screen::{Shared, lock, open};
 pub(super) use terminal::Terminals;
@@ -35,6 +40,7 @@ use nix::unistd::pipe2;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// One of the two streams that ranks print to.
@@ -88,6 +94,8 @@ pub(super) fn is_one_file() -> bool {
 pub(super) struct Printing {
     news: File,
     copiers: Vec<copy::Copier>,
+    /// Where ranks print to files in memory.
+    saved: Option<saved::Printer>,
 }
 
 /// How long what ranks have printed may take to be out, before something is said of them. (Whoever reads our
@@ -115,7 +123,34 @@ impl Printing {
                 copiers.push(copy::start(pipes, Printed { stream, screen, report: report.try_clone()? })?);
             }
         }
-        Ok(Printing { news: news.into(), copiers })
+        Ok(Printing { news: news.into(), copiers, saved: None })
+    }
+
+    /// Starts to print what ranks have saved, on screens of this process, as [`commit`](Self::commit) allows.
+    pub(super) fn start_saved(saved: &Arc<Saved>, screens: [Shared; 2]) -> io::Result<Printing> {
+        let (news, report) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+        let (report, [out, err]) = (File::from(report), screens);
+        let also = report.try_clone()?;
+        let sinks = [
+            Printed { stream: Stream::Out, screen: out, report: also },
+            Printed { stream: Stream::Err, screen: err, report },
+        ];
+        let printer = saved::start(Arc::clone(saved), sinks)?;
+        Ok(Printing { news: news.into(), copiers: Vec::new(), saved: Some(printer) })
+    }
+
+    /// So much of what ranks have saved will not be taken back.
+    pub(super) fn commit(&self, lengths: &[Lengths]) {
+        if let Some(saved) = &self.saved {
+            saved.print(lengths);
+        }
+    }
+
+    /// No rank runs any more, and none will: what they have saved is printed to its end.
+    pub(super) fn finish(&self) {
+        if let Some(saved) = &self.saved {
+            saved.finish();
+        }
     }
 
     /// Starts to send what comes from ranks elsewhere; what is returned says nothing but when all is sent.
@@ -126,11 +161,15 @@ impl Printing {
         let (news, report) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
         let each = wiring.into_pipes().into_iter().zip(sinks(report.into())?);
         let copiers = each.map(|(pipes, sink)| copy::start(pipes, sink)).collect::<io::Result<_>>()?;
-        Ok(Printing { news: news.into(), copiers })
+        Ok(Printing { news: news.into(), copiers, saved: None })
     }
 
     /// Returns when what ranks have printed so far is out: what is said of a rank's end then comes behind it.
+    /// (No rank will be started again.)
     pub(super) fn catch_up(&self) {
+        if let Some(saved) = &self.saved {
+            saved.print_all(CATCH_UP);
+        }
         self.copiers.iter().for_each(copy::Copier::ask);
         let deadline = Instant::now() + CATCH_UP;
         self.copiers

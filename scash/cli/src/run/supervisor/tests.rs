@@ -209,3 +209,59 @@ fn ranks_that_did_start_are_killed_when_one_does_not() {
     assert!(supervisor.is_over());
     assert_eq!(supervisor.verdict(), 125);
 }
+
+#[test]
+fn ranks_that_are_started_again_count_as_running_whatever_had_become_of_them() {
+    let now = Instant::now();
+    let mut supervisor = Supervisor::new(2, Some(5 * SECOND), now);
+    supervisor.exited();
+    supervisor.recovering(2);
+    assert!(supervisor.may_go_on() && !supervisor.is_over());
+    assert!(supervisor.tick(now).is_empty());
+    assert_eq!(supervisor.deadline(), Some(now + 5 * SECOND), "the time limit stays");
+    supervisor.exited();
+    assert!(!supervisor.is_over());
+    supervisor.exited();
+    assert!(supervisor.is_over());
+    assert_eq!(supervisor.verdict(), 0);
+}
+
+#[test]
+fn an_end_that_is_asked_for_while_ranks_are_started_again_has_its_own_status() {
+    let now = Instant::now();
+    let mut supervisor = Supervisor::new(2, Some(5 * SECOND), now);
+    supervisor.recovering(2);
+    supervisor.ordered(order(Signal::SIGINT), now);
+    assert!(!supervisor.may_go_on());
+    supervisor.gone();
+    assert_eq!((supervisor.is_over(), supervisor.verdict()), (true, 128 + 2));
+
+    let mut supervisor = Supervisor::new(2, Some(5 * SECOND), now);
+    supervisor.recovering(2);
+    supervisor.tick(now + 5 * SECOND);
+    assert!(!supervisor.may_go_on());
+    supervisor.gone();
+    assert_eq!((supervisor.is_over(), supervisor.verdict()), (true, status::TIMEOUT));
+}
+
+#[test]
+fn a_stopped_job_is_known_to_be_until_it_is_continued() {
+    let now = Instant::now();
+    let mut supervisor = Supervisor::new(2, None, now);
+    supervisor.ordered(order(Signal::SIGTSTP), now);
+    assert!(supervisor.is_stopped() && supervisor.may_go_on());
+    supervisor.ordered(order(Signal::SIGCONT), now);
+    assert!(!supervisor.is_stopped());
+}
+
+#[test]
+fn ranks_that_cannot_notice_that_nobody_reads_are_ended_without_a_word() {
+    let now = Instant::now();
+    let mut supervisor = Supervisor::new(2, None, now);
+    assert_eq!(signals(&supervisor.end_unread(now)), TERMINATE);
+    assert_eq!(next(&mut supervisor), [Signal::SIGKILL]);
+    supervisor.exited();
+    supervisor.exited();
+    assert_eq!(supervisor.verdict(), 128 + 13);
+    assert!(supervisor.end_unread(now).is_empty());
+}

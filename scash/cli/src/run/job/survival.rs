@@ -1,0 +1,22 @@
+//! What a job has whose ranks may die.
+
+use crate::run::plan::Plan;
+use crate::run::recovery::{self, Kept, Recovery};
+use crate::run::{Refusal, output};
+
+/// What a job has in which ranks may die.
+#[derive(Debug)]
+pub(super) struct Survival {
+    pub(super) recovery: Recovery,
+    pub(super) kept: Kept,
+}
+
+impl Survival {
+    /// That of the job, if it asks for replicas. From then on this process is as its ranks must be.
+    pub(super) fn of(plan: &Plan) -> Result<Option<Survival>, Refusal> {
+        let Some(replicas) = &plan.replicas else { return Ok(None) };
+        recovery::fix_addresses()?;
+        let kept = Kept::new(plan.ranks, replicas, output::is_one_file())?;
+        Ok(Some(Survival { recovery: Recovery::new(plan.ranks, replicas.restarts), kept }))
+    }
+}

@@ -1,0 +1,174 @@
+//! What a job does whose ranks may die (`--replicas`): it carries out what the
+//! [`Recovery`](crate::run::recovery::Recovery) decides.
+
+use super::survival::Survival;
+use super::{HOST, Job, LAST_LINES, failed, host, no_printing};
+use crate::run::front::Order;
+use crate::run::oom::{self, OomKills};
+use crate::run::output::{self, Printing};
+use crate::run::processes::Processes;
+use crate::run::recovery::{Loss, Step};
+use crate::run::{Refusal, sweep};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use scash_join::boot::{Exit, Failure};
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+impl Job<'_> {
+    /// Starts to print what ranks will have printed that is not taken back.
+    pub(super) fn print_saved(&self) -> Result<Printing, Refusal> {
+        let plan = self.plan;
+        let screens = output::open(plan.label, plan.ranks, output::is_one_file()).map_err(no_printing)?;
+        let saved = self.survival.as_ref().map(|survival| survival.kept.output());
+        let saved = saved.ok_or_else(|| no_printing(std::io::Error::other("nothing is saved")))?;
+        Printing::start_saved(saved, screens).map_err(no_printing)
+    }
+
+    /// Starts all ranks from where they are to go on.
+    pub(super) fn start_survivors(&mut self) -> Result<(), Refusal> {
+        let Some(survival) = self.survival.take() else { return Ok(()) };
+        let base = survival.recovery.base();
+        let started = self.start_ranks(|rank| survival.kept.outfit(rank, base));
+        self.survival = Some(survival);
+        started
+    }
+
+    /// All ranks have an epoch: what they had printed then will not be taken back.
+    pub(super) fn take_commit(&mut self) {
+        let Some(Survival { recovery, kept }) = &self.survival else { return };
+        let lengths = kept.committed(recovery.base());
+        if let (Some(lengths), Some(printing)) = (lengths, &self.printing) {
+            printing.commit(&lengths);
+        }
+    }
+
+    /// An order that the terminal has given to the ranks, too, has missed those that were just being started.
+    pub(super) fn for_ranks_that_may_have_missed(&self, order: Order) -> Order {
+        let is_late = self.survival.as_ref().is_some_and(|survival| survival.recovery.awaits_joining());
+        Order { from_terminal: order.from_terminal && !is_late, ..order }
+    }
+
+    /// The process of a rank has ended, which may be a loss.
+    pub(super) fn take_survivors_exit(&mut self, rank: u32, exit: Exit) {
+        let place = self.place(rank);
+        let may_go_on = self.supervisor.may_go_on();
+        let Some(survival) = &mut self.survival else { return };
+        let is_starved = !survival.recovery.is_ending()
+            && self.oom_kills.may_explain(exit.shell_status(), OomKills::until_now);
+        let hint = if is_starved { oom::HINT } else { "" };
+        let loss = Loss { rank, exit, place, hint };
+        let step = survival.recovery.exited(loss, may_go_on, Instant::now());
+        // It cannot fail: only starting can.
+        let _ = self.take_step(step);
+    }
+
+    /// Does what is due in a recovery.
+    pub(super) fn recover(&mut self) -> Result<(), Refusal> {
+        // One step may make the next one due: ranks that are to be killed may be dead already.
+        loop {
+            let any_run = self.processes.any_run();
+            let (may_go_on, may_start) = (self.supervisor.may_go_on(), !self.supervisor.is_stopped());
+            let Some(Survival { recovery, .. }) = &mut self.survival else { return Ok(()) };
+            if recovery.awaits_joining()
+                && self.host.have_all_joined()
+                && let Some(news) = recovery.joined(Instant::now())
+            {
+                crate::say(&news);
+            }
+            let step = recovery.tick(any_run, may_go_on, may_start, Instant::now());
+            if step.is_none() {
+                return Ok(());
+            }
+            self.take_step(step)?;
+        }
+    }
+
+    fn take_step(&mut self, step: Option<Step>) -> Result<(), Refusal> {
+        match step {
+            None => {}
+            Some(Step::Kill) => {
+                self.supervisor.recovering(self.plan.ranks);
+                self.processes.signal(Signal::SIGKILL);
+            }
+            Some(Step::Judge(exits)) => {
+                for (rank, exit) in exits {
+                    self.supervisor.exited();
+                    self.host.exited(rank, exit);
+                }
+                self.take_failures();
+            }
+            Some(Step::End) => self.supervisor.gone(),
+            Some(Step::Find) => return self.start_again(),
+        }
+        Ok(())
+    }
+
+    /// No rank runs any more. Starts all again from what they have, unless that is of no use, or an order has
+    /// come meanwhile.
+    fn start_again(&mut self) -> Result<(), Refusal> {
+        sweep::sweep(&[]);
+        self.take_orders();
+        if !self.supervisor.may_go_on() || self.supervisor.is_stopped() {
+            return Ok(()); // which is another step, now or when the user continues the job
+        }
+        let Some(Survival { recovery, kept }) = &mut self.survival else { return Ok(()) };
+        let before = recovery.base();
+        let found = recovery.found(kept.epoch(before), Instant::now());
+        let lengths =
+            found.and_then(|base| kept.go_back(before, base).map_err(|why| recovery.nothing_found(&why)));
+        match lengths {
+            Err(failure) => {
+                self.give_up(&failure);
+                Ok(())
+            }
+            Ok(lengths) => {
+                if let Some(printing) = &self.printing {
+                    printing.commit(&lengths);
+                }
+                self.oom_kills = OomKills::until_now();
+                self.epoll.delete(&self.host).map_err(failed("forgetting a descriptor"))?;
+                self.host = host(self.plan)?;
+                self.watch(&self.host, HOST)?;
+                self.processes = Processes::from(0);
+                self.start_survivors()?;
+                if !self.supervisor.may_go_on() {
+                    self.forget_the_news(); // some could not be started, which was said
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Ranks that were lost will not be started again.
+    fn give_up(&mut self, failure: &Failure) {
+        self.supervisor.gone();
+        if let Some(printing) = &self.printing {
+            printing.catch_up();
+        }
+        let place = failure.rank.and_then(|rank| self.place(rank));
+        let actions = self.supervisor.failed(failure, place.as_deref(), Instant::now());
+        self.act(actions);
+    }
+
+    /// Ranks do not go on.
+    fn forget_the_news(&mut self) {
+        let _ = self.survival.as_mut().and_then(|survival| survival.recovery.over());
+    }
+
+    /// All ranks have ended for good.
+    pub(super) fn say_the_rest(&mut self) {
+        if let Some(news) = self.survival.as_mut().and_then(|survival| survival.recovery.over()) {
+            crate::say(&news);
+        }
+    }
+
+    /// The launcher has failed: prints what ranks have printed, if that does not take too long.
+    pub(super) fn print_the_rest(&mut self) {
+        let Some(printing) = self.printing.take().filter(|_| self.survival.is_some()) else { return };
+        printing.finish();
+        let patience = PollTimeout::try_from(LAST_LINES).unwrap_or(PollTimeout::ZERO);
+        // It is readable when all is out, or something could not be written, which nobody could be told now.
+        let _ = poll(&mut [PollFd::new(printing.as_fd(), PollFlags::POLLIN)], patience);
+    }
+}

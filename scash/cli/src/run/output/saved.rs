@@ -1,0 +1,359 @@
+//! What ranks print where it may be taken back: a file in memory for each stream of each rank, which
+//! outlives the rank's process. A thread prints what is part of an epoch that all ranks have; that is never
+//! taken back.
+//!
+//! ```text
+//!  a file   0          printed        to be printed        its end
+//!           +----------+--------------+--------------------+
+//!           | given up | waits for us | may be taken back  | ◀── the rank appends
+//!           +----------+--------------+--------------------+
+//! ```
+//!
+//! So a reader of ours who is slow holds up nobody, and costs memory instead.
+
+use super::copy::Sink;
+use super::wiring::Given;
+use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How many bytes of its stdout and stderr a rank has printed.
+pub(in crate::run) type Lengths = [u64; 2];
+
+/// Most bytes that are printed at once.
+const MOST: usize = 64 << 10;
+
+/// The files of all ranks.
+#[derive(Debug)]
+pub(in crate::run) struct Saved {
+    /// By rank: of stdout, and of stderr if that is another one.
+    files: Vec<Vec<File>>,
+}
+
+impl Saved {
+    /// Empty files. `is_one`: a rank has one for both streams, so that what it says stays in its order.
+    pub(in crate::run) fn new(ranks: u32, is_one: bool) -> io::Result<Saved> {
+        let streams = if is_one { 1 } else { 2 };
+        let files = (0..ranks).map(|_| (0..streams).map(|_| file()).collect());
+        Ok(Saved { files: files.collect::<io::Result<_>>()? })
+    }
+
+    /// What the rank prints to.
+    pub(in crate::run) fn given(&self, rank: usize) -> io::Result<Given> {
+        let files = self.files.get(rank).map_or(&[][..], Vec::as_slice);
+        let stream = |file: Option<&File>| file.map(File::try_clone).transpose();
+        let (out, err) = (stream(files.first())?, stream(files.last())?);
+        Ok(Given { stdout: out.map(Into::into), stderr: err.map(Into::into) })
+    }
+
+    /// Takes back what ranks have printed beyond that. Nobody may print meanwhile.
+    pub(in crate::run) fn cut(&self, lengths: &[Lengths]) -> io::Result<()> {
+        for (files, lengths) in self.files.iter().zip(lengths) {
+            for (file, length) in files.iter().zip(lengths) {
+                if file.metadata()?.len() > *length {
+                    file.set_len(*length)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A file that is appended to, whoever writes.
+fn file() -> io::Result<File> {
+    let file = memfd_create(c"scash-output", MFdFlags::MFD_CLOEXEC)?;
+    fcntl(&file, FcntlArg::F_SETFL(OFlag::O_APPEND))?;
+    Ok(file.into())
+}
+
+/// The thread that prints, as the launcher's sees it.
+#[derive(Debug)]
+pub(super) struct Printer {
+    board: Arc<Board>,
+}
+
+/// What the two threads tell each other.
+#[derive(Debug)]
+struct Board {
+    wishes: Mutex<Wishes>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Debug)]
+struct Wishes {
+    /// By rank: how much is to be printed.
+    up_to: Vec<Lengths>,
+    /// How many times everything was asked for that is there, and how many times that was done.
+    asked: u64,
+    answered: u64,
+    /// No rank prints any more: everything is to be printed, and then the thread ends.
+    is_over: bool,
+}
+
+impl Board {
+    /// A thread that panicked while it held the lock has left wishes that are as good as any.
+    fn lock(&self) -> MutexGuard<'_, Wishes> {
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Wishes)) {
+        change(&mut self.lock());
+        self.changed.notify_all();
+    }
+}
+
+impl Printer {
+    /// What is part of an epoch that all ranks have is to be printed. It never becomes less.
+    pub(super) fn print(&self, lengths: &[Lengths]) {
+        self.board.change(|wishes| {
+            for (up_to, lengths) in wishes.up_to.iter_mut().flatten().zip(lengths.iter().flatten()) {
+                *up_to = (*up_to).max(*lengths);
+            }
+        });
+    }
+
+    /// Nothing will be taken back any more: prints all that is there. Returns when that is out, or after so
+    /// long.
+    pub(super) fn print_all(&self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        let mut wishes = self.board.lock();
+        wishes.asked += 1;
+        let mine = wishes.asked;
+        self.board.changed.notify_all();
+        while wishes.answered < mine {
+            let Some(left) = deadline.checked_duration_since(Instant::now()) else { return };
+            let waited = self.board.changed.wait_timeout(wishes, left);
+            wishes = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// No rank will print any more: prints what is there, and ends the thread.
+    pub(super) fn finish(&self) {
+        self.board.change(|wishes| wishes.is_over = true);
+    }
+}
+
+/// Starts the thread. `sinks`: where what is printed to stdout goes, and to stderr.
+pub(super) fn start<S: Sink>(saved: Arc<Saved>, sinks: [S; 2]) -> io::Result<Printer> {
+    let ranks = saved.files.len();
+    let wishes = Wishes { up_to: vec![[0; 2]; ranks], asked: 0, answered: 0, is_over: false };
+    let board = Arc::new(Board { wishes: Mutex::new(wishes), changed: Condvar::new() });
+    let printing = Printing {
+        board: Arc::clone(&board),
+        saved,
+        printed: vec![[0; 2]; ranks],
+        sinks: sinks.map(Some),
+        buffer: vec![0; MOST],
+    };
+    thread::Builder::new().name("printer".into()).spawn(move || printing.run())?;
+    Ok(Printer { board })
+}
+
+/// What the thread has.
+struct Printing<S> {
+    board: Arc<Board>,
+    saved: Arc<Saved>,
+    /// By rank. No byte before it is read again.
+    printed: Vec<Lengths>,
+    /// `None`: nobody wants more.
+    sinks: [Option<S>; 2],
+    buffer: Vec<u8>,
+}
+
+impl<S: Sink> Printing<S> {
+    fn run(mut self) {
+        loop {
+            let wishes = self.wait();
+            let is_all = wishes.is_over || wishes.asked > wishes.answered;
+            for rank in 0..self.printed.len() {
+                for stream in 0..2 {
+                    let up_to = if is_all { u64::MAX } else { wishes.up_to[rank][stream] };
+                    self.print(rank, stream, up_to);
+                }
+            }
+            self.with_sinks(Sink::tick);
+            self.board.change(|now| now.answered = wishes.asked);
+            if wishes.is_over {
+                for rank in (0..).take(self.printed.len()) {
+                    self.with_sinks(|sink| sink.take(rank, b""));
+                }
+                return;
+            }
+        }
+    }
+
+    /// Waits until there is something to do; returns what is wanted now.
+    fn wait(&self) -> Wishes {
+        let due = self.sinks.iter().flatten().filter_map(Sink::due).min();
+        let mut wishes = self.board.lock();
+        loop {
+            let all = wishes.up_to.iter().flatten().zip(self.printed.iter().flatten());
+            let is_wanted = wishes.is_over || wishes.asked > wishes.answered;
+            if is_wanted || all.into_iter().any(|(up_to, printed)| up_to > printed) {
+                return wishes.clone();
+            }
+            let changed = &self.board.changed;
+            wishes = match due.map(|due| due.checked_duration_since(Instant::now())) {
+                None => changed.wait(wishes).unwrap_or_else(PoisonError::into_inner),
+                Some(Some(left)) => {
+                    changed.wait_timeout(wishes, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+                Some(None) => return wishes.clone(),
+            };
+        }
+    }
+
+    fn with_sinks(&mut self, mut act: impl FnMut(&mut S) -> io::Result<()>) {
+        for slot in &mut self.sinks {
+            if slot.as_mut().is_some_and(|sink| act(sink).is_err()) {
+                *slot = None;
+            }
+        }
+    }
+
+    /// Prints what a rank has printed up to there, and gives up its memory. What does not exist counts as
+    /// printed: it would have been, if the program had not cut its own output.
+    fn print(&mut self, rank: usize, stream: usize, up_to: u64) {
+        let printed = &mut self.printed[rank][stream];
+        let begin = *printed;
+        let Some(file) = self.saved.files[rank].get(stream) else {
+            // It is that of stdout, too.
+            if up_to != u64::MAX {
+                *printed = up_to.max(begin);
+            }
+            return;
+        };
+        while *printed < up_to {
+            let most = usize::try_from(up_to - *printed).unwrap_or(MOST).min(MOST);
+            let length = match file.read_at(&mut self.buffer[..most], *printed) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Ok(length @ 1..) => length,
+                _ => break,
+            };
+            *printed += length as u64;
+            let rank = u32::try_from(rank).unwrap_or(u32::MAX);
+            let slot = &mut self.sinks[stream];
+            if slot.as_mut().is_some_and(|sink| sink.take(rank, &self.buffer[..length]).is_err()) {
+                *slot = None;
+            }
+        }
+        if up_to != u64::MAX {
+            *printed = up_to.max(*printed);
+        }
+        give_up(file, begin, *printed);
+    }
+}
+
+/// Gives the memory of these bytes back, where whole pages of them are.
+fn give_up(file: &File, begin: u64, end: u64) {
+    const PAGE: u64 = 4096;
+    let (begin, end) = (begin / PAGE * PAGE, end / PAGE * PAGE);
+    let (Ok(begin), Ok(length)) = (i64::try_from(begin), i64::try_from(end.saturating_sub(begin))) else {
+        return;
+    };
+    if length > 0 {
+        // Without it they take memory until the job ends.
+        let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        let _ = fallocate(file, flags, begin, length);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+    use std::io::Write;
+    use std::os::linux::fs::MetadataExt;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// Long enough for any machine.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    struct Screen(Sender<(u32, Vec<u8>)>);
+
+    impl Sink for Screen {
+        fn take(&mut self, rank: u32, bytes: &[u8]) -> io::Result<()> {
+            self.0.send((rank, bytes.to_vec())).map_err(|_| ErrorKind::BrokenPipe.into())
+        }
+    }
+
+    /// What has come to a screen.
+    type Seen = Receiver<(u32, Vec<u8>)>;
+
+    fn printer(saved: &Arc<Saved>) -> (Printer, [Seen; 2]) {
+        let ((out, seen_out), (err, seen_err)) = (channel(), channel());
+        (start(Arc::clone(saved), [Screen(out), Screen(err)]).unwrap(), [seen_out, seen_err])
+    }
+
+    fn say(saved: &Saved, rank: usize, text: &str) {
+        File::from(saved.given(rank).unwrap().stdout.unwrap()).write_all(text.as_bytes()).unwrap();
+    }
+
+    fn all(seen: &Seen) -> Vec<(u32, String)> {
+        seen.iter().map(|(rank, bytes)| (rank, String::from_utf8(bytes).unwrap())).collect()
+    }
+
+    #[test]
+    fn what_is_part_of_an_epoch_is_printed_once_and_the_rest_is_taken_back() {
+        let saved = Arc::new(Saved::new(2, false).unwrap());
+        let (printer, [out, err]) = printer(&saved);
+        say(&saved, 0, "one\ntwo\n");
+        say(&saved, 1, "other\n");
+        printer.print(&[[4, 0], [0, 0]]);
+        assert_eq!(out.recv_timeout(PATIENCE).unwrap(), (0, b"one\n".to_vec()));
+        saved.cut(&[[4, 0], [0, 0]]).unwrap();
+        say(&saved, 0, "2\n");
+        File::from(saved.given(0).unwrap().stderr.unwrap()).write_all(b"error\n").unwrap();
+        printer.finish();
+        assert_eq!(all(&out), [(0, "2\n".to_owned()), (0, String::new()), (1, String::new())]);
+        assert_eq!(all(&err)[0], (0, "error\n".to_owned()));
+    }
+
+    #[test]
+    fn both_streams_are_one_file_where_ours_are() {
+        let saved = Arc::new(Saved::new(1, true).unwrap());
+        let (printer, [out, err]) = printer(&saved);
+        say(&saved, 0, "out ");
+        File::from(saved.given(0).unwrap().stderr.unwrap()).write_all(b"err\n").unwrap();
+        printer.print(&[[8, 8]]);
+        assert_eq!(out.recv_timeout(PATIENCE).unwrap(), (0, b"out err\n".to_vec()));
+        printer.finish();
+        assert_eq!((all(&out).len(), all(&err)), (1, vec![(0, String::new())]));
+    }
+
+    #[test]
+    fn all_is_printed_when_it_is_asked_for_and_what_is_printed_takes_no_memory() {
+        let saved = Arc::new(Saved::new(1, false).unwrap());
+        let (printer, [out, _err]) = printer(&saved);
+        let text = "x".repeat(1 << 20);
+        say(&saved, 0, &text);
+        printer.print_all(PATIENCE);
+        assert_eq!(out.try_iter().map(|(_, bytes)| bytes.len()).sum::<usize>(), text.len());
+        let deadline = Instant::now() + PATIENCE;
+        while saved.files[0][0].metadata().unwrap().st_blocks() > 16 {
+            assert!(Instant::now() < deadline, "it still takes memory");
+        }
+        say(&saved, 0, "y");
+        printer.finish();
+        assert_eq!(all(&out)[0], (0, "y".to_owned()));
+    }
+
+    #[test]
+    fn a_reader_who_goes_away_and_a_program_that_cuts_its_output_hold_up_nobody() {
+        let saved = Arc::new(Saved::new(2, false).unwrap());
+        let (printer, [out, err]) = printer(&saved);
+        drop(out);
+        say(&saved, 0, "nobody reads this");
+        printer.print(&[[5, 0], [1000, 7]]);
+        printer.print_all(PATIENCE);
+        say(&saved, 1, "nor this");
+        printer.finish();
+        assert_eq!(all(&err).len(), 2);
+    }
+}

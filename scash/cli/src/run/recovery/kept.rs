@@ -1,0 +1,146 @@
+//! What outlives the processes of ranks: their stores, what they have printed, and what rank 0 reads.
+
+use super::epoch;
+use super::input::Input;
+use crate::run::output::{Given, Lengths, Saved};
+use crate::run::replicas::Replicas;
+use crate::run::{Refusal, status};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use scash_comm::descriptors::out_of_the_way;
+use scash_ft::Base;
+use scash_ft::Epoch;
+use scash_ft::recovery::Step;
+use scash_ft::store::{Store, vars};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::Arc;
+
+/// What a rank is started with besides what each rank of any job has.
+#[derive(Debug, Default)]
+pub(in crate::run) struct Outfit {
+    pub(in crate::run) output: Given,
+    pub(in crate::run) env: Vec<(&'static str, String)>,
+    /// Descriptors of this process that it inherits under their numbers; they stay open here.
+    pub(in crate::run) inherited: Vec<RawFd>,
+}
+
+impl Outfit {
+    /// That of a rank that prints there, and has nothing else.
+    pub(in crate::run) fn plain(output: Given) -> Outfit {
+        Outfit { output, env: Vec::new(), inherited: Vec::new() }
+    }
+}
+
+/// What the launcher keeps for ranks that may die.
+#[derive(Debug)]
+pub(in crate::run) struct Kept {
+    /// By rank.
+    stores: Vec<Store>,
+    output: Arc<Saved>,
+    input: Input,
+    /// An eventfd, to which rank 0 writes after each commit.
+    committed: File,
+    /// Variables that are the same in each incarnation.
+    env: Vec<(&'static str, String)>,
+}
+
+impl Kept {
+    /// For so many ranks, none of which has run yet. `is_one`: both of our streams are one file.
+    pub(in crate::run) fn new(ranks: u32, replicas: &Replicas, is_one: bool) -> Result<Kept, Refusal> {
+        let input = Input::find()?;
+        let make = || {
+            let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+            Ok(Kept {
+                stores: (0..ranks).map(|rank| store(rank, ranks)).collect::<io::Result<_>>()?,
+                output: Arc::new(Saved::new(ranks, is_one)?),
+                input,
+                committed: out_of_the_way(EventFd::from_value_and_flags(0, flags)?.into()).into(),
+                env: replicas.env(),
+            })
+        };
+        make().map_err(|error: io::Error| {
+            Refusal::new(status::LAUNCHER, format!("--replicas: making the stores of {ranks} ranks: {error}"))
+        })
+    }
+
+    /// What a rank is started with that goes on from `base`.
+    pub(in crate::run) fn outfit(&self, rank: u32, base: Base) -> io::Result<Outfit> {
+        let index = usize::try_from(rank).unwrap_or(usize::MAX);
+        let store = self.stores.get(index).ok_or_else(|| io::Error::other("there is no such rank"))?;
+        let store = store.file().as_raw_fd();
+        let mut env = self.env.clone();
+        env.push((vars::STORE, store.to_string()));
+        env.push((vars::INCARNATION, base.incarnation.to_string()));
+        env.push((vars::EPOCH, base.epoch.to_string()));
+        let mut inherited = vec![store];
+        if rank == 0 {
+            let committed = self.committed.as_raw_fd();
+            env.push((vars::COMMITTED, committed.to_string()));
+            inherited.push(committed);
+        }
+        Ok(Outfit { output: self.output.given(index)?, env, inherited })
+    }
+
+    /// What ranks have printed.
+    pub(in crate::run) fn output(&self) -> &Arc<Saved> {
+        &self.output
+    }
+
+    /// The newest epoch that all ranks have, which were started from `base`.
+    pub(in crate::run) fn epoch(&self, base: Base) -> Epoch {
+        // Stores that contradict each other are told of when ranks are to be started from them.
+        epoch::find(base, &self.stores).map_or(base.epoch, |plan| plan.base.epoch)
+    }
+
+    /// Rank 0 has told of a commit. Returns how much of each rank's output is part of what all have.
+    pub(in crate::run) fn committed(&self, base: Base) -> Option<Vec<Lengths>> {
+        // How often it has, or that it has not, does not matter.
+        let _ = (&self.committed).read(&mut [0; 8]);
+        let epoch = self.epoch(base);
+        if epoch == base.epoch {
+            return None; // it was printed when ranks were started from it
+        }
+        // If ranks have gone on meanwhile to where marks are used again, they will tell of that, too.
+        self.lengths(epoch)
+    }
+
+    /// How much each rank had printed at an epoch.
+    fn lengths(&self, epoch: Epoch) -> Option<Vec<Lengths>> {
+        if epoch == Epoch(0) {
+            return Some(vec![[0; 2]; self.stores.len()]);
+        }
+        self.stores.iter().map(|store| store.outputs(epoch)).collect()
+    }
+
+    /// Makes all as it was at the epoch from which ranks will be started again, which were started from `before`
+    /// the last time; none may run. Returns how
+    /// much they had printed then.
+    pub(in crate::run) fn go_back(&self, before: Base, base: Base) -> Result<Vec<Lengths>, String> {
+        let lengths = self.lengths(base.epoch);
+        let lengths =
+            lengths.ok_or_else(|| format!("what ranks had printed at epoch {} is not known", base.epoch))?;
+        self.output.cut(&lengths).map_err(|error| format!("taking output back: {error}"))?;
+        self.input.rewind().map_err(|error| format!("standard input cannot be read again: {error}"))?;
+        let plan = epoch::find(before, &self.stores).map_err(|why| why.to_string())?;
+        for step in plan.steps {
+            if let Step::WriteBase { rank, base, .. } = step {
+                self.stores[rank as usize].set_base(base);
+            }
+        }
+        Ok(lengths)
+    }
+}
+
+/// The store of a rank, whose descriptor has a number that is out of the rank's way.
+fn store(rank: u32, ranks: u32) -> io::Result<Store> {
+    let store = Store::create(rank, ranks)?;
+    Store::open(out_of_the_way(store.file().try_clone_to_owned()?))
+}
+
+/// Readable when rank 0 has told of a commit.
+impl AsFd for Kept {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.committed.as_fd()
+    }
+}

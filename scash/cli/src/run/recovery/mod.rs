@@ -1,0 +1,316 @@
+//! How a job goes on when ranks die (`--replicas`), on one host.
+//!
+//! Ranks cannot lose each other: when one is lost, **all** are killed and started again, as the next
+//! *incarnation* of the job. Each restores its image of one *epoch* (the number of a checkpoint) from its
+//! *store*, a file in memory that the launcher holds. This module decides, as a value without IO; [`Kept`] is
+//! what outlives the ranks.
+//!
+//! ```text
+//!                  a signal killed a rank                       no rank runs any more
+//!   Together ─────────────────────────────────▶ Ending (kill) ────────────────────────▶ found: which epoch
+//!    ▲     │                                     ▲   ▲     │                                │
+//!    │     │ that may have been Ctrl-C           │   │     │ nobody wants a restart,        │ start all ranks
+//!    │     └──────────▶ Doubtful ── 50 ms ───────┘   │     │ or there were too many         ▼
+//!    │                     │ it was Ctrl-C           └─────│──────────────────────────── Joining
+//!    │                     ▼                               ▼     a signal killed a rank     │
+//!    │                 judged as in a job            the job ends                           │
+//!    │                 without replicas                                                     │
+//!    └──────────────────────────────────────────────────────────────────────────────────────┘
+//!                                          all have joined
+//! ```
+//!
+//! - A rank that **a signal kills** is lost. A rank that exits has ended its program, well or not: that is
+//!   judged as in a job without replicas, and so is everything once the user has asked for an end, the time
+//!   is over, or something has gone wrong. So is a rank that dies of Ctrl-C before the front has told of it.
+//! - **Fencing** is the kill: the next incarnation starts when every process of the one before was waited
+//!   for, and has a secret, a job page and lines of its own. A rank of the former one can reach nobody.
+//! - Ranks that die again and again at one place end the job: restarts are counted, from the last new epoch
+//!   on.
+
+mod addresses;
+mod epoch;
+mod input;
+mod kept;
+
+pub(super) use kept::{Kept, Outfit};
+
+use super::Refusal;
+use super::supervisor::{WORD_OF_FRONT, is_interrupt};
+use nix::sys::signal::Signal;
+use scash_ft::Base;
+use scash_ft::recovery::{NoProgress, Restarts};
+use scash_ft::store::vars;
+use scash_ft::{Epoch, Incarnation};
+use scash_join::boot::{Exit, Failure};
+use std::time::Instant;
+
+/// The environment variables that ranks have in such a job, and in no other.
+pub(super) const VARIABLES: [&str; 7] = [
+    vars::STORE,
+    vars::INCARNATION,
+    vars::EPOCH,
+    vars::CHECKPOINT,
+    vars::MTBF,
+    vars::INJECT,
+    vars::COMMITTED,
+];
+
+/// Sets this process up as its ranks must be, so that they have their memory at the same addresses in each
+/// incarnation. Ranks inherit it.
+pub(super) fn fix_addresses() -> Result<(), Refusal> {
+    addresses::fix()
+}
+
+/// What the launcher must do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Kill all ranks that run.
+    Kill,
+    /// These ranks have ended so, which means what it means in a job without replicas.
+    Judge(Vec<(u32, Exit)>),
+    /// No rank runs any more: say which epoch there is ([`Recovery::found`]).
+    Find,
+    /// No rank runs any more, and none will.
+    End,
+}
+
+/// A rank that a signal has killed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Loss {
+    pub(super) rank: u32,
+    pub(super) exit: Exit,
+    /// Where it ran, for people.
+    pub(super) place: Option<String>,
+    /// What else there is to say of it.
+    pub(super) hint: &'static str,
+}
+
+/// A recovery under way.
+#[derive(Debug)]
+struct Course {
+    /// The newest loss.
+    loss: Loss,
+    /// When the first one was noticed.
+    since: Instant,
+    /// How many times ranks were started since then.
+    starts: u32,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Ranks compute.
+    Together,
+    /// A rank was killed as Ctrl-C kills all; until then the front may say that it was so. How it and others
+    /// have ended meanwhile.
+    Doubtful { course: Course, until: Instant, exits: Vec<(u32, Exit)> },
+    /// All ranks were killed, and some have not ended yet.
+    Ending { course: Course },
+    /// All ranks were started, then, and have not all joined yet.
+    Joining { course: Course, started: Instant },
+}
+
+/// The course of a job whose ranks may die.
+#[derive(Debug)]
+pub(super) struct Recovery {
+    ranks: u32,
+    /// What ranks were started from.
+    base: Base,
+    restarts: Restarts,
+    state: State,
+}
+
+impl Recovery {
+    /// A job of so many ranks, which have been started from the beginning.
+    pub(super) fn new(ranks: u32, limit: u32) -> Recovery {
+        let base = Base { incarnation: Incarnation(0), epoch: Epoch(0) };
+        Recovery { ranks, base, restarts: Restarts::new(limit), state: State::Together }
+    }
+
+    /// What ranks were started from.
+    pub(super) fn base(&self) -> Base {
+        self.base
+    }
+
+    /// Whether ranks end that are lost, or may be: what they say on their lines does not count.
+    pub(super) fn is_ending(&self) -> bool {
+        matches!(self.state, State::Ending { .. } | State::Doubtful { .. })
+    }
+
+    /// Whether it is told of the joining of all ranks.
+    pub(super) fn awaits_joining(&self) -> bool {
+        matches!(self.state, State::Joining { .. })
+    }
+
+    /// When [`tick`](Self::tick) is due.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match self.state {
+            State::Doubtful { until, .. } => Some(until),
+            _ => None,
+        }
+    }
+
+    /// The process of a rank has ended. `may_go_on`: nobody wants the job to end.
+    pub(super) fn exited(&mut self, loss: Loss, may_go_on: bool, now: Instant) -> Option<Step> {
+        let (rank, exit) = (loss.rank, loss.exit);
+        let Exit::Signal(signal) = exit else {
+            return match &mut self.state {
+                State::Ending { .. } => None,
+                State::Doubtful { exits, .. } => {
+                    exits.push((rank, exit));
+                    None
+                }
+                State::Together | State::Joining { .. } => Some(Step::Judge(vec![(rank, exit)])),
+            };
+        };
+        match std::mem::replace(&mut self.state, State::Together) {
+            State::Ending { course } => {
+                self.state = State::Ending { course };
+                None
+            }
+            State::Doubtful { course, until, mut exits } if is_interrupt(signal) => {
+                exits.push((rank, exit));
+                self.state = State::Doubtful { course, until, exits };
+                None
+            }
+            before if !may_go_on => {
+                let (State::Doubtful { mut exits, .. }, exit) = (before, (rank, exit)) else {
+                    return Some(Step::Judge(vec![(rank, exit)]));
+                };
+                exits.push(exit);
+                Some(Step::Judge(exits))
+            }
+            before => self.lost(before, loss, is_interrupt(signal), now),
+        }
+    }
+
+    /// A rank is lost, or may be.
+    fn lost(&mut self, before: State, loss: Loss, is_doubtful: bool, now: Instant) -> Option<Step> {
+        let exit = (loss.rank, loss.exit);
+        let course = match before {
+            State::Joining { course, .. } => Course { loss, ..course },
+            _ => Course { loss, since: now, starts: 0 },
+        };
+        if is_doubtful {
+            self.state = State::Doubtful { course, until: now + WORD_OF_FRONT, exits: vec![exit] };
+            return None;
+        }
+        self.state = State::Ending { course };
+        Some(Step::Kill)
+    }
+
+    /// Time has passed, or something has happened. `any_run`: some process of a rank has not ended.
+    /// `may_start`: the user has not stopped the job.
+    pub(super) fn tick(
+        &mut self,
+        any_run: bool,
+        may_go_on: bool,
+        may_start: bool,
+        now: Instant,
+    ) -> Option<Step> {
+        match std::mem::replace(&mut self.state, State::Together) {
+            State::Doubtful { exits, .. } if !may_go_on => Some(Step::Judge(exits)),
+            State::Doubtful { course, until, .. } if until <= now => {
+                self.state = State::Ending { course };
+                Some(Step::Kill)
+            }
+            State::Ending { .. } if !any_run && !may_go_on => Some(Step::End),
+            State::Ending { course } => {
+                self.state = State::Ending { course };
+                (!any_run && may_start).then_some(Step::Find)
+            }
+            state => {
+                self.state = state;
+                None
+            }
+        }
+    }
+
+    /// This is the newest epoch that all ranks have. Returns what to start them from, or why not.
+    pub(super) fn found(&mut self, epoch: Epoch, now: Instant) -> Result<Base, Failure> {
+        let State::Ending { course } = std::mem::replace(&mut self.state, State::Together) else {
+            return Ok(self.base); // nobody has died
+        };
+        let Course { loss, since, starts } = course;
+        self.restarts.restart(epoch).map_err(|why| given_up(&loss, why))?;
+        self.base = Base { incarnation: self.base.incarnation.next(), epoch };
+        let course = Course { loss, since, starts: starts.saturating_add(1) };
+        self.state = State::Joining { course, started: now };
+        Ok(self.base)
+    }
+
+    /// What was found is of no use: the job ends.
+    pub(super) fn nothing_found(&mut self, why: &str) -> Failure {
+        match std::mem::replace(&mut self.state, State::Together) {
+            State::Together => Failure { rank: None, why: why.to_owned(), status: 1 },
+            State::Doubtful { course, .. } | State::Ending { course } | State::Joining { course, .. } => {
+                let Loss { rank, exit, .. } = course.loss;
+                let why = format!("{exit}, and {why}");
+                Failure { rank: Some(rank), why, status: exit.shell_status().max(1) }
+            }
+        }
+    }
+
+    /// All ranks have joined. Returns what to say.
+    pub(super) fn joined(&mut self, now: Instant) -> Option<String> {
+        match std::mem::replace(&mut self.state, State::Together) {
+            State::Joining { course, .. } => Some(self.news(&course, now)),
+            state => {
+                self.state = state;
+                None
+            }
+        }
+    }
+
+    /// All ranks have ended. If they had been started again and never joined, as programs that know nothing
+    /// of scash, returns what to say of that.
+    pub(super) fn over(&mut self) -> Option<String> {
+        match std::mem::replace(&mut self.state, State::Together) {
+            State::Joining { course, started } => Some(self.news(&course, started)),
+            _ => None,
+        }
+    }
+
+    fn news(&self, course: &Course, now: Instant) -> String {
+        let Course { loss, since, starts } = course;
+        let Base { incarnation, epoch } = self.base;
+        let who =
+            if self.ranks == 1 { "it goes on".into() } else { format!("all {} ranks go on", self.ranks) };
+        let whence = if epoch == Epoch(0) { "the beginning".into() } else { format!("epoch {epoch}") };
+        let after = now.saturating_duration_since(*since).as_secs_f64();
+        let how_often = if *starts > 1 { format!(" and {starts} restarts") } else { String::new() };
+        format!(
+            "rank {} was killed by {}{}; {who} from {whence} (incarnation {incarnation}) after {after:.2} s{how_often}",
+            loss.rank,
+            name_of(loss.exit),
+            loss.hint
+        )
+    }
+}
+
+/// Why the job ends although ranks could be started again.
+fn given_up(loss: &Loss, why: NoProgress) -> Failure {
+    let NoProgress { restarts, epoch } = why;
+    let Loss { rank, exit, hint, .. } = loss;
+    let whence = if epoch == Epoch(0) { "the beginning".into() } else { format!("epoch {epoch}") };
+    let often = match restarts {
+        0 => "and is not to be started again".to_owned(),
+        1 => format!("after 1 restart from {whence} without a new checkpoint"),
+        _ => format!("after {restarts} restarts from {whence} without a new checkpoint"),
+    };
+    let why = format!("{exit}{hint}, {often} (--restarts)");
+    Failure { rank: Some(*rank), why, status: exit.shell_status().max(1) }
+}
+
+/// What people call a signal that has killed a rank.
+fn name_of(exit: Exit) -> String {
+    match exit {
+        Exit::Signal(signal) => {
+            let name = Signal::try_from(i32::from(signal)).map(Signal::as_str);
+            name.map_or_else(|_| format!("signal {signal}"), str::to_owned)
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! What the user asks of a job that goes on when ranks die: `--replicas` and the options that need it, raw
+//! and checked.
+
+use super::{Refusal, status};
+use scash_ft::inject::{self, Injection, parse};
+use scash_ft::interval::{DEFAULT_MTBF, Policy, parse_mtbf};
+use scash_ft::recovery::Restarts;
+use scash_ft::store::vars;
+use std::time::Duration;
+
+/// Most copies of a checkpoint besides the ranks' own.
+const MOST: i64 = 7;
+#[derive(Debug, clap::Args)]
+pub(super) struct Raw {
+    /// Go on when ranks die: all ranks start again from their newest checkpoint, of which there are so many
+    /// copies besides their own (1 to 7; on one host, which is all there is so far, any number is as good as
+    /// 1). What ranks print appears once it is part of a checkpoint, and they see files instead of a terminal
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=MOST))]
+    replicas: Option<u32>,
+
+    /// When ranks take checkpoints: every=N (at each N-th barrier), seconds=S (so far apart), or auto (by
+    /// what they cost, and --mtbf) [default: auto]
+    #[arg(long, value_name = "WHEN", requires = "replicas", value_parser = str::parse::<Policy>)]
+    checkpoint: Option<Policy>,
+
+    /// How long the job is expected to run until a rank dies: 90s, 5m, 24h [default: 24h]
+    #[arg(long, value_name = "TIME", requires = "replicas", value_parser = parse_mtbf)]
+    mtbf: Option<Duration>,
+
+    /// End the job when ranks die again after so many restarts without a new checkpoint [default: 10]
+    #[arg(long, value_name = "N", requires = "replicas")]
+    restarts: Option<u32>,
+
+    /// Let ranks fail, to see how the job goes on: 'kill rank 2 at barrier 17 after flush'
+    #[arg(long, value_name = "SPEC", requires = "replicas", value_parser = spec)]
+    inject: Vec<Injection>,
+
+    /// Let ranks fail at random, the same way for the same seed
+    #[arg(long, value_name = "SEED", requires = "replicas")]
+    chaos: Option<u64>,
+}
+
+/// What is to be done when ranks die.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Replicas {
+    /// Restarts without a new checkpoint, at most.
+    pub(super) restarts: u32,
+    checkpoint: Policy,
+    mtbf: Duration,
+    inject: Vec<Injection>,
+}
+
+impl Raw {
+    /// What the options mean, for a job of so many ranks over this provider, on several hosts or not.
+    pub(super) fn check(
+        self,
+        ranks: u32,
+        provider: &str,
+        has_hosts: bool,
+    ) -> Result<Option<Replicas>, Refusal> {
+        if self.replicas.is_none() {
+            return Ok(None);
+        }
+        let refuse = |why: &str| Err(Refusal::new(status::USAGE, why));
+        if has_hosts {
+            return refuse(
+                "--replicas: ranks can be started again on one host only, so far: leave out --host and --hostfile",
+            );
+        }
+        if provider == "ofi" {
+            return refuse(
+                "--replicas: what libfabric knows of a rank cannot be saved: use --provider auto, shm or tcp",
+            );
+        }
+        if let Some(wrong) = self.inject.iter().find_map(|injection| injection.check(ranks).err()) {
+            return refuse(&format!("--inject: {wrong}"));
+        }
+        let chaos = self.chaos.map_or(Vec::new(), |seed| inject::chaos(seed, ranks));
+        Ok(Some(Replicas {
+            restarts: self.restarts.unwrap_or(Restarts::DEFAULT_LIMIT),
+            checkpoint: self.checkpoint.unwrap_or_default(),
+            mtbf: self.mtbf.unwrap_or(DEFAULT_MTBF),
+            inject: self.inject.into_iter().chain(chaos).collect(),
+        }))
+    }
+}
+
+impl Replicas {
+    /// The environment variables that tell ranks of it, the same in each incarnation.
+    pub(super) fn env(&self) -> Vec<(&'static str, String)> {
+        let mut env = vec![
+            (vars::CHECKPOINT, self.checkpoint.to_string()),
+            (vars::MTBF, format!("{}s", self.mtbf.as_secs_f64())),
+        ];
+        if !self.inject.is_empty() {
+            env.push((vars::INJECT, inject::list(&self.inject)));
+        }
+        env
+    }
+}
+
+/// One failure to be injected.
+fn spec(text: &str) -> Result<Injection, String> {
+    if text.trim().is_empty() {
+        return Err("what is to fail? for example: kill rank 2 at barrier 17".to_owned());
+    }
+    parse(text).map_err(|wrong| wrong.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        raw: Raw,
+    }
+
+    fn checked(words: &[&str], provider: &str, has_hosts: bool) -> Result<Option<Replicas>, String> {
+        let words = std::iter::once(&"run").chain(words);
+        let cli = Cli::try_parse_from(words).map_err(|error| error.to_string())?;
+        cli.raw.check(3, provider, has_hosts).map_err(|refusal| refusal.why)
+    }
+
+    fn env(words: &[&str]) -> Vec<(&'static str, String)> {
+        checked(words, "auto", false).unwrap().expect("there are replicas").env()
+    }
+
+    #[test]
+    fn without_replicas_nothing_is_asked_of_ranks() {
+        assert_eq!(checked(&[], "ofi", true), Ok(None));
+    }
+
+    #[test]
+    fn ranks_are_told_when_to_take_checkpoints_and_what_fails() {
+        let (checkpoint, mtbf) = ("SCASH_CHECKPOINT", "SCASH_MTBF");
+        assert_eq!(env(&["--replicas", "1"]), [(checkpoint, "auto".to_owned()), (mtbf, "86400s".to_owned())]);
+        let words = [
+            "--replicas",
+            "2",
+            "--checkpoint",
+            "every=3",
+            "--mtbf",
+            "1.5m",
+            "--inject",
+            "kill rank 0 at barrier 3",
+            "--inject",
+            "stop rank 1 for 5ms at fetch 2",
+        ];
+        let told = env(&words);
+        assert_eq!(told[..2], [(checkpoint, "every=3".to_owned()), (mtbf, "90s".to_owned())]);
+        let list = inject::parse_list(&told[2].1).unwrap();
+        assert_eq!((told[2].0, list.len()), ("SCASH_INJECT", 2));
+        let chaos = env(&["--replicas", "1", "--chaos", "7"]);
+        assert_eq!(inject::parse_list(&chaos[2].1).unwrap(), inject::chaos(7, 3));
+    }
+
+    #[test]
+    fn what_makes_no_sense_with_replicas_is_refused_by_name() {
+        let cases: [(&[&str], &str, bool, &str); 11] = [
+            (&["--replicas", "0"], "auto", false, "0 is not in 1..=7"),
+            (&["--replicas", "8"], "auto", false, "8 is not in 1..=7"),
+            (&["--replicas", "1"], "ofi", false, "--provider auto, shm or tcp"),
+            (&["--replicas", "1"], "auto", true, "leave out --host"),
+            (&["--restarts", "1"], "auto", false, "--replicas"),
+            (&["--chaos", "1"], "auto", false, "--replicas"),
+            (&["--replicas", "1", "--checkpoint", "every=0"], "auto", false, "every=100"),
+            (&["--replicas", "1", "--checkpoint", "seconds=x"], "auto", false, "seconds"),
+            (&["--replicas", "1", "--mtbf", "5"], "auto", false, "unit"),
+            (&["--replicas", "1", "--inject", " "], "auto", false, "what is to fail?"),
+            (&["--replicas", "1", "--inject", "kill rank 3 at barrier 1"], "auto", false, "rank 3"),
+        ];
+        for (words, provider, has_hosts, expected) in cases {
+            let error = checked(words, provider, has_hosts).unwrap_err();
+            assert!(error.contains(expected), "{words:?}: {error}");
+        }
+    }
+}
