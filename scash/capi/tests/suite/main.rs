@@ -10,4 +10,5 @@ mod header;
 mod install;
 mod library;
 mod programs;
+mod restarts;
 mod support;

@@ -1,0 +1,116 @@
+//! A program with state of many kinds across memory barriers: it does nothing for its survival, and each rank
+//! prints the same whether ranks were killed meanwhile or not. `phoenix [child|socket|pipe|mapping|timer]`: with
+//! something that no image can carry.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's program")]
+
+use scash::{Dsm, Worker};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+
+const ROUNDS: u64 = 30;
+
+thread_local! {
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+    static WORDS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Something that is called through a table of functions.
+trait Step {
+    fn step(&mut self, round: u64) -> u64;
+}
+
+struct Counts(BTreeMap<u64, u64>);
+struct Text(String);
+
+impl Step for Counts {
+    fn step(&mut self, round: u64) -> u64 {
+        *self.0.entry(round % 7).or_default() += round;
+        self.0.values().sum()
+    }
+}
+
+impl Step for Text {
+    fn step(&mut self, round: u64) -> u64 {
+        self.0 += &format!("<{round}>");
+        self.0.len() as u64
+    }
+}
+
+/// What one thread computes, with shared memory beside what it has for itself.
+fn work(worker: &mut Worker<'_>) -> scash::Result<u64> {
+    let mut squares = worker.partition::<u64>(4000)?;
+    let mut steps: Vec<Box<dyn Step>> =
+        vec![Box::new(Counts(BTreeMap::new())), Box::new(Text(String::new()))];
+    let mut seen: HashMap<u64, Rc<Vec<u64>>> = HashMap::new();
+    let mut queue: VecDeque<Arc<str>> = VecDeque::new();
+    let mut sum = 0u64;
+    let mut rounds = (0..ROUNDS).filter(|round| round % 5 != 3).peekable();
+    while let Some(round) = rounds.next() {
+        for x in squares.parts(worker).mine {
+            *x = x.wrapping_mul(31).wrapping_add(round + 1);
+        }
+        squares.publish(worker)?;
+        let all: u64 = squares.all(worker).iter().fold(0, |sum, x| sum.wrapping_mul(3).wrapping_add(*x));
+        sum = steps.iter_mut().fold(sum.wrapping_add(all), |sum, step| sum.wrapping_add(step.step(round)));
+        seen.insert(all, Rc::new(vec![all; 100]));
+        queue.push_back(format!("round {round}").into());
+        if queue.len() > 5 {
+            sum = sum.wrapping_add(queue.pop_front().unwrap().len() as u64);
+        }
+        CALLS.set(CALLS.get() + 1);
+        WORDS.with_borrow_mut(|words| words.push(format!("{round:x}")));
+        sum = sum.wrapping_add(rounds.peek().copied().unwrap_or_default());
+    }
+    assert!(seen.iter().all(|(all, list)| list.iter().all(|x| x == all)));
+    let words = WORDS.with_borrow(|words| words.concat());
+    assert_eq!(CALLS.get(), (0..ROUNDS).filter(|round| round % 5 != 3).fold(0, |count, _| count + 1));
+    Ok(sum.wrapping_add(words.len() as u64))
+}
+
+/// Something that no image can carry, as long as it lives.
+fn hindrance(what: &str) -> Box<dyn std::any::Any> {
+    match what {
+        "child" => Box::new(std::process::Command::new("sleep").arg("5").spawn().unwrap()),
+        "socket" => Box::new(std::os::unix::net::UnixStream::pair().unwrap()),
+        "pipe" => Box::new(std::io::pipe().unwrap()),
+        "mapping" => {
+            let (access, flags) =
+                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+            // SAFETY: it is new memory.
+            let at = unsafe { libc::mmap(std::ptr::null_mut(), 4096, access, flags, -1, 0) };
+            assert_ne!(at, libc::MAP_FAILED);
+            Box::new(at)
+        }
+        other => panic!("{other}?"),
+    }
+}
+
+fn main() -> scash::Result<()> {
+    let mut dsm = Dsm::init()?;
+    let what = std::env::args().nth(1);
+    let mut has = what.as_deref().map(hindrance);
+    let mut line = std::io::stdout().lock();
+    write!(line, "rank {}:", dsm.rank()).unwrap();
+    drop(line);
+    let caught = catch_unwind(AssertUnwindSafe(|| {
+        dsm.barrier().unwrap();
+        std::panic::resume_unwind(Box::new("a panic that is caught behind a barrier"));
+    }));
+    assert!(caught.is_err());
+    let sums = dsm.crew(dsm.threads(), work)?;
+    let file = std::fs::File::open("/dev/null").unwrap();
+    dsm.barrier()?;
+    assert!(file.as_fd().try_clone_to_owned().is_ok());
+    println!(" {sums:?}");
+    if let Some(child) = has.as_mut().and_then(|it| it.downcast_mut::<std::process::Child>()) {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    dsm.finalize()
+}

@@ -1,0 +1,161 @@
+//! Ranks of real jobs are killed, and come back (`scash run --replicas`): the results are what they would have
+//! been.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use scash_tests::cluster::built::built;
+use scash_tests::cluster::{Ended, Job, Kind, all_kinds};
+use std::path::Path;
+
+/// Points at which ranks can be killed, each passed in a run of the programs below.
+const POINTS: [&str; 16] = [
+    "kill rank 1 at barrier 7 after enter",
+    "kill rank 0 at barrier 8 after flush",
+    "kill rank 1 at barrier 9 after done",
+    "kill rank 0 at checkpoint 2 after due",
+    "kill rank 1 at checkpoint 2 after stop",
+    "kill rank 1 at checkpoint 1 after copy",
+    "kill rank 0 at checkpoint 2 after fence",
+    "kill rank 1 at checkpoint 2 after mark",
+    "kill rank 0 at checkpoint 1 after meet",
+    "kill rank 1 at checkpoint 2 after done",
+    "kill all ranks at checkpoint 2 after mark",
+    "stop rank 1 for 20ms at checkpoint 2 after copy",
+    // In the process that has come back, which barrier 7 of the first has made necessary.
+    "kill rank 0 at image after restored",
+    "kill rank 1 at recovery after joined",
+    "kill rank 0 at recovery after copied",
+    "kill rank 1 at recovery after resumed",
+];
+
+fn replicas(job: Job, every: u32, deaths: &[&str]) -> Job {
+    let job = job.option("--replicas", "1").option("--checkpoint", &format!("every={every}"));
+    deaths.iter().fold(job, |job, death| job.option("--inject", death))
+}
+
+/// Runs an application, and checks that its result is bitwise that of the sequential program. Returns how
+/// often ranks came back.
+fn computes_the_same(job: &Job, ranks: u32, program: &str, arguments: &[&str]) -> usize {
+    let arguments = [arguments, &["--check", "--json"]].concat();
+    let ended = job.run(&built(program), &arguments);
+    assert_eq!(ended.status, 0, "{ended}");
+    let report: serde_json::Value =
+        serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended}"));
+    assert_eq!((&report["check"], &report["ranks"]), (&"equal".into(), &ranks.into()), "{ended}");
+    came_back(&ended)
+}
+
+/// How often ranks were started again; there is nothing else on stderr.
+fn came_back(ended: &Ended) -> usize {
+    let times = |line: &str| {
+        assert!(line.contains("was killed by SIGKILL; all "), "{ended}");
+        let several = line.rsplit_once(" and ").and_then(|(_, times)| times.strip_suffix(" restarts"));
+        several.map_or(1, |times| times.parse().unwrap())
+    };
+    ended.err.lines().map(times).sum()
+}
+
+fn dies_at_each_point(program: &str, arguments: &[&str], kind: Kind) {
+    for (number, point) in POINTS.into_iter().enumerate() {
+        let ranks = if number % 4 == 3 { 4 } else { 2 };
+        let in_recovery = point.contains("image") || point.contains("recovery");
+        let deaths = if in_recovery { vec!["kill rank 1 at barrier 7", point] } else { vec![point] };
+        let times = computes_the_same(&replicas(kind.job(ranks), 3, &deaths), ranks, program, arguments);
+        let expected = if point.starts_with("stop") { 0 } else { deaths.len() };
+        assert_eq!(times, expected, "{program} {kind:?} {deaths:?}");
+    }
+}
+
+const LAPLACE: [&str; 4] = ["--size", "126", "--iterations", "40"];
+const LU: [&str; 4] = ["--size", "256", "--block", "16"];
+
+#[test]
+fn laplace_survives_a_death_at_each_point_whatever_frames_and_provider_it_has() {
+    all_kinds().into_iter().for_each(|kind| dies_at_each_point("laplace", &LAPLACE, kind));
+}
+
+#[test]
+fn lu_survives_a_death_at_each_point_whatever_frames_and_provider_it_has() {
+    all_kinds().into_iter().for_each(|kind| dies_at_each_point("lu", &LU, kind));
+}
+
+#[test]
+fn every_application_survives_deaths() {
+    let programs =
+        ["sor", "matmul", "fft", "radix", "kmeans", "tsp", "water", "market", "shifting", "relay", "is"];
+    let deaths = ["kill rank 1 at barrier 3", "kill rank 0 at checkpoint 2 after copy"];
+    for program in programs {
+        for kind in all_kinds() {
+            computes_the_same(&replicas(kind.job(2), 1, &deaths), 2, program, &[]);
+        }
+    }
+}
+
+#[test]
+fn ranks_survive_deaths_while_they_have_locks_and_fetch_pages() {
+    for kind in all_kinds() {
+        for death in ["kill rank 1 at lock 30 after got", "kill rank 0 at lock 20 after asked"] {
+            computes_the_same(&replicas(kind.job(3), 1, &[death]), 3, "water", &[]);
+        }
+        computes_the_same(&replicas(kind.job(3), 1, &["kill rank 2 at fetch 25"]), 3, "fft", &[]);
+    }
+}
+
+#[test]
+fn several_threads_in_each_rank_come_back() {
+    for kind in all_kinds() {
+        for threads in ["2", "4"] {
+            let job =
+                replicas(kind.job(2), 2, &["kill rank 1 at barrier 9", "kill all ranks at checkpoint 3"]);
+            computes_the_same(&job.option("--threads", threads), 2, "laplace", &LAPLACE);
+        }
+    }
+}
+
+#[test]
+fn what_a_rust_program_has_comes_back() {
+    let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
+    for threads in ["1", "3"] {
+        let sorted = |ended: &Ended| {
+            let mut lines: Vec<String> = ended.out.lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        let expected = Job::plain(2).option("--threads", threads).run(phoenix, &[]);
+        expected.succeeded();
+        for kind in all_kinds() {
+            let deaths = [
+                "kill rank 0 at barrier 6",
+                "kill rank 1 at checkpoint 5 after mark in incarnation 1",
+                "kill all ranks at barrier 12 in incarnation 2",
+            ];
+            let job = replicas(kind.job(2), 2, &deaths).option("--threads", threads);
+            let ended = job.run(phoenix, &[]);
+            assert_eq!((ended.status, sorted(&ended)), (0, sorted(&expected)), "{ended}");
+            assert_eq!(came_back(&ended), 3, "{ended}");
+        }
+    }
+}
+
+#[test]
+fn ranks_that_die_again_and_again_at_one_place_end_the_job() {
+    let job = replicas(Job::plain(2), 1, &["kill rank 1 at checkpoint with probability 1 seed 1"]);
+    let ended = job.option("--restarts", "3").run(&built("laplace"), &LAPLACE);
+    ended.failed(128 + 9, &["rank 1", "SIGKILL", "3 restarts", "without a new checkpoint", "--restarts"]);
+}
+
+#[test]
+fn what_cannot_be_saved_is_named_once_and_the_job_goes_on() {
+    let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
+    for (what, words) in [
+        ("child", "child processes"),
+        ("socket", "is a socket"),
+        ("pipe", "is a pipe"),
+        ("mapping", "shares memory with others"),
+    ] {
+        let ended = replicas(Job::plain(2), 1, &[]).run(phoenix, &[what]);
+        assert_eq!(ended.status, 0, "{ended}");
+        assert_eq!(ended.err.lines().count(), 2, "a line for each rank: {ended}");
+        ended.said(&["rank 0 cannot be saved", "rank 1 cannot be saved", words]);
+    }
+}
