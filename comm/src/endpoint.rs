@@ -392,6 +392,12 @@ pub unsafe trait Endpoint: Send + Sync {
         None
     }
 
+    /// Whether it has found out that a peer is gone, told by an event or an error or not told yet: then what
+    /// is known of that may be anywhere in this process.
+    fn misses(&self) -> bool {
+        false
+    }
+
     /// How the way to that peer broke, if that is why it is gone, and not its end: a sentence that names both
     /// ends.
     fn cut(&self, rank: u32) -> Option<String> {

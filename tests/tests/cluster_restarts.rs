@@ -4,8 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, Job, Kind, all_kinds};
+use scash_tests::cluster::{Ended, Job, Kind, all_kinds, run_beside};
 use std::path::Path;
+use std::time::Duration;
 
 /// Points at which ranks can be killed, each passed in a run of the programs below.
 const POINTS: [&str; 16] = [
@@ -135,6 +136,35 @@ fn what_a_rust_program_has_comes_back() {
             assert_eq!(came_back(&ended), 3, "{ended}");
         }
     }
+}
+
+/// A rank dies when its mark is written. The other one gets word of that before it has saved itself, and the
+/// launcher, which is stopped, does nothing about it: what is saved must not know of the loss.
+#[test]
+fn a_rank_that_knows_of_a_death_does_not_come_back_with_that_knowledge() {
+    let deaths = [
+        "delay rank 0 by 2s at barrier 2",
+        "delay rank 1 by 500ms at barrier 6 after meet",
+        "kill rank 0 at checkpoint 6 after mark",
+    ];
+    let kind = Kind { engine: "mprotect", provider: "tcp", shares: false };
+    let command = replicas(kind.job(2), 1, &deaths).command(&built("lu"), &[&LU[..], &["--check"]].concat());
+    let stops = |front: i32| {
+        std::thread::sleep(Duration::from_secs(1));
+        let children = std::fs::read_to_string(format!("/proc/{front}/task/{front}/children")).unwrap();
+        let launcher = children.trim().parse().unwrap();
+        signal(launcher, libc::SIGSTOP);
+        std::thread::sleep(Duration::from_secs(5));
+        signal(launcher, libc::SIGCONT);
+    };
+    let ended = run_beside(command, stops);
+    assert_eq!((ended.status, came_back(&ended)), (0, 1), "{ended}");
+}
+
+/// Sends a signal to a process of a job, which was not waited for yet.
+fn signal(pid: i32, signal: i32) {
+    // SAFETY: the call takes numbers.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
 #[test]

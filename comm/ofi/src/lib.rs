@@ -494,6 +494,10 @@ unsafe impl Endpoint for OfiEndpoint {
             .run(|engine| Some(engine.link(rank)).filter(|link| link.waiting > 0).map(|link| link.moved))
     }
 
+    fn misses(&self) -> bool {
+        self.shared.run(|engine| engine.links().any(|link| link.fate.is_some()))
+    }
+
     fn give_up(&self, rank: u32, why: &str) {
         if self.is_other(rank) {
             self.shared.run(|engine| engine.lose(rank, Fate::Lost(why.to_owned())));

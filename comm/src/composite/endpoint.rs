@@ -334,6 +334,10 @@ unsafe impl<N: Network> Endpoint for CompositeEndpoint<N> {
         Some(self.host.hold_still()?.and(self.network.hold_still()?))
     }
 
+    fn misses(&self) -> bool {
+        self.host.misses() || self.network.misses()
+    }
+
     fn part(&self) {
         self.host.part();
         self.network.part();

@@ -8,11 +8,13 @@ use crate::{Atomic, Endpoint, Error, GetRange, PutRange, Rmw, SegmentId};
 pub fn a_rank_that_left_is_reported_once_and_then_refused(factory: impl Factory) {
     cluster_of_leavers(3, factory, |mut rank| {
         let (segment, _memory) = rank.register(4_096);
+        assert!(!rank.endpoint.misses());
         rank.meet();
         if rank.rank() == 2 {
             return;
         }
         assert_eq!(rank.wait("rank 2 to be reported", |rank| rank.downs.pop()), 2);
+        assert!(rank.endpoint.misses());
         assert!(refusals(&rank, 2, segment).iter().all(|error| matches!(error, Error::Down { rank: 2, .. })));
         let peer = 1 - rank.rank();
         rank.send(peer, 0, b"still here");

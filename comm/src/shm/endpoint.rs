@@ -157,6 +157,10 @@ unsafe impl Endpoint for ShmEndpoint {
         Some(crate::Stillness::default())
     }
 
+    fn misses(&self) -> bool {
+        self.peers.misses()
+    }
+
     fn rank(&self) -> u32 {
         self.rank
     }

@@ -104,6 +104,12 @@ impl Peers {
         (0..).zip(&self.peers).filter(|(rank, _)| *rank != self.me).map(|(rank, peer)| (rank, &peer.inbox))
     }
 
+    /// Whether a rank is known to be gone, or can be seen to have left.
+    pub(super) fn misses(&self) -> bool {
+        self.ask_bells();
+        self.peers.iter().any(|peer| peer.state.load(Ordering::Acquire) != ALIVE)
+    }
+
     /// Whether [`report`](Self::report) has anything to do.
     #[inline]
     pub(super) fn any_unreported(&self) -> bool {

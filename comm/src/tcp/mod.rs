@@ -450,6 +450,10 @@ unsafe impl Endpoint for TcpEndpoint {
         Some(self.shared.service.hold_still())
     }
 
+    fn misses(&self) -> bool {
+        self.shared.peers.iter().flatten().any(|peer| peer.check().is_err())
+    }
+
     fn cut(&self, rank: u32) -> Option<String> {
         self.shared.peers.get(rank as usize)?.as_ref()?.cut().map(str::to_owned)
     }

@@ -132,7 +132,12 @@ impl Job {
 }
 
 /// Runs a command to its end, and checks that it leaves nothing.
-pub fn run(mut command: Command) -> Ended {
+pub fn run(command: Command) -> Ended {
+    run_beside(command, |_| ())
+}
+
+/// The same, with something that is done to it by its process number while it runs.
+pub fn run_beside(mut command: Command, act: impl FnOnce(i32)) -> Ended {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let mark = format!("{}.{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let what = format!("{command:?}");
@@ -141,6 +146,7 @@ pub fn run(mut command: Command) -> Ended {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let (out, err) = (reader(child.stdout.take().unwrap()), reader(child.stderr.take().unwrap()));
+    act(i32::try_from(child.id()).unwrap());
     let status = wait(&mut child);
     if status.is_none() {
         end_group(&mut child);

@@ -41,6 +41,9 @@ const FILES: &str = "/memfd:scash";
 /// Checkpoints in a row that fail for passing reasons, until that is said.
 const OFTEN: u32 = 10;
 
+/// How long a rank that misses another one waits to be started again.
+const PATIENCE_SECONDS: u32 = 30;
+
 /// What a rank has that can come back.
 pub(crate) struct Checkpoints {
     store: RankStore,
@@ -249,6 +252,9 @@ impl Runtime {
         };
         checkpoints.counts.stop += checkpoints.watch.lap();
         self.passes(Point::CheckpointStop);
+        if self.knows_of_a_loss() {
+            return Ok(Saved::Nothing);
+        }
         let mut staged = checkpoints.store.stage();
         // SAFETY: this thread has the locks on the core and on the call that all threads of the rank come to,
         // and the endpoint holds still: no thread of the runtime changes anything. After a return in another
@@ -261,6 +267,7 @@ impl Runtime {
                 self.revive(core, checkpoints)?;
                 return Ok(Saved::CameBack);
             }
+            Ok(Took::Image) if self.knows_of_a_loss() => return Ok(Saved::Nothing),
             Ok(Took::Image) => {
                 image_time = checkpoints.watch.lap();
                 self.save_shared(core, &mut staged).map_err(|full| Refusal::new(full.to_string()))
@@ -359,9 +366,22 @@ impl Runtime {
         }
     }
 
+    /// Whether this rank may know that another one is gone. Such a rank is not saved: what it knows may be
+    /// anywhere in it, in a call that is about to fail too, and the rank that comes back would miss for ever
+    /// one that came back with it. The job goes back to an epoch before anyway.
+    fn knows_of_a_loss(&self) -> bool {
+        let page = &self.context.page;
+        self.context.endpoint.misses() || (0..self.size).any(|rank| page.died(rank))
+    }
+
     /// Where ranks come back, one that misses another does not go on: it waits to be ended and started again.
+    /// A launcher that does not see to that for so long has lost nobody: then there is an error to be told.
     pub(crate) fn await_restart(&self) {
-        while self.checkpoints.is_some() {
+        // Counted, so that a job may be stopped for long in it.
+        for _ in 0..PATIENCE_SECONDS {
+            if self.checkpoints.is_none() {
+                return;
+            }
             std::thread::sleep(Duration::from_secs(1));
         }
     }
