@@ -93,14 +93,15 @@ fn rank(bytes: usize) -> Result<()> {
         // SAFETY: the process has one thread; what it had of the kernel's is made anew below.
         if unsafe { image::capture(&prepared, &own, &tracking, &mut staged) }? == Took::CameBack {
             let started = image::environment(STARTED).and_then(|text| text.to_str()?.parse().ok());
+            forget(staged);
             let took = since_1970() - Duration::from_nanos(started.unwrap_or(0));
             forget(replace(&mut tracking, Tracking::new(|fd| fd)));
             forget(replace(&mut store, open(&|name| image::environment(name)?.into_string().ok())?));
             return finish(&memory, &mut times, took);
         }
-        let written = staged.written();
-        store.wrote(written);
-        store.mark([0; 2]);
+        let written = staged.written().unwrap();
+        store.wrote(written).unwrap();
+        store.mark([0; 2]).unwrap();
         store.commit();
         tracking.settle(true);
         times.push(begun.elapsed());

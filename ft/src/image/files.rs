@@ -6,7 +6,7 @@ use super::description::{NoRoom, Reader, Record, Writer};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, lstat};
-use nix::unistd::{Whence, ftruncate, lseek};
+use nix::unistd::{Whence, fdatasync, ftruncate, lseek};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
@@ -155,6 +155,28 @@ fn describe(fd: BorrowedFd<'_>, is: &FileStat) -> Result<Option<(Open, PathBuf)>
         cut: u64::from(is_file && writes),
     };
     Ok(Some((open, path)))
+}
+
+/// What this process has written to files of a disk is there, of those that it has open: the lengths that an
+/// image says are those that they will have.
+pub(super) fn sync(is_ours: &dyn Fn(RawFd) -> bool) -> Result<(), Refusal> {
+    for number in numbers()?.into_iter().filter(|number| !is_ours(*number)) {
+        // SAFETY: it was open a moment ago; if another thread closes it now, calls with it fail.
+        let fd = unsafe { BorrowedFd::borrow_raw(number) };
+        let is_file =
+            fstat(fd).is_ok_and(|is| SFlag::from_bits_truncate(is.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG);
+        let flags = fcntl(fd, FcntlArg::F_GETFL).map_or(OFlag::O_RDONLY, OFlag::from_bits_retain);
+        if is_file && flags & OFlag::O_ACCMODE != OFlag::O_RDONLY {
+            let failed = |errno: Errno| {
+                Refusal::new(format!(
+                    "descriptor {number} is a file that its disk does not take: {}",
+                    errno.desc()
+                ))
+            };
+            fdatasync(fd).map_err(failed)?;
+        }
+    }
+    Ok(())
 }
 
 fn is_device_without_state(path: &std::path::Path) -> bool {

@@ -117,6 +117,15 @@ pub fn prepare(own: &Own<'_>) -> Result<Prepared, Refusal> {
     Ok(Prepared { files: Files::of_this_process(own.descriptors)? })
 }
 
+/// Sees to it that what the program has written to its open files is on their disks: where an image is to
+/// outlive the machine's power.
+///
+/// # Errors
+/// A disk has not taken it.
+pub fn sync_files(own: &Own<'_>) -> Result<(), Refusal> {
+    files::sync(own.descriptors)
+}
+
 /// Saves this process in an epoch of its store, which gets the pages of private memory; those of shared memory
 /// may follow. Returns twice: here, and in each process that comes back from it.
 ///

@@ -8,7 +8,7 @@ use super::populated::PageMap;
 use super::thread::{SIGNALS, Thread};
 use super::threads::{Stopped, stop_others};
 use super::{Own, Prepared, Refusal, Tracking};
-use crate::store::{Full, Key, PAGE, Staged};
+use crate::store::{Key, PAGE, Staged, Unsaved};
 use std::ffi::c_void;
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ pub(super) struct Save<'a, 'b> {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Trouble {
     Kernel(Failure),
-    Full,
+    Unsaved(Unsaved),
     NoRoom,
     /// A shared mapping of the program's begins there.
     Shared(usize),
@@ -46,9 +46,9 @@ impl From<Failure> for Trouble {
     }
 }
 
-impl From<Full> for Trouble {
-    fn from(_: Full) -> Trouble {
-        Trouble::Full
+impl From<Unsaved> for Trouble {
+    fn from(why: Unsaved) -> Trouble {
+        Trouble::Unsaved(why)
     }
 }
 
@@ -223,7 +223,7 @@ pub(super) fn told(result: Result<(), Trouble>) -> Result<(), Refusal> {
     result.map_err(|trouble| {
         Refusal::new(match trouble {
             Trouble::Kernel(failure) => failure.to_string(),
-            Trouble::Full => Full.to_string(),
+            Trouble::Unsaved(why) => why.to_string(),
             Trouble::NoRoom => "it has more mappings than its store has room for".to_owned(),
             Trouble::Shared(at) => format!(
                 "it shares memory with others at {at:#x}, which no image can carry (MAP_SHARED, or a shared memory object)"

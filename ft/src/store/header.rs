@@ -8,7 +8,7 @@ use memmap2::MmapRaw;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"scashSTO");
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// Words: of the header, and where records begin.
 const MAGIC_AT: usize = 0;
@@ -16,10 +16,12 @@ const VERSION_AT: usize = 1;
 const RANK_AT: usize = 2;
 const SIZE_AT: usize = 3;
 const SLOTS_AT: usize = 4;
-const BASES_AT: usize = 16;
-const MARKS_AT: usize = 64;
-/// Words from one record to the next.
-const STRIDE: usize = 16;
+const DURABLE_AT: usize = 5;
+const BASES_AT: usize = 64;
+const MARKS_AT: usize = 192;
+/// Words from one record to the next: each is in a sector of its own, so that a disk which loses power while
+/// one is written leaves the others.
+const STRIDE: usize = 64;
 
 /// A mark with what it vouches for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +57,13 @@ impl Header {
     }
 
     /// Makes it the header of an empty store.
-    pub(crate) fn set_up(&self, rank: u32, size: u32, geometry: Geometry) {
-        let words = [(RANK_AT, rank.into()), (SIZE_AT, size.into()), (SLOTS_AT, geometry.slots())];
+    pub(crate) fn set_up(&self, rank: u32, size: u32, geometry: Geometry, is_durable: bool) {
+        let words = [
+            (RANK_AT, rank.into()),
+            (SIZE_AT, size.into()),
+            (SLOTS_AT, geometry.slots()),
+            (DURABLE_AT, is_durable.into()),
+        ];
         for (at, word) in words.into_iter().chain([(VERSION_AT, VERSION)]) {
             self.word(at).store(word, Ordering::Relaxed);
         }
@@ -83,6 +90,16 @@ impl Header {
 
     pub(crate) fn rank(&self) -> u32 {
         u32::try_from(self.word(RANK_AT).load(Ordering::Relaxed)).unwrap_or(u32::MAX)
+    }
+
+    /// Ranks of the job.
+    pub(crate) fn size(&self) -> u32 {
+        u32::try_from(self.word(SIZE_AT).load(Ordering::Relaxed)).unwrap_or(u32::MAX)
+    }
+
+    /// Whether the file is on disk, and is to outlive the machine's power.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.word(DURABLE_AT).load(Ordering::Relaxed) != 0
     }
 
     pub(crate) fn base(&self) -> Base {

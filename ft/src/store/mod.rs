@@ -17,13 +17,19 @@
 //! ```
 //!
 //! The file is as long as its address space, and takes memory where something was written.
+//!
+//! A store on disk ([`disk`]) is the same, and more careful: what an epoch consists of is on the disk before its
+//! mark is, and each page has a sum in its entry, so that what a disk has lost is found out.
 
+mod disk;
 mod geometry;
 mod header;
 mod rank;
+mod staged;
 
 pub use geometry::{Geometry, PAGE};
-pub use rank::{Entry, Full, Key, Pages, RankStore, Staged, Written};
+pub use rank::{Entry, Key, Pages, RankStore};
+pub use staged::{Staged, Unsaved, Written};
 
 use crate::{Base, Epoch, Mark};
 use header::Header;
@@ -72,7 +78,7 @@ impl Store {
         let geometry = Geometry::within(most)?;
         ftruncate(&file, i64::try_from(geometry.len()).unwrap_or(i64::MAX))?;
         let header = Header::new(map_header(&file)?);
-        header.set_up(rank, size, geometry);
+        header.set_up(rank, size, geometry, false);
         Ok(Store { file, header })
     }
 
@@ -98,6 +104,11 @@ impl Store {
     /// The rank whose store it is.
     pub fn rank(&self) -> u32 {
         self.header.rank()
+    }
+
+    /// Ranks of the job whose store it is.
+    pub fn size(&self) -> u32 {
+        self.header.size()
     }
 
     /// What the marks say that are whole: at most two epochs, in no order.

@@ -1,14 +1,12 @@
-//! A store, as the rank sees that fills it and comes back from it.
-//!
-//! Nothing here allocates while a checkpoint is taken: the allocator's memory is part of what is being saved.
-//! All state that changes meanwhile lies in the store itself, which is no part of an image.
+//! A store, as the rank sees that fills it and comes back from it. How it fills it, is in `staged`.
 
 use super::geometry::{DESCRIPTION, ENTRY, Geometry, PAGE};
 use super::header::{Header, Marked};
+use super::staged::{Staged, Written};
 use crate::slots::Slots;
 use crate::{Base, Epoch, Incarnation, Mark};
 use memmap2::MmapOptions;
-use std::fmt;
+use nix::unistd::fdatasync;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
@@ -62,8 +60,8 @@ pub struct Entry {
     pub key: Key,
     /// Which slot.
     pub slot: u32,
-    /// Of no meaning.
-    pub(crate) spare: u32,
+    /// CRC-32 of the page in a store on disk; elsewhere 0.
+    pub(super) sum: u32,
 }
 
 const _: () = assert!(size_of::<Entry>() as u64 == ENTRY);
@@ -72,13 +70,14 @@ const _: () = assert!(size_of::<Entry>() as u64 == ENTRY);
 #[derive(Debug)]
 pub struct RankStore {
     base: *mut u8,
-    file: OwnedFd,
-    geometry: Geometry,
-    header: Header,
+    pub(super) file: OwnedFd,
+    pub(super) geometry: Geometry,
+    pub(super) header: Header,
+    is_durable: bool,
     incarnation: Incarnation,
     epoch: Epoch,
     /// Words of the bit maps that have ever said that a slot is used.
-    used_words: usize,
+    pub(super) used_words: usize,
     written: Option<Written>,
 }
 
@@ -123,8 +122,18 @@ impl RankStore {
         let header = Header::new(MmapOptions::new().len(PAGE).map_raw(file.as_raw_fd())?);
         let geometry = header.check(u64::MAX).map_err(io::Error::other)?;
         let Base { incarnation, epoch } = base;
-        let mut store =
-            RankStore { base: at, file, geometry, header, incarnation, epoch, used_words: 0, written: None };
+        let (is_durable, used_words, written) = (header.is_durable(), 0, None);
+        let mut store = RankStore {
+            base: at,
+            file,
+            geometry,
+            header,
+            is_durable,
+            incarnation,
+            epoch,
+            used_words,
+            written,
+        };
         store.empty_maps();
         store.load()?;
         Ok(store)
@@ -157,8 +166,9 @@ impl RankStore {
         for number in [0, 1] {
             let at = self.at::<u64>(self.geometry.map_at(number));
             let words = self.geometry.map_words();
+            // On disk they have blocks of their own, which they keep: there may be no others later.
             // SAFETY: the words are of the mapping, and nobody uses them yet.
-            if unsafe { libc::madvise(at.cast(), 8 * words, libc::MADV_REMOVE) } != 0 {
+            if self.is_durable || unsafe { libc::madvise(at.cast(), 8 * words, libc::MADV_REMOVE) } != 0 {
                 // SAFETY: likewise.
                 unsafe { ptr::write_bytes(at, 0, words) };
             }
@@ -166,7 +176,7 @@ impl RankStore {
     }
 
     /// Which slots are used.
-    fn slots<'a>(&self) -> Slots<'a> {
+    pub(super) fn slots<'a>(&self) -> Slots<'a> {
         let parity = self.epoch.0 % 2;
         let [committed, staged] = [parity, 1 - parity].map(|number| {
             let at = self.at(self.geometry.map_at(number));
@@ -179,17 +189,17 @@ impl RankStore {
     }
 
     /// Where the entries of an epoch's index begin.
-    fn entries_at(&self, epoch: Epoch) -> *mut Entry {
+    pub(super) fn entries_at(&self, epoch: Epoch) -> *mut Entry {
         self.at(self.geometry.index_at(epoch.0 % 2) + DESCRIPTION)
     }
 
-    fn at<T>(&self, offset: u64) -> *mut T {
+    pub(super) fn at<T>(&self, offset: u64) -> *mut T {
         debug_assert!(offset < self.geometry.len());
         self.base.wrapping_add(usize::try_from(offset).unwrap_or(0)).cast()
     }
 
     /// Where slot 0 is; the others follow.
-    fn slot(&self, slot: u32) -> *mut u8 {
+    pub(super) fn slot(&self, slot: u32) -> *mut u8 {
         self.at(self.geometry.slots_at() + u64::from(slot) * PAGE as u64)
     }
 
@@ -229,32 +239,48 @@ impl RankStore {
         let known = self.entries_at(self.epoch);
         // SAFETY: the entries lie in the mapping, and nobody writes them while the epoch is the newest.
         let known = unsafe { std::slice::from_raw_parts(known, count) };
-        let unused = u32::try_from(slots.used_words() * 64).unwrap_or(u32::MAX);
-        let batch = Batch { slot: 0, pages: 0, bytes: ptr::null() };
-        let (next_known, count, described, copied) = (0, 0, 0, 0);
-        Staged { store: self, slots, epoch, known, next_known, count, described, copied, unused, batch }
+        Staged::new(self, slots, epoch, known)
     }
 
     /// The next epoch is written.
-    pub fn wrote(&mut self, written: Written) {
-        self.used_words = written.used_words;
+    ///
+    /// # Errors
+    /// The store is on a disk that did not take it.
+    pub fn wrote(&mut self, written: Written) -> io::Result<()> {
+        self.sync()?;
         self.written = Some(written);
+        Ok(())
     }
 
     /// Marks the epoch that was written as whole. `outputs`: the bytes of standard output and error that belong
     /// to it. It is not committed before all ranks have theirs. Without an epoch that was
     /// [written](Self::wrote) nothing is marked.
-    pub fn mark(&mut self, outputs: [u64; 2]) {
+    ///
+    /// # Errors
+    /// The store is on a disk that did not take the mark.
+    pub fn mark(&mut self, outputs: [u64; 2]) -> io::Result<()> {
         let mark = Mark { incarnation: self.incarnation, epoch: self.epoch.next() };
-        if let Some(Written { described, entries, sum, .. }) = self.written.take() {
-            self.header.set_mark(&Marked { mark, described, entries, sum, outputs });
-        }
+        let Some(Written { described, entries, sum }) = self.written.take() else { return Ok(()) };
+        self.header.set_mark(&Marked { mark, described, entries, sum, outputs });
+        self.sync()
+    }
+
+    /// Whether the store is a file on disk.
+    pub fn is_durable(&self) -> bool {
+        self.is_durable
+    }
+
+    /// What was written is on the disk, if the store is.
+    fn sync(&self) -> io::Result<()> {
+        if self.is_durable { fdatasync(&self.file).map_err(io::Error::from) } else { Ok(()) }
     }
 
     /// The epoch that was staged last counts for nobody: a mark of it would be taken for one of the next
     /// attempt.
     pub fn abandon(&mut self) {
         self.header.clear_mark(self.epoch.next().0 % 2);
+        // If the disk does not take that, it still has the whole of what is marked.
+        let _ = self.sync();
         self.slots().abandon();
     }
 
@@ -287,200 +313,11 @@ impl Pages<'_> {
     }
 }
 
-/// An epoch that is being written.
-#[derive(Debug)]
-pub struct Staged<'a> {
-    store: &'a mut RankStore,
-    slots: Slots<'a>,
-    epoch: Epoch,
-    /// Entries of the epoch before.
-    known: &'a [Entry],
-    /// The first of them whose key is not below those that were asked for.
-    next_known: usize,
-    count: u64,
-    described: u64,
-    copied: u64,
-    /// No slot was ever written from this one on.
-    unused: u32,
-    batch: Batch,
-}
-
-/// Pages that lie one behind the other, and go into slots that do so, too, and were never written: they are
-/// written at once, which spares a page fault and a page of zeros for each.
-#[derive(Debug)]
-struct Batch {
-    slot: u32,
-    pages: u32,
-    bytes: *const u8,
-}
-
-/// Most pages of a batch.
-const MOST_AT_ONCE: u32 = 1 << 14;
-
-/// There is no slot left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
-
-impl fmt::Display for Full {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("its store is full")
-    }
-}
-
-impl std::error::Error for Full {}
-
-impl Staged<'_> {
-    /// Where the description goes, and how long it may be.
-    pub fn description(&mut self) -> (*mut u8, usize) {
-        let at = self.store.at(self.store.geometry.index_at(self.epoch.0 % 2));
-        (at, usize::try_from(DESCRIPTION).unwrap_or(0))
-    }
-
-    /// The description has so many bytes.
-    pub fn described(&mut self, len: usize) {
-        self.described = (len as u64).min(DESCRIPTION);
-    }
-
-    /// Pages that were copied, for they were new or had changed.
-    pub fn copied(&self) -> u64 {
-        self.copied
-    }
-
-    /// Pages of the epoch.
-    pub fn pages(&self) -> u64 {
-        self.count
-    }
-
-    /// Saves a page: not its bytes, if the epoch before has the same. Keys must come in ascending order.
-    ///
-    /// # Errors
-    /// There is no slot left: the epoch cannot be staged.
-    ///
-    /// # Safety
-    /// A page of readable bytes begins at `bytes`, until the epoch is [written](Self::written) or
-    /// [saved](Self::flush). Threads that write it meanwhile may tear what is saved.
-    pub unsafe fn page(&mut self, key: Key, bytes: *const u8) -> Result<(), Full> {
-        let slot = match self.known_slot(key) {
-            // SAFETY: both are pages of readable bytes.
-            Some(slot) if unsafe { same(self.store.slot(slot), bytes) } && self.slots.keep(slot).is_ok() => {
-                slot
-            }
-            _ => {
-                let slot = self.slots.take().ok_or(Full)?;
-                // SAFETY: it is a page of readable bytes, and stays so while the epoch is written.
-                unsafe { self.copy(bytes, slot) };
-                self.copied += 1;
-                slot
-            }
-        };
-        self.enter(key, slot);
-        Ok(())
-    }
-
-    /// Copies a page into a slot that no epoch uses, now or with its neighbours.
-    ///
-    /// # Safety
-    /// A page of readable bytes is there until [`flush`](Self::flush).
-    unsafe fn copy(&mut self, bytes: *const u8, slot: u32) {
-        if slot < self.unused {
-            // SAFETY: the slot is a page of the mapping that no epoch uses.
-            return unsafe { ptr::copy_nonoverlapping(bytes, self.store.slot(slot), PAGE) };
-        }
-        let Batch { slot: first, pages, bytes: begin } = self.batch;
-        let follows = slot == first + pages && bytes == begin.wrapping_add(pages as usize * PAGE);
-        if pages > 0 && pages < MOST_AT_ONCE && follows {
-            self.batch.pages += 1;
-            return;
-        }
-        self.flush();
-        self.batch = Batch { slot, pages: 1, bytes };
-    }
-
-    /// Sees to it that all pages so far are in the store.
-    pub fn flush(&mut self) {
-        let Batch { slot, pages, bytes } = self.batch;
-        self.batch.pages = 0;
-        let (len, to) = (pages as usize * PAGE, self.store.slot(slot));
-        let offset = self.store.geometry.slots_at() + u64::from(slot) * PAGE as u64;
-        let offset = libc::off_t::try_from(offset).unwrap_or(0);
-        // SAFETY: so many bytes are there, as whoever added them to the batch has promised.
-        let wrote = unsafe { libc::pwrite(self.store.file.as_raw_fd(), bytes.cast(), len, offset) };
-        let wrote = usize::try_from(wrote).unwrap_or(0);
-        if wrote < len {
-            // SAFETY: the slots are pages of the mapping that no epoch uses.
-            unsafe {
-                ptr::copy_nonoverlapping(bytes.wrapping_add(wrote), to.wrapping_add(wrote), len - wrote)
-            };
-        }
-    }
-
-    /// Adds a line to the index.
-    fn enter(&mut self, key: Key, slot: u32) {
-        let at = self.store.entries_at(self.epoch).wrapping_add(usize::try_from(self.count).unwrap_or(0));
-        // SAFETY: there are as many places for entries as slots, each entry has a slot of its own, and
-        // nobody else uses them.
-        unsafe { at.write(Entry { key, slot, spare: 0 }) };
-        self.count += 1;
-    }
-
-    /// Saves a page of which it is known that the epoch before has its bytes. `false` if that has no such page.
-    pub fn keep(&mut self, key: Key) -> bool {
-        let Some(slot) = self.known_slot(key).filter(|&slot| self.slots.keep(slot).is_ok()) else {
-            return false;
-        };
-        self.enter(key, slot);
-        true
-    }
-
-    /// The slot that the epoch before has for a page.
-    fn known_slot(&mut self, key: Key) -> Option<u32> {
-        while let Some(entry) = self.known.get(self.next_known) {
-            if entry.key >= key {
-                return (entry.key == key).then_some(entry.slot);
-            }
-            self.next_known += 1;
-        }
-        None
-    }
-
-    /// What was written, for [`RankStore::wrote`].
-    pub fn written(mut self) -> Written {
-        self.flush();
-        let index = self.store.geometry.index_at(self.epoch.0 % 2);
-        let [described, count] = [self.described, self.count].map(|n| usize::try_from(n).unwrap_or(0));
-        // SAFETY: description and entries lie in the mapping, and nobody writes them now.
-        let description = unsafe { std::slice::from_raw_parts(self.store.at::<u8>(index), described) };
-        // SAFETY: as above.
-        let entries = unsafe { std::slice::from_raw_parts(self.store.entries_at(self.epoch), count) };
-        let sum = sum(description, entries);
-        let used_words = self.slots.used_words();
-        Written { described: self.described, entries: self.count, sum, used_words }
-    }
-}
-
-/// What an epoch consists of that was written and not yet marked.
-#[derive(Clone, Copy, Debug)]
-pub struct Written {
-    described: u64,
-    entries: u64,
-    sum: u32,
-    used_words: usize,
-}
-
-fn sum(description: &[u8], entries: &[Entry]) -> u32 {
+/// The sum that a mark has over an index.
+pub(super) fn sum(description: &[u8], entries: &[Entry]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     crc.update(description);
     // SAFETY: entries are two words each, without padding.
     crc.update(unsafe { std::slice::from_raw_parts(entries.as_ptr().cast(), size_of_val(entries)) });
     crc.finalize()
-}
-
-/// Whether two pages have the same bytes.
-///
-/// # Safety
-/// Both are pages of readable bytes.
-unsafe fn same(one: *const u8, other: *const u8) -> bool {
-    // SAFETY: as the caller promises. The C library's function takes what other threads write meanwhile as it
-    // comes.
-    unsafe { libc::memcmp(one.cast(), other.cast(), PAGE) == 0 }
 }

@@ -2,12 +2,20 @@
 
 use super::*;
 use crate::Incarnation;
+use std::os::unix::fs::FileExt;
 
-const AT: *mut u8 = std::ptr::without_provenance_mut(0x0700_0000_0000);
+/// Where each test has its store, if all are threads of one process.
+const AT: usize = 0x0700_0000_0000;
+const AT_OF_DISK: usize = 0x0800_0000_0000;
+const AT_OF_FULL: usize = 0x0900_0000_0000;
 
 fn open(store: &Store, base: Base) -> io::Result<RankStore> {
-    // SAFETY: nothing else of this test's process is there, and each test has a process or a turn of its own.
-    unsafe { RankStore::map(store.file().try_clone_to_owned()?, AT, base) }
+    open_at(AT, store, base)
+}
+
+fn open_at(at: usize, store: &Store, base: Base) -> io::Result<RankStore> {
+    // SAFETY: nothing else of this test's process is there; each test has an address of its own.
+    unsafe { RankStore::map(store.file().try_clone_to_owned()?, std::ptr::without_provenance_mut(at), base) }
 }
 
 fn page(byte: u8) -> [u8; PAGE] {
@@ -22,9 +30,9 @@ fn save(store: &mut RankStore, pages: &[(Key, u8)]) -> u64 {
         unsafe { staged.page(key, page.as_ptr()) }.unwrap();
     }
     let copied = staged.copied();
-    let written = staged.written();
-    store.wrote(written);
-    store.mark([3, 4]);
+    let written = staged.written().unwrap();
+    store.wrote(written).unwrap();
+    store.mark([3, 4]).unwrap();
     copied
 }
 
@@ -35,7 +43,6 @@ fn contents(store: &RankStore) -> Vec<(Key, u8)> {
     saved.entries.iter().map(|&entry| (entry.key, byte(entry))).collect()
 }
 
-/// One test: they map stores at one address.
 #[test]
 fn an_epoch_stays_until_the_next_one_is_committed_and_only_changes_are_copied() {
     let store = Store::create(3, 4).unwrap();
@@ -70,4 +77,86 @@ fn an_epoch_stays_until_the_next_one_is_committed_and_only_changes_are_copied() 
     let last = rank.saved().unwrap().entries.iter().map(|entry| entry.slot).max().unwrap();
     assert!(last < 8, "slots are used again: {last}");
     assert!(open(&store, Base { incarnation: Incarnation(2), epoch: Epoch(55) }).is_err());
+}
+
+fn at_epoch(incarnation: u64, epoch: u64) -> Base {
+    Base { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) }
+}
+
+/// What is wrong with an epoch.
+fn trouble(store: &Store, epoch: u64) -> String {
+    store.verify(Epoch(epoch)).unwrap_err().to_string()
+}
+
+#[test]
+fn a_store_on_disk_is_opened_again_and_says_what_it_has_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("rank-1.store");
+    let store = Store::create_at(&path, 1, 2).unwrap();
+    assert!(Store::create_at(&path, 1, 2).is_err(), "it is there");
+    let mut rank = open_at(AT_OF_DISK, &store, Base::default()).unwrap();
+    assert!(rank.is_durable());
+    let first = [(Key::private(0x5000), 1), (Key::private(0x9000), 2), (Key::shared(0), 3)];
+    save(&mut rank, &first);
+    rank.commit();
+    let second = [(Key::private(0x5000), 1), (Key::shared(0), 4)];
+    assert_eq!(save(&mut rank, &second), 1);
+    rank.commit();
+    drop((rank, store));
+
+    let store = Store::open_at(&path, 1, 2).unwrap();
+    for (rank, size) in [(0, 2), (1, 3)] {
+        assert!(Store::open_at(&path, rank, size).unwrap_err().to_string().contains("of rank 1 of 2"));
+    }
+    store.verify(Epoch(1)).unwrap();
+    store.verify(Epoch(2)).unwrap();
+    assert!(trouble(&store, 3).contains("no epoch 3"));
+    store.set_base(at_epoch(1, 2));
+    let rank = open_at(AT_OF_DISK, &store, store.base()).unwrap();
+    assert_eq!(contents(&rank), second);
+    let slot = rank.saved().unwrap().entries[1].slot;
+
+    // A bit of a page, of an index; the end of the file.
+    let geometry = store.header.check(u64::MAX).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).read(true).open(&path).unwrap();
+    let flip = |at: u64| {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 4], at).unwrap();
+    };
+    let page = geometry.slots_at() + u64::from(slot) * PAGE as u64 + 77;
+    flip(page);
+    assert!(trouble(&store, 2).contains(&format!("the page in slot {slot}")));
+    store.verify(Epoch(1)).unwrap();
+    flip(page);
+    store.verify(Epoch(2)).unwrap();
+    flip(geometry.index_at(0) + geometry::DESCRIPTION + 9);
+    assert!(trouble(&store, 2).contains("index"));
+    file.set_len(geometry.len() / 2).unwrap();
+    assert!(Store::open_at(&path, 1, 2).unwrap_err().to_string().contains("cut short"));
+}
+
+#[test]
+fn slots_of_an_epoch_that_came_to_nothing_are_free_again() {
+    let store = Store::create(0, 1).unwrap();
+    let mut rank = open_at(AT_OF_FULL, &store, Base::default()).unwrap();
+    let pages = page(7);
+    for round in 0..50u64 {
+        let mut staged = rank.stage();
+        for number in 0..100 {
+            // SAFETY: it is a page, and outlives the stage.
+            unsafe { staged.page(Key::shared(number), pages.as_ptr()) }.unwrap();
+        }
+        if round % 2 == 0 {
+            drop(staged);
+            rank.abandon();
+        } else {
+            let written = staged.written().unwrap();
+            rank.wrote(written).unwrap();
+            rank.mark([0, 0]).unwrap();
+            rank.commit();
+        }
+    }
+    let last = rank.saved().unwrap().entries.iter().map(|entry| entry.slot).max().unwrap();
+    assert!(last < 200, "slots are lost: {last}");
 }

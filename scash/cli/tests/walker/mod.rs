@@ -85,9 +85,9 @@ impl Walker {
             // SAFETY: it is a page.
             unsafe { staged.page(Key::private(0x5000), page.as_ptr()) }.unwrap();
             self.at("staged", done);
-            let written = staged.written();
-            store.wrote(written);
-            store.mark([1, 2].map(|stream| descriptor(stream).metadata().unwrap().len()));
+            let written = staged.written().unwrap();
+            store.wrote(written).unwrap();
+            store.mark([1, 2].map(|stream| descriptor(stream).metadata().unwrap().len())).unwrap();
             self.at("marked", done);
             member.all_gather(b"", &[])?;
             self.at("met", done);

@@ -26,7 +26,7 @@ use scash_ft::commit::{Commit, Input, Output};
 use scash_ft::image::{self, Own, Prepared, Refusal, STORE_AT, Took, Tracking};
 use scash_ft::inject::Point;
 use scash_ft::interval::{DEFAULT_MTBF, Interval, Policy, parse_mtbf};
-use scash_ft::store::{Full, Key, RankStore, Staged, vars};
+use scash_ft::store::{Key, RankStore, Staged, Unsaved, vars};
 use scash_ft::{Base, Epoch, Incarnation};
 use std::ffi::OsString;
 use std::fs::File;
@@ -224,14 +224,14 @@ impl Runtime {
                     Saved::CameBack => return Ok(true),
                     Saved::Nothing => checkpoints.tell(Input::NoRoom(holder))?,
                 },
-                // The store is memory of this host: what was written is there.
+                // The store is memory of this host, or a disk that has taken what was written (`save`).
                 Output::Fence { holder } => {
                     fence(Ordering::SeqCst);
                     self.passes(Point::CheckpointFence);
                     checkpoints.tell(Input::Fenced(holder))?;
                 }
                 Output::Mark { holder, .. } => {
-                    checkpoints.store.mark([printed(1), printed(2)]);
+                    checkpoints.store.mark([printed(1), printed(2)]).map_err(no_mark)?;
                     self.passes(Point::CheckpointMark);
                     checkpoints.tell(Input::Marked(holder))?;
                 }
@@ -264,22 +264,31 @@ impl Runtime {
         let mut image_time = Duration::ZERO;
         let saved = match took {
             Ok(Took::CameBack) => {
+                // Its store is that of the process that is gone.
+                std::mem::forget(staged);
                 self.revive(core, checkpoints)?;
                 return Ok(Saved::CameBack);
             }
             Ok(Took::Image) if self.knows_of_a_loss() => return Ok(Saved::Nothing),
             Ok(Took::Image) => {
                 image_time = checkpoints.watch.lap();
-                self.save_shared(core, &mut staged).map_err(|full| Refusal::new(full.to_string()))
+                self.save_shared(core, &mut staged).map_err(|why| Refusal::new(why.to_string()))
             }
             Err(why) => Err(why),
         };
-        let (copied, kept, written) = (staged.copied(), staged.pages(), staged.written());
+        let (copied, kept) = (staged.copied(), staged.pages());
+        let written = staged.written().map_err(|why| Refusal::new(why.to_string()));
+        let saved = saved.and(written).and_then(|written| {
+            if checkpoints.store.is_durable() {
+                image::sync_files(&own)?;
+            }
+            let unwritten = |e| Refusal::new(format!("its store cannot be written: {e}"));
+            checkpoints.store.wrote(written).map_err(unwritten)
+        });
         checkpoints.counts.image += image_time;
         checkpoints.counts.shared += checkpoints.watch.lap();
         match saved {
             Ok(()) => {
-                checkpoints.store.wrote(written);
                 checkpoints.counts.copied += copied;
                 checkpoints.counts.kept = kept;
                 checkpoints.in_vain = 0;
@@ -309,7 +318,7 @@ impl Runtime {
     }
 
     /// Saves the shared pages that this rank answers for, and the words of objects if it is rank 0.
-    fn save_shared(&self, core: &Core, staged: &mut Staged<'_>) -> std::result::Result<(), Full> {
+    fn save_shared(&self, core: &Core, staged: &mut Staged<'_>) -> std::result::Result<(), Unsaved> {
         let region = &self.context.region;
         for run in core.node.allocations() {
             for page in files::with_contents(region.fd(), run.first..run.end()) {
@@ -394,6 +403,10 @@ enum Saved {
     CameBack,
     /// It could not be: why was said.
     Nothing,
+}
+
+fn no_mark(error: std::io::Error) -> Error {
+    Error::Broken(format!("the mark of a checkpoint cannot be written: {error}"))
 }
 
 /// Bytes that are in one of the files that the launcher has made of standard output and error.
