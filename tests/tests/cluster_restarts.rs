@@ -138,10 +138,9 @@ fn what_a_rust_program_has_comes_back() {
     }
 }
 
-/// A rank dies when its mark is written. The other one gets word of that before it has saved itself, and the
-/// launcher, which is stopped, does nothing about it: what is saved must not know of the loss.
+/// The launcher is stopped when a rank dies: the other one saves itself, goes on, misses it, and waits.
 #[test]
-fn a_rank_that_knows_of_a_death_does_not_come_back_with_that_knowledge() {
+fn a_rank_that_misses_another_waits_for_a_launcher_that_takes_its_time() {
     let deaths = [
         "delay rank 0 by 2s at barrier 2",
         "delay rank 1 by 500ms at barrier 6 after meet",
