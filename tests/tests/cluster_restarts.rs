@@ -150,6 +150,7 @@ fn what_cannot_be_saved_is_named_once_and_the_job_goes_on() {
     for (what, words) in [
         ("child", "child processes"),
         ("socket", "is a socket"),
+        ("one socket", "descriptor 3 is a socket"),
         ("pipe", "is a pipe"),
         ("mapping", "shares memory with others"),
     ] {

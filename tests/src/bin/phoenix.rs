@@ -1,6 +1,6 @@
 //! A program with state of many kinds across memory barriers: it does nothing for its survival, and each rank
-//! prints the same whether ranks were killed meanwhile or not. `phoenix [child|socket|pipe|mapping|timer]`: with
-//! something that no image can carry.
+//! prints the same whether ranks were killed meanwhile or not. `phoenix [WHAT]`: with
+//! something that no image can carry ([`hindrance`]).
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's program")]
 
@@ -78,6 +78,8 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
     match what {
         "child" => Box::new(std::process::Command::new("sleep").arg("5").spawn().unwrap()),
         "socket" => Box::new(std::os::unix::net::UnixStream::pair().unwrap()),
+        // The first number that is free, and no other.
+        "one socket" => Box::new(std::os::unix::net::UnixDatagram::unbound().unwrap()),
         "pipe" => Box::new(std::io::pipe().unwrap()),
         "mapping" => {
             let (access, flags) =
