@@ -153,6 +153,7 @@ fn what_cannot_be_saved_is_named_once_and_the_job_goes_on() {
         ("one socket", "descriptor 3 is a socket"),
         ("pipe", "is a pipe"),
         ("mapping", "shares memory with others"),
+        ("removed file", "mapped, a file that was removed or replaced"),
     ] {
         let ended = replicas(Job::plain(2), 1, &[]).run(phoenix, &[what]);
         assert_eq!(ended.status, 0, "{ended}");

@@ -8,7 +8,7 @@ use scash::{Dsm, Worker};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::Write;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -81,16 +81,23 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
         // The first number that is free, and no other.
         "one socket" => Box::new(std::os::unix::net::UnixDatagram::unbound().unwrap()),
         "pipe" => Box::new(std::io::pipe().unwrap()),
-        "mapping" => {
-            let (access, flags) =
-                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-            // SAFETY: it is new memory.
-            let at = unsafe { libc::mmap(std::ptr::null_mut(), 4096, access, flags, -1, 0) };
-            assert_ne!(at, libc::MAP_FAILED);
-            Box::new(at)
+        "mapping" => Box::new(mapped(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)),
+        "removed file" => {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            file.as_file().set_len(4096).unwrap();
+            Box::new(mapped(libc::MAP_PRIVATE, file.as_raw_fd()))
         }
         other => panic!("{other}?"),
     }
+}
+
+/// A page of new memory.
+fn mapped(flags: i32, file: i32) -> *mut libc::c_void {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: it is new memory.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), 4096, access, flags, file, 0) };
+    assert_ne!(at, libc::MAP_FAILED);
+    at
 }
 
 fn main() -> scash::Result<()> {
