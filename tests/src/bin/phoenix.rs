@@ -104,6 +104,9 @@ fn main() -> scash::Result<()> {
     let mut dsm = Dsm::init()?;
     let what = std::env::args().nth(1);
     let mut has = what.as_deref().map(hindrance);
+    if what.is_some() {
+        eprintln!("something to be kept");
+    }
     let mut line = std::io::stdout().lock();
     write!(line, "rank {}:", dsm.rank()).unwrap();
     drop(line);

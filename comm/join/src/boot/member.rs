@@ -13,6 +13,7 @@ use super::roster::Reason;
 use super::{Settings, vars};
 use nix::errno::Errno;
 use scash_comm::descriptors::out_of_the_way;
+use scash_comm::say;
 use scash_comm::wipe;
 use scash_comm::{Error, Exchange, Result, Secret};
 use std::ffi::OsString;
@@ -89,6 +90,9 @@ impl Member {
                 Some(external) => Member::of_external(external, settings),
                 None => alone::check_launcher(var).and_then(|()| Member::alone(settings)),
             };
+        }
+        if let Some(place) = var(vars::SAYS) {
+            say::to_launcher(&place);
         }
         let lookup = Lookup { var };
         let rank = lookup.number(vars::RANK, 0)?;
