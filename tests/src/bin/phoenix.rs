@@ -102,7 +102,10 @@ fn mapped(flags: i32, file: i32) -> *mut libc::c_void {
 
 fn main() -> scash::Result<()> {
     let mut dsm = Dsm::init()?;
-    let what = std::env::args().nth(1);
+    let mut what = std::env::args().nth(1);
+    if what.take_if(|what| what == "messages").is_some() {
+        drop(dsm.messages()?);
+    }
     let mut has = what.as_deref().map(hindrance);
     if what.is_some() {
         eprintln!("something to be kept");

@@ -38,6 +38,8 @@ pub struct Member {
     page: Arc<JobPage>,
     /// An address of this host that other hosts reach, if it is known.
     address: Option<IpAddr>,
+    /// See [`Member::starts_again`].
+    starts_again: bool,
 }
 
 /// How a rank reaches the others, before it has an endpoint.
@@ -106,7 +108,8 @@ impl Member {
                 vars::SIZE
             )));
         }
-        Member::at(lookup.line()?, rank, size, Settings { threads, provider }, None)
+        let member = Member::at(lookup.line()?, rank, size, Settings { threads, provider }, None)?;
+        Ok(Member { starts_again: var(vars::SAYS).is_some(), ..member })
     }
 
     /// A rank of another launcher's job.
@@ -121,7 +124,17 @@ impl Member {
         let alone = Alone::new()?;
         let page = Arc::new(alone.job_page()?);
         let (secret, layout) = (Secret::random()?, Layout::one_host(1));
-        Ok(Member { rank: 0, size: 1, settings, secret, layout, way: Way::Alone(alone), page, address: None })
+        Ok(Member {
+            rank: 0,
+            size: 1,
+            settings,
+            secret,
+            layout,
+            way: Way::Alone(alone),
+            page,
+            address: None,
+            starts_again: false,
+        })
     }
 
     /// The member at the end of this line, where the first message waits.
@@ -142,7 +155,17 @@ impl Member {
         let page = JobPage::open(page.as_fd(), size).map_err(io("mapping the job page"))?;
         let assembler = Assembler::new(Limits::FROM_LAUNCHER);
         let way = Way::Line(Line { socket, assembler, buffer, sequence: 0, service });
-        Ok(Member { rank, size, settings, secret, layout, way, page: Arc::new(page), address: None })
+        Ok(Member {
+            rank,
+            size,
+            settings,
+            secret,
+            layout,
+            way,
+            page: Arc::new(page),
+            address: None,
+            starts_again: false,
+        })
     }
 
     /// Forgets the job's secret: this member makes no endpoint more. One that it tried to make would find
@@ -158,6 +181,11 @@ impl Member {
     /// Application threads that this rank should run.
     pub fn threads(&self) -> u32 {
         self.settings.threads
+    }
+
+    /// Whether the launcher starts all ranks again when one dies (`scash run --replicas`).
+    pub fn starts_again(&self) -> bool {
+        self.starts_again
     }
 
     /// The provider that was chosen for the job.

@@ -356,7 +356,10 @@ impl Runtime {
     /// The program begins to pass messages.
     pub(super) fn note_messages(&self) {
         if let Some(checkpoints) = &self.checkpoints {
-            lock(checkpoints).passes_messages = true;
+            let mut checkpoints = lock(checkpoints);
+            checkpoints.passes_messages = true;
+            // Whoever passes them says so (`Communicator::of_job`).
+            checkpoints.has_said_why = true;
         }
     }
 
