@@ -57,6 +57,7 @@ pub mod forked;
 pub mod mem_exchange;
 pub mod racing;
 pub mod remote;
+pub mod say;
 mod secret;
 mod shared_memory;
 pub mod shm;

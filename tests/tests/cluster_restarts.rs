@@ -174,17 +174,38 @@ fn ranks_that_die_again_and_again_at_one_place_end_the_job() {
 }
 
 #[test]
+fn programs_that_pass_messages_are_told_once_that_they_are_not_saved() {
+    let news = "no rank can be saved";
+    let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
+    let ended = replicas(Job::plain(2), 1, &[]).run(phoenix, &["messages"]);
+    assert_eq!((ended.status, ended.err.lines().count()), (0, 1), "{ended}");
+    ended.said(&[news]);
+    // One without shared memory, of which a rank dies each time.
+    let ring = Path::new(env!("CARGO_BIN_EXE_ring"));
+    let ended = replicas(Job::plain(2), 1, &[]).option("--restarts", "2").run(ring, &["kill", "1"]);
+    ended.failed(128 + 9, &["rank 1", "2 restarts from the beginning"]);
+    assert_eq!(ended.err.matches(news).count(), 1, "{ended}");
+    let ended = Job::plain(2).run(ring, &[]);
+    assert_eq!((ended.status, ended.err.as_str()), (0, ""), "{ended}");
+}
+
+#[test]
 fn what_cannot_be_saved_is_named_once_and_the_job_goes_on() {
     let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
     for (what, words) in [
         ("child", "child processes"),
         ("socket", "is a socket"),
+        ("one socket", "descriptor 3 is a socket"),
         ("pipe", "is a pipe"),
         ("mapping", "shares memory with others"),
+        ("removed file", "mapped, a file that was removed or replaced"),
     ] {
         let ended = replicas(Job::plain(2), 1, &[]).run(phoenix, &[what]);
         assert_eq!(ended.status, 0, "{ended}");
-        assert_eq!(ended.err.lines().count(), 2, "a line for each rank: {ended}");
-        ended.said(&["rank 0 cannot be saved", "rank 1 cannot be saved", words]);
+        ended.said(&["rank 0 cannot be saved", "rank 1 cannot be saved"]);
+        // A line for each rank, and before what they had printed until then, which waits for a checkpoint.
+        let lines: Vec<&str> = ended.err.lines().collect();
+        assert!(lines[..2].iter().all(|line| line.contains(words)), "{ended}");
+        assert_eq!(lines[2..], ["something to be kept"; 2], "{ended}");
     }
 }

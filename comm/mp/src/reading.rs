@@ -7,7 +7,7 @@
 use super::Options;
 use super::engine::{Reach, Reading};
 use scash_comm::{Error, Exchange, Result};
-use std::io::{IoSliceMut, Write};
+use std::io::IoSliceMut;
 use std::sync::Once;
 
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
@@ -149,8 +149,7 @@ impl Memories {
                      profile); long messages within this host are copied twice\n"
                 )
             };
-            // If nobody listens any more, nothing is said.
-            let _ = std::io::stderr().write_all(words.as_bytes());
+            scash_comm::say::say(&words);
         });
     }
 }

@@ -1,7 +1,8 @@
 //! All ranks of a job that a launcher has started, and their messages.
 
 use super::{Communicator, Options};
-use scash_comm::{Error, Result};
+use scash_comm::say::say;
+use scash_comm::{Error, Exchange, Result};
 use scash_join::boot::{Identity, Member};
 use scash_join::job::{self, Network};
 use std::ops::Deref;
@@ -78,7 +79,18 @@ impl Communicator {
         options.check()?;
         let network = Network::read(|name| std::env::var_os(name))?.patient(options.silence);
         let endpoint = job::endpoint(member, &network, ABI)?;
+        warn_of_restarts(member);
         Communicator::new(endpoint, member, options)
+    }
+}
+
+/// What messages are on their way is in no checkpoint: says so once, where ranks would come back otherwise.
+fn warn_of_restarts(member: &Member) {
+    if member.starts_again() && member.rank() == 0 {
+        say(
+            "scash: the program passes messages (scomm_*, Dsm::messages), which no checkpoint has: from here on no rank can be saved, and if one \
+             dies, all go back to the newest checkpoint before, or begin again if there is none\n",
+        );
     }
 }
 

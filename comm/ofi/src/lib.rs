@@ -98,7 +98,6 @@ use scash_comm::{
 use shared::Shared;
 use slots::SLOT;
 use std::fmt::Arguments;
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
@@ -558,8 +557,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes one line on stderr, in one piece, so that ranks do not talk over each other. If that is closed,
-/// nobody wants to know.
+/// Says one line.
 fn log(what: Arguments<'_>) {
-    let _ = std::io::stderr().write_all(format!("scash: ofi: {what}\n").as_bytes());
+    scash_comm::say::say(format!("scash: ofi: {what}\n"));
 }

@@ -98,7 +98,6 @@ use peer::Peer;
 use poller::{Poller, Watch};
 use service::Service;
 use std::fmt::Arguments;
-use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
@@ -542,10 +541,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes one line on stderr, in one piece, so that ranks do not talk over each other. If that is closed,
-/// nobody wants to know.
+/// Says one line.
 fn log(what: Arguments<'_>) {
-    let _ = std::io::stderr().write_all(format!("scash: tcp: {what}\n").as_bytes());
+    crate::say::say(format!("scash: tcp: {what}\n"));
 }
 
 #[cfg(test)]

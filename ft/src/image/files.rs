@@ -88,19 +88,39 @@ impl Files {
     }
 }
 
-/// Descriptors that this process had when it began: whoever starts it again gives them to it again.
-static INHERITED: OnceLock<Vec<RawFd>> = OnceLock::new();
+/// A descriptor that this process had when it began, and what it was: its number may mean another file later.
+#[derive(Debug, PartialEq, Eq)]
+struct Inherited {
+    number: RawFd,
+    device: u64,
+    inode: u64,
+}
+
+impl Inherited {
+    fn new(number: RawFd, is: &FileStat) -> Inherited {
+        Inherited { number, device: is.st_dev, inode: is.st_ino }
+    }
+}
+
+/// The descriptors that this process had when it began: whoever starts it again gives them to it again.
+static INHERITED: OnceLock<Vec<Inherited>> = OnceLock::new();
 
 /// Notes which descriptors this process has now.
 pub(super) fn note_inherited() {
-    let _ = INHERITED.set(numbers().unwrap_or_default());
+    let all = numbers().unwrap_or_default().into_iter();
+    let known = all.filter_map(|number| {
+        // SAFETY: what is not open any more is refused by the call.
+        let is = fstat(unsafe { BorrowedFd::borrow_raw(number) }).ok()?;
+        Some(Inherited::new(number, &is))
+    });
+    let _ = INHERITED.set(known.collect());
 }
 
-fn is_inherited(number: RawFd) -> bool {
-    INHERITED.get().is_some_and(|all| all.contains(&number))
+fn is_inherited(number: RawFd, is: &FileStat) -> bool {
+    INHERITED.get().is_some_and(|all| all.contains(&Inherited::new(number, is)))
 }
 
-/// Numbers of the descriptors of this process.
+/// Numbers of the descriptors of this process, and that of the one by which they were read, which is closed.
 fn numbers() -> Result<Vec<RawFd>, Refusal> {
     let failed = |e: std::io::Error| Refusal::new(format!("/proc/self/fd cannot be read: {e}"));
     let list = std::fs::read_dir("/proc/self/fd").map_err(failed)?;
@@ -125,7 +145,7 @@ fn describe(fd: BorrowedFd<'_>, is: &FileStat) -> Result<Option<(Open, PathBuf)>
         SFlag::S_IFBLK => Some("a block device"),
         _ => Some("no file"),
     };
-    if what.is_some() && number > 2 && is_inherited(number) {
+    if what.is_some() && number > 2 && is_inherited(number, is) {
         return Ok(None);
     }
     if let Some(what) = what {
@@ -216,4 +236,31 @@ fn mask() -> u64 {
     let text = String::from_utf8_lossy(&status[..read.unwrap_or(0)]);
     let line = text.lines().find_map(|line| line.strip_prefix("Umask:"));
     line.and_then(|digits| u64::from_str_radix(digits.trim(), 8).ok()).unwrap_or(0o22)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Why there can be no image with this descriptor, if there cannot.
+    fn refusal(fd: &impl AsRawFd) -> Option<String> {
+        let number = fd.as_raw_fd();
+        let why = Files::of_this_process(&|other| other != number).err()?.to_string();
+        assert!(why.starts_with(&format!("descriptor {number} is ")), "{why}");
+        Some(why)
+    }
+
+    #[test]
+    fn a_socket_or_pipe_is_refused_unless_the_process_was_given_that_very_one() {
+        let (mut given, _end) = nix::unistd::pipe().unwrap();
+        note_inherited();
+        assert_eq!(refusal(&given), None);
+        // It has the first number that is free: that of the descriptor by which the list was read.
+        let socket = std::os::unix::net::UnixDatagram::unbound().unwrap();
+        assert!(refusal(&socket).unwrap().contains("is a socket"));
+        let (pipe, _other_end) = nix::unistd::pipe().unwrap();
+        assert!(refusal(&pipe).unwrap().contains("is a pipe"));
+        nix::unistd::dup2(&pipe, &mut given).unwrap();
+        assert!(refusal(&given).unwrap().contains("is a pipe"), "it has the number only");
+    }
 }

@@ -4,6 +4,9 @@ use super::area;
 use super::kernel::{self, Failure};
 use std::ops::Range;
 
+/// What the kernel writes behind the name of a file that has it no more.
+pub(super) const REMOVED: &[u8] = b" (deleted)";
+
 /// A mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mapping<'a> {
@@ -28,6 +31,11 @@ impl Mapping<'_> {
     /// Whether a file lies under it.
     pub(super) fn has_file(&self) -> bool {
         self.inode != 0
+    }
+
+    /// Whether nobody can open the file again that lies under it.
+    pub(super) fn is_removed(&self) -> bool {
+        self.has_file() && self.name.ends_with(REMOVED)
     }
 
     /// Whether the kernel put it there, and puts it there in each process.
@@ -117,5 +125,6 @@ mod tests {
         assert!(lib.has_file() && !lib.is_shared && all[1].is_shared);
         assert!(all[2].is_apart() && !all[3].is_apart() && all[3].name.is_empty());
         assert_eq!(all[3].protection, 0);
+        assert!(all[1].is_removed() && !lib.is_removed());
     }
 }

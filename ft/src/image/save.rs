@@ -38,6 +38,8 @@ pub(super) enum Trouble {
     NoRoom,
     /// A shared mapping of the program's begins there.
     Shared(usize),
+    /// A private mapping begins there whose file is gone: what was not written of it is in no image.
+    Removed(usize),
 }
 
 impl From<Failure> for Trouble {
@@ -121,9 +123,11 @@ impl<'a, 'b> Save<'a, 'b> {
                     continue;
                 }
                 let is_written = mapping.protection & 2 != 0;
-                if is_written || !mapping.has_file() || mapping.name.ends_with(b"(deleted)") {
+                if is_written || !mapping.has_file() || mapping.is_removed() {
                     return Err(Trouble::Shared(mapping.start));
                 }
+            } else if mapping.is_removed() {
+                return Err(Trouble::Removed(mapping.start));
             }
             write_mapping(writer, &mapping)?;
         }
@@ -228,8 +232,19 @@ pub(super) fn told(result: Result<(), Trouble>) -> Result<(), Refusal> {
             Trouble::Shared(at) => format!(
                 "it shares memory with others at {at:#x}, which no image can carry (MAP_SHARED, or a shared memory object)"
             ),
+            Trouble::Removed(at) => {
+                format!("it has {} mapped, a file that was removed or replaced", name_of_mapping(at))
+            }
         })
     })
+}
+
+/// The name of the file that is mapped there, for people.
+fn name_of_mapping(at: usize) -> String {
+    let text = maps::read().unwrap_or_default();
+    let mapping = maps::parse(text).find(|mapping| mapping.start == at);
+    let name = mapping.map(|mapping| mapping.name).unwrap_or_default();
+    String::from_utf8_lossy(name.strip_suffix(maps::REMOVED).unwrap_or(name)).into_owned()
 }
 
 /// Saves the process, as [`Save`] says.

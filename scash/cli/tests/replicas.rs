@@ -341,6 +341,27 @@ fn what_is_committed_is_printed_while_ranks_run() {
 }
 
 #[test]
+fn what_a_rank_says_to_its_user_is_said_at_once_and_once_only() {
+    // No rank has an epoch yet, so that nothing is printed.
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = walkers("-n 2", "* 1 printed 1 say; 0 1 printed 1 hang");
+    command.env(FILE, directory.path().join("hangs"));
+    let mut scash = start(command);
+    assert_eq!(scash.error_line(), "scash: rank 1 says so at step 1");
+    scash.signal("INT");
+    assert_eq!(scash.end().status, 130);
+
+    // Rank 1 comes to the third step three times, and to the fourth twice.
+    let deaths = "* 1 printed 3 say; 0 1 staged 3 9; 1 0 marked 3 9; * 1 staged 4 say; 2 1 staged 4 9";
+    let ended = run(walkers("-n 2 --label", deaths));
+    assert_eq!(ended.status, 0, "{}", ended.stderr);
+    let own = |step: u64| {
+        said(&ended).iter().filter(|line| **line == format!("rank 1 says so at step {step}")).count()
+    };
+    assert_eq!((own(3), own(4), said(&ended).len()), (1, 1, 5), "{}", ended.stderr);
+}
+
+#[test]
 fn a_job_whose_output_nobody_reads_ends_as_in_any_pipeline() {
     let mut command = walkers("-n 2", "0 1 printed 6 hang");
     let directory = tempfile::tempdir().unwrap();
@@ -354,7 +375,8 @@ fn a_job_whose_output_nobody_reads_ends_as_in_any_pipeline() {
 
 #[test]
 fn ranks_of_other_jobs_hear_nothing_of_replicas() {
-    let print = "env | grep -E 'SCASH_(STORE|INCARNATION|EPOCH|CHECKPOINT|MTBF|INJECT|COMMITTED)=' | sort";
+    let print =
+        "env | grep -E 'SCASH_(STORE|INCARNATION|EPOCH|CHECKPOINT|MTBF|INJECT|COMMITTED|SAYS)=' | sort";
     let mut other = common::script("-n 1", print);
     other.env("SCASH_STORE", "5").env("SCASH_INCARNATION", "3");
     assert_eq!(common::run(other).stdout, "");
@@ -365,6 +387,7 @@ fn ranks_of_other_jobs_hear_nothing_of_replicas() {
     assert_eq!(lines[2..4], ["SCASH_EPOCH=0", "SCASH_INCARNATION=0"]);
     assert!(lines[4].starts_with("SCASH_INJECT="), "{lines:?}");
     assert_eq!(lines[5], "SCASH_MTBF=300s");
+    assert!(lines[6].starts_with("SCASH_SAYS=") && lines[6].contains(":socket:["), "{lines:?}");
 }
 
 #[test]

@@ -39,8 +39,7 @@ impl Line {
 
     pub(crate) fn tell(mut self) {
         self.text[self.len] = b'\n';
-        // One write(2), which may be called in a signal handler: the handle is a constant, and not locked.
-        let _ = nix::unistd::write(std::io::stderr(), &self.text[..=self.len]);
+        scash_comm::say::say(&self.text[..=self.len]);
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::{NAP, Runtime, lock};
 use crate::error::{Error, Result};
-use crate::runtime::say::say;
+use scash_comm::say::say;
 use scash_proto::node::Collective;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -95,7 +95,7 @@ impl Runtime {
                 && state.come < self.threads
             {
                 patience = Some((normal.saturating_mul(2), since));
-                say(&format!(
+                say(format!(
                     "scash: rank {}: {} of its {} threads have come to dsm_barrier_threads, one of them {} s ago (SCASH_STALL)\n",
                     self.rank,
                     state.come,

@@ -27,7 +27,6 @@ mod page_words;
 mod races;
 mod reduce;
 mod renewable;
-mod say;
 mod serve;
 pub(crate) mod sharing;
 mod stall;
@@ -53,7 +52,7 @@ use crew::Crew;
 use live::{Generation, Live};
 use owned::{Guard, Owned};
 use renewable::Renewable;
-use say::say;
+use scash_comm::say::{print, say};
 use scash_comm::{Traffic, forked};
 use scash_ft::inject::Injector;
 use scash_join::boot::Member;
@@ -478,7 +477,7 @@ impl Runtime {
         if self.tell_stats {
             let memory =
                 memory.map_or(String::new(), |kib| format!("; its part of shared memory: {kib} KiB"));
-            say(&format!("scash: rank {}: {}{memory}\n", self.rank, self.stats()));
+            print(format!("scash: rank {}: {}{memory}\n", self.rank, self.stats()));
         }
         // This value is never dropped, and with it the endpoint. A thread that polls it has the core.
         let core = lock(&self.core);

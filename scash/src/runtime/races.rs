@@ -10,8 +10,8 @@ use crate::error::Result;
 use crate::fault::{PAGE, Region};
 use crate::runtime::context::RankContext;
 use crate::runtime::frames;
-use crate::runtime::say::say;
 use places::Places;
+use scash_comm::say::say;
 use scash_proto::Rank;
 use scash_proto::diff::{Changes, PageBytes};
 use scash_proto::node::{Input, Node};
@@ -147,9 +147,9 @@ impl Search {
             return;
         }
         self.told.insert(place);
-        say(&format!("scash: data race: {}\n", self.describe(node, region, race)));
+        say(format!("scash: data race: {}\n", self.describe(node, region, race)));
         if self.abort {
-            say(&format!("scash: {} ends here, as SCASH_RACES=abort asks\n", node.rank()));
+            say(format!("scash: {} ends here, as SCASH_RACES=abort asks\n", node.rank()));
             // SAFETY: ends the process at once, running no code of the program.
             unsafe { libc::_exit(EXIT_RACE) }
         }

@@ -6,8 +6,8 @@
 use crate::error::{Error, Result};
 use crate::fault::line::Line;
 use crate::fault::{self, Verdict};
-use crate::runtime::say::say;
 use crate::runtime::{Runtime, current, lock};
+use scash_comm::say::say;
 use scash_ft::inject::Point;
 use scash_proto::Access;
 use scash_proto::interpreter::Step;
@@ -48,7 +48,7 @@ pub(crate) fn fault(page: u32, addr: usize, access: fault::Access, pc: usize) ->
             // The access can neither be completed nor fail: the rank ends here.
             let e = runtime.let_the_dead_be_noticed(e);
             let rank = runtime.rank();
-            say(&format!("scash: rank {rank}: access to shared memory at {addr:#x}: {e}\n"));
+            say(format!("scash: rank {rank}: access to shared memory at {addr:#x}: {e}\n"));
             runtime.tell_cuts();
             // SAFETY: ends the process at once, running no code of the program.
             unsafe { libc::_exit(EXIT_LOST) }

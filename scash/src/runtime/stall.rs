@@ -6,7 +6,7 @@ use super::checks::name;
 use crate::error::{Result, call};
 use crate::runtime::context::RankContext;
 use crate::runtime::core::{Core, all_activities};
-use crate::runtime::say::say;
+use scash_comm::say::say;
 use scash_proto::Rank;
 use scash_proto::stall::{Because, Link, circle};
 use scash_proto::wire::Kind;
@@ -123,7 +123,7 @@ impl Patience {
         let mut activities = std::mem::take(&mut core.inquiry().answers);
         activities.insert(Rank(runtime.rank), all_activities(&runtime.context, &core.node));
         let called = |object| core.node.kind(object).map_or("object", name);
-        say(&report(runtime.rank, runtime.size, waited, &activities, called));
+        say(report(runtime.rank, runtime.size, waited, &activities, called));
         self.rest();
     }
 

@@ -1,6 +1,6 @@
 //! A program with state of many kinds across memory barriers: it does nothing for its survival, and each rank
-//! prints the same whether ranks were killed meanwhile or not. `phoenix [child|socket|pipe|mapping|timer]`: with
-//! something that no image can carry.
+//! prints the same whether ranks were killed meanwhile or not. `phoenix [WHAT]`: with
+//! something that no image can carry ([`hindrance`]).
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's program")]
 
@@ -8,7 +8,7 @@ use scash::{Dsm, Worker};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::Write;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -78,23 +78,38 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
     match what {
         "child" => Box::new(std::process::Command::new("sleep").arg("5").spawn().unwrap()),
         "socket" => Box::new(std::os::unix::net::UnixStream::pair().unwrap()),
+        // The first number that is free, and no other.
+        "one socket" => Box::new(std::os::unix::net::UnixDatagram::unbound().unwrap()),
         "pipe" => Box::new(std::io::pipe().unwrap()),
-        "mapping" => {
-            let (access, flags) =
-                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-            // SAFETY: it is new memory.
-            let at = unsafe { libc::mmap(std::ptr::null_mut(), 4096, access, flags, -1, 0) };
-            assert_ne!(at, libc::MAP_FAILED);
-            Box::new(at)
+        "mapping" => Box::new(mapped(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)),
+        "removed file" => {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            file.as_file().set_len(4096).unwrap();
+            Box::new(mapped(libc::MAP_PRIVATE, file.as_raw_fd()))
         }
         other => panic!("{other}?"),
     }
 }
 
+/// A page of new memory.
+fn mapped(flags: i32, file: i32) -> *mut libc::c_void {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: it is new memory.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), 4096, access, flags, file, 0) };
+    assert_ne!(at, libc::MAP_FAILED);
+    at
+}
+
 fn main() -> scash::Result<()> {
     let mut dsm = Dsm::init()?;
-    let what = std::env::args().nth(1);
+    let mut what = std::env::args().nth(1);
+    if what.take_if(|what| what == "messages").is_some() {
+        drop(dsm.messages()?);
+    }
     let mut has = what.as_deref().map(hindrance);
+    if what.is_some() {
+        eprintln!("something to be kept");
+    }
     let mut line = std::io::stdout().lock();
     write!(line, "rank {}:", dsm.rank()).unwrap();
     drop(line);

@@ -13,6 +13,7 @@ use super::roster::Reason;
 use super::{Settings, vars};
 use nix::errno::Errno;
 use scash_comm::descriptors::out_of_the_way;
+use scash_comm::say;
 use scash_comm::wipe;
 use scash_comm::{Error, Exchange, Result, Secret};
 use std::ffi::OsString;
@@ -37,6 +38,8 @@ pub struct Member {
     page: Arc<JobPage>,
     /// An address of this host that other hosts reach, if it is known.
     address: Option<IpAddr>,
+    /// See [`Member::starts_again`].
+    starts_again: bool,
 }
 
 /// How a rank reaches the others, before it has an endpoint.
@@ -90,6 +93,9 @@ impl Member {
                 None => alone::check_launcher(var).and_then(|()| Member::alone(settings)),
             };
         }
+        if let Some(place) = var(vars::SAYS) {
+            say::to_launcher(&place);
+        }
         let lookup = Lookup { var };
         let rank = lookup.number(vars::RANK, 0)?;
         let size = lookup.number(vars::SIZE, 1)?;
@@ -102,7 +108,8 @@ impl Member {
                 vars::SIZE
             )));
         }
-        Member::at(lookup.line()?, rank, size, Settings { threads, provider }, None)
+        let member = Member::at(lookup.line()?, rank, size, Settings { threads, provider }, None)?;
+        Ok(Member { starts_again: var(vars::SAYS).is_some(), ..member })
     }
 
     /// A rank of another launcher's job.
@@ -117,7 +124,17 @@ impl Member {
         let alone = Alone::new()?;
         let page = Arc::new(alone.job_page()?);
         let (secret, layout) = (Secret::random()?, Layout::one_host(1));
-        Ok(Member { rank: 0, size: 1, settings, secret, layout, way: Way::Alone(alone), page, address: None })
+        Ok(Member {
+            rank: 0,
+            size: 1,
+            settings,
+            secret,
+            layout,
+            way: Way::Alone(alone),
+            page,
+            address: None,
+            starts_again: false,
+        })
     }
 
     /// The member at the end of this line, where the first message waits.
@@ -138,7 +155,17 @@ impl Member {
         let page = JobPage::open(page.as_fd(), size).map_err(io("mapping the job page"))?;
         let assembler = Assembler::new(Limits::FROM_LAUNCHER);
         let way = Way::Line(Line { socket, assembler, buffer, sequence: 0, service });
-        Ok(Member { rank, size, settings, secret, layout, way, page: Arc::new(page), address: None })
+        Ok(Member {
+            rank,
+            size,
+            settings,
+            secret,
+            layout,
+            way,
+            page: Arc::new(page),
+            address: None,
+            starts_again: false,
+        })
     }
 
     /// Forgets the job's secret: this member makes no endpoint more. One that it tried to make would find
@@ -154,6 +181,11 @@ impl Member {
     /// Application threads that this rank should run.
     pub fn threads(&self) -> u32 {
         self.settings.threads
+    }
+
+    /// Whether the launcher starts all ranks again when one dies (`scash run --replicas`).
+    pub fn starts_again(&self) -> bool {
+        self.starts_again
     }
 
     /// The provider that was chosen for the job.

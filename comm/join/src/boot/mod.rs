@@ -111,6 +111,9 @@ pub mod vars {
     pub const THREADS: &str = "SCASH_THREADS";
     /// The provider that carries the ranks' traffic.
     pub const PROVIDER: &str = "SCASH_PROVIDER";
+    /// Where a rank says what its user must see at once, if the launcher keeps back what it prints: a socket, as
+    /// `FD:NAME`.
+    pub const SAYS: &str = "SCASH_SAYS";
 }
 
 /// For `map_err`: what was being tried when the system said no.

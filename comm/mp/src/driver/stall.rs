@@ -3,7 +3,6 @@
 
 use crate::engine::{Engine, message};
 use crate::requests::Number;
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 /// What a thread waits for.
@@ -60,8 +59,7 @@ impl Patience {
             let goal = goal.describe(engine);
             let seconds = waited.as_secs_f64();
             let line = format!("scash: rank {rank} has waited for {seconds:.1} s (SCASH_STALL) for {goal}\n");
-            // In one piece, since all ranks write there. A user who reads no stderr does not want it.
-            let _ = std::io::stderr().write_all(line.as_bytes());
+            scash_comm::say::say(&line);
         }
     }
 }

@@ -29,6 +29,7 @@ const ORDERS: u64 = HOST + 1;
 const CHILD: u64 = HOST + 2;
 const PRINTED: u64 = HOST + 3;
 const COMMITTED: u64 = HOST + 4;
+const SAID: u64 = HOST + 5;
 
 /// How long output may take to come out after an interrupted job has ended.
 const LAST_LINES: Duration = Duration::from_secs(2);
@@ -104,6 +105,7 @@ impl<'a> Job<'a> {
         }
         if let Some(survival) = &job.survival {
             job.watch(&survival.kept, COMMITTED)?;
+            job.watch(&survival.kept.sayings, SAID)?;
         }
         Ok(job)
     }
@@ -207,6 +209,7 @@ impl<'a> Job<'a> {
     /// The last rank has ended.
     fn over(&mut self) -> Instant {
         sweep::sweep(&[]);
+        self.pass_sayings_on();
         self.say_the_rest();
         if let Some(printing) = &self.printing {
             printing.finish();
@@ -232,6 +235,7 @@ impl<'a> Job<'a> {
                 CHILD => self.take_signals(),
                 PRINTED => self.take_printed(),
                 COMMITTED => self.take_commit(),
+                SAID => self.pass_sayings_on(),
                 rank => self.take_exit(u32::try_from(rank).expect("the epoll returns what it was given")),
             }
             self.take_failures();

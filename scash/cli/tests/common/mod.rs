@@ -111,6 +111,11 @@ impl Scash {
         line.trim_end().to_owned()
     }
 
+    /// The next line of stderr, which will be missing at the end.
+    pub fn error_line(&mut self) -> String {
+        self.errors.recv_timeout(LIMIT).expect("a line on stderr").trim_end().to_owned()
+    }
+
     /// The next `count` lines of stdout, sorted: ranks may be in any order.
     pub fn sorted_lines(&mut self, count: usize) -> Vec<String> {
         let mut lines: Vec<String> = (0..count).map(|_| self.line()).collect();

@@ -5,6 +5,7 @@
 
 use super::common::LIMIT;
 use scash_comm::Exchange;
+use scash_comm::say::say;
 use scash_ft::store::{Key, PAGE, RankStore, vars};
 use scash_ft::{Base, Epoch, Incarnation};
 use scash_join::boot::{Identity, Member};
@@ -31,7 +32,8 @@ pub const POINTS: [&str; 5] = ["printed", "staged", "marked", "met", "committed"
 struct Walker {
     rank: u32,
     base: Base,
-    /// `INCARNATION RANK POINT STEP HOW`, where `*` is any; how: a signal's number, `exit` or `hang`.
+    /// `INCARNATION RANK POINT STEP HOW`, where `*` is any; how: a signal's number, `exit` or `hang`;
+    /// `say` if it only says something.
     deaths: Vec<[String; 5]>,
 }
 
@@ -132,20 +134,26 @@ impl Walker {
         descriptor(2).write_all(err.as_bytes()).unwrap();
     }
 
-    /// Dies if it is to die here.
+    /// Does what it is to do here: dies, as a rule.
     fn at(&self, point: &str, step: u64) {
         let here = [self.base.incarnation.to_string(), self.rank.to_string(), point.into(), step.to_string()];
         let is_here =
             |death: &&[String; 5]| death.iter().zip(&here).all(|(word, is)| word == "*" || word == is);
-        match self.deaths.iter().find(is_here).map(|death| death[4].as_str()) {
-            None => {}
-            Some("exit") => exit(3),
-            Some("hang") => {
+        for death in self.deaths.iter().filter(is_here) {
+            self.meet(&death[4], step);
+        }
+    }
+
+    fn meet(&self, fate: &str, step: u64) {
+        match fate {
+            "say" => say(format!("scash: rank {} says so at step {step}\n", self.rank)),
+            "exit" => exit(3),
+            "hang" => {
                 let file = std::env::var(FILE).unwrap();
                 std::fs::write(format!("{file}.{}", self.rank), "").unwrap();
                 std::thread::sleep(LIMIT);
             }
-            Some(signal) => {
+            signal => {
                 let signal = signal.parse().unwrap();
                 // SAFETY: no handler is installed. (That of the Rust library waits for another fault.)
                 unsafe { libc::signal(signal, libc::SIG_DFL) };

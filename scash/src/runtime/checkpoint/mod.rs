@@ -16,12 +16,13 @@ use counts::Watch;
 
 use super::core::Core;
 use super::owned::Guard;
-use super::{Runtime, lock, say::say};
+use super::{Runtime, lock};
 use crate::error::{Error, Result};
 use crate::fault::PAGE;
 use crate::runtime::frames;
 use scash_comm::Stillness;
 use scash_comm::descriptors::{is_out_of_the_way, out_of_the_way};
+use scash_comm::say::say;
 use scash_ft::commit::{Commit, Input, Output};
 use scash_ft::image::{self, Own, Prepared, Refusal, STORE_AT, Took, Tracking};
 use scash_ft::inject::Point;
@@ -123,7 +124,7 @@ impl Checkpoints {
         self.in_vain += 1;
         let is_news = !why.is_passing() || self.in_vain >= OFTEN;
         if is_news && !std::mem::replace(&mut self.has_said_why, true) {
-            say(&format!(
+            say(format!(
                 "scash: rank {rank} cannot be saved, so that the job could not go on from here if a rank died: {why}\n"
             ));
         }
@@ -371,7 +372,10 @@ impl Runtime {
     /// The program begins to pass messages.
     pub(super) fn note_messages(&self) {
         if let Some(checkpoints) = &self.checkpoints {
-            lock(checkpoints).passes_messages = true;
+            let mut checkpoints = lock(checkpoints);
+            checkpoints.passes_messages = true;
+            // Whoever passes them says so (`Communicator::of_job`).
+            checkpoints.has_said_why = true;
         }
     }
 

@@ -43,6 +43,14 @@ impl Job<'_> {
         }
     }
 
+    /// Says what ranks have said that cannot wait for a checkpoint.
+    pub(super) fn pass_sayings_on(&mut self) {
+        let Some(Survival { kept, .. }) = &mut self.survival else { return };
+        while let Some(lines) = kept.sayings.next() {
+            output::say(&lines);
+        }
+    }
+
     /// An order that the terminal has given to the ranks, too, has missed those that were just being started.
     pub(super) fn for_ranks_that_may_have_missed(&self, order: Order) -> Order {
         let is_late = self.survival.as_ref().is_some_and(|survival| survival.recovery.awaits_joining());
@@ -51,6 +59,8 @@ impl Job<'_> {
 
     /// The process of a rank has ended, which may be a loss.
     pub(super) fn take_survivors_exit(&mut self, rank: u32, exit: Exit) {
+        // What the rank has said comes before what is said of its end.
+        self.pass_sayings_on();
         let place = self.place(rank);
         let may_go_on = self.supervisor.may_go_on();
         let Some(survival) = &mut self.survival else { return };
@@ -108,6 +118,7 @@ impl Job<'_> {
     /// come meanwhile.
     fn start_again(&mut self) -> Result<(), Refusal> {
         sweep::sweep(&[]);
+        self.pass_sayings_on();
         self.take_orders();
         if !self.supervisor.may_go_on() || self.supervisor.is_stopped() {
             return Ok(()); // which is another step, now or when the user continues the job

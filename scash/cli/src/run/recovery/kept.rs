@@ -2,6 +2,7 @@
 
 use super::epoch;
 use super::input::Input;
+use super::sayings::Sayings;
 use crate::run::output::{Given, Lengths, Saved};
 use crate::run::replicas::Replicas;
 use crate::run::{Refusal, status};
@@ -11,6 +12,7 @@ use scash_ft::Base;
 use scash_ft::Epoch;
 use scash_ft::recovery::Step;
 use scash_ft::store::{Store, vars};
+use scash_join::boot;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -41,6 +43,8 @@ pub(in crate::run) struct Kept {
     input: Input,
     /// An eventfd, to which rank 0 writes after each commit.
     committed: File,
+    /// What ranks say at once.
+    pub(in crate::run) sayings: Sayings,
     /// Variables that are the same in each incarnation.
     env: Vec<(&'static str, String)>,
 }
@@ -56,6 +60,7 @@ impl Kept {
                 output: Arc::new(Saved::new(ranks, is_one)?),
                 input,
                 committed: out_of_the_way(EventFd::from_value_and_flags(0, flags)?.into()).into(),
+                sayings: Sayings::new()?,
                 env: replicas.env(),
             })
         };
@@ -73,7 +78,9 @@ impl Kept {
         env.push((vars::STORE, store.to_string()));
         env.push((vars::INCARNATION, base.incarnation.to_string()));
         env.push((vars::EPOCH, base.epoch.to_string()));
-        let mut inherited = vec![store];
+        let (says, place) = self.sayings.given()?;
+        env.push((boot::vars::SAYS, place));
+        let mut inherited = vec![store, says];
         if rank == 0 {
             let committed = self.committed.as_raw_fd();
             env.push((vars::COMMITTED, committed.to_string()));
@@ -113,13 +120,13 @@ impl Kept {
         self.stores.iter().map(|store| store.outputs(epoch)).collect()
     }
 
-    /// Makes all as it was at the epoch from which ranks will be started again, which were started from `before`
-    /// the last time; none may run. Returns how
-    /// much they had printed then.
-    pub(in crate::run) fn go_back(&self, before: Base, base: Base) -> Result<Vec<Lengths>, String> {
+    /// Makes all as it was at the epoch from which ranks will be started again, which were started from
+    /// `before` the last time; none may run. Returns how much they had printed then.
+    pub(in crate::run) fn go_back(&mut self, before: Base, base: Base) -> Result<Vec<Lengths>, String> {
         let lengths = self.lengths(base.epoch);
         let lengths =
             lengths.ok_or_else(|| format!("what ranks had printed at epoch {} is not known", base.epoch))?;
+        self.sayings.next_incarnation();
         self.output.cut(&lengths).map_err(|error| format!("taking output back: {error}"))?;
         self.input.rewind().map_err(|error| format!("standard input cannot be read again: {error}"))?;
         let plan = epoch::find(before, &self.stores).map_err(|why| why.to_string())?;

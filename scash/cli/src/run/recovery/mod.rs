@@ -31,6 +31,7 @@ mod addresses;
 mod epoch;
 mod input;
 mod kept;
+mod sayings;
 
 pub(super) use kept::{Kept, Outfit};
 
@@ -41,11 +42,11 @@ use scash_ft::Base;
 use scash_ft::recovery::{NoProgress, Restarts};
 use scash_ft::store::vars;
 use scash_ft::{Epoch, Incarnation};
-use scash_join::boot::{Exit, Failure};
+use scash_join::boot::{self, Exit, Failure};
 use std::time::Instant;
 
 /// The environment variables that ranks have in such a job, and in no other.
-pub(super) const VARIABLES: [&str; 7] = [
+pub(super) const VARIABLES: [&str; 8] = [
     vars::STORE,
     vars::INCARNATION,
     vars::EPOCH,
@@ -53,6 +54,7 @@ pub(super) const VARIABLES: [&str; 7] = [
     vars::MTBF,
     vars::INJECT,
     vars::COMMITTED,
+    boot::vars::SAYS,
 ];
 
 /// Sets this process up as its ranks must be, so that they have their memory at the same addresses in each
