@@ -99,9 +99,9 @@ fn rank(bytes: usize) -> Result<()> {
             forget(replace(&mut store, open(&|name| image::environment(name)?.into_string().ok())?));
             return finish(&memory, &mut times, took);
         }
-        let written = staged.written().unwrap();
-        store.wrote(written).unwrap();
-        store.mark([0; 2]).unwrap();
+        let written = staged.written()?;
+        store.wrote(written)?;
+        store.mark([0; 2])?;
         store.commit();
         tracking.settle(true);
         times.push(begun.elapsed());

@@ -88,7 +88,8 @@ impl<'a, 'b> Save<'a, 'b> {
         let text = maps::read()?;
         // SAFETY: the store gives room for a description, which only this writer uses.
         let mut writer = unsafe { Writer::new(self.staged.description()) };
-        self.describe(&mut writer, text)?;
+        let described = self.describe(&mut writer, text);
+        described.map_err(|why| self.staged.trouble().map_or(why, Trouble::Unsaved))?;
         self.staged.described(writer.len());
         let pages = PageMap::open()?;
         for mapping in maps::parse(text).filter(|mapping| !mapping.is_apart() && !mapping.is_shared) {

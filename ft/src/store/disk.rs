@@ -24,7 +24,7 @@ impl Store {
         let file = OwnedFd::from(file);
         let geometry = stretch(&file)?;
         // Header and bit maps are written through a mapping, which must not come upon a full disk.
-        posix_fallocate(&file, 0, length(geometry.index_at(0)))?;
+        posix_fallocate(&file, 0, length(geometry.map_at(2)))?;
         let header = Header::new(map_header(&file)?);
         header.set_up(rank, size, geometry, true);
         let store = Store { file, header };

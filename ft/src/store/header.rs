@@ -39,21 +39,36 @@ pub(crate) struct Marked {
 
 /// A mapped header.
 #[derive(Debug)]
-pub(crate) struct Header(MmapRaw);
+pub(crate) struct Header {
+    words: *mut AtomicU64,
+    /// Keeps the words where they are, if nobody else does.
+    _page: Option<MmapRaw>,
+}
+
+// SAFETY: it is used through atomic words alone, which any thread may.
+unsafe impl Send for Header {}
 
 impl Header {
     /// # Panics
     /// If it is not a page.
     pub(crate) fn new(page: MmapRaw) -> Header {
         assert!(page.len() >= PAGE, "a header is a page");
-        Header(page)
+        Header { words: page.as_mut_ptr().cast(), _page: Some(page) }
+    }
+
+    /// That at the beginning of a mapping.
+    ///
+    /// # Safety
+    /// A page of a shared mapping is there for the life of the value.
+    pub(crate) unsafe fn over(page: *mut u8) -> Header {
+        Header { words: page.cast(), _page: None }
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
         assert!(at < PAGE / 8, "word {at} of a header");
         // SAFETY: an aligned word of the mapping, which lives as long as `self`; all who map it, use it as an
         // atomic word.
-        unsafe { AtomicU64::from_ptr(self.0.as_mut_ptr().cast::<u64>().wrapping_add(at)) }
+        unsafe { &*self.words.wrapping_add(at) }
     }
 
     /// Makes it the header of an empty store.

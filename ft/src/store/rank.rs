@@ -5,7 +5,6 @@ use super::header::{Header, Marked};
 use super::staged::{Staged, Written};
 use crate::slots::Slots;
 use crate::{Base, Epoch, Incarnation, Mark};
-use memmap2::MmapOptions;
 use nix::unistd::fdatasync;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -119,7 +118,9 @@ impl RankStore {
             // SAFETY: it concerns the mapping that was just made.
             let _ = unsafe { libc::madvise(mapped, len, advice) };
         }
-        let header = Header::new(MmapOptions::new().len(PAGE).map_raw(file.as_raw_fd())?);
+        // No mapping of its own: the process that comes back would have to do without.
+        // SAFETY: the mapping was just made, and stays.
+        let header = unsafe { Header::over(at) };
         let geometry = header.check(u64::MAX).map_err(io::Error::other)?;
         let Base { incarnation, epoch } = base;
         let (is_durable, used_words, written) = (header.is_durable(), 0, None);

@@ -127,6 +127,11 @@ impl<'a> Staged<'a> {
         self.described = (len as u64).min(DESCRIPTION);
     }
 
+    /// Why the epoch will not be in the store, if that is known by now.
+    pub(crate) fn trouble(&self) -> Option<Unsaved> {
+        self.trouble.map(Unsaved::Unwritten)
+    }
+
     /// Pages that were copied, for they were new or had changed.
     pub fn copied(&self) -> u64 {
         self.copied
@@ -146,22 +151,20 @@ impl<'a> Staged<'a> {
     /// A page of readable bytes begins at `bytes`, until the epoch is [written](Self::written) or
     /// [saved](Self::flush). Threads that write it meanwhile may tear what is saved.
     pub unsafe fn page(&mut self, key: Key, bytes: *const u8) -> Result<(), Unsaved> {
-        match self.known(key) {
+        let known = self.known(key).filter(|entry| {
             // SAFETY: both are pages of readable bytes.
-            Some(entry)
-                if unsafe { same(self.store.slot(entry.slot), bytes) }
-                    && self.slots.keep(entry.slot).is_ok() =>
-            {
-                self.enter(entry);
-            }
-            _ => {
-                let slot = self.slots.take().ok_or(Unsaved::Full)?;
-                // SAFETY: it is a page of readable bytes, and stays so while the epoch is written.
-                unsafe { self.copy(bytes, slot) };
-                self.copied += 1;
-                self.enter(Entry { key, slot, sum: 0 });
-            }
+            let is_same = unsafe { same(self.store.slot(entry.slot), bytes) };
+            is_same && self.slots.keep(entry.slot).is_ok()
+        });
+        if let Some(entry) = known {
+            self.enter(entry);
+            return Ok(());
         }
+        let slot = self.slots.take().ok_or(Unsaved::Full)?;
+        // SAFETY: it is a page of readable bytes, and stays so while the epoch is written.
+        unsafe { self.copy(bytes, slot) };
+        self.copied += 1;
+        self.enter(Entry { key, slot, sum: 0 });
         Ok(())
     }
 
@@ -253,8 +256,8 @@ impl<'a> Staged<'a> {
     /// A disk did not take all of it.
     pub fn written(mut self) -> Result<Written, Unsaved> {
         self.flush();
-        if let Some(errno) = self.trouble {
-            return Err(Unsaved::Unwritten(errno));
+        if let Some(why) = self.trouble() {
+            return Err(why);
         }
         if self.store.is_durable() {
             self.sum_up();

@@ -1,6 +1,7 @@
 //! The command `scash`.
 //!
-//! `scash run` starts a job, on this machine or on several hosts, and ends it properly; `scash info` says
+//! `scash run` starts a job, on this machine or on several hosts, and ends it properly; `scash resume` goes on with one;
+//! `scash info` says
 //! what this machine offers; `scash bench` starts the benchmarks, which are programs of their own. Each
 //! subcommand is a module with its arguments and one function that returns the command's exit status.
 
@@ -23,6 +24,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::Args>),
+    Resume(run::ResumeArgs),
     Info(info::Args),
     Bench(bench::Args),
     /// Serve a launcher on another host (scash run starts it there)
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
     });
     ExitCode::from(match cli.command {
         Command::Run(args) => run::run(*args),
+        Command::Resume(args) => run::resume(&args),
         Command::Info(args) => info::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Agent => run::agent(),

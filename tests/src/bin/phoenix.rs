@@ -1,6 +1,6 @@
 //! A program with state of many kinds across memory barriers: it does nothing for its survival, and each rank
-//! prints the same whether ranks were killed meanwhile or not. `phoenix [WHAT]`: with
-//! something that no image can carry ([`hindrance`]).
+//! prints the same whether ranks were killed meanwhile or not. `phoenix [WHAT]`: `loud` prints a line in each
+//! round; other words: with something that no image can carry ([`hindrance`]).
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's program")]
 
@@ -12,8 +12,12 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const ROUNDS: u64 = 30;
+
+/// Whether each round is told of.
+static LOUD: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static CALLS: Cell<u64> = const { Cell::new(0) };
@@ -66,6 +70,9 @@ fn work(worker: &mut Worker<'_>) -> scash::Result<u64> {
         CALLS.set(CALLS.get() + 1);
         WORDS.with_borrow_mut(|words| words.push(format!("{round:x}")));
         sum = sum.wrapping_add(rounds.peek().copied().unwrap_or_default());
+        if LOUD.load(Ordering::Relaxed) {
+            println!("thread {} of all, round {round}: {sum:x}", worker.index());
+        }
     }
     assert!(seen.iter().all(|(all, list)| list.iter().all(|x| x == all)));
     let words = WORDS.with_borrow(|words| words.concat());
@@ -106,6 +113,7 @@ fn main() -> scash::Result<()> {
     if what.take_if(|what| what == "messages").is_some() {
         drop(dsm.messages()?);
     }
+    LOUD.store(what.take_if(|what| what == "loud").is_some(), Ordering::Relaxed);
     let mut has = what.as_deref().map(hindrance);
     if what.is_some() {
         eprintln!("something to be kept");

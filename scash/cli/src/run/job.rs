@@ -116,7 +116,11 @@ impl<'a> Job<'a> {
         while self.goes_on() {
             self.step()?;
         }
-        Ok(self.supervisor.verdict())
+        let verdict = self.supervisor.verdict();
+        if let Some(news) = self.survival.as_ref().and_then(|survival| survival.over(verdict)) {
+            crate::say(&news);
+        }
+        Ok(verdict)
     }
 
     fn watch(&self, fd: impl AsFd, tag: u64) -> Result<(), Refusal> {

@@ -88,6 +88,22 @@ impl Refusal {
 /// What the front calls the process that launches.
 const LAUNCHER: Option<&str> = Some("the launcher's second process");
 
+/// Go on with a job that was started with --checkpoint-dir, and has ended or was ended.
+///
+/// All ranks go on from the newest checkpoint in the directory, as the job was started: with its options, its
+/// environment and in its working directory.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ResumeArgs {
+    /// The directory of --checkpoint-dir
+    #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    directory: std::path::PathBuf,
+}
+
+/// Becomes the command that goes on with a job; returns the exit status if it cannot.
+pub(crate) fn resume(args: &ResumeArgs) -> u8 {
+    recovery::start_again(&args.directory)
+}
+
 /// Runs a job; returns the exit status.
 pub(crate) fn run(args: Args) -> u8 {
     let done = plan::check(args).and_then(|plan| {

@@ -1,11 +1,13 @@
 //! What the user asks of a job that goes on when ranks die: `--replicas` and the options that need it, raw
 //! and checked.
 
+use super::recovery::Place;
 use super::{Refusal, status};
 use scash_ft::inject::{self, Injection, parse};
 use scash_ft::interval::{DEFAULT_MTBF, Policy, parse_mtbf};
 use scash_ft::recovery::Restarts;
 use scash_ft::store::vars;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Most copies of a checkpoint besides the ranks' own.
@@ -15,28 +17,38 @@ pub(super) struct Raw {
     /// Go on when ranks die: all ranks start again from their newest checkpoint, of which there are so many
     /// copies besides their own (1 to 7; on one host, which is all there is so far, any number is as good as
     /// 1). What ranks print appears once it is part of a checkpoint, and they see files instead of a terminal
-    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=MOST))]
+    #[arg(long, value_name = "K", group = "survival", value_parser = clap::value_parser!(u32).range(1..=MOST))]
     replicas: Option<u32>,
+
+    /// Go on when ranks die, and after the machine was switched off: checkpoints are files in this directory,
+    /// each on its disk before it counts. `scash resume DIR` goes on with a job that was ended; one that ends
+    /// well leaves no file
+    #[arg(long, value_name = "DIR", group = "survival", value_hint = clap::ValueHint::DirPath)]
+    checkpoint_dir: Option<PathBuf>,
+
+    /// Go on with the job of a directory (scash resume says so)
+    #[arg(long, value_name = "DIR", hide = true)]
+    resume: Option<PathBuf>,
 
     /// When ranks take checkpoints: every=N (at each N-th barrier), seconds=S (so far apart), or auto (by
     /// what they cost, and --mtbf) [default: auto]
-    #[arg(long, value_name = "WHEN", requires = "replicas", value_parser = str::parse::<Policy>)]
+    #[arg(long, value_name = "WHEN", requires = "survival", value_parser = str::parse::<Policy>)]
     checkpoint: Option<Policy>,
 
     /// How long the job is expected to run until a rank dies: 90s, 5m, 24h [default: 24h]
-    #[arg(long, value_name = "TIME", requires = "replicas", value_parser = parse_mtbf)]
+    #[arg(long, value_name = "TIME", requires = "survival", value_parser = parse_mtbf)]
     mtbf: Option<Duration>,
 
     /// End the job when ranks die again after so many restarts without a new checkpoint [default: 10]
-    #[arg(long, value_name = "N", requires = "replicas")]
+    #[arg(long, value_name = "N", requires = "survival")]
     restarts: Option<u32>,
 
     /// Let ranks fail, to see how the job goes on: 'kill rank 2 at barrier 17 after flush'
-    #[arg(long, value_name = "SPEC", requires = "replicas", value_parser = spec)]
+    #[arg(long, value_name = "SPEC", requires = "survival", value_parser = spec)]
     inject: Vec<Injection>,
 
     /// Let ranks fail at random, the same way for the same seed
-    #[arg(long, value_name = "SEED", requires = "replicas")]
+    #[arg(long, value_name = "SEED", requires = "survival")]
     chaos: Option<u64>,
 }
 
@@ -48,6 +60,8 @@ pub(super) struct Replicas {
     checkpoint: Policy,
     mtbf: Duration,
     inject: Vec<Injection>,
+    /// Where checkpoints are kept.
+    pub(super) place: Place,
 }
 
 impl Raw {
@@ -58,22 +72,23 @@ impl Raw {
         provider: &str,
         has_hosts: bool,
     ) -> Result<Option<Replicas>, Refusal> {
-        if self.replicas.is_none() {
-            return Ok(None);
-        }
-        let refuse = |why: &str| Err(Refusal::new(status::USAGE, why));
+        let (option, place) = match (self.replicas, self.checkpoint_dir, self.resume) {
+            (_, Some(_), Some(directory)) => ("resume", Place::Resumed(directory)),
+            (_, Some(directory), None) => ("--checkpoint-dir", Place::New(directory)),
+            (Some(_), None, _) => ("--replicas", Place::Memory),
+            (None, None, _) => return Ok(None),
+        };
+        let refuse = |why: &str| Err(Refusal::new(status::USAGE, format!("{option}: {why}")));
         if has_hosts {
             return refuse(
-                "--replicas: ranks can be started again on one host only, so far: leave out --host and --hostfile",
+                "ranks can be started again on one host only, so far: leave out --host and --hostfile",
             );
         }
         if provider == "ofi" {
-            return refuse(
-                "--replicas: what libfabric knows of a rank cannot be saved: use --provider auto, shm or tcp",
-            );
+            return refuse("what libfabric knows of a rank cannot be saved: use --provider auto, shm or tcp");
         }
         if let Some(wrong) = self.inject.iter().find_map(|injection| injection.check(ranks).err()) {
-            return refuse(&format!("--inject: {wrong}"));
+            return Err(Refusal::new(status::USAGE, format!("--inject: {wrong}")));
         }
         let chaos = self.chaos.map_or(Vec::new(), |seed| inject::chaos(seed, ranks));
         Ok(Some(Replicas {
@@ -81,6 +96,7 @@ impl Raw {
             checkpoint: self.checkpoint.unwrap_or_default(),
             mtbf: self.mtbf.unwrap_or(DEFAULT_MTBF),
             inject: self.inject.into_iter().chain(chaos).collect(),
+            place,
         }))
     }
 }

@@ -16,7 +16,12 @@ impl Survival {
     pub(super) fn of(plan: &Plan) -> Result<Option<Survival>, Refusal> {
         let Some(replicas) = &plan.replicas else { return Ok(None) };
         recovery::fix_addresses()?;
-        let kept = Kept::new(plan.ranks, replicas, output::is_one_file())?;
-        Ok(Some(Survival { recovery: Recovery::new(plan.ranks, replicas.restarts), kept }))
+        let (kept, base) = Kept::new(plan.ranks, replicas, output::is_one_file())?;
+        Ok(Some(Survival { recovery: Recovery::new(plan.ranks, replicas.restarts, base), kept }))
+    }
+
+    /// The job has ended with this status. Returns what there is to say of its files.
+    pub(super) fn over(&self, status: u8) -> Option<String> {
+        self.kept.over(status, self.recovery.base())
     }
 }

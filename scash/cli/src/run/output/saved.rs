@@ -13,6 +13,7 @@
 
 use super::copy::Sink;
 use super::wiring::Given;
+use crate::run::recovery::Directory;
 use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::fs::File;
@@ -33,6 +34,8 @@ const MOST: usize = 64 << 10;
 pub(in crate::run) struct Saved {
     /// By rank: of stdout, and of stderr if that is another one.
     files: Vec<Vec<File>>,
+    /// Where it is noted what was printed, if that is to outlive this process.
+    record: Option<File>,
 }
 
 impl Saved {
@@ -40,7 +43,41 @@ impl Saved {
     pub(in crate::run) fn new(ranks: u32, is_one: bool) -> io::Result<Saved> {
         let streams = if is_one { 1 } else { 2 };
         let files = (0..ranks).map(|_| (0..streams).map(|_| file()).collect());
-        Ok(Saved { files: files.collect::<io::Result<_>>()? })
+        Ok(Saved { files: files.collect::<io::Result<_>>()?, record: None })
+    }
+
+    /// Files of a directory: empty ones that are made, or those that are there.
+    pub(in crate::run) fn on_disk(
+        directory: &Directory,
+        ranks: u32,
+        is_one: bool,
+        is_new: bool,
+    ) -> io::Result<Saved> {
+        let streams = if is_one { 1 } else { 2 };
+        let of = |rank| (0..streams).map(|stream| directory.output(rank, stream, is_new)).collect();
+        let files = (0..ranks).map(of).collect::<io::Result<_>>()?;
+        Ok(Saved { files, record: Some(directory.printed()?) })
+    }
+
+    /// How much was printed, by rank. What is not noted was not.
+    fn printed(&self) -> Vec<Lengths> {
+        let mut words = vec![0; self.files.len() * 16];
+        if let Some(record) = &self.record {
+            let mut read = 0;
+            while let Ok(length @ 1..) = record.read_at(&mut words[read..], read as u64) {
+                read += length;
+            }
+        }
+        let (words, _) = words.as_chunks::<8>();
+        words.chunks_exact(2).map(|two| [u64::from_le_bytes(two[0]), u64::from_le_bytes(two[1])]).collect()
+    }
+
+    /// Notes how much was printed. If that fails, some is printed twice by who goes on with the job.
+    fn note(&self, rank: usize, stream: usize, printed: u64) {
+        if let Some(record) = &self.record {
+            let at = (rank * 2 + stream) as u64 * 8;
+            let _ = record.write_all_at(&printed.to_le_bytes(), at);
+        }
     }
 
     /// What the rank prints to.
@@ -145,8 +182,8 @@ pub(super) fn start<S: Sink>(saved: Arc<Saved>, sinks: [S; 2]) -> io::Result<Pri
     let board = Arc::new(Board { wishes: Mutex::new(wishes), changed: Condvar::new() });
     let printing = Printing {
         board: Arc::clone(&board),
+        printed: saved.printed(),
         saved,
-        printed: vec![[0; 2]; ranks],
         sinks: sinks.map(Some),
         buffer: vec![0; MOST],
     };
@@ -244,6 +281,9 @@ impl<S: Sink> Printing<S> {
         }
         if up_to != u64::MAX {
             *printed = up_to.max(*printed);
+        }
+        if *printed > begin {
+            self.saved.note(rank, stream, *printed);
         }
         give_up(file, begin, *printed);
     }

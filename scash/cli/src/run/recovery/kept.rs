@@ -1,6 +1,8 @@
 //! What outlives the processes of ranks: their stores, what they have printed, and what rank 0 reads.
 
-use super::epoch;
+use super::describe::Description;
+use super::directory::Directory;
+use super::epoch::{self, Found};
 use super::input::Input;
 use super::sayings::Sayings;
 use crate::run::output::{Given, Lengths, Saved};
@@ -10,12 +12,12 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use scash_comm::descriptors::out_of_the_way;
 use scash_ft::Base;
 use scash_ft::Epoch;
-use scash_ft::recovery::Step;
 use scash_ft::store::{Store, vars};
 use scash_join::boot;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What a rank is started with besides what each rank of any job has.
@@ -34,6 +36,17 @@ impl Outfit {
     }
 }
 
+/// Where the launcher keeps what ranks save.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::run) enum Place {
+    /// In memory.
+    Memory,
+    /// In a directory, for a new job.
+    New(PathBuf),
+    /// In the directory of a job that is there.
+    Resumed(PathBuf),
+}
+
 /// What the launcher keeps for ranks that may die.
 #[derive(Debug)]
 pub(in crate::run) struct Kept {
@@ -47,26 +60,62 @@ pub(in crate::run) struct Kept {
     pub(in crate::run) sayings: Sayings,
     /// Variables that are the same in each incarnation.
     env: Vec<(&'static str, String)>,
+    /// Where stores and output are, if they are not in memory.
+    directory: Option<Directory>,
+}
+
+/// Stores and what belongs to them.
+struct Parts {
+    stores: Vec<Store>,
+    output: Saved,
+    directory: Option<Directory>,
+    base: Base,
 }
 
 impl Kept {
-    /// For so many ranks, none of which has run yet. `is_one`: both of our streams are one file.
-    pub(in crate::run) fn new(ranks: u32, replicas: &Replicas, is_one: bool) -> Result<Kept, Refusal> {
+    /// For so many ranks, and what they are to be started from. `is_one`: both of our streams are one file.
+    pub(in crate::run) fn new(
+        ranks: u32,
+        replicas: &Replicas,
+        is_one: bool,
+    ) -> Result<(Kept, Base), Refusal> {
         let input = Input::find()?;
+        let (parts, what) = match &replicas.place {
+            Place::Memory => (Parts::in_memory(ranks, is_one), "--replicas".to_owned()),
+            Place::New(path) => {
+                (Parts::new_in(path, ranks, is_one), format!("--checkpoint-dir {}", path.display()))
+            }
+            Place::Resumed(path) => (Parts::found_in(path, ranks), format!("resume {}", path.display())),
+        };
         let make = || {
+            let Parts { stores, output, directory, base } = parts?;
             let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-            Ok(Kept {
-                stores: (0..ranks).map(|rank| store(rank, ranks)).collect::<io::Result<_>>()?,
-                output: Arc::new(Saved::new(ranks, is_one)?),
+            let kept = Kept {
+                stores,
+                output: Arc::new(output),
                 input,
                 committed: out_of_the_way(EventFd::from_value_and_flags(0, flags)?.into()).into(),
                 sayings: Sayings::new()?,
                 env: replicas.env(),
-            })
+                directory,
+            };
+            Ok((kept, base))
         };
         make().map_err(|error: io::Error| {
-            Refusal::new(status::LAUNCHER, format!("--replicas: making the stores of {ranks} ranks: {error}"))
+            Refusal::new(status::LAUNCHER, format!("{what}: making the stores of {ranks} ranks: {error}"))
         })
+    }
+
+    /// The job has ended, with this status. What it leaves on disk is of no use if all went well; else
+    /// returns where it can be gone on with.
+    pub(in crate::run) fn over(&self, status: u8, base: Base) -> Option<String> {
+        let directory = self.directory.as_ref()?;
+        let name = directory.path().display();
+        if status == 0 {
+            return directory.remove().err().map(|error| format!("removing the files in {name}: {error}"));
+        }
+        let epoch = self.epoch(base);
+        (epoch > Epoch(0)).then(|| format!("`scash resume {name}` goes on from epoch {epoch}"))
     }
 
     /// What a rank is started with that goes on from `base`.
@@ -109,40 +158,82 @@ impl Kept {
             return None; // it was printed when ranks were started from it
         }
         // If ranks have gone on meanwhile to where marks are used again, they will tell of that, too.
-        self.lengths(epoch)
-    }
-
-    /// How much each rank had printed at an epoch.
-    fn lengths(&self, epoch: Epoch) -> Option<Vec<Lengths>> {
-        if epoch == Epoch(0) {
-            return Some(vec![[0; 2]; self.stores.len()]);
-        }
-        self.stores.iter().map(|store| store.outputs(epoch)).collect()
+        lengths(&self.stores, epoch)
     }
 
     /// Makes all as it was at the epoch from which ranks will be started again, which were started from
     /// `before` the last time; none may run. Returns how much they had printed then.
     pub(in crate::run) fn go_back(&mut self, before: Base, base: Base) -> Result<Vec<Lengths>, String> {
-        let lengths = self.lengths(base.epoch);
+        let lengths = lengths(&self.stores, base.epoch);
         let lengths =
             lengths.ok_or_else(|| format!("what ranks had printed at epoch {} is not known", base.epoch))?;
         self.sayings.next_incarnation();
         self.output.cut(&lengths).map_err(|error| format!("taking output back: {error}"))?;
         self.input.rewind().map_err(|error| format!("standard input cannot be read again: {error}"))?;
         let plan = epoch::find(before, &self.stores).map_err(|why| why.to_string())?;
-        for step in plan.steps {
-            if let Step::WriteBase { rank, base, .. } = step {
-                self.stores[rank as usize].set_base(base);
-            }
-        }
+        epoch::carry_out(&plan, &self.stores).map_err(|error| format!("writing the stores: {error}"))?;
         Ok(lengths)
     }
 }
 
-/// The store of a rank, whose descriptor has a number that is out of the rank's way.
-fn store(rank: u32, ranks: u32) -> io::Result<Store> {
-    let store = Store::create(rank, ranks)?;
-    Store::open(out_of_the_way(store.file().try_clone_to_owned()?))
+impl Parts {
+    fn in_memory(ranks: u32, is_one: bool) -> io::Result<Parts> {
+        let store = |rank| {
+            let store = Store::create(rank, ranks)?;
+            Store::open(out_of_the_way(store.file().try_clone_to_owned()?))
+        };
+        let stores = (0..ranks).map(store).collect::<io::Result<_>>()?;
+        let output = Saved::new(ranks, is_one)?;
+        Ok(Parts { stores, output, directory: None, base: Base::default() })
+    }
+
+    fn new_in(path: &Path, ranks: u32, is_one: bool) -> io::Result<Parts> {
+        let directory = Directory::create(path)?;
+        let make = || {
+            let store = |rank| directory.store(rank, ranks, true);
+            let stores = (0..ranks).map(store).collect::<io::Result<_>>()?;
+            let output = Saved::on_disk(&directory, ranks, is_one, true)?;
+            directory.describe(&Description::of_this_process(ranks, is_one)?)?;
+            Ok((stores, output))
+        };
+        match make() {
+            Ok((stores, output)) => {
+                Ok(Parts { stores, output, directory: Some(directory), base: Base::default() })
+            }
+            Err(error) => {
+                // Nothing is there that anybody could go on with.
+                let _ = directory.remove();
+                Err(error)
+            }
+        }
+    }
+
+    fn found_in(path: &Path, ranks: u32) -> io::Result<Parts> {
+        let (directory, description) = Directory::open(path)?;
+        let store = |rank| directory.store(rank, ranks, false);
+        let stores: Vec<Store> = (0..ranks).map(store).collect::<io::Result<_>>()?;
+        let Found { plan, instead } = epoch::resume(&stores).map_err(io::Error::other)?;
+        let base = plan.base;
+        let lengths = lengths(&stores, base.epoch).ok_or_else(|| io::Error::other("their marks are gone"))?;
+        let output = Saved::on_disk(&directory, ranks, description.is_one, false)?;
+        output.cut(&lengths)?;
+        epoch::carry_out(&plan, &stores)?;
+        if let Some(why) = instead {
+            crate::say(&format!("{why}: the epoch before it is whole"));
+        }
+        let whence =
+            if base.epoch == Epoch(0) { "the beginning".into() } else { format!("epoch {}", base.epoch) };
+        crate::say(&format!("the job goes on from {whence} (incarnation {})", base.incarnation));
+        Ok(Parts { stores, output, directory: Some(directory), base })
+    }
+}
+
+/// How much each rank had printed at an epoch.
+fn lengths(stores: &[Store], epoch: Epoch) -> Option<Vec<Lengths>> {
+    if epoch == Epoch(0) {
+        return Some(vec![[0; 2]; stores.len()]);
+    }
+    stores.iter().map(|store| store.outputs(epoch)).collect()
 }
 
 /// Readable when rank 0 has told of a commit.

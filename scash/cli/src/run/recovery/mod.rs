@@ -28,20 +28,24 @@
 //!   on.
 
 mod addresses;
+mod describe;
+mod directory;
 mod epoch;
 mod input;
 mod kept;
 mod sayings;
 
-pub(super) use kept::{Kept, Outfit};
+pub(crate) use describe::start_again;
+pub(super) use directory::Directory;
+pub(super) use kept::{Kept, Outfit, Place};
 
 use super::Refusal;
 use super::supervisor::{WORD_OF_FRONT, is_interrupt};
 use nix::sys::signal::Signal;
 use scash_ft::Base;
+use scash_ft::Epoch;
 use scash_ft::recovery::{NoProgress, Restarts};
 use scash_ft::store::vars;
-use scash_ft::{Epoch, Incarnation};
 use scash_join::boot::{self, Exit, Failure};
 use std::time::Instant;
 
@@ -122,9 +126,8 @@ pub(super) struct Recovery {
 }
 
 impl Recovery {
-    /// A job of so many ranks, which have been started from the beginning.
-    pub(super) fn new(ranks: u32, limit: u32) -> Recovery {
-        let base = Base { incarnation: Incarnation(0), epoch: Epoch(0) };
+    /// A job of so many ranks, which are started from there.
+    pub(super) fn new(ranks: u32, limit: u32, base: Base) -> Recovery {
         Recovery { ranks, base, restarts: Restarts::new(limit), state: State::Together }
     }
 

@@ -1,4 +1,5 @@
 use super::*;
+use scash_ft::Incarnation;
 use std::time::Duration;
 
 const KILL: Exit = Exit::Signal(9);
@@ -17,7 +18,7 @@ struct Story {
 
 impl Story {
     fn new(limit: u32) -> Story {
-        Story { recovery: Recovery::new(4, limit), now: Instant::now(), may_go_on: true }
+        Story { recovery: Recovery::new(4, limit, Base::default()), now: Instant::now(), may_go_on: true }
     }
 
     fn later(&mut self, milliseconds: u64) {

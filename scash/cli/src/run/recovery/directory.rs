@@ -1,0 +1,172 @@
+//! The directory of a job whose checkpoints are files (`--checkpoint-dir`).
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `job.json` | the job's [`Description`]; written last, so that a directory which has it has the rest |
+//! | `rank-N.store` | the store of a rank |
+//! | `rank-N.out`, `rank-N.err` | what a rank has printed; without the second where both streams are one |
+//! | `printed` | how much of that has been printed for the user: a 64-bit number for each stream of each rank |
+
+use super::describe::{Description, JOB};
+use nix::fcntl::{FallocateFlags, Flock, FlockArg, fallocate};
+use scash_comm::descriptors::out_of_the_way;
+use scash_ft::store::Store;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+const NEW_JOB: &str = "job.json.new";
+const PRINTED: &str = "printed";
+/// Bytes for which each file of output has room.
+const OUTPUT: i64 = 64 << 10;
+/// How names of files of ranks begin and may end.
+const RANK: &str = "rank-";
+const ENDS: [&str; 3] = [".store", ".out", ".err"];
+
+/// A directory that no other launcher uses.
+#[derive(Debug)]
+pub(in crate::run) struct Directory {
+    path: PathBuf,
+    /// The directory itself, locked.
+    lock: Flock<File>,
+}
+
+impl Directory {
+    /// Makes the directory of a new job, if it is not there, and takes it.
+    pub(super) fn create(path: &Path) -> io::Result<Directory> {
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        let directory = Directory::take(path)?;
+        if directory.file(JOB).exists() {
+            return Err(io::Error::other(format!(
+                "a job is there: go on with it by `scash resume {}`, or remove its files",
+                path.display()
+            )));
+        }
+        // Of a launcher that did not come to the end of this.
+        directory.remove()?;
+        Ok(directory)
+    }
+
+    /// Takes the directory of a job that is there.
+    pub(super) fn open(path: &Path) -> io::Result<(Directory, Description)> {
+        let description = Description::read(&path.join(JOB))?;
+        Ok((Directory::take(path)?, description))
+    }
+
+    fn take(path: &Path) -> io::Result<Directory> {
+        let path = fs::canonicalize(path)?;
+        let lock = Flock::lock(File::open(&path)?, FlockArg::LockExclusiveNonblock);
+        let lock = lock.map_err(|(_, errno)| match errno {
+            nix::errno::Errno::EWOULDBLOCK => io::Error::other("another launcher runs this job now"),
+            errno => errno.into(),
+        })?;
+        Ok(Directory { path, lock })
+    }
+
+    /// Where it is, for people.
+    pub(in crate::run) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// All files of the job have been made: says so, and what the job is.
+    pub(super) fn describe(&self, description: &Description) -> io::Result<()> {
+        let (new, job) = (self.file(NEW_JOB), self.file(JOB));
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(&description.bytes()?)?;
+        file.sync_all()?;
+        fs::rename(&new, &job)?;
+        self.lock.sync_all()
+    }
+
+    /// The store of a rank, whose descriptor has a number that is out of the rank's way.
+    pub(super) fn store(&self, rank: u32, ranks: u32, is_new: bool) -> io::Result<Store> {
+        let path = self.file(&format!("{RANK}{rank}{}", ENDS[0]));
+        let store =
+            if is_new { Store::create_at(&path, rank, ranks) } else { Store::open_at(&path, rank, ranks) };
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let file = store.map_err(named)?.file().try_clone_to_owned()?;
+        Store::open(out_of_the_way(file))
+    }
+
+    /// The file that a rank prints to, `stream` 0 or 1. Whoever writes appends.
+    pub(in crate::run) fn output(&self, rank: u32, stream: usize, is_new: bool) -> io::Result<File> {
+        let path = self.file(&format!("{RANK}{rank}{}", ENDS[1 + stream.min(1)]));
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).create_new(is_new).mode(0o600);
+        let file = options.open(&path).map_err(named)?;
+        // A program that says little can say it when the disk is full.
+        let _ = fallocate(&file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, OUTPUT);
+        Ok(file)
+    }
+
+    /// The record of what was printed.
+    pub(in crate::run) fn printed(&self) -> io::Result<File> {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(self.file(PRINTED))
+    }
+
+    /// Removes all files of the job; first that which says that it is there.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        gone(fs::remove_file(self.file(JOB)))?;
+        for entry in fs::read_dir(&self.path)? {
+            let name = entry?.file_name();
+            let Some(name) = name.to_str() else { continue };
+            if is_of_a_rank(name) || [PRINTED, NEW_JOB].contains(&name) {
+                gone(fs::remove_file(self.file(name)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A file that is not there is gone.
+fn gone(removed: io::Result<()>) -> io::Result<()> {
+    removed.or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(()) } else { Err(error) })
+}
+
+fn is_of_a_rank(name: &str) -> bool {
+    let number = |end: &&str| name.strip_prefix(RANK)?.strip_suffix(*end)?.parse::<u32>().ok();
+    ENDS.iter().any(|end| number(end).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn a_directory_has_one_job_and_one_launcher_and_loses_nothing_but_the_jobs_files() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("deep/er");
+        let directory = Directory::create(&path).unwrap();
+        fs::write(path.join("rank-notes.out"), "the user's").unwrap();
+        directory.store(0, 1, true).unwrap();
+        directory.output(0, 0, true).unwrap();
+        directory.printed().unwrap();
+        assert!(Directory::create(&path).unwrap_err().to_string().contains("another launcher"));
+        directory.describe(&Description::of_this_process(1, false).unwrap()).unwrap();
+        drop(directory);
+        let error = Directory::create(&path).unwrap_err().to_string();
+        assert!(error.contains("scash resume"), "{error}");
+        let (directory, description) = Directory::open(&path).unwrap();
+        assert_eq!((description.ranks, description.is_one), (1, false));
+        assert!(
+            directory.store(0, 2, false).unwrap_err().to_string().contains("rank-0.store: it is the store")
+        );
+        directory.remove().unwrap();
+        let left: Vec<_> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["rank-notes.out"]);
+    }
+}

@@ -1,0 +1,277 @@
+//! Jobs whose checkpoints are files (`scash run --checkpoint-dir`) are ended by force, and gone on with
+//! (`scash resume`): results and output are what they would have been.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use scash_ft::Epoch;
+use scash_ft::store::Store;
+use scash_tests::cluster::built::built;
+use scash_tests::cluster::{Ended, Job, LIMIT, all_kinds, run, run_beside};
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const LU: [&str; 6] = ["--size", "256", "--block", "16", "--check", "--json"];
+const LAPLACE: [&str; 6] = ["--size", "126", "--iterations", "40", "--check", "--json"];
+
+/// A job's directory, which is not there yet, in one that is removed in the end.
+struct Place {
+    parent: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place { parent: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.parent.path().join("job")
+    }
+
+    fn store(&self, rank: u32) -> PathBuf {
+        self.path().join(format!("rank-{rank}.store"))
+    }
+
+    /// The newest epoch of rank 0 of so many; 0 if there is none yet.
+    fn newest(&self, ranks: u32) -> u64 {
+        let store = Store::open_at(&self.store(0), 0, ranks);
+        store.map_or(0, |store| store.marks().iter().flatten().map(|mark| mark.epoch.0).max().unwrap_or(0))
+    }
+
+    /// The job, with checkpoints at each `every`-th barrier.
+    fn job(&self, job: Job, every: u32) -> Job {
+        job.option("--checkpoint-dir", self.path().to_str().unwrap())
+            .option("--checkpoint", &format!("every={every}"))
+    }
+
+    /// Starts the job, and ends it by force when it has epoch `epoch`. It must hang by itself after that.
+    fn run_until(&self, command: Command, ranks: u32, epoch: u64) -> Ended {
+        let ended = run_beside(command, |front| {
+            let started = Instant::now();
+            while self.newest(ranks) < epoch {
+                assert!(started.elapsed() < LIMIT, "there is no epoch {epoch}");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            kill_all(front);
+        });
+        assert_eq!(ended.status, 128 + 9, "{ended}");
+        ended
+    }
+
+    fn resume(&self) -> Ended {
+        run(self.resuming())
+    }
+
+    fn resuming(&self) -> Command {
+        let mut command = Command::new(built("scash"));
+        command.arg("resume").arg(self.path());
+        command
+    }
+}
+
+/// Kills a command and the launcher below it at once, as a machine does that loses its power; ranks end with
+/// the launcher.
+fn kill_all(front: i32) {
+    let children = fs::read_to_string(format!("/proc/{front}/task/{front}/children")).unwrap();
+    let launcher = children.split_whitespace().next().map(|pid| pid.parse::<i32>().unwrap());
+    for pid in launcher.into_iter().chain([front]) {
+        // SAFETY: the call takes numbers.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+    }
+}
+
+/// A job that hangs at a barrier of its first incarnation.
+fn hangs(job: Job, barrier: u32) -> Job {
+    job.option("--inject", &format!("delay all ranks by 300s at barrier {barrier}"))
+}
+
+fn is_right(ended: &Ended, words: &[&str]) {
+    assert_eq!(ended.status, 0, "{ended}");
+    let report: serde_json::Value =
+        serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended}"));
+    assert_eq!(report["check"], "equal", "{ended}");
+    ended.said(words);
+}
+
+#[test]
+fn a_job_goes_on_after_launcher_and_ranks_were_killed_whatever_frames_and_provider_it_has() {
+    for kind in all_kinds() {
+        for (program, arguments) in [("lu", LU), ("laplace", LAPLACE)] {
+            let place = Place::new();
+            let job = hangs(place.job(kind.job(2), 2), 13);
+            place.run_until(job.command(&built(program), &arguments), 2, 6);
+            is_right(&place.resume(), &["the job goes on from epoch ", "(incarnation 1)"]);
+            assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0, "files are left");
+        }
+    }
+}
+
+#[test]
+fn a_job_that_is_killed_at_any_time_again_and_again_comes_to_its_end() {
+    let place = Place::new();
+    let mut command =
+        place.job(Job::plain(2), 1).option("--threads", "2").command(&built("laplace"), &LAPLACE);
+    for milliseconds in 0..60 {
+        let ended = run_beside(command, |front| {
+            std::thread::sleep(Duration::from_millis(5 + 7 * milliseconds));
+            kill_all(front);
+        });
+        if ended.status == 0 {
+            return is_right(&ended, &[]);
+        }
+        assert_eq!(ended.status, 128 + 9, "{ended}");
+        let has_begun = place.path().join("job.json").exists();
+        command = if has_begun {
+            place.resuming()
+        } else {
+            place.job(Job::plain(2), 1).option("--threads", "2").command(&built("laplace"), &LAPLACE)
+        };
+    }
+    is_right(&run(command), &[]);
+}
+
+#[test]
+fn ranks_that_die_come_back_from_disk_too() {
+    for death in ["kill rank 1 at checkpoint 3 after copy", "kill all ranks at checkpoint 2 after mark"] {
+        let place = Place::new();
+        let job = place.job(Job::plain(2), 2).option("--inject", death);
+        is_right(&job.run(&built("lu"), &LU), &["was killed by SIGKILL; all 2 ranks go on from epoch"]);
+    }
+}
+
+#[test]
+fn nothing_that_was_printed_is_lost_or_said_twice() {
+    let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
+    let sorted = |texts: &[&str]| {
+        let mut lines: Vec<String> = texts.concat().lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let expected = Job::plain(2).run(phoenix, &["loud"]);
+    expected.succeeded();
+    let place = Place::new();
+    let job = hangs(place.job(Job::plain(2), 1), 15);
+    let first = place.run_until(job.command(phoenix, &["loud"]), 2, 13);
+    let second = place.resume();
+    assert_eq!(second.status, 0, "{second}");
+    assert_eq!(sorted(&[&first.out, &second.out]), sorted(&[&expected.out]), "{first}{second}");
+}
+
+/// A job that has been killed at epoch 6, and 5 before that.
+fn killed() -> Place {
+    let place = Place::new();
+    let job = hangs(place.job(Job::plain(2), 2), 13);
+    place.run_until(job.command(&built("lu"), &LU), 2, 6);
+    place
+}
+
+fn open(path: &Path) -> File {
+    OpenOptions::new().read(true).write(true).open(path).unwrap()
+}
+
+/// Changes one bit of the pages that only epoch 6 of a store has, if there are any, which `verify` tells.
+fn damage(store: &Path, rank: u32, epochs: &[u64]) {
+    let is_damaged = |epoch| Store::open_at(store, rank, 2).unwrap().verify(Epoch(epoch)).is_err();
+    let file = open(store);
+    let (mut at, end) = (0, i64::try_from(file.metadata().unwrap().len()).unwrap());
+    // Where there are bytes, from behind: headers and maps are at the front.
+    let mut pages = Vec::new();
+    while let Ok(data) = nix::unistd::lseek(&file, at, nix::unistd::Whence::SeekData) {
+        let hole = nix::unistd::lseek(&file, data, nix::unistd::Whence::SeekHole).unwrap_or(end);
+        pages.extend((data..hole).step_by(4096));
+        at = hole;
+    }
+    for page in pages.into_iter().rev() {
+        let at = u64::try_from(page).unwrap() + 123;
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 16], at).unwrap();
+        if [5, 6].into_iter().all(|epoch| is_damaged(epoch) == epochs.contains(&epoch)) {
+            return;
+        }
+        file.write_all_at(&byte, at).unwrap();
+    }
+    panic!("no page belongs to {epochs:?} alone");
+}
+
+#[test]
+fn an_epoch_that_is_damaged_is_named_and_the_one_before_taken() {
+    let place = killed();
+    damage(&place.store(1), 1, &[6]);
+    is_right(&place.resume(), &["rank 1", "epoch 6 is damaged", "the job goes on from epoch 5"]);
+}
+
+#[test]
+fn what_is_damaged_or_not_there_is_refused_by_name() {
+    let both = killed();
+    damage(&both.store(0), 0, &[5, 6]);
+    both.resume().refused(&["rank 0", "epoch 6 is damaged", "no other epoch"]);
+    let short = killed();
+    open(&short.store(0)).set_len(1 << 30).unwrap();
+    short.resume().refused(&["rank-0.store", "it was cut short"]);
+    open(&short.store(0)).set_len(100).unwrap();
+    short.resume().refused(&["rank-0.store", "shorter than"]);
+    fs::remove_file(short.store(0)).unwrap();
+    short.resume().refused(&["rank-0.store", "No such file"]);
+    let other = killed();
+    fs::rename(other.store(1), other.store(0)).unwrap();
+    other.resume().refused(&["rank-0.store", "the store of rank 1"]);
+    fs::write(other.path().join("job.json"), "{}").unwrap();
+    other.resume().refused(&["job.json", "describes no job"]);
+    fs::remove_dir_all(other.path()).unwrap();
+    other.resume().refused(&["No such file"]);
+}
+
+#[test]
+fn a_directory_has_one_job_at_a_time() {
+    let place = killed();
+    let again = place.job(Job::plain(2), 2).run(&built("lu"), &LU);
+    again.refused(&["a job is there", "scash resume"]);
+    let lock = nix::fcntl::Flock::lock(
+        File::open(place.path()).unwrap(),
+        nix::fcntl::FlockArg::LockExclusiveNonblock,
+    );
+    place.resume().refused(&["another launcher"]);
+    drop(lock);
+    is_right(&place.resume(), &[]);
+}
+
+#[test]
+fn a_job_that_fails_says_how_it_can_be_gone_on_with_and_another_program_is_refused() {
+    let place = Place::new();
+    let program = place.parent.path().join("program");
+    fs::copy(built("lu"), &program).unwrap();
+    let job = place.job(Job::plain(2), 2).option("--restarts", "0");
+    let job = job.option("--inject", "kill rank 1 at barrier 13");
+    let ended = job.run(&program, &LU);
+    ended.failed(128 + 9, &["`scash resume", "goes on from epoch 6"]);
+    fs::remove_file(&program).unwrap();
+    fs::copy(built("laplace"), &program).unwrap();
+    place.resume().refused(&["program"]);
+}
+
+/// Needs root, to mount a disk that is too small.
+#[test]
+fn a_disk_that_is_full_is_named_once_and_the_job_goes_on() {
+    // SAFETY: the call has no arguments.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("skipped: mounting a small disk takes root");
+        return;
+    }
+    let parent = tempfile::tempdir().unwrap();
+    let text = "mount -t tmpfs -o size=$1 none $2 && shift 2 && exec \"$@\"";
+    let run_on = |size: &str| {
+        let job = Job::plain(2).option("--checkpoint-dir", parent.path().join("d").to_str().unwrap());
+        let inner = job.option("--checkpoint", "every=1").command(&built("lu"), &LU);
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", text, "sh", size]).arg(parent.path());
+        command.arg(inner.get_program()).args(inner.get_args());
+        run(command)
+    };
+    run_on("8m").refused(&["--checkpoint-dir", "rank-1.store", "No space left on device"]);
+    let ended = run_on("14m");
+    is_right(&ended, &["cannot be written: No space left on device"]);
+    assert!(ended.err.lines().count() <= 2, "a line for each rank at most: {ended}");
+}
