@@ -145,6 +145,17 @@ fn ranks_that_die_again_and_again_at_one_place_end_the_job() {
 }
 
 #[test]
+fn a_thread_that_blocks_all_signals_is_named_at_once() {
+    let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
+    // There is one checkpoint that can be tried.
+    let ended = replicas(Job::plain(2), 20, &[]).run(phoenix, &["deaf thread"]);
+    assert_eq!(ended.status, 0, "{ended}");
+    let lines: Vec<&str> = ended.err.lines().collect();
+    assert_eq!((lines.len(), &lines[2..]), (4, &["something to be kept"; 2][..]), "{ended}");
+    ended.said(&["rank 0 cannot be saved", "rank 1 cannot be saved", "thread \"deaf\" blocks all signals"]);
+}
+
+#[test]
 fn programs_that_pass_messages_are_told_once_that_they_are_not_saved() {
     let news = "no rank can be saved";
     let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));

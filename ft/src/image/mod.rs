@@ -27,6 +27,7 @@ mod populated;
 mod restore;
 mod save;
 mod steps;
+mod tasks;
 mod thread;
 mod threads;
 mod tracking;
