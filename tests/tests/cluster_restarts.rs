@@ -147,8 +147,9 @@ fn ranks_that_die_again_and_again_at_one_place_end_the_job() {
 #[test]
 fn a_thread_that_blocks_all_signals_is_named_at_once() {
     let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
-    // There is one checkpoint that can be tried.
-    let ended = replicas(Job::plain(2), 20, &[]).run(phoenix, &["deaf thread"]);
+    // There is one checkpoint that can be tried, and no thread is stopped in it.
+    let job = replicas(Job::plain(2), 20, &["kill rank 1 at checkpoint after stop"]);
+    let ended = job.run(phoenix, &["deaf thread"]);
     assert_eq!(ended.status, 0, "{ended}");
     let lines: Vec<&str> = ended.err.lines().collect();
     assert_eq!((lines.len(), &lines[2..]), (4, &["something to be kept"; 2][..]), "{ended}");
