@@ -157,6 +157,11 @@ unsafe impl Endpoint for ShmEndpoint {
         Some(crate::Stillness::default())
     }
 
+    fn abandon(mut self: Box<Self>) {
+        self.intake.get_mut().give_buffers_back();
+        std::mem::forget(self);
+    }
+
     fn rank(&self) -> u32 {
         self.rank
     }
