@@ -398,6 +398,12 @@ pub unsafe trait Endpoint: Send + Sync {
         false
     }
 
+    /// Ends an endpoint that has come here in an image of another process: of what it had of the system nothing is
+    /// there any more, whatever it remembers, and nothing is given back. Large buffers of its own may be.
+    fn abandon(self: Box<Self>) {
+        std::mem::forget(self);
+    }
+
     /// How the way to that peer broke, if that is why it is gone, and not its end: a sentence that names both
     /// ends.
     fn cut(&self, rank: u32) -> Option<String> {

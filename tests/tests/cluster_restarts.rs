@@ -166,11 +166,51 @@ fn signal(pid: i32, signal: i32) {
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
+/// Pages that the newest checkpoints of the ranks consist of, after rank 1 has died so often.
+fn kept_after(restarts: u32, job: Job) -> u64 {
+    let deaths: Vec<String> = (0..restarts)
+        .map(|number| format!("kill rank 1 at checkpoint 1 after mark in incarnation {number}"))
+        .collect();
+    let deaths: Vec<&str> = deaths.iter().map(String::as_str).collect();
+    let job = replicas(job, 1, &deaths).option("--restarts", "100").env("SCASH_STATS", "1");
+    let ended = job.run(Path::new(env!("CARGO_BIN_EXE_phoenix")), &[]);
+    assert_eq!(
+        (ended.status, ended.err.matches("all 2 ranks go on").count()),
+        (0, restarts as usize),
+        "{ended}"
+    );
+    let words: Vec<&str> = ended.err.split_whitespace().collect();
+    let kept = words.windows(2).filter(|pair| pair[1] == "kept,").map(|pair| pair[0].parse::<u64>().unwrap());
+    kept.max().unwrap()
+}
+
+#[test]
+fn ranks_that_come_back_often_do_not_grow_much() {
+    /// Pages a restart.
+    const MOST: u64 = 8;
+    /// Pages that are free for the allocator, and are in the one checkpoint and not in the other.
+    const FREE: u64 = 160;
+    let (first, last) = (kept_after(1, Job::plain(2)), kept_after(25, Job::plain(2)));
+    assert!(last <= first + 24 * MOST + FREE, "{first} pages, {last} after 24 restarts more");
+}
+
 #[test]
 fn ranks_that_die_again_and_again_at_one_place_end_the_job() {
     let job = replicas(Job::plain(2), 1, &["kill rank 1 at checkpoint with probability 1 seed 1"]);
     let ended = job.option("--restarts", "3").run(&built("laplace"), &LAPLACE);
     ended.failed(128 + 9, &["rank 1", "SIGKILL", "3 restarts", "without a new checkpoint", "--restarts"]);
+}
+
+#[test]
+fn a_thread_that_blocks_all_signals_is_named_at_once() {
+    let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
+    // There is one checkpoint that can be tried, and no thread is stopped in it.
+    let job = replicas(Job::plain(2), 20, &["kill rank 1 at checkpoint after stop"]);
+    let ended = job.run(phoenix, &["deaf thread"]);
+    assert_eq!(ended.status, 0, "{ended}");
+    let lines: Vec<&str> = ended.err.lines().collect();
+    assert_eq!((lines.len(), &lines[2..]), (4, &["something to be kept"; 2][..]), "{ended}");
+    ended.said(&["rank 0 cannot be saved", "rank 1 cannot be saved", "thread \"deaf\" blocks all signals"]);
 }
 
 #[test]

@@ -87,6 +87,11 @@ impl<T> Biased<T> {
         Self::with_habit(value, FEW)
     }
 
+    /// The value, of a lock that nobody else has.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
     /// One whose first favourite is who takes it `enough` times in a row.
     pub fn with_habit(value: T, enough: u32) -> Self {
         // Early, when this is likely to be the only thread.

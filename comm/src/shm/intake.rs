@@ -56,6 +56,12 @@ impl Intake {
         Self { lines: (0..size).map(line).collect(), short: Vec::with_capacity(inbox.layout().ring() / 4) }
     }
 
+    /// Gives back the memory of messages, and nothing else: nobody will poll.
+    pub(super) fn give_buffers_back(&mut self) {
+        self.short = Vec::new();
+        self.lines.iter_mut().for_each(|line| line.long = Vec::new());
+    }
+
     /// Whether a [`poll`](Self::poll) would find a frame.
     pub(super) fn has_any(&self) -> bool {
         self.lines.iter().any(|line| !line.is_empty())

@@ -27,6 +27,7 @@ mod populated;
 mod restore;
 mod save;
 mod steps;
+mod tasks;
 mod thread;
 mod threads;
 mod tracking;
@@ -127,21 +128,25 @@ pub fn sync_files(own: &Own<'_>) -> Result<(), Refusal> {
 }
 
 /// Saves this process in an epoch of its store, which gets the pages of private memory; those of shared memory
-/// may follow. Returns twice: here, and in each process that comes back from it.
+/// may follow. Returns twice: here, and in each process that comes back from it. Calls `stopped`, here, when all
+/// threads are stopped, and nothing is saved yet.
 ///
 /// # Errors
 /// Something cannot be saved; then the epoch cannot be staged.
 ///
 /// # Safety
 /// No other thread runs that could change the process's memory, but one that keeps out of what is saved. After
-/// [`Took::CameBack`] nothing is used, or dropped, that holds a descriptor or a shared mapping.
+/// [`Took::CameBack`] nothing is used, or dropped, that holds a descriptor or a shared mapping. A stopped thread
+/// may have any lock: `stopped` allocates nothing, and waits for no lock.
 pub unsafe fn capture(
     prepared: &Prepared,
     own: &Own<'_>,
     tracking: &Tracking,
     staged: &mut Staged<'_>,
+    stopped: &mut dyn FnMut(),
 ) -> Result<Took, Refusal> {
     let mut save = save::Save::new(prepared, own, tracking, staged)?;
+    stopped();
     let (context, with) = (save.context(), (&raw mut save).cast::<c_void>());
     // SAFETY: `save::save` uses what it is given as what it is, and returns.
     match unsafe { context::capture(context, save::save, with) } {

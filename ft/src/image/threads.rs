@@ -12,6 +12,7 @@ use super::Refusal;
 use super::area;
 use super::kernel::{self, Failure};
 use super::maps;
+use super::tasks::{Status, each_thread, is_of_the_runtime, own_number};
 use super::thread::Thread;
 use std::ops::Range;
 use std::sync::Once;
@@ -138,14 +139,40 @@ pub(super) fn stop_others() -> Result<Stopped, Refusal> {
             return Ok(Stopped { any: count() > 0 });
         }
         if now().wrapping_sub(begun) > PATIENCE {
+            let deaf = deaf_thread();
             release();
-            return Err(Refusal::passing(
-                "a thread of the program did not stop in 100 ms: it blocks all signals, or is in the dynamic linker all the time"
-                    .to_owned(),
-            ));
+            return Err(reluctance(deaf.as_ref().map(Status::name)));
         }
         pause();
     }
+}
+
+/// Why threads did not stop, of which one, with this name, does not hear the signal.
+fn reluctance(deaf: Option<&[u8]>) -> Refusal {
+    match deaf {
+        Some(name) => Refusal::new(format!(
+            "its thread \"{}\" blocks all signals, and so cannot be stopped (pthread_sigmask: signal {} must reach it)",
+            String::from_utf8_lossy(name),
+            signal()
+        )),
+        None => Refusal::passing(
+            "a thread of the program did not stop in 100 ms: is it in the dynamic linker all the time?"
+                .to_owned(),
+        ),
+    }
+}
+
+/// Of a thread that was asked to stop and has not, because it blocks the signal: what the kernel says of it.
+fn deaf_thread() -> Option<Status> {
+    (0..count()).find_map(|i| {
+        // SAFETY: an entry of the table; its words are atomic.
+        let state = unsafe { &(*entry(i)).state };
+        // SAFETY: likewise.
+        let tid = unsafe { &(*entry(i)).tid };
+        let is_asked = state.load(Ordering::Acquire) == ASKED;
+        let status = is_asked.then(|| Status::of(tid.load(Ordering::Relaxed))).flatten()?;
+        status.blocks(signal()).then_some(status)
+    })
 }
 
 /// Whether the program has another thread than this one.
@@ -218,79 +245,6 @@ fn place_of(tid: u32) -> Option<usize> {
     new.state.store(0, Ordering::Relaxed);
     total.store(u32::try_from(count + 1).unwrap_or(0), Ordering::Release);
     Some(count)
-}
-
-fn own_number() -> u32 {
-    // SAFETY: the call has no arguments.
-    unsafe { kernel::raw(libc::SYS_gettid, [0; 6]) as u32 }
-}
-
-fn open(path: &[u8]) -> Result<usize, Failure> {
-    let flags = kernel::bits(libc::O_RDONLY | libc::O_CLOEXEC);
-    let what = [kernel::bits(libc::AT_FDCWD), path.as_ptr().expose_provenance(), flags, 0, 0, 0];
-    // SAFETY: callers give bytes that end with a zero.
-    unsafe { kernel::call(libc::SYS_openat, what) }
-}
-
-fn close(file: usize) {
-    // SAFETY: callers have opened it.
-    let _ = unsafe { kernel::raw(libc::SYS_close, [file, 0, 0, 0, 0, 0]) };
-}
-
-/// Calls `each` with the number of each thread of this process, without allocating.
-fn each_thread(each: &mut dyn FnMut(u32)) -> Result<(), Failure> {
-    let tasks = open(b"/proc/self/task\0")?;
-    let mut list = [0u64; 512];
-    let result = loop {
-        let what = [tasks, (&raw mut list).expose_provenance(), size_of_val(&list), 0, 0, 0];
-        // SAFETY: the kernel writes at most as many bytes.
-        let len = match unsafe { kernel::call(libc::SYS_getdents64, what) } {
-            Ok(0) => break Ok(()),
-            Ok(len) => len,
-            Err(failure) => break Err(failure),
-        };
-        // SAFETY: so many bytes were written.
-        let bytes = unsafe { std::slice::from_raw_parts((&raw const list).cast::<u8>(), len) };
-        names(bytes).filter_map(number).for_each(&mut *each);
-    };
-    close(tasks);
-    result
-}
-
-/// The names in a list of `struct linux_dirent64`.
-fn names(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    const NAME: usize = 19;
-    std::iter::from_fn(move || {
-        let len = usize::from(u16::from_le_bytes([*bytes.get(16)?, *bytes.get(17)?]));
-        let (one, rest) = bytes.split_at_checked(len)?;
-        bytes = rest;
-        one.get(NAME..)?.split(|byte| *byte == 0).next()
-    })
-}
-
-fn number(digits: &[u8]) -> Option<u32> {
-    let digit = |byte: &u8| char::from(*byte).to_digit(10);
-    digits.iter().try_fold(0u32, |sum, byte| sum.checked_mul(10)?.checked_add(digit(byte)?))
-}
-
-/// Whether a thread's name says so.
-fn is_of_the_runtime(tid: u32) -> bool {
-    let mut path = *b"/proc/self/task/0000000000/comm\0";
-    let mut rest = tid;
-    for digit in path[16..26].iter_mut().rev() {
-        *digit = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
-    // The directory has the number without zeros in front.
-    let zeros = path[16..25].iter().take_while(|byte| **byte == b'0').count();
-    path.copy_within(16 + zeros.., 16);
-    let Ok(file) = open(&path) else { return true };
-    let mut name = [0u8; 16];
-    let what = [file, (&raw mut name).expose_provenance(), name.len(), 0, 0, 0];
-    // SAFETY: the kernel writes at most as many bytes.
-    let _ = unsafe { kernel::raw(libc::SYS_read, what) };
-    close(file);
-    name.starts_with(b"scash-")
 }
 
 /// Notes where the code of the dynamic linker is.

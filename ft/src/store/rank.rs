@@ -5,6 +5,7 @@ use super::header::{Header, Marked};
 use super::staged::{Staged, Written};
 use crate::slots::Slots;
 use crate::{Base, Epoch, Incarnation, Mark};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use nix::unistd::fdatasync;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -83,6 +84,19 @@ pub struct RankStore {
 // SAFETY: the pointer is that of a mapping of the process; a store is used through one `&mut` at a time.
 unsafe impl Send for RankStore {}
 
+/// The error of a store that cannot be mapped, with its cause if that is the user's limit.
+pub(super) fn no_room(len: usize, error: io::Error) -> io::Error {
+    let limit = getrlimit(Resource::RLIMIT_AS).map_or(RLIM_INFINITY, |(limit, _)| limit);
+    if error.raw_os_error() != Some(libc::ENOMEM) || limit == RLIM_INFINITY {
+        return error;
+    }
+    let (needed, given) = (len.div_ceil(1 << 20), limit >> 20);
+    let why = format!(
+        "{error}: `ulimit -v` allows {given} MiB of address space, and a store is mapped whole, which takes {needed} MiB beside what the program needs"
+    );
+    io::Error::new(error.kind(), why)
+}
+
 impl RankStore {
     /// Bytes of address space that the store of a file needs.
     ///
@@ -111,7 +125,7 @@ impl RankStore {
             libc::mmap(at.cast(), len, read_write, flags | libc::MAP_NORESERVE, file.as_raw_fd(), 0)
         };
         if mapped == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
+            return Err(no_room(len, io::Error::last_os_error()));
         }
         // Of no use to who looks at a core file, and large; a child is no rank.
         for advice in [libc::MADV_DONTDUMP, libc::MADV_DONTFORK] {

@@ -1,5 +1,6 @@
 //! Epochs of a store: what they hold, and what stays.
 
+use super::rank::no_room;
 use super::*;
 use crate::Incarnation;
 use std::os::unix::fs::FileExt;
@@ -41,6 +42,21 @@ fn contents(store: &RankStore) -> Vec<(Key, u8)> {
     // SAFETY: a slot is a page.
     let byte = |entry| unsafe { saved.bytes(entry).wrapping_add(7).read() };
     saved.entries.iter().map(|&entry| (entry.key, byte(entry))).collect()
+}
+
+#[test]
+fn a_limit_of_address_space_is_named() {
+    let error = |kind: i32| no_room(5 << 20, io::Error::from_raw_os_error(kind));
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let (_, hard) = getrlimit(Resource::RLIMIT_AS).unwrap();
+    // Nothing is mapped meanwhile; it is less than an address space, and more than this process has.
+    setrlimit(Resource::RLIMIT_AS, 1 << 46, hard).unwrap();
+    let (named, other) = (error(libc::ENOMEM).to_string(), error(libc::EACCES).to_string());
+    setrlimit(Resource::RLIMIT_AS, hard, hard).unwrap();
+    assert!(named.contains("`ulimit -v` allows 67108864 MiB"), "{named}");
+    assert!(named.contains("takes 5 MiB"), "{named}");
+    assert!(!other.contains("ulimit"), "{other}");
+    assert!(!error(libc::ENOMEM).to_string().contains("ulimit"), "there is no limit");
 }
 
 #[test]

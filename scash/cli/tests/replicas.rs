@@ -226,7 +226,22 @@ fn an_interrupt_ends_a_job_that_is_being_started_again() {
         scash.signal(signal);
         let ended = scash.end();
         assert_eq!(ended.status, status, "{}", ended.stderr);
+        assert!(point == "joined" || !ended.stderr.contains("go on"), "{}", ended.stderr);
         assert!(ended.left.is_empty(), "{:?}", ended.left);
+    }
+}
+
+#[test]
+fn ranks_that_fail_as_they_are_started_again_do_not_go_on() {
+    // Before it has joined, and as soon as it has: then the news may be that all went on.
+    for (point, is_certain) in [("started", true), ("joined", false)] {
+        let ended = run(walkers("-n 2", &format!("0 0 printed 3 9; 1 1 {point} 0 exit")));
+        let said = said(&ended);
+        assert_eq!((ended.status, said.len()), (3, 2), "{}", ended.stderr);
+        assert!(said[0].starts_with("rank 0 was killed by SIGKILL; all 2 ranks "), "{said:?}");
+        assert!(said[1].contains("exited with status 3"), "{said:?}");
+        let news = "all 2 ranks were started again from epoch 2 (incarnation 1)";
+        assert!(!is_certain || said[0].ends_with(news), "{said:?}");
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Runtime, lock};
 use crate::error::{Error, Result};
 use nix::sys::signal::{Signal, kill, raise};
 use nix::sys::wait::waitpid;
-use nix::unistd::{ForkResult, fork, getpid};
+use nix::unistd::{Pid, getpid};
 use scash_ft::Incarnation;
 use scash_ft::inject::{Act, Injector, Point, parse_list};
 use scash_ft::store::vars;
@@ -35,9 +35,15 @@ impl Runtime {
         }
     }
 
+    /// Allocates nothing, and waits for no lock: threads of the program may be stopped. (One that is stopped as
+    /// it passes a point itself has the lock; then nothing happens here.)
     #[cold]
     fn meet_fate(&self, point: Point) {
-        let act = lock(&self.injector).as_mut().and_then(|injector| injector.at(point));
+        let injector = match point {
+            Point::CheckpointStop => self.injector.try_lock().ok(),
+            _ => Some(lock(&self.injector)),
+        };
+        let act = injector.and_then(|mut injector| injector.as_mut()?.at(point));
         match act {
             None => {}
             Some(Act::Kill) => {
@@ -54,21 +60,27 @@ impl Runtime {
 fn stop(time: Duration) {
     let this = getpid();
     // Somebody else must wake it: a process that is nobody's child here, as children cannot be saved.
-    // SAFETY: the child makes system calls only, and ends.
-    match unsafe { fork() } {
-        Ok(ForkResult::Child) => {
-            // SAFETY: likewise.
-            if let Ok(ForkResult::Child) = unsafe { fork() } {
+    match fork() {
+        0 => {
+            if fork() == 0 {
                 sleep(time);
                 let _ = kill(this, Signal::SIGCONT);
             }
             // SAFETY: ends the child without running anything of the program's.
             unsafe { libc::_exit(0) }
         }
-        Ok(ForkResult::Parent { child }) => {
-            let _ = waitpid(child, None);
+        child if child > 0 => {
+            let _ = waitpid(Pid::from_raw(child), None);
             let _ = raise(Signal::SIGSTOP);
         }
-        Err(_) => sleep(time),
+        _ => sleep(time),
     }
+}
+
+/// The system's call, as the C library's `fork` would wait for locks that stopped threads may have. The child
+/// makes system calls only, and ends. Returns 0 in the child, and its number in this process.
+fn fork() -> i32 {
+    // SAFETY: the child has a copy of this stack, and goes on there as a process of its own.
+    let child = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+    i32::try_from(child).unwrap_or(-1)
 }

@@ -94,6 +94,22 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
             file.as_file().set_len(4096).unwrap();
             Box::new(mapped(libc::MAP_PRIVATE, file.as_raw_fd()))
         }
+        "deaf thread" => {
+            let (ready, is_ready) = std::sync::mpsc::channel();
+            let body = move || {
+                // SAFETY: a set of signals is plain data, which the call fills.
+                let mut all = unsafe { std::mem::zeroed() };
+                // SAFETY: the set is this function's.
+                unsafe { libc::sigfillset(&raw mut all) };
+                // SAFETY: likewise.
+                unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut()) };
+                ready.send(()).unwrap();
+                std::thread::sleep(std::time::Duration::from_secs(1000));
+            };
+            let thread = std::thread::Builder::new().name("deaf".to_owned()).spawn(body).unwrap();
+            is_ready.recv().unwrap();
+            Box::new(thread)
+        }
         other => panic!("{other}?"),
     }
 }

@@ -203,6 +203,15 @@ impl Member {
         &self.page
     }
 
+    /// Ends a member that has come here in an image of another process: its line and its page are not there any
+    /// more, and are not closed. Its memory is given back where there is much of it.
+    pub fn abandon(mut self) {
+        if let Way::Line(line) = &mut self.way {
+            line.buffer = Vec::new();
+        }
+        std::mem::forget(self);
+    }
+
     /// Introduces this rank. Returns when all ranks have said hello, and run the same program with the same
     /// scash.
     pub fn hello(&mut self, identity: &Identity) -> Result<()> {

@@ -305,6 +305,7 @@ impl<'a> Job<'a> {
             if let Some(printing) = &self.printing {
                 printing.catch_up();
             }
+            self.tell_of_a_restart_in_vain();
             if self.oom_kills.may_explain(failure.status, OomKills::until_now) {
                 failure.why += oom::HINT;
             }

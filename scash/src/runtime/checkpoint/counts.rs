@@ -16,7 +16,7 @@ pub struct CheckpointStats {
     pub copied: u64,
     /// Pages that the newest checkpoint of this rank consists of.
     pub kept: u64,
-    /// Stopping threads.
+    /// Looking at what the process has, and stopping its threads.
     pub stop: Duration,
     /// Finding and copying what changed of private memory.
     pub image: Duration,

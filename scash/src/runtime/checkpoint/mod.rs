@@ -251,16 +251,19 @@ impl Runtime {
             Ok(ready) => ready,
             Err(why) => return Ok(checkpoints.leave_out(self.rank, &why)),
         };
-        checkpoints.counts.stop += checkpoints.watch.lap();
-        self.passes(Point::CheckpointStop);
         if self.knows_of_a_loss() {
             return Ok(Saved::Nothing);
         }
         let mut staged = checkpoints.store.stage();
+        let mut stopped = || {
+            checkpoints.counts.stop += checkpoints.watch.lap();
+            self.passes(Point::CheckpointStop);
+        };
         // SAFETY: this thread has the locks on the core and on the call that all threads of the rank come to,
         // and the endpoint holds still: no thread of the runtime changes anything. After a return in another
         // process all that is the kernel's is made anew.
-        let took = unsafe { image::capture(&prepared, &own, &checkpoints.tracking, &mut staged) };
+        let took =
+            unsafe { image::capture(&prepared, &own, &checkpoints.tracking, &mut staged, &mut stopped) };
         drop(still);
         let mut image_time = Duration::ZERO;
         let saved = match took {

@@ -1,6 +1,7 @@
 //! A runtime for the process that has come back: what lies in private memory is as it was; connections,
 //! shared memory, descriptors are made anew, and put into the place of those of the process that is gone.
-//! These are never dropped: they would close and unmap what is not theirs any more.
+//! These are never dropped: they would close and unmap what is not theirs any more. Only the largest of their
+//! buffers are given back, lest ranks that come back often grow.
 
 use super::super::core::Core;
 use super::super::owned::Guard;
@@ -9,6 +10,7 @@ use super::super::{Runtime, lock};
 use super::Checkpoints;
 use crate::error::{Error, Result};
 use crate::fault::PAGE;
+use crate::runtime::context::RankContext;
 use crate::runtime::frames;
 use crate::runtime::inject;
 use scash_comm::Exchange;
@@ -41,12 +43,12 @@ impl Runtime {
         // and there is no other.
         let old = unsafe { self.context.renew(context) };
         self.context.objects.inherit(&*old.objects);
-        mem::forget(old);
+        abandon(old);
         self.fill_frames(&checkpoints.store)?;
         self.passes(Point::RecoveryCopied);
         // Nobody reads a page of a rank whose frames are not yet filled.
         member.all_gather(&[], &[]).map_err(join)?;
-        mem::forget(mem::replace(&mut *lock(&self.member), member));
+        mem::replace(&mut *lock(&self.member), member).abandon();
         core.reborn(&self.config)?;
         while let Some(order) = core.node.poll_output() {
             core.execute(&self.context, order)?;
@@ -75,4 +77,11 @@ impl Runtime {
         }
         Ok(())
     }
+}
+
+/// Ends what the process that is gone had.
+fn abandon(old: RankContext) {
+    let RankContext { region, engine, endpoint, claims, marks, objects, page, .. } = old;
+    endpoint.abandon();
+    mem::forget((region, engine, claims, marks, objects, page));
 }

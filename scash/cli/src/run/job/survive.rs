@@ -143,9 +143,6 @@ impl Job<'_> {
                 self.watch(&self.host, HOST)?;
                 self.processes = Processes::from(0);
                 self.start_survivors()?;
-                if !self.supervisor.may_go_on() {
-                    self.forget_the_news(); // some could not be started, which was said
-                }
                 Ok(())
             }
         }
@@ -162,14 +159,21 @@ impl Job<'_> {
         self.act(actions);
     }
 
-    /// Ranks do not go on.
-    fn forget_the_news(&mut self) {
-        let _ = self.survival.as_mut().and_then(|survival| survival.recovery.over());
+    /// Something has gone wrong, of which the user will be told: before that, if ranks have been started again
+    /// and will not go on, of why they were.
+    pub(super) fn tell_of_a_restart_in_vain(&mut self) {
+        let is_news = self.supervisor.may_go_on();
+        let Some(Survival { recovery, .. }) = &mut self.survival else { return };
+        if let Some(news) = recovery.cut_short().filter(|_| is_news) {
+            crate::say(&news);
+        }
     }
 
     /// All ranks have ended for good.
     pub(super) fn say_the_rest(&mut self) {
-        if let Some(news) = self.survival.as_mut().and_then(|survival| survival.recovery.over()) {
+        let went_on = self.supervisor.may_go_on();
+        let Some(Survival { recovery, .. }) = &mut self.survival else { return };
+        if let Some(news) = recovery.over().filter(|_| went_on) {
             crate::say(&news);
         }
     }

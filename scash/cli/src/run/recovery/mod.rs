@@ -257,8 +257,26 @@ impl Recovery {
 
     /// All ranks have joined. Returns what to say.
     pub(super) fn joined(&mut self, now: Instant) -> Option<String> {
+        self.take_joining().map(|(course, _)| self.news(&course, now))
+    }
+
+    /// All ranks have ended. If they had been started again and never joined, as programs that know nothing
+    /// of scash, returns what to say of that.
+    pub(super) fn over(&mut self) -> Option<String> {
+        self.take_joining().map(|(course, started)| self.news(&course, started))
+    }
+
+    /// The job ends by an error, or because somebody wants that. If ranks had been started again and have not
+    /// all joined, returns what there is to say of that: they do not go on.
+    pub(super) fn cut_short(&mut self) -> Option<String> {
+        let (Course { loss, .. }, _) = self.take_joining()?;
+        let who = if self.ranks == 1 { "it was".into() } else { format!("all {} ranks were", self.ranks) };
+        Some(format!("{}; {who} started again from {}", death(&loss), self.whence()))
+    }
+
+    fn take_joining(&mut self) -> Option<(Course, Instant)> {
         match std::mem::replace(&mut self.state, State::Together) {
-            State::Joining { course, .. } => Some(self.news(&course, now)),
+            State::Joining { course, started } => Some((course, started)),
             state => {
                 self.state = state;
                 None
@@ -266,30 +284,26 @@ impl Recovery {
         }
     }
 
-    /// All ranks have ended. If they had been started again and never joined, as programs that know nothing
-    /// of scash, returns what to say of that.
-    pub(super) fn over(&mut self) -> Option<String> {
-        match std::mem::replace(&mut self.state, State::Together) {
-            State::Joining { course, started } => Some(self.news(&course, started)),
-            _ => None,
-        }
-    }
-
     fn news(&self, course: &Course, now: Instant) -> String {
         let Course { loss, since, starts } = course;
-        let Base { incarnation, epoch } = self.base;
         let who =
             if self.ranks == 1 { "it goes on".into() } else { format!("all {} ranks go on", self.ranks) };
-        let whence = if epoch == Epoch(0) { "the beginning".into() } else { format!("epoch {epoch}") };
         let after = now.saturating_duration_since(*since).as_secs_f64();
         let how_often = if *starts > 1 { format!(" and {starts} restarts") } else { String::new() };
-        format!(
-            "rank {} was killed by {}{}; {who} from {whence} (incarnation {incarnation}) after {after:.2} s{how_often}",
-            loss.rank,
-            name_of(loss.exit),
-            loss.hint
-        )
+        format!("{}; {who} from {} after {after:.2} s{how_often}", death(loss), self.whence())
     }
+
+    /// What ranks were started from, for people.
+    fn whence(&self) -> String {
+        let Base { incarnation, epoch } = self.base;
+        let place = if epoch == Epoch(0) { "the beginning".into() } else { format!("epoch {epoch}") };
+        format!("{place} (incarnation {incarnation})")
+    }
+}
+
+/// How a rank was lost, for people.
+fn death(loss: &Loss) -> String {
+    format!("rank {} was killed by {}{}", loss.rank, name_of(loss.exit), loss.hint)
 }
 
 /// Why the job ends although ranks could be started again.

@@ -201,6 +201,21 @@ fn programs_that_never_join_are_told_of_in_the_end() {
 }
 
 #[test]
+fn ranks_that_fail_before_all_have_joined_do_not_go_on() {
+    let mut story = Story::new(3);
+    assert_eq!(story.recovery.cut_short(), None);
+    story.loses(2, 7).unwrap();
+    assert_eq!(story.exits(0, Exit::Status(74)), Some(Step::Judge(vec![(0, Exit::Status(74))])));
+    let news = "rank 2 was killed by SIGKILL; all 4 ranks were started again from epoch 7 (incarnation 1)";
+    assert_eq!(story.recovery.cut_short().as_deref(), Some(news));
+    assert_eq!((story.recovery.over(), story.recovery.joined(story.now)), (None, None));
+    // Ranks that are being ended are another matter.
+    story.exits(1, KILL);
+    assert_eq!(story.recovery.cut_short(), None);
+    assert!(story.recovery.is_ending());
+}
+
+#[test]
 fn want_of_memory_is_named() {
     let mut story = Story::new(3);
     let starved = Loss { hint: ", for want of memory", ..loss(0, KILL) };
