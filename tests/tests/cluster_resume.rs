@@ -249,7 +249,7 @@ fn a_job_that_fails_says_how_it_can_be_gone_on_with_and_another_program_is_refus
     ended.failed(128 + 9, &["`scash resume", "goes on from epoch 6"]);
     fs::remove_file(&program).unwrap();
     fs::copy(built("laplace"), &program).unwrap();
-    place.resume().refused(&["program"]);
+    place.resume().refused(&["program is not what it was", "built or installed anew"]);
 }
 
 /// Needs root, to mount a disk that is too small.

@@ -21,6 +21,8 @@ struct Open {
     number: u64,
     flags: u64,
     closes_on_exec: u64,
+    /// Its file's number in its file system, if it is one that is there again; else 0.
+    inode: u64,
     position: u64,
     /// Its bytes, if they are cut back to as many.
     len: u64,
@@ -82,7 +84,7 @@ impl Files {
         for _ in 0..reader.number().ok_or_else(damaged)? {
             let file: Open = reader.record().ok_or_else(damaged)?;
             let path = OsStr::from_bytes(reader.bytes().ok_or_else(damaged)?);
-            reopen(&file, path).map_err(|e| Refusal::new(format!("{}: {e}", path.display())))?;
+            reopen(&file, path).map_err(|why| Refusal::new(format!("its file {}: {why}", path.display())))?;
         }
         Ok(())
     }
@@ -163,13 +165,15 @@ fn describe(fd: BorrowedFd<'_>, is: &FileStat) -> Result<Option<(Open, PathBuf)>
     let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL).map_err(failed)?);
     let descriptor_flags = fcntl(fd, FcntlArg::F_GETFD).map_err(failed)?;
     let is_file = kind == SFlag::S_IFREG;
-    let position = if is_file { lseek(fd, 0, Whence::SeekCur).map_err(failed)? } else { 0 };
+    let has_place = is_file || kind == SFlag::S_IFDIR;
+    let position = if has_place { lseek(fd, 0, Whence::SeekCur).map_err(failed)? } else { 0 };
     let writes = flags & OFlag::O_ACCMODE != OFlag::O_RDONLY;
     let word = |n: i64| u64::try_from(n).unwrap_or(0);
     let open = Open {
         number: word(number.into()),
         flags: word(flags.bits().into()),
         closes_on_exec: u64::from(descriptor_flags & libc::FD_CLOEXEC != 0),
+        inode: if has_place { is.st_ino } else { 0 },
         position: word(position),
         len: word(is.st_size),
         cut: u64::from(is_file && writes),
@@ -203,19 +207,38 @@ fn is_device_without_state(path: &std::path::Path) -> bool {
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"].iter().any(|known| path == *known)
 }
 
-fn reopen(file: &Open, path: &OsStr) -> nix::Result<()> {
-    let number = RawFd::try_from(file.number).map_err(|_| Errno::EBADF)?;
-    let flags = i32::try_from(file.flags).map_err(|_| Errno::EINVAL)?;
-    let position = i64::try_from(file.position).map_err(|_| Errno::EINVAL)?;
+/// Opens a file again as it was.
+fn reopen(file: &Open, path: &OsStr) -> Result<(), String> {
+    let damaged = |_| "its description is damaged".to_owned();
+    let number = RawFd::try_from(file.number).map_err(damaged)?;
+    let flags = i32::try_from(file.flags).map_err(damaged)?;
+    let position = i64::try_from(file.position).map_err(damaged)?;
+    let len = i64::try_from(file.len).map_err(damaged)?;
     let once = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_TRUNC;
     let flags = OFlag::from_bits_retain(flags).difference(once) | OFlag::O_CLOEXEC;
-    let opened: OwnedFd = open(path, flags, Mode::empty())?;
+    let said = |errno: Errno| errno.desc().to_owned();
+    let opened: OwnedFd = open(path, flags, Mode::empty()).map_err(said)?;
+    let is = fstat(&opened).map_err(said)?;
+    if file.inode != 0 && is.st_ino != file.inode {
+        return Err("another one has its name now".to_owned());
+    }
     if file.cut != 0 {
-        ftruncate(&opened, i64::try_from(file.len).map_err(|_| Errno::EINVAL)?)?;
+        if is.st_size < len {
+            return Err(format!(
+                "it had {len} bytes and has {} now: what is gone cannot be had again",
+                is.st_size
+            ));
+        }
+        ftruncate(&opened, len).map_err(said)?;
     }
     if position != 0 {
-        lseek(opened.as_fd(), position, Whence::SeekSet)?;
+        lseek(opened.as_fd(), position, Whence::SeekSet).map_err(said)?;
     }
+    put(opened, number, file).map_err(said)
+}
+
+/// Gives an open file its number.
+fn put(opened: OwnedFd, number: RawFd, file: &Open) -> nix::Result<()> {
     let flags = if file.closes_on_exec == 0 { 0 } else { libc::O_CLOEXEC };
     if opened.as_raw_fd() == number {
         if file.closes_on_exec == 0 {

@@ -21,6 +21,7 @@ mod area;
 mod context;
 mod description;
 mod files;
+mod identity;
 mod kernel;
 mod maps;
 mod populated;
@@ -39,6 +40,7 @@ pub use tracking::Tracking;
 
 use crate::store::Staged;
 use files::Files;
+use identity::Identity;
 use std::ffi::c_void;
 use std::fmt;
 use std::ops::Range;
@@ -105,6 +107,7 @@ pub struct Own<'a> {
 /// What an image needs that is found out before threads are stopped, and may allocate.
 #[derive(Debug)]
 pub struct Prepared {
+    identity: &'static Identity,
     files: Files,
 }
 
@@ -115,7 +118,7 @@ pub struct Prepared {
 pub fn prepare(own: &Own<'_>) -> Result<Prepared, Refusal> {
     area::have_scratch()?;
     save::refuse_what_cannot_be_saved()?;
-    Ok(Prepared { files: Files::of_this_process(own.descriptors)? })
+    Ok(Prepared { identity: Identity::of_this_process()?, files: Files::of_this_process(own.descriptors)? })
 }
 
 /// Sees to it that what the program has written to its open files is on their disks: where an image is to

@@ -4,6 +4,7 @@ use super::Refusal;
 use super::area;
 use super::description::{Reader, VERSION};
 use super::files::{self, Files};
+use super::identity::Identity;
 use super::kernel;
 use super::maps::{self, Mapping};
 use super::save::{ACTION, MOST_SIGNALS, kernel_release};
@@ -161,6 +162,7 @@ fn read<'a>(description: &'a [u8]) -> Result<Saved<'a>, Refusal> {
         let release = release.trim_end_matches('\0');
         return Err(Refusal::new(format!("it was saved under another kernel ({release})")));
     }
+    Identity::check(&mut reader)?;
     Files::take_on(&mut reader)?;
     let mut number = || reader.number().and_then(|number| usize::try_from(number).ok()).ok_or_else(damaged);
     let (count, leader) = (number()?, number()?);

@@ -102,6 +102,7 @@ impl<'a, 'b> Save<'a, 'b> {
     fn describe(&self, writer: &mut Writer, text: &[u8]) -> Result<(), Trouble> {
         writer.number(VERSION)?;
         writer.bytes(&self.release)?;
+        self.prepared.identity.write(writer)?;
         self.prepared.files.write(writer)?;
         writer.number(self.others.len() as u64 + 1)?;
         let first = self.others.each().position(|(_, is_leader)| is_leader);

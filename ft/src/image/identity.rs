@@ -1,0 +1,113 @@
+//! Of which program and on which processor an image was taken: neither may have changed when it is gone on
+//! from. Code that was compiled anew has its data elsewhere; and what the C library has chosen for one
+//! processor, another one may not execute.
+
+use super::Refusal;
+use super::description::{NoRoom, Reader, Record, Writer};
+use super::maps;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::Metadata;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// A file, as it was when it was mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+struct Version {
+    inode: u64,
+    len: u64,
+    seconds: i64,
+    nanoseconds: i64,
+}
+
+// SAFETY: it consists of 64-bit words.
+unsafe impl Record for Version {}
+
+impl Version {
+    fn of(is: &Metadata) -> Version {
+        Version { inode: is.ino(), len: is.len(), seconds: is.mtime(), nanoseconds: is.mtime_nsec() }
+    }
+}
+
+/// See [the module](self).
+#[derive(Debug)]
+pub(super) struct Identity {
+    processor: u64,
+    files: BTreeMap<PathBuf, Version>,
+}
+
+static IDENTITY: OnceLock<Identity> = OnceLock::new();
+
+impl Identity {
+    /// That of this process, with the files that it has mapped when this is asked for the first time: program,
+    /// libraries.
+    pub(super) fn of_this_process() -> Result<&'static Identity, Refusal> {
+        if let Some(known) = IDENTITY.get() {
+            return Ok(known);
+        }
+        let text = maps::read()?;
+        let names = maps::parse(text).filter(|m| m.has_file() && !m.is_shared && !m.is_removed());
+        let paths = names.map(|mapping| PathBuf::from(OsStr::from_bytes(mapping.name)));
+        let files = paths.filter_map(|path| {
+            let version = Version::of(&path.metadata().ok()?);
+            Some((path, version))
+        });
+        Ok(IDENTITY.get_or_init(|| Identity { processor: processor(), files: files.collect() }))
+    }
+
+    pub(super) fn write(&self, writer: &mut Writer) -> Result<(), NoRoom> {
+        writer.number(self.processor)?;
+        writer.number(self.files.len() as u64)?;
+        for (path, version) in &self.files {
+            writer.record(version)?;
+            writer.bytes(path.as_os_str().as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Checks that this process can become one that was so.
+    pub(super) fn check(reader: &mut Reader<'_>) -> Result<(), Refusal> {
+        let damaged = || Refusal::new("its list of programs is damaged".to_owned());
+        if reader.number().ok_or_else(damaged)? != processor() {
+            return Err(Refusal::new("it was saved on a processor with other features".to_owned()));
+        }
+        for _ in 0..reader.number().ok_or_else(damaged)? {
+            let version: Version = reader.record().ok_or_else(damaged)?;
+            let path = Path::new(OsStr::from_bytes(reader.bytes().ok_or_else(damaged)?));
+            let refuse = |why: &str| Refusal::new(format!("{} {why}", path.display()));
+            let is = path.metadata().map_err(|e| refuse(&format!("cannot be found: {e}")))?;
+            if Version::of(&is) != version {
+                return Err(refuse("is not what it was: it has been built or installed anew since"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A sum over what this processor can do, as programs and the C library ask for it.
+#[cfg(target_arch = "x86_64")]
+fn processor() -> u64 {
+    use std::arch::x86_64::__cpuid_count;
+    // Of leaf 1, not the number of the core; of leaf 7, all features; of leaf 13, what is saved of a thread.
+    let leaves = [__cpuid_count(1, 0), __cpuid_count(7, 0), __cpuid_count(0xd, 1)];
+    let mut crc = crc32fast::Hasher::new();
+    for (i, leaf) in leaves.into_iter().enumerate() {
+        let words = match i {
+            0 => [leaf.eax, leaf.ecx, leaf.edx],
+            1 => [leaf.ebx, leaf.ecx, leaf.edx],
+            _ => [leaf.eax, 0, 0],
+        };
+        words.iter().for_each(|word| crc.update(&word.to_le_bytes()));
+    }
+    crc.finalize().into()
+}
+
+/// A sum over what this processor can do, as the system tells it.
+#[cfg(not(target_arch = "x86_64"))]
+fn processor() -> u64 {
+    // SAFETY: the calls take numbers.
+    unsafe { libc::getauxval(libc::AT_HWCAP) ^ libc::getauxval(libc::AT_HWCAP2).rotate_left(32) }
+}
