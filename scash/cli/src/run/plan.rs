@@ -92,6 +92,11 @@ pub(crate) struct Args {
     #[arg(long)]
     label: bool,
 
+    /// Have each rank tell on stderr, at its end, what it has counted: faults, messages, checkpoints, memory
+    /// (SCASH_STATS=1)
+    #[arg(long)]
+    stats: bool,
+
     /// End the job after so many seconds
     #[arg(long, value_name = "SECS", value_parser = seconds)]
     timeout: Option<Duration>,
@@ -173,6 +178,9 @@ fn check_in(args: Args, var: impl Fn(&str) -> Option<String>) -> Result<Plan, Re
     }
     if args.encrypt {
         env.push(("SCASH_ENCRYPT".into(), "on".into()));
+    }
+    if args.stats {
+        env.push(("SCASH_STATS".into(), "1".into()));
     }
     Ok(Plan {
         ranks,

@@ -22,6 +22,8 @@ pub struct CheckpointStats {
     pub image: Duration,
     /// Comparing and copying shared pages.
     pub shared: Duration,
+    /// Bringing it to the disk, if the store is there.
+    pub fence: Duration,
     /// Waiting until all ranks have theirs.
     pub meeting: Duration,
 }
@@ -30,7 +32,8 @@ impl fmt::Display for CheckpointStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "checkpoints: {} ({} left out), incarnation {}, {} pages copied, {} kept, stop {:.3?}, image {:.3?}, shared {:.3?}, meeting {:.3?}",
+            "checkpoints: {} ({} left out), incarnation {}, {} pages copied, {} kept, stop {:.3?}, image {:.3?}, \
+             shared {:.3?}, fence {:.3?}, meeting {:.3?}",
             self.committed,
             self.left_out,
             self.incarnation,
@@ -39,6 +42,7 @@ impl fmt::Display for CheckpointStats {
             self.stop,
             self.image,
             self.shared,
+            self.fence,
             self.meeting
         )
     }

@@ -282,6 +282,8 @@ impl Runtime {
         };
         let (copied, kept) = (staged.copied(), staged.pages());
         let written = staged.written().map_err(|why| Refusal::new(why.to_string()));
+        checkpoints.counts.image += image_time;
+        checkpoints.counts.shared += checkpoints.watch.lap();
         let saved = saved.and(written).and_then(|written| {
             if checkpoints.store.is_durable() {
                 image::sync_files(&own)?;
@@ -289,8 +291,7 @@ impl Runtime {
             let unwritten = |e| Refusal::new(format!("its store cannot be written: {e}"));
             checkpoints.store.wrote(written).map_err(unwritten)
         });
-        checkpoints.counts.image += image_time;
-        checkpoints.counts.shared += checkpoints.watch.lap();
+        checkpoints.counts.fence += checkpoints.watch.lap();
         match saved {
             Ok(()) => {
                 checkpoints.counts.copied += copied;
