@@ -94,15 +94,13 @@ pub enum Mistake {
     OldFrames,
     /// Claims of the old incarnation are kept.
     OldClaims,
-    /// Ranks go on before all frames are filled.
-    NoGathering,
     /// A rank that comes back searches for data races as if the job began.
     NewSearch,
 }
 
 impl Deaths {
     /// A job of one host whose ranks take checkpoints, and nobody dies.
-    pub fn none() -> Self {
+    pub const fn none() -> Self {
         Deaths {
             hosts: 1,
             replicas: 0,

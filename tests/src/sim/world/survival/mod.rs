@@ -18,7 +18,7 @@ mod store;
 use super::World;
 use crate::sim::deaths::{Deaths, Mistake, Survived};
 use crate::sim::program::Program;
-use crate::sim::rng::Rng;
+use crate::sim::rng::{Rng, mix};
 use revival::Return;
 pub(super) use saver::Saver;
 use saving::Copying;
@@ -104,7 +104,8 @@ pub(super) struct Survival {
 
 impl Survival {
     pub(super) fn new(seed: u64, size: u32, oracle: &[u8], deaths: Deaths) -> Self {
-        let mut rng = Rng::part(seed, 11);
+        // Whoever tries all steps is to see all deaths.
+        let mut rng = Rng::part(seed ^ mix(deaths.first_at.unwrap_or(0)), 11);
         let oracle = Rc::new(oracle.to_vec());
         let beginning = Cut { id: 0, epoch: Epoch(0), interval: 0, oracle, events: BTreeSet::new() };
         let first = deaths.first_at.unwrap_or_else(|| 1 + rng.bits() % (2 * deaths.apart.max(1)));
@@ -133,7 +134,8 @@ impl Survival {
 
     pub(super) fn saver(&self, rank: usize, pages: u32) -> Saver {
         let holders = u32::try_from(self.holders[rank].len()).unwrap_or(u32::MAX);
-        Saver::new(self.base, holders, slots(pages), Vec::new(), self.deaths.mistake)
+        let saver = Saver::new(self.base, holders, slots(pages), Vec::new(), self.deaths.mistake);
+        saver.expect("an index without slots names none twice")
     }
 
     /// Where each rank's store belongs: on the rank's host and the next ones that are up.

@@ -82,9 +82,7 @@ impl<P: Program> World<P> {
                 None => Return::Joins,
             },
             Return::Joins => {
-                let careless = self.survival().is(Mistake::NoGathering);
-                // Its own place is empty while it steps.
-                if !careless && !self.all_have_joined() {
+                if !self.all_have_joined() {
                     self.ranks[rank].life = Life::Returns(Return::Joins);
                     return Ok(Progress::Blocked);
                 }
@@ -143,13 +141,14 @@ impl<P: Program> World<P> {
             let what = format!("rank {rank} comes back from pieces of the cuts {cuts:?} instead of {cut}");
             return Err(self.failure(&what));
         }
-        let mistake = survival.deaths.mistake;
+        let saver = Saver::new(base, holders, slots(pages), saved, survival.deaths.mistake);
+        let saver = saver.map_err(|what| self.failure(&format!("rank {rank}: {what}")))?;
         let me = &mut self.ranks[rank];
         me.node = images[0].node.clone();
         if !forgets {
             me.races = images[0].races.clone();
         }
-        me.saver = Some(Saver::new(base, holders, slots(pages), saved, mistake));
+        me.saver = Some(saver);
         self.trace(|| format!("rank {rank} is restored"));
         Ok(Return::Fills(shared))
     }

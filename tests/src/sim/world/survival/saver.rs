@@ -49,7 +49,7 @@ impl Saver {
         slots: u32,
         restored: Saved,
         mistake: Option<Mistake>,
-    ) -> Self {
+    ) -> Result<Self, String> {
         let commit = u8::try_from(holders).ok().and_then(|n| Commit::new(base.incarnation, base.epoch, n));
         let mut this = Saver {
             commit: commit.expect("a store has few holders"),
@@ -63,8 +63,8 @@ impl Saver {
             mistake,
         };
         let loaded: Vec<u32> = this.committed.iter().map(|(_, slot, _)| *slot).collect();
-        this.slots().load(loaded).expect("an index names each slot once");
-        this
+        this.slots().load(loaded).map_err(|wrong| wrong.to_string())?;
+        Ok(this)
     }
 
     fn slots(&mut self) -> Slots<'_> {
