@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test, which tells what it has seen")]
 
 use scash_proto::node::{Collective, Counters, ObjectKind};
+use scash_proto::races::Race;
 use scash_proto::wire::sync::{Request, Signal};
 use scash_proto::{AllocOptions, Placement, Sharing};
 use scash_tests::sim::deaths::{self, Deaths, Mistake, Survived};
@@ -243,6 +244,28 @@ fn a_small_job_goes_on_if_somebody_dies_at_any_step_of_a_restart() {
     }
     println!("{all:?}");
     assert!(all.broken_off * 4 > all.kills, "{all:?}");
+}
+
+#[test]
+fn a_planted_race_is_found_whoever_dies() {
+    let mut restarts = 0;
+    for seed in 0..400 {
+        // As for programs whose ranks live (`simulation_races.rs`).
+        let setup = Setup { races: true, racy: true, tears: 0, ..deaths::setup(seed, Sharing::Off) };
+        if setup.size == 1 {
+            continue;
+        }
+        let (program, planted) = RandomProgram::racy(&setup);
+        let report = World::new(setup, program).run().unwrap_or_else(|failure| panic!("{failure}"));
+        restarts += report.survived.restarts;
+        let is_it = |(interval, race): &(u32, Race)| {
+            (*interval, race.page, race.offset, race.len)
+                == (planted.interval, planted.page, planted.offset, 1)
+        };
+        let found = !report.races.is_empty() || report.survived.lost > 0;
+        assert!(found && report.races.iter().all(is_it), "seed {seed}: {planted:?}, {:?}", report.races);
+    }
+    assert!(restarts > 400, "{restarts}");
 }
 
 /// Seeds at most until a mistake is found.
