@@ -113,6 +113,23 @@ fn several_threads_in_each_rank_come_back() {
     }
 }
 
+/// The race is there in two epochs. Whoever looked for races as if the job began would not know the name, and
+/// would tell the second one, too.
+#[test]
+fn the_search_for_data_races_knows_after_a_restart_what_it_knew_before() {
+    let racy = Path::new(env!("CARGO_BIN_EXE_racy"));
+    for death in ["kill rank 1 at barrier 3 after enter", "kill rank 0 at barrier 4 after enter"] {
+        let job = replicas(Job::plain(2), 1, &[death]).env("SCASH_SHARE", "off").env("SCASH_REGION", "16M");
+        let ended = job.env("SCASH_RACES", "report").run(racy, &["home first"]);
+        assert_eq!(ended.status, 0, "{ended}");
+        let (told, others): (Vec<&str>, Vec<&str>) =
+            ended.err.lines().partition(|line| line.contains("data race"));
+        assert_eq!(told.len(), 1, "{ended}");
+        assert!(told[0].contains("\"grid\" + 4711"), "{ended}");
+        assert!(matches!(others[..], [line] if line.contains("was killed by SIGKILL")), "{ended}");
+    }
+}
+
 #[test]
 fn what_a_rust_program_has_comes_back() {
     let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));

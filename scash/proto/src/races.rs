@@ -107,7 +107,7 @@ impl<F: Fn(u32, &mut PageBytes)> Frames for F {
 type Copies = BTreeMap<u32, Box<PageBytes>>;
 
 /// What one rank knows of writes since the last memory barrier.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Races {
     /// What this rank has written away from home.
     log: Log,

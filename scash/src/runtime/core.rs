@@ -26,7 +26,8 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new(node: Node, config: &Config) -> Result<Core> {
-        let (interpreter, tools) = (Interpreter::new(node.size()), tools(config)?);
+        let search = Search::new(config.races, config.pages);
+        let (interpreter, tools) = (Interpreter::new(node.size()), tools(config, search)?);
         Ok(Core { node, interpreter, tools, released: 0 })
     }
 
@@ -34,7 +35,10 @@ impl Core {
     pub(crate) fn reborn(&mut self, config: &Config) -> Result<()> {
         self.node.reborn();
         self.interpreter = Interpreter::new(self.node.size());
-        self.tools = tools(config)?;
+        // It goes on: it knows which pages were zeros and which others have written, what the program has
+        // named, and what was told.
+        let search = self.tools.search.take();
+        self.tools = tools(config, search)?;
         Ok(())
     }
 
@@ -88,10 +92,10 @@ impl Core {
 }
 
 /// What orders work on, of a rank that has no copies.
-fn tools(config: &Config) -> Result<Tools> {
+fn tools(config: &Config, search: Option<Box<Search>>) -> Result<Tools> {
     let twins =
         Twins::new(config.pages).map_err(|e| Error::Join(format!("no address space for twins: {e}")))?;
-    Ok(Tools::new(twins, Search::new(config.races, config.pages)))
+    Ok(Tools::new(twins, search))
 }
 
 /// What this rank's threads do: what its node knows, and what it does not.

@@ -98,6 +98,13 @@ impl Frames {
         self.frames[page as usize].twin.take().is_some()
     }
 
+    /// What frames held before stays in them.
+    pub(super) fn inherit(&mut self, old: Frames) {
+        for (frame, old) in self.frames.iter_mut().zip(old.frames) {
+            frame.bytes = old.bytes;
+        }
+    }
+
     /// The frame's memory goes back to the system.
     pub(super) fn discard(&mut self, pages: Pages) {
         for p in pages.iter() {

@@ -11,7 +11,7 @@
 //! rank that cannot go on.
 //!
 //! Reading order: [`program`] (what ranks do), [`random`] (programs from a seed), [`litmus`] (programs with a
-//! name), [`World`] (the run).
+//! name), [`World`] (the run), [`deaths`] (ranks that are killed and come back).
 //!
 //! # What the driver promises the node
 //! The runtime promises the same, and the simulator is as slow, as early and as torn as these promises
@@ -29,6 +29,7 @@
 //! 5. A diff or update that arrives is merged in the frame and in the twin, if there is one. A put lands in
 //!    the frame alone.
 
+pub mod deaths;
 mod frame;
 mod liar;
 pub mod litmus;

@@ -103,6 +103,14 @@ impl Net {
         self.channels.get(&(from, to)).is_none_or(Channel::is_empty)
     }
 
+    /// The pairs between which something is on the way.
+    pub(super) fn busy(&self) -> Vec<(u32, u32)> {
+        let busy = self.channels.iter().filter(|(_, channel)| !channel.is_empty());
+        let mut pairs: Vec<_> = busy.map(|(pair, _)| *pair).collect();
+        pairs.sort_unstable();
+        pairs
+    }
+
     /// What is on the way, for a dump.
     pub(super) fn describe(&self) -> String {
         let mut waiting: Vec<_> = self.channels.iter().filter(|(_, c)| !c.is_empty()).collect();

@@ -1,5 +1,6 @@
 //! What a simulated run did, in numbers.
 
+use super::deaths::Survived;
 use super::program::Word;
 use scash_proto::Output;
 use scash_proto::node::Counters;
@@ -110,6 +111,8 @@ pub struct Report {
     pub destroyed: u64,
     /// Ranks told that objects are in use and cannot be.
     pub in_use: u64,
+    /// What happened to ranks that can come back.
+    pub survived: Survived,
 }
 
 impl Report {

@@ -63,6 +63,15 @@ pub(super) struct Log {
     lost: bool,
 }
 
+/// With as much room: what is saved of a rank, and comes back, is its memory with all that was set aside.
+impl Clone for Log {
+    fn clone(&self) -> Log {
+        let mut bytes = Vec::with_capacity(self.bytes.capacity());
+        bytes.extend_from_slice(&self.bytes);
+        Log { bytes, ..*self }
+    }
+}
+
 impl Log {
     pub(super) fn new(room: usize) -> Log {
         Log { bytes: Vec::with_capacity(room), room, lost: false }

@@ -24,6 +24,9 @@ impl<P: Program> World<P> {
 
     /// Whether the next message of a pair may arrive now. Updates wait for gets of their pages.
     pub(super) fn may_arrive(&self, from: usize, to: usize) -> bool {
+        if !self.takes_messages(to) {
+            return false;
+        }
         let Some(message) = self.net.next_message(number(from), number(to)) else { return false };
         if message.kind != Kind::Update {
             return true;

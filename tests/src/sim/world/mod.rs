@@ -3,8 +3,10 @@
 mod delivery;
 mod machine;
 mod orders;
+mod survival;
 mod thread;
 
+use super::deaths::Deaths;
 use super::frame::Frames;
 use super::liar::Liar;
 use super::net::{Net, Put};
@@ -19,6 +21,7 @@ use scash_proto::wire::Kind;
 use scash_proto::{Config, Node, PAGE_SIZE, Pages, Rank, Sharing, Transfer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
+use survival::{Life, Saver, Survival};
 use thread::Thread;
 
 /// Bytes of a rank's log of traces: much less than some epochs need.
@@ -81,6 +84,8 @@ pub struct Setup {
     pub slowness: u32,
     /// How many, in ten thousand, of the messages are replaced by lies.
     pub lies: u32,
+    /// How ranks die, if they can come back.
+    pub deaths: Option<Deaths>,
     /// Whether to tell every step on the standard error.
     pub trace: bool,
 }
@@ -114,6 +119,7 @@ impl Setup {
             slow: 0,
             slowness: 25,
             lies: 0,
+            deaths: None,
             trace: false,
         }
     }
@@ -185,6 +191,12 @@ struct RankState {
     /// Barriers whose end the driver has carried out. The node is ahead of it.
     interval: u32,
     finished: bool,
+    /// Whether it goes on, takes a checkpoint, is dead.
+    life: Life,
+    /// What takes its checkpoints, if ranks can come back.
+    saver: Option<Saver>,
+    /// It has come back, and the ranks have not yet met since.
+    resumes: bool,
 }
 
 /// A simulated job.
@@ -202,16 +214,45 @@ pub struct World<P> {
     rng: Rng,
     /// Decides what goes on in the middle of orders.
     tears: Rng,
-    /// Intervals that some rank has not begun yet, and the number of the first.
+    /// Intervals that some rank has not left yet, or may come back to, each with how many ranks have begun it;
+    /// and the number of the first.
     intervals: VecDeque<(Interval, u32)>,
     first_interval: u32,
     report: Report,
+    /// What a job has whose ranks can come back.
+    survival: Option<Box<Survival>>,
 }
 
 impl<P: Program> World<P> {
     /// A job at its beginning.
     pub fn new(setup: Setup, program: P) -> Self {
-        let rank = |r: u32| RankState {
+        let oracle = vec![0; setup.pages as usize * PAGE_SIZE];
+        let deaths = setup.deaths;
+        let survival = deaths.map(|deaths| Box::new(Survival::new(setup.seed, setup.size, &oracle, deaths)));
+        let mut world = World {
+            program,
+            ranks: Vec::new(),
+            net: Net::default(),
+            claims: BTreeMap::new(),
+            events: BTreeSet::new(),
+            oracle,
+            tasks: Vec::new(),
+            rng: Rng::part(setup.seed, 1),
+            tears: Rng::part(setup.seed, 8),
+            intervals: VecDeque::new(),
+            first_interval: 0,
+            report: Report { sent: vec![0; setup.size as usize], ..Report::default() },
+            survival,
+            setup,
+        };
+        world.ranks = (0..setup.size).map(|rank| world.new_rank(rank)).collect();
+        world
+    }
+
+    /// A rank at the beginning of a job.
+    fn new_rank(&self, r: u32) -> RankState {
+        let setup = &self.setup;
+        RankState {
             node: Node::new(Config {
                 rank: Rank(r),
                 size: setup.size,
@@ -230,7 +271,7 @@ impl<P: Program> World<P> {
                 races: setup.races,
                 most_objects: u32::MAX,
                 sharing: setup.sharing,
-                replicas: 0,
+                replicas: setup.deaths.map_or(0, |deaths| deaths.replicas.max(1)),
             }),
             interpreter: Some(Box::new(Interpreter::new(setup.size))),
             frames: Frames::new(setup.pages),
@@ -247,21 +288,9 @@ impl<P: Program> World<P> {
             scheduled: false,
             interval: 0,
             finished: false,
-        };
-        World {
-            program,
-            ranks: (0..setup.size).map(rank).collect(),
-            net: Net::default(),
-            claims: BTreeMap::new(),
-            events: BTreeSet::new(),
-            oracle: vec![0; setup.pages as usize * PAGE_SIZE],
-            tasks: Vec::new(),
-            rng: Rng::part(setup.seed, 1),
-            tears: Rng::part(setup.seed, 8),
-            intervals: VecDeque::new(),
-            first_interval: 0,
-            report: Report { sent: vec![0; setup.size as usize], ..Report::default() },
-            setup,
+            life: Life::Goes,
+            saver: self.survival.as_ref().map(|survival| survival.saver(r as usize, setup.pages)),
+            resumes: false,
         }
     }
 
@@ -271,11 +300,21 @@ impl<P: Program> World<P> {
             self.begin_interval(rank);
         }
         let mut vain = 0usize;
-        while !self.tasks.is_empty() {
+        loop {
+            if self.fate()? {
+                vain = 0;
+                continue;
+            }
+            if self.tasks.is_empty() {
+                break;
+            }
             let n = u32::try_from(self.tasks.len()).unwrap_or(u32::MAX);
             let mut at = self.rng.below(n) as usize;
             if vain > 4 * self.tasks.len() + 64 {
-                at = self.first_able()?;
+                at = match self.first_able() {
+                    Err(_) if self.hastens() => continue,
+                    first => first?,
+                };
             } else if self.is_slow(self.tasks[at]) && self.rng.below(self.setup.slowness) > 0 {
                 vain += 1;
                 continue;
@@ -288,6 +327,7 @@ impl<P: Program> World<P> {
         if let Some(r) = self.ranks.iter().position(|r| !r.finished) {
             return Err(self.failure(&format!("rank {r} waits for something that will never come")));
         }
+        self.report.survived = self.survival.map(|survival| survival.counts).unwrap_or_default();
         Ok(self.report)
     }
 
@@ -296,6 +336,7 @@ impl<P: Program> World<P> {
         loop {
             self.report.steps += 1;
             let step = match self.tasks[at] {
+                Task::Thread(rank, _) | Task::Channel(_, rank) if self.is_dead(rank) => Progress::Idle,
                 Task::Thread(rank, thread) => self.step_thread(rank, thread)?,
                 Task::Driver(rank) => self.step_driver(rank)?,
                 Task::Channel(from, to) => self.step_channel(from, to)?,
@@ -303,7 +344,7 @@ impl<P: Program> World<P> {
             if step == Progress::Idle {
                 self.tasks.swap_remove(at);
             }
-            if step != Progress::Moved || !self.rng.chance(self.setup.burst) {
+            if step != Progress::Moved || !self.rng.chance(self.setup.burst) || self.is_fated() {
                 return Ok(step);
             }
         }
@@ -322,9 +363,10 @@ impl<P: Program> World<P> {
     fn is_able(&self, task: Task) -> bool {
         match task {
             Task::Thread(rank, thread) => self.thread_is_able(rank, thread),
-            Task::Driver(rank) => match self.ranks[rank].puts.front() {
-                Some(&(to, page, _)) => self.may_land(to as usize, page),
-                None => self.may_close(rank).unwrap_or(true),
+            Task::Driver(rank) => match (self.ranks[rank].puts.front(), self.life_is_able(rank)) {
+                (Some(&(to, page, _)), _) => self.may_land(to as usize, page),
+                (None, Some(is_able)) => is_able,
+                (None, None) => self.may_close(rank).unwrap_or(true),
             },
             Task::Channel(from, to) => {
                 self.net.is_empty(number(from), number(to))
@@ -354,15 +396,18 @@ impl<P: Program> World<P> {
                 self.ranks[rank].finished = true;
                 return;
             };
-            if let Some(pages) = next.zeroed {
-                let bytes = pages.first as usize * PAGE_SIZE..pages.end() as usize * PAGE_SIZE;
-                self.oracle[bytes].fill(0);
-            }
             self.intervals.push_back((next, 0));
         }
         let (interval, begun) = &mut self.intervals[at];
+        if let Some(pages) = interval.zeroed.filter(|_| *begun == 0) {
+            let bytes = pages.first as usize * PAGE_SIZE..pages.end() as usize * PAGE_SIZE;
+            self.oracle[bytes].fill(0);
+        }
         *begun += 1;
-        let work = std::mem::take(&mut interval.work[rank]);
+        // Ranks that come back do it again.
+        let is_kept = self.survival.is_some();
+        let work =
+            if is_kept { interval.work[rank].clone() } else { std::mem::take(&mut interval.work[rank]) };
         let threads = work.len();
         let me = &mut self.ranks[rank];
         me.threads = work.into_iter().map(Thread::new).collect();
@@ -378,6 +423,7 @@ impl<P: Program> World<P> {
     /// Forgets intervals that every rank has left.
     fn forget_intervals(&mut self) {
         let oldest = self.ranks.iter().map(|r| r.interval).min().unwrap_or(0);
+        let oldest = self.survival.as_ref().map_or(oldest, |survival| survival.oldest_interval(oldest));
         while self.first_interval < oldest {
             self.intervals.pop_front();
             self.first_interval += 1;

@@ -9,8 +9,11 @@ use std::collections::VecDeque;
 impl<P: Program> World<P> {
     /// Carries out one put or order.
     pub(super) fn step_driver(&mut self, rank: usize) -> Result<Progress> {
-        if !self.ranks[rank].puts.is_empty() {
+        if !self.ranks[rank].puts.is_empty() && !self.is_dead(rank) {
             return Ok(if self.land_own(rank)? { Progress::Moved } else { Progress::Blocked });
+        }
+        if let Some(progress) = self.step_life(rank)? {
+            return Ok(progress);
         }
         let Some(order) = self.ranks[rank].node.poll_output() else {
             return if self.ends_without_barrier(rank)? {
@@ -22,6 +25,10 @@ impl<P: Program> World<P> {
         match self.carry_out(rank, order)? {
             interpreter::Step::Next => {}
             interpreter::Step::Done(outcome) => self.done(rank, &outcome)?,
+            interpreter::Step::Stage if self.survival.is_some() => self.begin_saving(rank)?,
+            interpreter::Step::Committed(counts) if self.survival.is_some() => {
+                self.end_saving(rank, counts)?
+            }
             step => return Err(self.failure(&format!("rank {rank} was told to {step:?} in a barrier"))),
         }
         Ok(Progress::Moved)
@@ -30,7 +37,8 @@ impl<P: Program> World<P> {
     /// Lands the next of the puts that the rank carries out itself, if it may land now.
     pub(super) fn land_own(&mut self, rank: usize) -> Result<bool> {
         let puts = &self.ranks[rank].puts;
-        if !puts.front().is_some_and(|&(to, page, _)| self.may_land(to as usize, page)) {
+        if self.is_dead(rank) || !puts.front().is_some_and(|&(to, page, _)| self.may_land(to as usize, page))
+        {
             return Ok(false);
         }
         if let Some((to, page, diff)) = self.ranks[rank].puts.pop_front() {

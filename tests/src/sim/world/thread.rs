@@ -119,7 +119,7 @@ impl<P: Program> World<P> {
     fn step_aside(&mut self, task: Task) -> Result<()> {
         match task {
             Task::Thread(rank, t) => {
-                let is_there = t < self.ranks[rank].threads.len();
+                let is_there = t < self.ranks[rank].threads.len() && !self.is_dead(rank);
                 if is_there && self.thread_is_able(rank, t) && !self.needs_lock(rank, t) {
                     self.step_thread(rank, t)?;
                 }
@@ -228,6 +228,7 @@ impl<P: Program> World<P> {
                 );
                 return Err(self.failure(&what));
             }
+            self.perhaps_due(rank)?;
             self.tell(rank, Input::Arrive(end))?;
             self.schedule_driver(rank);
         }
