@@ -247,6 +247,19 @@ fn programs_that_pass_messages_are_told_once_that_they_are_not_saved() {
 }
 
 #[test]
+fn a_file_that_is_not_what_it_was_is_named_where_a_rank_comes_back() {
+    let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
+    for (what, words) in
+        [("shortened file", "it had 27 bytes and has 3 now"), ("replaced file", "another one")]
+    {
+        // The last barrier: the checkpoint before it has the file as it was.
+        let job = replicas(Job::plain(1), 5, &["kill rank 0 at barrier 27"]);
+        let ended = job.run(phoenix, &[what]);
+        ended.failed(74, &["rank 0 cannot go on from epoch 5", "its file /tmp/", words]);
+    }
+}
+
+#[test]
 fn what_cannot_be_saved_is_named_once_and_the_job_goes_on() {
     let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
     for (what, words) in [

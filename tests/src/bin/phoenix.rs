@@ -89,6 +89,11 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
         "one socket" => Box::new(std::os::unix::net::UnixDatagram::unbound().unwrap()),
         "pipe" => Box::new(std::io::pipe().unwrap()),
         "mapping" => Box::new(mapped(libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)),
+        "shortened file" | "replaced file" => {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            file.write_all(b"what is behind a checkpoint").unwrap();
+            Box::new(file)
+        }
         "removed file" => {
             let file = tempfile::NamedTempFile::new().unwrap();
             file.as_file().set_len(4096).unwrap();
@@ -112,6 +117,16 @@ fn hindrance(what: &str) -> Box<dyn std::any::Any> {
         }
         other => panic!("{other}?"),
     }
+}
+
+/// Takes from a file what was in it.
+fn change(file: &tempfile::NamedTempFile, what: &str) {
+    if what == "shortened file" {
+        return file.as_file().set_len(3).unwrap();
+    }
+    let other = file.path().with_extension("other");
+    std::fs::write(&other, "something else of the same name, and as long").unwrap();
+    std::fs::rename(other, file.path()).unwrap();
 }
 
 /// A page of new memory.
@@ -146,6 +161,10 @@ fn main() -> scash::Result<()> {
     let file = std::fs::File::open("/dev/null").unwrap();
     dsm.barrier()?;
     assert!(file.as_fd().try_clone_to_owned().is_ok());
+    if let (Some(file), Some(what)) = (has.as_ref().and_then(|it| it.downcast_ref()), &what) {
+        change(file, what);
+        dsm.barrier()?;
+    }
     println!(" {sums:?}");
     if let Some(child) = has.as_mut().and_then(|it| it.downcast_mut::<std::process::Child>()) {
         let _ = child.kill();
