@@ -71,6 +71,6 @@ pub use endpoint::{
     Traffic,
 };
 pub use exchange::Exchange;
-pub use secret::{Secret, SecretText, wipe};
+pub use secret::{Secret, SecretBytes, SecretText, wipe};
 pub use shared_memory::SharedMemory;
 pub use stillness::Stillness;

@@ -104,6 +104,58 @@ impl fmt::Debug for SecretText {
     }
 }
 
+/// Bytes on their way, in order, which may have a secret among them: each is wiped once it was taken, and
+/// what is left when this is dropped.
+#[derive(Default)]
+pub struct SecretBytes {
+    bytes: Vec<u8>,
+    /// So many at the front were taken.
+    taken: usize,
+}
+
+impl SecretBytes {
+    /// Those that were not taken yet.
+    pub fn left(&self) -> &[u8] {
+        &self.bytes[self.taken..]
+    }
+
+    /// Appends bytes, which are wiped where they were.
+    pub fn push(&mut self, more: &mut [u8]) {
+        if self.bytes.capacity() - self.bytes.len() < more.len() {
+            // Moved here: a vector that grows by itself leaves copies behind.
+            let mut bytes = Vec::with_capacity(2 * self.left().len() + more.len());
+            bytes.extend_from_slice(self.left());
+            wipe(&mut self.bytes);
+            (self.bytes, self.taken) = (bytes, 0);
+        }
+        self.bytes.extend_from_slice(more);
+        wipe(more);
+    }
+
+    /// Takes so many of those that are left, or all if there are fewer.
+    pub fn take(&mut self, count: usize) {
+        let end = self.bytes.len().min(self.taken.saturating_add(count));
+        wipe(&mut self.bytes[self.taken..end]);
+        self.taken = end;
+        if self.left().is_empty() {
+            self.bytes.clear();
+            self.taken = 0;
+        }
+    }
+}
+
+impl Drop for SecretBytes {
+    fn drop(&mut self) {
+        wipe(&mut self.bytes);
+    }
+}
+
+impl fmt::Debug for SecretBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SecretBytes({})", self.left().len())
+    }
+}
+
 /// A page of the system, with a secret at its start.
 struct Page(MmapMut);
 
@@ -150,6 +202,28 @@ mod tests {
         let secret = Secret::taken_from(&mut bytes);
         assert_eq!((bytes, secret.bytes()), ([0; Secret::LENGTH], &[7; Secret::LENGTH]));
         assert_eq!(secret, Secret::from_bytes([7; Secret::LENGTH]));
+    }
+
+    #[test]
+    fn bytes_that_were_taken_are_wiped_and_those_that_are_left_stay_in_order() {
+        let mut all = SecretBytes::default();
+        let mut sent = Vec::new();
+        for round in 1..=100u8 {
+            let mut more = vec![round; usize::from(round)];
+            all.push(&mut more);
+            assert!(more.iter().all(|&byte| byte == 0), "{more:?}");
+            let count = all.left().len() / 2;
+            sent.extend_from_slice(&all.left()[..count]);
+            all.take(count);
+            assert!(all.bytes[..all.taken].iter().all(|&byte| byte == 0), "round {round}");
+        }
+        sent.extend_from_slice(all.left());
+        all.take(usize::MAX);
+        assert!(all.left().is_empty());
+        let expected = (1..=100u8).flat_map(|round| vec![round; usize::from(round)]);
+        assert!(sent.into_iter().eq(expected));
+        all.push(&mut [7; 3]);
+        assert_eq!(format!("{all:?}"), "SecretBytes(3)");
     }
 
     #[test]

@@ -207,7 +207,7 @@ impl Agent {
             }
             Ok(length) => {
                 self.heard = Instant::now();
-                self.cutter.push(&buffer[..length]);
+                self.cutter.push(&mut buffer[..length]);
             }
         }
         let lie =
@@ -216,6 +216,7 @@ impl Agent {
         while let Some(frame) = self.cutter.next().map_err(lie)? {
             all.push(Down::decode(frame).map_err(lie)?);
         }
+        self.cutter.forget();
         all.into_iter().try_for_each(|down| self.take(down))
     }
 

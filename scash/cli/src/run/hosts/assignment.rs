@@ -38,9 +38,6 @@ impl Assignment {
     /// Writes all this into a frame.
     pub(super) fn encode(&self, frame: Frame) -> Frame {
         let mut frame = frame.number(self.layout.size()).bytes(&self.layout.encode()).number(self.host);
-        for byte in self.secret.bytes() {
-            frame = frame.byte(*byte);
-        }
         frame = frame.text(&self.name).length(self.addresses.len());
         for address in &self.addresses {
             frame = frame.text(&address.to_string());
@@ -59,9 +56,10 @@ impl Assignment {
             frame = frame.bytes(argument.as_bytes());
         }
         frame = frame.length(self.env.len());
-        self.env
-            .iter()
-            .fold(frame, |frame, (name, value)| frame.bytes(name.as_bytes()).bytes(value.as_bytes()))
+        for (name, value) in &self.env {
+            frame = frame.bytes(name.as_bytes()).bytes(value.as_bytes());
+        }
+        frame.secret(&self.secret)
     }
 
     /// Reads it. The text says why there is none.
@@ -75,7 +73,6 @@ impl Assignment {
         Ok(Assignment {
             layout,
             host,
-            secret: Secret::from_bytes(fields.array()?),
             name: fields.text()?,
             addresses: list(fields, |fields| {
                 let text = fields.text()?;
@@ -89,6 +86,7 @@ impl Assignment {
             program: (word(fields)?, word(fields)?),
             arguments: list(fields, word)?,
             env: list(fields, |fields| Ok((variable(fields)?, word(fields)?)))?,
+            secret: fields.secret()?,
         })
     }
 }

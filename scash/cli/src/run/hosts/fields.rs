@@ -2,6 +2,7 @@
 //! the other side is believed.
 
 use crate::run::output::Stream;
+use scash_comm::Secret;
 
 /// A frame that is being written.
 pub(super) struct Frame(Vec<u8>);
@@ -39,6 +40,13 @@ impl Frame {
         self
     }
 
+    /// A secret, as the last field, with room for it from the start: a vector that grows leaves copies
+    /// behind.
+    pub(super) fn secret(mut self, secret: &Secret) -> Frame {
+        self.0.reserve_exact(Secret::LENGTH);
+        self.rest(secret.bytes())
+    }
+
     pub(super) fn finish(mut self) -> Vec<u8> {
         let length = u32::try_from(self.0.len() - 4).unwrap_or(u32::MAX);
         self.0[..4].copy_from_slice(&length.to_le_bytes());
@@ -67,6 +75,11 @@ impl<'a> Fields<'a> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N)?);
         Ok(array)
+    }
+
+    pub(super) fn secret(&mut self) -> Result<Secret, String> {
+        let bytes = self.take(Secret::LENGTH)?.first_chunk();
+        bytes.map(|bytes| Secret::from_bytes(*bytes)).ok_or_else(|| "no secret".to_owned())
     }
 
     pub(super) fn byte(&mut self) -> Result<u8, String> {

@@ -35,10 +35,11 @@ use super::assignment::Assignment;
 use super::fields::{Fields, Frame};
 use crate::run::output::Stream;
 use nix::sys::signal::Signal;
+use scash_comm::SecretBytes;
 use scash_join::boot::{Decision, Report};
 
 /// The version of these frames.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// What an agent calls itself, so that it is not taken for something else that prints.
 const NAME: &str = "scash agent";
 /// Longest frame of an agent: a packet of a boot line, or [`MOST_OUTPUT`].
@@ -175,7 +176,7 @@ impl Down {
 /// Cuts what comes through a pipe into frames.
 #[derive(Debug)]
 pub(super) struct Cutter {
-    bytes: Vec<u8>,
+    bytes: SecretBytes,
     /// Bytes at the front that were returned already.
     done: usize,
     longest: usize,
@@ -184,18 +185,23 @@ pub(super) struct Cutter {
 impl Cutter {
     /// One that takes frames of at most `longest` bytes.
     pub(super) fn new(longest: usize) -> Cutter {
-        Cutter { bytes: Vec::new(), done: 0, longest }
+        Cutter { bytes: SecretBytes::default(), done: 0, longest }
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8]) {
-        self.bytes.drain(..self.done);
-        self.done = 0;
-        self.bytes.extend_from_slice(bytes);
+    /// Takes what has come, which is wiped where it was: one of the frames has the job's secret.
+    pub(super) fn push(&mut self, bytes: &mut [u8]) {
+        self.forget();
+        self.bytes.push(bytes);
+    }
+
+    /// Forgets the frames that were returned.
+    pub(super) fn forget(&mut self) {
+        self.bytes.take(std::mem::take(&mut self.done));
     }
 
     /// The next whole frame behind its length.
     pub(super) fn next(&mut self) -> Result<Option<&[u8]>, String> {
-        let left = &self.bytes[self.done..];
+        let left = &self.bytes.left()[self.done..];
         let Some((length, frame)) = left.split_first_chunk() else { return Ok(None) };
         let length = u32::from_le_bytes(*length) as usize;
         if length > self.longest {

@@ -17,7 +17,7 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use scash_comm::Secret;
+use scash_comm::{Secret, wipe};
 use scash_join::boot::{Exit, Report, Settings, Trunk};
 use std::ffi::OsString;
 use std::os::fd::AsFd;
@@ -308,7 +308,9 @@ impl<'a> Job<'a> {
     fn greet(&mut self, host: u32, frames: u32, version: &str) {
         let start = check_hello(frames, version).and_then(|()| self.assignment(host)).map(|assignment| {
             let start = Down::Start(Box::new(assignment));
-            (start.encode().len() <= FROM_LAUNCHER).then_some(start)
+            let mut bytes = start.encode();
+            wipe(&mut bytes);
+            (bytes.len() <= FROM_LAUNCHER).then_some(start)
         });
         match start {
             Ok(Some(start)) => {

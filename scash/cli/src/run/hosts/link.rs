@@ -9,6 +9,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, getpid, getppid};
+use scash_comm::SecretBytes;
 use scash_join::boot::Exit;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -61,7 +62,7 @@ pub(super) struct Link {
     from: Option<File>,
     cutter: Cutter,
     /// Bytes that the pipe had no room for.
-    queue: Vec<u8>,
+    queue: SecretBytes,
     /// A program that is sent when there is nothing else, and how much of it was.
     program: Option<(Rc<[u8]>, usize)>,
 }
@@ -103,7 +104,7 @@ impl Link {
             to: Some(to.into()),
             from: Some(OwnedFd::from(from).into()),
             cutter: Cutter::new(FROM_AGENT),
-            queue: Vec::new(),
+            queue: SecretBytes::default(),
             program: None,
         })
     }
@@ -126,7 +127,7 @@ impl Link {
     /// Sends a frame, or keeps it until there is room. If nobody is there to read it, that shows elsewhere.
     pub(super) fn send(&mut self, down: &Down) {
         if self.to.is_some() {
-            self.queue.extend(down.encode());
+            self.queue.push(&mut down.encode());
             self.flush();
         }
     }
@@ -141,17 +142,17 @@ impl Link {
     pub(super) fn flush(&mut self) {
         let Some(to) = &mut self.to else { return };
         loop {
-            if self.queue.is_empty() {
+            if self.queue.left().is_empty() {
                 let Some(part) = next_part(&mut self.program) else { return };
-                self.queue = part.encode();
+                self.queue.push(&mut part.encode());
             }
-            match to.write(&self.queue) {
-                Ok(length) => drop(self.queue.drain(..length)),
+            match to.write(self.queue.left()) {
+                Ok(length) => self.queue.take(length),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(_) => {
                     self.program = None;
-                    return self.queue.clear();
+                    return self.queue.take(usize::MAX);
                 }
             }
         }
@@ -170,7 +171,7 @@ impl Link {
             }
             Ok(length) => {
                 self.heard = now;
-                self.cutter.push(&buffer[..length]);
+                self.cutter.push(&mut buffer[..length]);
             }
         }
         let mut all = Vec::new();

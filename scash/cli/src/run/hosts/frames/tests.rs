@@ -62,7 +62,7 @@ fn every_frame_survives_the_pipe_however_it_is_cut() {
     let bytes: Vec<u8> = ups().iter().flat_map(Up::encode).collect();
     for step in [1, 3, 7, bytes.len()] {
         let (mut cutter, mut all) = (Cutter::new(FROM_AGENT), Vec::new());
-        for piece in bytes.chunks(step) {
+        for piece in bytes.clone().chunks_mut(step) {
             cutter.push(piece);
             while let Some(frame) = cutter.next().unwrap() {
                 all.push(Up::decode(frame).unwrap());
@@ -100,17 +100,17 @@ fn an_agent_of_another_version_is_refused_with_both_versions() {
 #[test]
 fn what_a_login_shell_prints_is_shown() {
     let mut cutter = Cutter::new(FROM_AGENT);
-    cutter.push(b"Welcome to b\n");
+    cutter.push(&mut b"Welcome to b\n".to_owned());
     assert!(cutter.next().unwrap_err().contains("Welcome to b"));
 }
 
 proptest! {
     #[test]
-    fn any_bytes_are_frames_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_are_frames_or_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = Up::decode(&bytes);
         let _ = Down::decode(&bytes);
         let mut cutter = Cutter::new(64);
-        cutter.push(&bytes);
+        cutter.push(&mut bytes);
         while let Ok(Some(frame)) = cutter.next() {
             prop_assert!(frame.len() <= 64);
         }
