@@ -1,5 +1,6 @@
-/* The steps of blocked LU on whole blocks. Each element has the products of its sum subtracted one by one in rising
- * order of the inner index; tiles keep the elements in registers meanwhile and do not change that order. */
+/* The steps of blocked LU on whole blocks. Each element has the products of its sum subtracted one by one in
+ * rising order of the inner index; tiles keep the elements in registers meanwhile and do not change that
+ * order. */
 #include "kernels.h"
 #include "multiversion.h"
 
@@ -10,8 +11,8 @@ typedef double half __attribute__((vector_size(32), aligned(8), may_alias));
 
 enum { HALF = LANES / 2 };
 
-/* Rows that the innermost loop keeps in registers: four lines are eight registers of 256 bits, just enough to cover
- * the latency of two fused multiply-adds a cycle. */
+/* Rows that the innermost loop keeps in registers: four lines are eight registers of 256 bits, just enough to
+ * cover the latency of two fused multiply-adds a cycle. */
 enum { ROWS = 4 };
 
 /* Subtracts factor·u from x. */
@@ -36,8 +37,8 @@ INLINE void store(line *c, half tile[][2], size_t rows)
             *(half *)&c[i].x[h * HALF] = tile[i][h];
 }
 
-/* The innermost loop: subtracts from a tile the products of its rows of a block, from the line `l` of the first panel
- * on, with the first `depth` lines of the panel `u`. */
+/* The innermost loop: subtracts from a tile the products of its rows of a block, from the line `l` of the
+ * first panel on, with the first `depth` lines of the panel `u`. */
 INLINE void subtract_products(half tile[][2], size_t rows, const line *l, const line *u, size_t depth, size_t b)
 {
     size_t q = 0;
@@ -71,8 +72,8 @@ INLINE void bmod_body(const line *l, const line *u, line *c, size_t b)
 
 MULTIVERSION(bmod, (const line *l, const line *u, line *c, size_t b), (l, u, c, b))
 
-/* Solves for the tile at `x`, given its rows of the block left of it from `solved` on. `corner` is the square of d
- * on the diagonal, without what is not above it. */
+/* Solves for the tile at `x`, given its rows of the block left of it from `solved` on. `corner` is the square
+ * of d on the diagonal, without what is not above it. */
 INLINE void bdiv_tile(const line *solved, size_t left, const line *d, const line *corner, line *x, size_t rows,
                       size_t b)
 {
@@ -130,8 +131,8 @@ INLINE void bmodd_body(const line *d, line *x, size_t b)
 
 MULTIVERSION(bmodd, (const line *d, line *x, size_t b), (d, x, b))
 
-/* Divides line k of the panel `x` by the pivot, in the columns from `first` on, and subtracts its products with the
- * column `l` from the lines below it. */
+/* Divides line k of the panel `x` by the pivot, in the columns from `first` on, and subtracts its products
+ * with the column `l` from the lines below it. */
 INLINE void eliminate(const line *l, size_t lane, line *x, size_t first, double pivot, size_t k, size_t b)
 {
     line u = {{0}};

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A barrier for threads that expect each other soon: it spins, and gives its processor away when the others take
- * longer, or when there are not enough processors for all. Each word that changes has its cache lines for itself (two:
- * processors fetch them in pairs). */
+/* A barrier for threads that expect each other soon: it spins, and gives its processor away when the others
+ * take longer, or when there are not enough processors for all. Each word that changes has its cache lines
+ * for itself (two: processors fetch them in pairs). */
 struct barrier {
     _Alignas(128) atomic_size_t missing; /* threads yet to arrive in this round */
     _Alignas(128) atomic_size_t round;   /* complete rounds */
@@ -23,8 +23,8 @@ struct barrier {
     void (*wait)(void); /* for the other ranks, or NULL */
 };
 
-/* Turns of the waiting loop before a thread yields: some tens of microseconds, more than the workers of a balanced
- * program are apart, and less than the kernel's time slice. */
+/* Turns of the waiting loop before a thread yields: some tens of microseconds, more than the workers of a
+ * balanced program are apart, and less than the kernel's time slice. */
 enum { SPINS = 1 << 12 };
 
 static void barrier_init(struct barrier *barrier, struct ranks ranks, size_t threads)
@@ -46,8 +46,9 @@ static inline void spin_hint(void)
 #endif
 }
 
-/* The last to arrive has seen, by acquire-release on `missing`, what all did before; it meets the other ranks, and passes
- * all this on with the end of the round. A round cannot end before the thread that reads it here arrives. */
+/* The last to arrive has seen, by acquire-release on `missing`, what all did before; it meets the other
+ * ranks, and passes all this on with the end of the round. A round cannot end before the thread that reads it
+ * here arrives. */
 static void barrier_wait(struct barrier *barrier)
 {
     size_t round = atomic_load_explicit(&barrier->round, memory_order_relaxed);

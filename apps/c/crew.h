@@ -25,8 +25,8 @@ struct worker {
 /* Waits for all workers. What each wrote before, all see afterwards. */
 void crew_wait(const struct worker *worker);
 
-/* Runs `work` on `threads` threads of this process, the calling one among them; with `pin`, each on a processor of its
- * own while there are enough. */
+/* Runs `work` on `threads` threads of this process, the calling one among them; with `pin`, each on a
+ * processor of its own while there are enough. */
 void crew_run(struct ranks ranks, size_t threads, bool pin, void (*work)(const struct worker *worker, void *data),
               void *data);
 

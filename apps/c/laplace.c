@@ -1,12 +1,12 @@
 /* LAPLACE: Jacobi iterations on a square grid.
  *
- * size × size inner elements, with a frame of zeros around them, start as a smooth function. In each iteration every
- * inner element becomes the mean of its four neighbours. There are two grids: an iteration reads one and writes the
- * other, then they change roles.
+ * size × size inner elements, with a frame of zeros around them, start as a smooth function. In each
+ * iteration every inner element becomes the mean of its four neighbours. There are two grids: an iteration
+ * reads one and writes the other, then they change roles.
  *
- * Each worker owns neighbouring rows, the same in both grids, and the first and last worker a row of the frame too. It
- * writes those alone, and reads one more row above and below. One barrier per iteration is enough: before it, nobody
- * writes the grid that is read; after it, what was written is only read. */
+ * Each worker owns neighbouring rows, the same in both grids, and the first and last worker a row of the
+ * frame too. It writes those alone, and reads one more row above and below. One barrier per iteration is
+ * enough: before it, nobody writes the grid that is read; after it, what was written is only read. */
 #include "kernels.h"
 #include "program.h"
 

@@ -1,19 +1,20 @@
 /* LU: SPLASH-2's blocked LU factorisation without pivoting, with contiguous blocks.
  *
- * A dense size × size matrix, cut into square blocks, becomes L·U in place. Step k factors the diagonal block (k, k),
- * solves with it for the perimeter (the blocks below and right of it), and subtracts the products of perimeter blocks
- * from all blocks below and right of those.
+ * A dense size × size matrix, cut into square blocks, becomes L·U in place. Step k factors the diagonal block
+ * (k, k), solves with it for the perimeter (the blocks below and right of it), and subtracts the products of
+ * perimeter blocks from all blocks below and right of those.
  *
- * The workers form a grid, as square as possible, that is laid over the blocks again and again; who lies on a block
- * owns it and alone writes to it. The blocks of an owner follow one another, column by column, and the owners too: who
- * reads the owner's part of a column walks forward.
+ * The workers form a grid, as square as possible, that is laid over the blocks again and again; who lies on a
+ * block owns it and alone writes to it. The blocks of an owner follow one another, column by column, and the
+ * owners too: who reads the owner's part of a column walks forward.
  *
- * One barrier per step. The straightforward program has two: perimeter blocks wait for the factored diagonal block, and
- * the blocks inside for the perimeter. Here each worker that owns perimeter blocks factors the diagonal block itself,
- * in a private copy, which costs less than to wait for it. For that it needs the block as step k-2 left it, and
- * subtracts the product of step k-1 in its copy too. So between barriers k-1 and k a worker brings up to step k-1 its
- * copy of block (k, k), which it then factors, its blocks of perimeter k, for which it then solves, and its blocks
- * inside. Others may read block (k, k) until barrier k, so its owner stores the factors after that barrier. */
+ * One barrier per step. The straightforward program has two: perimeter blocks wait for the factored diagonal
+ * block, and the blocks inside for the perimeter. Here each worker that owns perimeter blocks factors the
+ * diagonal block itself, in a private copy, which costs less than to wait for it. For that it needs the block
+ * as step k-2 left it, and subtracts the product of step k-1 in its copy too. So between barriers k-1 and k a
+ * worker brings up to step k-1 its copy of block (k, k), which it then factors, its blocks of perimeter k,
+ * for which it then solves, and its blocks inside. Others may read block (k, k) until barrier k, so its owner
+ * stores the factors after that barrier. */
 #include "kernels.h"
 #include "program.h"
 
@@ -56,8 +57,9 @@ static size_t share_before(size_t count, size_t place, size_t places)
     return count / places * place + (place < rest ? place : rest);
 }
 
-/* Where the elements of block (i, j) start. Before them are the blocks of all owners in earlier columns of the grid,
- * those of earlier owners in its own column, and the owner's own in earlier columns of the matrix and rows above. */
+/* Where the elements of block (i, j) start. Before them are the blocks of all owners in earlier columns of
+ * the grid, those of earlier owners in its own column, and the owner's own in earlier columns of the matrix
+ * and rows above. */
 static size_t locate(const struct layout *layout, size_t i, size_t j)
 {
     size_t row = i % layout->rows, column = j % layout->columns;
@@ -103,8 +105,8 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* Element (i, j) of the matrix to factor: between 0 and 1, but larger on the diagonal than its row's sum, so that no
- * pivot comes near zero. */
+/* Element (i, j) of the matrix to factor: between 0 and 1, but larger on the diagonal than its row's sum, so
+ * that no pivot comes near zero. */
 static double element(size_t size, size_t i, size_t j)
 {
     double random = (double)(mix(i * size + j) >> 11) * 0x1p-53;

@@ -1,5 +1,5 @@
-/* How a kernel is compiled twice: its body is inlined into one function for any processor and, on x86-64, into another
- * for AVX2 with fused multiply-add. */
+/* How a kernel is compiled twice: its body is inlined into one function for any processor and, on x86-64,
+ * into another for AVX2 with fused multiply-add. */
 #ifndef MULTIVERSION_H
 #define MULTIVERSION_H
 

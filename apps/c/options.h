@@ -14,8 +14,8 @@ struct options {
     bool pin, check, json;
 };
 
-/* Reads the options, and the program's parameters. Explains itself and ends the process if asked to, or if something is
- * wrong with them. */
+/* Reads the options, and the program's parameters. Explains itself and ends the process if asked to, or if
+ * something is wrong with them. */
 struct options options_read(struct program *program, int argc, char **argv);
 
 #endif

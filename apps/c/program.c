@@ -85,7 +85,8 @@ static struct cost since(struct cost now, struct cost before)
                          now.faults - before.faults, now.messages - before.messages, now.bytes - before.bytes};
 }
 
-/* A worker's share of all repetitions: only the computation is timed, and each result is checked by its owners. */
+/* A worker's share of all repetitions: only the computation is timed, and each result is checked by its
+ * owners. */
 static void work(const struct worker *worker, void *data)
 {
     const struct job *job = data;
@@ -148,8 +149,8 @@ static bool run_ranks(const struct program *program, const struct options *optio
     job.cost = job_cost;
     run(&job, ranks, false);
 
-    /* Each worker has compared what it owns. The last result is also compared as a whole by every rank, which would
-     * disturb the next repetition if there were one. */
+    /* Each worker has compared what it owns. The last result is also compared as a whole by every rank, which
+     * would disturb the next repetition if there were one. */
     for (size_t i = 0; reference && i < ranks.count * threads; i++)
         job.timings[repeat - 1].equal &= equal(&job, i, ranks.count * threads);
 

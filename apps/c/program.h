@@ -30,15 +30,16 @@ struct program {
     const char *about;
     struct parameter parameters[PARAMETERS];
 
-    /* Checks the parameters, and sets how many arrays there are, how many elements each has, and which of them is the
-     * result. Dies if the parameters do not fit together. */
+    /* Checks the parameters, and sets how many arrays there are, how many elements each has, and which of
+     * them is the result. Dies if the parameters do not fit together. */
     void (*plan)(struct program *program);
     size_t arrays, length, result;
 
     /* Writes the initial values of all that the worker owns, in all arrays. */
     void (*initialise)(const struct program *program, const struct worker *worker, double *const arrays[]);
 
-    /* Does the worker's part of the computation, after all initialised theirs and met. Ends with crew_wait(). */
+    /* Does the worker's part of the computation, after all initialised theirs and met. Ends with
+     * crew_wait(). */
     void (*compute)(const struct program *program, const struct worker *worker, double *const arrays[]);
 
     /* Sets `run` to the n-th run of elements of the result that a worker owns, if there are that many. */
@@ -61,7 +62,8 @@ struct timing {
 /* A program's main(). */
 int program_main(struct program *program, int argc, char **argv);
 
-/* Zeroed memory of this process for `length` elements, aligned to pages, which are taken when they are first touched. */
+/* Zeroed memory of this process for `length` elements, aligned to pages, which are taken when they are first
+ * touched. */
 double *allocate(size_t length);
 void release(double *memory, size_t length);
 

@@ -385,9 +385,9 @@ pub unsafe trait Endpoint: Send + Sync {
     /// nothing, and other calls than [`traffic`](Self::traffic) need not return.
     fn part(&self) {}
 
-    /// Stops the endpoint's threads, if it has any, outside of all work, so that an image of the process can be
-    /// taken. `None`: it has threads that cannot be stopped so. Messages that arrive meanwhile wait; nobody
-    /// else calls the endpoint.
+    /// Stops the endpoint's threads, if it has any, outside of all work, so that an image of the process can
+    /// be taken. `None`: it has threads that cannot be stopped so. Messages that arrive meanwhile wait;
+    /// nobody else calls the endpoint.
     fn hold_still(&self) -> Option<crate::Stillness<'_>> {
         None
     }
@@ -398,8 +398,9 @@ pub unsafe trait Endpoint: Send + Sync {
         false
     }
 
-    /// Ends an endpoint that has come here in an image of another process: of what it had of the system nothing is
-    /// there any more, whatever it remembers, and nothing is given back. Large buffers of its own may be.
+    /// Ends an endpoint that has come here in an image of another process: of what it had of the system
+    /// nothing is there any more, whatever it remembers, and nothing is given back. Large buffers of its own
+    /// may be.
     fn abandon(self: Box<Self>) {
         std::mem::forget(self);
     }

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 /// The launcher's end takes what is said; -1: it is said on stderr.
 static LAUNCHER: AtomicI32 = AtomicI32::new(-1);
 
-/// Says `words`, which end their lines themselves, in one piece: so that ranks do not talk over each other. If
-/// nobody listens any more, nothing is said. Allocates nothing; signal handlers may call it.
+/// Says `words`, which end their lines themselves, in one piece: so that ranks do not talk over each other.
+/// If nobody listens any more, nothing is said. Allocates nothing; signal handlers may call it.
 pub fn say(words: impl AsRef<[u8]>) {
     let words = words.as_ref();
     let launcher = LAUNCHER.load(Ordering::Relaxed);
@@ -24,8 +24,8 @@ pub fn say(words: impl AsRef<[u8]>) {
     }
 }
 
-/// Says `words` where the program prints them: behind what it has printed before, and, where ranks are started
-/// again, taken back with it.
+/// Says `words` where the program prints them: behind what it has printed before, and, where ranks are
+/// started again, taken back with it.
 pub fn print(words: impl AsRef<[u8]>) {
     let mut left = words.as_ref();
     while !left.is_empty() {

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::MutexGuard;
 
-/// That the threads of an endpoint have stopped outside of all work, as long as this lives: they hold no lock,
-/// the allocator's among them, and change no memory.
+/// That the threads of an endpoint have stopped outside of all work, as long as this lives: they hold no
+/// lock, the allocator's among them, and change no memory.
 #[must_use = "the endpoint's threads go on when this is dropped"]
 #[derive(Default)]
 pub struct Stillness<'a>(Vec<MutexGuard<'a, ()>>);

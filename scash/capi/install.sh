@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what C programs need of a finished `cargo build --release`: scash.h, scash_comm.h, libscash.so, libscash.a, scash.pc, and the
-# command scash. Usage:
+# Installs what C programs need of a finished `cargo build --release`: scash.h, scash_comm.h, libscash.so,
+# libscash.a, scash.pc, and the command scash. Usage:
 #
 #     scash/capi/install.sh [--prefix DIR] [--libdir DIR] [--from DIR] [--no-strip]
 #
@@ -9,8 +9,8 @@
 # --from      where cargo put what it built (default: target/release of this checkout)
 # --no-strip  keep symbols and debugging information, which `strip` (or what STRIP names) takes away otherwise
 #
-# A DIR may be relative to where the caller stands.
-# DESTDIR, if set, is put before all paths that are written to, and into none that is written down (for packagers).
+# A DIR may be relative to where the caller stands. DESTDIR, if set, is put before all paths that are written
+# to, and into none that is written down (for packagers).
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)

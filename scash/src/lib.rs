@@ -39,8 +39,8 @@
 //! # Signal handlers
 //! They call nothing of this crate. They may touch shared memory, but not while their thread is in a function
 //! of this crate: where the two would wait for each other, the rank says so on stderr and exits with
-//! status 70. (One that cannot complete an access to shared memory for another reason, say because the home of the
-//! page is gone, exits with status 74.)
+//! status 70. (One that cannot complete an access to shared memory for another reason, say because the home
+//! of the page is gone, exits with status 74.)
 //!
 //! # Layers
 //! [`Dsm`], [`Worker`], [`SharedSlice`], and the arrays whose parts have owners ([`Partition`], [`Matrix`],

@@ -1,5 +1,5 @@
-//! Ranks of real jobs are killed, and come back (`scash run --replicas`): the results are what they would have
-//! been.
+//! Ranks of real jobs are killed, and come back (`scash run --replicas`): the results are what they would
+//! have been.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 

@@ -11,9 +11,10 @@ use std::path::Path;
 
 const COLUMNS: [&str; 5] = ["messages", "bytes", "faults", "fetched", "put"];
 
-const COMMENT: &str = "What programs cost (tests/src/patterns), at all ranks together, from their beginning to their end.
-messages: of the protocol; fetched, put: pages that were read from, and bytes of pages that were put into, other ranks' memory;
-bytes: of all three; faults: reads and writes that needed work.
+const COMMENT: &str =
+    "What programs cost (tests/src/patterns), at all ranks together, from their beginning to their end.
+messages: of the protocol; fetched: pages that were read from other ranks' memory; put: bytes of pages
+that were put into it; bytes: of all three; faults: reads and writes that needed work.
 Written by: SCASH_SNAPSHOT=write cargo test -p scash-tests --test traffic";
 
 /// A job with frames of its own, and otherwise the settings that a user has who set none
@@ -74,8 +75,9 @@ fn a_program_costs_the_same_each_time() {
     }
 }
 
-const HOSTS: &str = "What leaves a host in jobs of two hosts of 2 and of 4 ranks (\"2x2 ranks\"), each rank with frames of its own, and what would
-leave it if the ranks of a host shared frames, as threads of one rank do (\"2x2 threads\"). Columns as in traffic.txt; faults are all.
+const HOSTS: &str = "What leaves a host in jobs of two hosts of 2 and of 4 ranks (\"2x2 ranks\"), each rank with frames of its own,
+and what would leave it if the ranks of a host shared frames, as threads of one rank do (\"2x2 threads\").
+Columns as in traffic.txt; faults are all.
 Written by: SCASH_SNAPSHOT=write cargo test -p scash-tests --test traffic";
 
 #[test]

@@ -1,5 +1,6 @@
-/* MPI behind functions whose arguments are plain numbers, so that a program can load it at run time (../src/mpi.rs): MPI's own types differ from
- * one MPI library to the next. Compiled with the mpicc of each library; MPI's default of ending the job at an error is left as it is. */
+/* MPI behind functions whose arguments are plain numbers, so that a program can load it at run time
+ * (../src/mpi.rs): MPI's own types differ from one MPI library to the next. Compiled with the mpicc of each
+ * library; MPI's default of ending the job at an error is left as it is. */
 #include <mpi.h>
 #include <stdint.h>
 #include <string.h>

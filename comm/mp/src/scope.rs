@@ -28,7 +28,8 @@ impl Communicator {
     ///
     /// ```no_run
     /// # use scash_mp::Communicator;
-    /// # fn exchange(communicator: &Communicator, peer: u32, mine: &[u8], theirs: &mut [u8]) -> scash_comm::Result<()> {
+    /// # use scash_comm::Result;
+    /// # fn exchange(communicator: &Communicator, peer: u32, mine: &[u8], theirs: &mut [u8]) -> Result<()> {
     /// communicator.scope(|scope| {
     ///     scope.receive(Some(peer), Some(0), theirs)?;
     ///     scope.send(peer, 0, mine)?;

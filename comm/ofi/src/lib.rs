@@ -8,7 +8,8 @@
 //!
 //! # The way of the bytes
 //! ```text
-//! put, send ──► link: queue ── engine ──► RMA write, or packet ──► (there) engine ──► link ──► inbox ── poll ──► sink
+//! put, send ──► link: queue ── engine ──► RMA write, or packet
+//!               (there) engine ──► link ──► inbox ── poll ──► sink
 //! get ────────► RMA read ──► slot ──► destination
 //! atomic, fence ─► a word in a packet ──► (there) link: executed, answered
 //! ```

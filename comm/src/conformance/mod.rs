@@ -6,7 +6,9 @@
 //! turns the whole suite into `#[test]` functions:
 //!
 //! ```ignore
-//! scash_comm::conformance_tests!(|exchange: &mut dyn Exchange| Ok(Arc::new(MyEndpoint::new(exchange)?) as Arc<dyn Endpoint>));
+//! scash_comm::conformance_tests!(|exchange: &mut dyn Exchange| {
+//!     Ok(Arc::new(MyEndpoint::new(exchange)?) as Arc<dyn Endpoint>)
+//! });
 //! ```
 //!
 //! What the suite takes for granted beyond the guarantees in the crate's documentation:

@@ -2,14 +2,17 @@
 //! IO, no clock.
 //!
 //! ```text
-//! connector → acceptor   hello      opening 10 | class 2 | from 4 | to 4 | ranks 4 | abi 4 | job 8 | nonce 32 | tag 32
+//! connector → acceptor   hello      opening 10 | class 2 | from 4 | to 4 | ranks 4 | abi 4 | job 8
+//!                                   | nonce 32 | tag 32
 //! acceptor → connector   challenge  opening 10 | nonce 32 | tag 32
 //! connector → acceptor   answer     tag 32
 //! acceptor → connector   welcome    magic 8
 //!
-//! refusal   opening 10 | why 2           in place of a challenge, to one who may be a rank, and whom nothing will help to call again
+//! refusal   opening 10 | why 2           in place of a challenge, to one who may be a rank, and whom
+//!                                        nothing will help to call again
 //!
-//! opening   magic 8 | version 2, in every version; who hears another version says only its own opening, and hangs up
+//! opening   magic 8 | version 2, in every version; who hears another version says only its own opening,
+//!           and hangs up
 //! job       which job it is: the same bits at all its ranks, made of the secret
 //! tag       HMAC-SHA-256(secret, whose | fields of the hello | acceptor's nonce), cut nowhere
 //!           whose: "hello" (where there is no acceptor's nonce yet), "acceptor" or "connector"

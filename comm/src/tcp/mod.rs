@@ -12,8 +12,8 @@
 //!
 //! # The way of the bytes
 //! ```text
-//! put, send ──► outgoing: batch ─ flush ─► stream ─ poll ─► incoming ──► segment (puts), sink (messages: delivery, taking)
-//!                 backlog ◄─┘ when full        └─ service thread, for a fence
+//! put, send ──► outgoing: batch ─ flush ─► stream ─ poll ─► incoming ──► segment (puts)
+//!                 backlog ◄─┘ when full        └─ service thread, for a fence  └──► sink (messages)
 //! get, atomic, fence ─► requester ─► service connection ─► serving (service thread) ─► segment
 //! ```
 //! `wire` has the bytes, `handshake` who may connect, `refusal` why not, `join`, `calling` and `reception`

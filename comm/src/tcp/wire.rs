@@ -45,20 +45,21 @@
 //!           | type   | 0 | segment| count      | number          |
 //!           +--------+---+--------+------------+-----------------+
 //!
-//! request 1 get      segment and count as said; number = the position in the requester's stream that the server must have
-//!                    taken before it reads; then count ranges of 16 bytes:
+//! request 1 get      segment and count as said; number = the position in the requester's stream that
+//!                    the server must have taken before it reads; then count ranges of 16 bytes:
 //!           0                 8                 16
 //!           +-----------------+-----------------+
 //!           | offset          | length          |
 //!           +-----------------+-----------------+
-//! request 5 atomic   segment as said, count 0; number = the position in the requester's stream that the server must have taken before it
-//!                    executes; then an operation:
+//! request 5 atomic   segment as said, count 0; number = the position in the requester's stream that the
+//!                    server must have taken before it executes; then an operation:
 //!           0        1        2                 8                 16                24                32
 //!           +--------+--------+-----------------+-----------------+-----------------+-----------------+
 //!           | code   | width  | 0               | offset          | operand         | new             |
 //!           +--------+--------+-----------------+-----------------+-----------------+-----------------+
-//!                    code: 0 load, 1 add, 2 and, 3 or, 4 xor, 5 swap, 6 compare and swap; width: 4 or 8 bytes;
-//!                    operand: 0 for a load, the expected value for compare and swap; new: 0 but for compare and swap
+//!                    code: 0 load, 1 add, 2 and, 3 or, 4 xor, 5 swap, 6 compare and swap; width: 4 or 8
+//!                    bytes; operand: 0 for a load, the expected value for compare and swap; new: 0 but for
+//!                    compare and swap
 //! request 2 fence    number = the position in the requester's stream up to which the server shall take it
 //! request 6 rouse    number = the position in the requester's stream; it ends a nap, and has no reply
 //! reply   1 got      number = bytes that follow: the ranges of the request, one after the other

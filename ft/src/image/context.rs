@@ -1,7 +1,8 @@
 //! Where a thread stands that takes an image of its process, and the way back to there.
 //!
-//! To the compiler, [`capture`] is a call that returns once, with one of two numbers: no frame of the caller's
-//! is left before it returns, in the process that took the image or in the one that came back from it.
+//! To the compiler, [`capture`] is a call that returns once, with one of two numbers: no frame of the
+//! caller's is left before it returns, in the process that took the image or in the one that came back from
+//! it.
 
 use std::arch::global_asm;
 use std::ffi::c_void;
@@ -120,8 +121,8 @@ unsafe extern "C" {
     fn scash_image_switch(stack: *mut u8, to: extern "C" fn(*mut c_void) -> !, with: *mut c_void) -> !;
 }
 
-/// Notes where the caller stands, calls `save` with `with`, and returns 0; or [`CAME_BACK`], when [`resume`] is
-/// called with what was noted, in a process whose memory is as `save` has saved it.
+/// Notes where the caller stands, calls `save` with `with`, and returns 0; or [`CAME_BACK`], when [`resume`]
+/// is called with what was noted, in a process whose memory is as `save` has saved it.
 ///
 /// # Safety
 /// `save` does with `with` what it may, and does not unwind.

@@ -42,8 +42,8 @@ pub(super) struct Identity {
 static IDENTITY: OnceLock<Identity> = OnceLock::new();
 
 impl Identity {
-    /// That of this process, with the files that it has mapped when this is asked for the first time: program,
-    /// libraries.
+    /// That of this process, with the files that it has mapped when this is asked for the first time:
+    /// program, libraries.
     pub(super) fn of_this_process() -> Result<&'static Identity, Refusal> {
         if let Some(known) = IDENTITY.get() {
             return Ok(known);

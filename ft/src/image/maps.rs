@@ -74,8 +74,8 @@ pub(super) fn read() -> Result<&'static [u8], Failure> {
     };
     // SAFETY: the descriptor was opened above.
     let _ = unsafe { kernel::call(libc::SYS_close, [file, 0, 0, 0, 0, 0]) };
-    // SAFETY: so many bytes were read; nobody writes them before the next `read`, and there is one thread that
-    // takes images, or comes back from one.
+    // SAFETY: so many bytes were read; nobody writes them before the next `read`, and there is one thread
+    // that takes images, or comes back from one.
     result.map(|()| unsafe { std::slice::from_raw_parts(at, len) })
 }
 

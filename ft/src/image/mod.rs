@@ -1,15 +1,16 @@
 //! Images of processes: a process saves itself, and a new process of the same program becomes what was saved
 //! (FT.md §2).
 //!
-//! **What is in an image.** All private memory that was written, that of the C library, of the heap and of this
-//! runtime included; where the thread stands; what the kernel knows of it (`thread`); actions for signals;
-//! open files, directory, mask of files (`files`). No shared mapping: whoever has some makes them anew.
+//! **What is in an image.** All private memory that was written, that of the C library, of the heap and of
+//! this runtime included; where the thread stands; what the kernel knows of it (`thread`); actions for
+//! signals; open files, directory, mask of files (`files`). No shared mapping: whoever has some makes them
+//! anew.
 //!
-//! **How one comes back.** The launcher starts the program as before, with the address space laid out as before
-//! (no randomisation) and two variables more. Before `main` begins, `restore::start` finds them: it plans
-//! what must change to turn this process into the one that was saved, moves to a stack of its own, and carries
-//! the plan out by system calls and copies alone. Then [`capture`] returns for the second time, in the new
-//! process.
+//! **How one comes back.** The launcher starts the program as before, with the address space laid out as
+//! before (no randomisation) and two variables more. Before `main` begins, `restore::start` finds them: it
+//! plans what must change to turn this process into the one that was saved, moves to a stack of its own, and
+//! carries the plan out by system calls and copies alone. Then [`capture`] returns for the second time, in
+//! the new process.
 //!
 //! **Invariant:** between the moment that is saved and the end of saving nothing is allocated, and no lock of
 //! the C library is taken: what changes meanwhile lies on this thread's stack, below what is saved, or in
@@ -130,17 +131,17 @@ pub fn sync_files(own: &Own<'_>) -> Result<(), Refusal> {
     files::sync(own.descriptors)
 }
 
-/// Saves this process in an epoch of its store, which gets the pages of private memory; those of shared memory
-/// may follow. Returns twice: here, and in each process that comes back from it. Calls `stopped`, here, when all
-/// threads are stopped, and nothing is saved yet.
+/// Saves this process in an epoch of its store, which gets the pages of private memory; those of shared
+/// memory may follow. Returns twice: here, and in each process that comes back from it. Calls `stopped`,
+/// here, when all threads are stopped, and nothing is saved yet.
 ///
 /// # Errors
 /// Something cannot be saved; then the epoch cannot be staged.
 ///
 /// # Safety
-/// No other thread runs that could change the process's memory, but one that keeps out of what is saved. After
-/// [`Took::CameBack`] nothing is used, or dropped, that holds a descriptor or a shared mapping. A stopped thread
-/// may have any lock: `stopped` allocates nothing, and waits for no lock.
+/// No other thread runs that could change the process's memory, but one that keeps out of what is saved.
+/// After [`Took::CameBack`] nothing is used, or dropped, that holds a descriptor or a shared mapping. A
+/// stopped thread may have any lock: `stopped` allocates nothing, and waits for no lock.
 pub unsafe fn capture(
     prepared: &Prepared,
     own: &Own<'_>,

@@ -143,8 +143,8 @@ impl<'a, 'b> Save<'a, 'b> {
     /// Saves the pages of a mapping that have bytes of their own.
     fn save_mapping(&mut self, pages: &PageMap, mapping: &Mapping<'_>) -> Result<(), Trouble> {
         if mapping.protection & 1 == 0 {
-            // The program cannot read it; nothing of what it may have written before can be seen, unless it is
-            // made readable again. So it is made readable for the moment.
+            // The program cannot read it; nothing of what it may have written before can be seen, unless it
+            // is made readable again. So it is made readable for the moment.
             return self.save_hidden(pages, mapping);
         }
         if self.tracking.is_for(mapping) {

@@ -94,8 +94,8 @@ impl Thread {
     #[allow(clippy::multiple_unsafe_ops_per_block, reason = "one promise of the caller for all of it")]
     #[inline(always)]
     pub(super) unsafe fn put_on(at: *const Thread) {
-        // SAFETY: the caller's word for all of this function: the kernel is told what it knew of the thread in
-        // the process that was saved, and each address belongs to the memory that is the same now.
+        // SAFETY: the caller's word for all of this function: the kernel is told what it knew of the thread
+        // in the process that was saved, and each address belongs to the memory that is the same now.
         unsafe {
             let tid_address = (&raw const (*at).tid_address).read() as usize;
             let tid = kernel::raw(libc::SYS_set_tid_address, [tid_address, 0, 0, 0, 0, 0]);

@@ -1,6 +1,6 @@
 //! Which pages of private memory were written since the last image: the kernel remembers it (asynchronous
-//! write protection by userfaultfd, Linux 6.7), and tells it in the scan that finds the pages. Where it cannot,
-//! pages are compared.
+//! write protection by userfaultfd, Linux 6.7), and tells it in the scan that finds the pages. Where it
+//! cannot, pages are compared.
 //!
 //! A page that the kernel calls unwritten is as it was when it was last scanned. So what it says is believed
 //! only of mappings that were under protection at the last scan, and only if what was scanned then was

@@ -3,9 +3,9 @@
 //!
 //! A store is a file (a memfd, or one on disk) of **slots** of a page each, two **indices** that say which
 //! slot holds what, and a **mark** for each index. Epoch e has index and mark number e mod 2. A checkpoint
-//! writes what has changed into slots that epoch e does not use, then the other index, then its mark; so epoch
-//! e stays whole until e + 1 is. What runs the job makes the file and hands it to the rank, which writes it
-//! ([`RankStore`]); the maker reads the header alone ([`Store`]), and interprets nothing else.
+//! writes what has changed into slots that epoch e does not use, then the other index, then its mark; so
+//! epoch e stays whole until e + 1 is. What runs the job makes the file and hands it to the rank, which
+//! writes it ([`RankStore`]); the maker reads the header alone ([`Store`]), and interprets nothing else.
 //!
 //! ```text
 //!  0         1 MiB      16 MiB                                                         (of `Geometry`)
@@ -18,8 +18,8 @@
 //!
 //! The file is as long as its address space, and takes memory where something was written.
 //!
-//! A store on disk ([`disk`]) is the same, and more careful: what an epoch consists of is on the disk before its
-//! mark is, and each page has a sum in its entry, so that what a disk has lost is found out.
+//! A store on disk ([`disk`]) is the same, and more careful: what an epoch consists of is on the disk before
+//! its mark is, and each page has a sum in its entry, so that what a disk has lost is found out.
 
 mod disk;
 mod geometry;
@@ -67,8 +67,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Makes the empty store of a rank in memory. Processes that it starts inherit the descriptor if the caller
-    /// lets them.
+    /// Makes the empty store of a rank in memory. Processes that it starts inherit the descriptor if the
+    /// caller lets them.
     ///
     /// # Errors
     /// The system has no descriptor or no address space left, or files may not be as long (`ulimit -f`).

@@ -195,8 +195,8 @@ impl RankStore {
         let parity = self.epoch.0 % 2;
         let [committed, staged] = [parity, 1 - parity].map(|number| {
             let at = self.at(self.geometry.map_at(number));
-            // SAFETY: the words lie in the mapping, which stays; only this rank uses them, through one value of
-            // this kind at a time, made by functions that have `&mut self`.
+            // SAFETY: the words lie in the mapping, which stays; only this rank uses them, through one value
+            // of this kind at a time, made by functions that have `&mut self`.
             unsafe { std::slice::from_raw_parts_mut(at, self.geometry.map_words()) }
         });
         let count = u32::try_from(self.geometry.slots()).unwrap_or(u32::MAX);
@@ -267,8 +267,8 @@ impl RankStore {
         Ok(())
     }
 
-    /// Marks the epoch that was written as whole. `outputs`: the bytes of standard output and error that belong
-    /// to it. It is not committed before all ranks have theirs. Without an epoch that was
+    /// Marks the epoch that was written as whole. `outputs`: the bytes of standard output and error that
+    /// belong to it. It is not committed before all ranks have theirs. Without an epoch that was
     /// [written](Self::wrote) nothing is marked.
     ///
     /// # Errors

@@ -230,7 +230,8 @@ impl<'a> Staged<'a> {
         self.count += 1;
     }
 
-    /// Saves a page of which it is known that the epoch before has its bytes. `false` if that has no such page.
+    /// Saves a page of which it is known that the epoch before has its bytes. `false` if that has no such
+    /// page.
     pub fn keep(&mut self, key: Key) -> bool {
         let Some(entry) = self.known(key).filter(|entry| self.slots.keep(entry.slot).is_ok()) else {
             return false;

@@ -1,15 +1,15 @@
 /*
  * scash.h - shared memory for the ranks of a job, from C.
  *
- * A program is started on several ranks (`scash run -n 4 ./program`), which are processes that run the same code; started
- * by itself (`./program`), it is a job of one rank. What ranks allocate with dsm_alloc lies at the same address in each of
- * them and is shared: pointers into it mean the same everywhere, and plain loads and stores reach it. What one rank writes
- * the others see after the next memory barrier, or when they get a lock that it has given back since, or it lets them go
- * on by a semaphore, a condition or a flag.
+ * A program is started on several ranks (`scash run -n 4 ./program`), which are processes that run the same
+ * code; started by itself (`./program`), it is a job of one rank. What ranks allocate with dsm_alloc lies at
+ * the same address in each of them and is shared: pointers into it mean the same everywhere, and plain loads
+ * and stores reach it. What one rank writes the others see after the next memory barrier, or when they get a
+ * lock that it has given back since, or it lets them go on by a semaphore, a condition or a flag.
  *
- * Ranks of a job of one host share frames, unless SCASH_SHARE=off: there they may see it before that, too, so a program that
- * races may seem right (SCASH_RACES=report finds it); accesses to what is allocated do not fault; and protocol and block size
- * of an allocation change nothing.
+ * Ranks of a job of one host share frames, unless SCASH_SHARE=off: there they may see it before that, too, so
+ * a program that races may seem right (SCASH_RACES=report finds it); accesses to what is allocated do not
+ * fault; and protocol and block size of an allocation change nothing.
  *
  *     #include <scash.h>
  *     #include <stdio.h>
@@ -31,31 +31,34 @@
  *
  *     cc hello.c $(pkg-config --cflags --libs scash) -o hello && scash run -n 4 ./hello
  *
- * Errors: functions that return an int give -1, those that return a pointer give NULL, and dsm_error() then has the text.
- * Before dsm_init and after dsm_finalize all functions fail but dsm_error and dsm_version.
+ * Errors: functions that return an int give -1, those that return a pointer give NULL, and dsm_error() then
+ * has the text. Before dsm_init and after dsm_finalize all functions fail but dsm_error and dsm_version.
  *
- * Collective functions (dsm_alloc, dsm_alloc_with, dsm_free, dsm_barrier, dsm_broadcast, dsm_finalize, and those that make
- * and destroy objects: dsm_locks_create, dsm_rwlocks_create, dsm_semaphores_create, dsm_conditions_create,
- * dsm_flags_create, dsm_locks_destroy, dsm_rwlocks_destroy, dsm_semaphores_destroy, dsm_conditions_destroy,
- * dsm_flags_destroy) are called by all ranks, in the same order and with the same arguments; each includes a memory barrier. One thread of a rank
- * calls them, while its other threads touch no shared memory, by atomic operations neither, and use no such object.
- * dsm_all_reduce_i64, dsm_all_reduce_u64, dsm_all_reduce_f64 and dsm_broadcast_value are collective, too, but no memory
- * barriers: other threads may do what they like, but for collective functions. All other functions may be called by any
+ * Collective functions (dsm_alloc, dsm_alloc_with, dsm_free, dsm_barrier, dsm_broadcast, dsm_finalize, and
+ * those that make and destroy objects: dsm_locks_create, dsm_rwlocks_create, dsm_semaphores_create,
+ * dsm_conditions_create, dsm_flags_create, dsm_locks_destroy, dsm_rwlocks_destroy, dsm_semaphores_destroy,
+ * dsm_conditions_destroy, dsm_flags_destroy) are called by all ranks, in the same order and with the same
+ * arguments; each includes a memory barrier. One thread of a rank calls them, while its other threads touch
+ * no shared memory, by atomic operations neither, and use no such object. dsm_all_reduce_i64,
+ * dsm_all_reduce_u64, dsm_all_reduce_f64 and dsm_broadcast_value are collective, too, but no memory barriers:
+ * other threads may do what they like, but for collective functions. All other functions may be called by any
  * thread at any time.
  *
- * Locks, reader-writer locks, semaphores, conditions and flags have numbers from one series: a function that is given the
- * number of an object of another kind fails.
+ * Locks, reader-writer locks, semaphores, conditions and flags have numbers from one series: a function that
+ * is given the number of an object of another kind fails.
  *
- * fork: a child of a rank is no rank. All functions fail there but dsm_error and dsm_version, and touching shared memory ends
- * it by SIGSEGV, with a line on stderr that says why. It may compute on copies that were made before, exit, or exec another
- * program: the rank and the job do not notice.
+ * fork: a child of a rank is no rank. All functions fail there but dsm_error and dsm_version, and touching
+ * shared memory ends it by SIGSEGV, with a line on stderr that says why. It may compute on copies that were
+ * made before, exit, or exec another program: the rank and the job do not notice.
  *
- * Descriptors: a program closes only those that it has opened, or others before dsm_init. Those of the library have high numbers
- * (from 4096 on, or from half of what `ulimit -n` permits); where they are gone, calls fail, and no job ends well.
+ * Descriptors: a program closes only those that it has opened, or others before dsm_init. Those of the
+ * library have high numbers (from 4096 on, or from half of what `ulimit -n` permits); where they are gone,
+ * calls fail, and no job ends well.
  *
- * Signal handlers: they call none of these functions. They may touch shared memory, but not while their thread is in one of
- * these functions: where the two would wait for each other, the rank says so on stderr and exits with status 70. (One that
- * cannot complete an access to shared memory for another reason, say because the home of the page is gone, exits with 74.)
+ * Signal handlers: they call none of these functions. They may touch shared memory, but not while their
+ * thread is in one of these functions: where the two would wait for each other, the rank says so on stderr
+ * and exits with status 70. (One that cannot complete an access to shared memory for another reason, say
+ * because the home of the page is gone, exits with 74.)
  *
  * Sizes are in bytes, times in seconds.
  */

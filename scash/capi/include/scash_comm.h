@@ -1,9 +1,10 @@
 /*
  * scash_comm.h - messages between the ranks of a job, from C.
  *
- * A program is started on several ranks (`scash run -n 4 ./program`), which are processes that run the same code and have
- * numbers from 0; started by itself (`./program`), it is a job of one rank. Ranks send each other messages, which have
- * tags, and call collective operations together. It is used as MPI is: what is said here is where it differs.
+ * A program is started on several ranks (`scash run -n 4 ./program`), which are processes that run the same
+ * code and have numbers from 0; started by itself (`./program`), it is a job of one rank. Ranks send each
+ * other messages, which have tags, and call collective operations together. It is used as MPI is: what is
+ * said here is where it differs.
  *
  *     #include <scash_comm.h>
  *     #include <stdio.h>
@@ -25,47 +26,51 @@
  *
  *     cc ring.c $(pkg-config --cflags --libs scash) -o ring && scash run -n 4 ./ring
  *
- * Errors: functions that return an int give a number less than 0 (SCOMM_ERROR_...), those that return a pointer give NULL, and
- * scomm_error() then has the text. Before scomm_init and after scomm_finalize all functions fail but scomm_options,
- * scomm_error and scomm_free. Where a status may be written, it tells of its operation's error, too.
+ * Errors: functions that return an int give a number less than 0 (SCOMM_ERROR_...), those that return a
+ * pointer give NULL, and scomm_error() then has the text. Before scomm_init and after scomm_finalize all
+ * functions fail but scomm_options, scomm_error and scomm_free. Where a status may be written, it tells of
+ * its operation's error, too.
  *
- * Operations: functions with an i in their names (scomm_isend) only begin an operation and set a request; it goes on while
- * the program computes, and a wait or a test tells that it is over. Until then its memory must stay, and be left alone; of a
- * send, it may be read. A request is a number: one that names no operation, or none any more, is an error wherever it is
- * given.
+ * Operations: functions with an i in their names (scomm_isend) only begin an operation and set a request; it
+ * goes on while the program computes, and a wait or a test tells that it is over. Until then its memory must
+ * stay, and be left alone; of a send, it may be read. A request is a number: one that names no operation, or
+ * none any more, is an error wherever it is given.
  *
- * Messages: bytes, sent by one rank to one rank (which may be the same) under a tag. A receive names a source and a tag, or leaves
- * either open. Messages of one rank to another keep their order: of two that fit a receive, it gets the one that was sent
- * first. Lengths are those of messages; a receive needs room for as much or more. No order in which ranks send
- * leads to a deadlock for want of memory: a message for which there is no room waits at its sender, which then waits for its
- * receiver.
+ * Messages: bytes, sent by one rank to one rank (which may be the same) under a tag. A receive names a source
+ * and a tag, or leaves either open. Messages of one rank to another keep their order: of two that fit a
+ * receive, it gets the one that was sent first. Lengths are those of messages; a receive needs room for as
+ * much or more. No order in which ranks send leads to a deadlock for want of memory: a message for which
+ * there is no room waits at its sender, which then waits for its receiver.
  *
- * Collective operations are begun by all ranks, in the same order and with the same numbers; only the lengths of
- * scomm_all_to_all_v differ from rank to rank. Any number of them may be under way. Their memory does not overlap.
+ * Collective operations are begun by all ranks, in the same order and with the same numbers; only the lengths
+ * of scomm_all_to_all_v differ from rank to rank. Any number of them may be under way. Their memory does not
+ * overlap.
  *
- * One-sided: a window is memory of all ranks that all can put to and get from, whatever its owner does meanwhile; its words can be
- * operated on atomically (scomm_fetch_add_u64). Active messages
- * are functions that run where a message arrives. A fence tells that what was put, called, and sent and forgotten has arrived.
+ * One-sided: a window is memory of all ranks that all can put to and get from, whatever its owner does
+ * meanwhile; its words can be operated on atomically (scomm_fetch_add_u64). Active messages are functions
+ * that run where a message arrives. A fence tells that what was put, called, and sent and forgotten has
+ * arrived.
  *
- * Threads: all functions may be called by any thread at any time, but for scomm_init and scomm_finalize, during which no other
- * thread is in a function of this header. An operation may be waited for by another thread than the one that has begun it, but
- * by one alone.
+ * Threads: all functions may be called by any thread at any time, but for scomm_init and scomm_finalize,
+ * during which no other thread is in a function of this header. An operation may be waited for by another
+ * thread than the one that has begun it, but by one alone.
  *
- * Memory: any, but not that of dsm_alloc (scash.h). With SCOMM_LARGE_GET, ranks of the same host read a long message where it is;
- * that of scomm_alloc without a system call.
+ * Memory: any, but not that of dsm_alloc (scash.h). With SCOMM_LARGE_GET, ranks of the same host read a long
+ * message where it is; that of scomm_alloc without a system call.
  *
- * Programs may use scash.h, too: they call dsm_init before scomm_init, and scomm_finalize before dsm_finalize. Ranks have the
- * same numbers in both.
+ * Programs may use scash.h, too: they call dsm_init before scomm_init, and scomm_finalize before
+ * dsm_finalize. Ranks have the same numbers in both.
  *
- * The environment sets which protocol serves which messages, unless scomm_init is given options: SCASH_MP_EAGER, SCASH_MP_PUSH,
- * SCASH_MP_LARGE, SCASH_MP_WINDOW, SCASH_MP_REGISTERED, SCASH_MP_HELD; see
+ * The environment sets which protocol serves which messages, unless scomm_init is given options:
+ * SCASH_MP_EAGER, SCASH_MP_PUSH, SCASH_MP_LARGE, SCASH_MP_WINDOW, SCASH_MP_REGISTERED, SCASH_MP_HELD; see
  * scomm_options_t.
  *
- * A rank that ends before scomm_finalize hangs nobody: operations that need it, collective ones among them, fail with an error that names it,
- * and others go on. Of one that is stopped, or whose link is cut, that is so after SCASH_MP_SILENCE seconds (10; 0: never).
+ * A rank that ends before scomm_finalize hangs nobody: operations that need it, collective ones among them,
+ * fail with an error that names it, and others go on. Of one that is stopped, or whose link is cut, that is
+ * so after SCASH_MP_SILENCE seconds (10; 0: never).
  *
- * fork: a child of a rank is no rank. All functions fail there but scomm_error and scomm_options. It may compute, exit, or exec
- * another program: the rank and the job do not notice.
+ * fork: a child of a rank is no rank. All functions fail there but scomm_error and scomm_options. It may
+ * compute, exit, or exec another program: the rank and the job do not notice.
  *
  * Sizes are in bytes.
  */

@@ -1,9 +1,9 @@
 //! The command `scash`.
 //!
-//! `scash run` starts a job, on this machine or on several hosts, and ends it properly; `scash resume` goes on with one;
-//! `scash info` says
-//! what this machine offers; `scash bench` starts the benchmarks, which are programs of their own. Each
-//! subcommand is a module with its arguments and one function that returns the command's exit status.
+//! `scash run` starts a job, on this machine or on several hosts, and ends it properly; `scash resume` goes
+//! on with one; `scash info` says what this machine offers; `scash bench` starts the benchmarks, which are
+//! programs of their own. Each subcommand is a module with its arguments and one function that returns the
+//! command's exit status.
 
 mod bench;
 mod info;

@@ -79,8 +79,10 @@
 //! bits 22..24  role            0 unclaimed, 1 home, 2 copy
 //! bits 24..31  common facts    on which lists it is, fetching, twin, dirty, stale
 //! bits 32..64  facts of the role:
-//!   home       32 claimed, 33 watched, 34 messaged, 35 messaged before; 40..42 tracking; 56..60 score; 60..64 patience
-//!   copy       32..34 hold, 34..36 view; 36..44 looked at, wanted, reported, fresh, ahead, quiet, ended, fetched;
+//!   home       32 claimed, 33 watched, 34 messaged, 35 messaged before; 40..42 tracking;
+//!              56..60 score; 60..64 patience
+//!   copy       32..34 hold, 34..36 view;
+//!              36..44 looked at, wanted, reported, fresh, ahead, quiet, ended, fetched;
 //!              48..56 interval (mod 256) of the last fetch; 56..60 renewals left; 60..64 times found read
 //!   unclaimed  32..34 hold (nothing or lease), 42 ended
 //! ```

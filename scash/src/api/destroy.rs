@@ -106,9 +106,9 @@ impl Dsm {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InUse`]: a thread of some rank has one of the objects or waits for it; all ranks are told so, and nothing was done. Objects that do not follow one another, or are only some
-    /// of those that share an allocation; objects that were destroyed; ranks made different collective calls;
-    /// a rank is gone.
+    /// [`Error::InUse`]: a thread of some rank has one of the objects or waits for it; all ranks are told so,
+    /// and nothing was done. Objects that do not follow one another, or are only some of those that share an
+    /// allocation; objects that were destroyed; ranks made different collective calls; a rank is gone.
     pub fn destroy<O: SyncObject>(&mut self, objects: &[O]) -> Result<()> {
         let objects: Vec<Object> = objects.iter().map(|handle| handle.object(Seal(()))).collect();
         let first = run(&objects)?;

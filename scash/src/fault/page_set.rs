@@ -15,8 +15,8 @@ pub(crate) struct PageSet {
 }
 
 impl PageSet {
-    /// The empty set, for a region of `pages` pages. 2 MiB of address space for a region of 64 GiB, of which what
-    /// is used takes memory.
+    /// The empty set, for a region of `pages` pages. 2 MiB of address space for a region of 64 GiB, of which
+    /// what is used takes memory.
     pub(crate) fn new(pages: u32) -> Self {
         Self { words: bytemuck::zeroed_slice_box(pages.div_ceil(BITS) as usize) }
     }

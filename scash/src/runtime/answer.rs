@@ -125,8 +125,8 @@ impl Runtime {
         if self.attends.load(Ordering::Relaxed) { self.start_to_attend() } else { Ok(()) }
     }
 
-    /// Waits until that thread, if there is one, has come to its work: before that it is being set up, and may
-    /// have locks of the C library.
+    /// Waits until that thread, if there is one, has come to its work: before that it is being set up, and
+    /// may have locks of the C library.
     pub(super) fn await_attendant(&self) {
         while self.attends.load(Ordering::Relaxed) && !self.answers.load(Ordering::Acquire) {
             std::thread::yield_now();

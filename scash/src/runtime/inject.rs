@@ -35,8 +35,8 @@ impl Runtime {
         }
     }
 
-    /// Allocates nothing, and waits for no lock: threads of the program may be stopped. (One that is stopped as
-    /// it passes a point itself has the lock; then nothing happens here.)
+    /// Allocates nothing, and waits for no lock: threads of the program may be stopped. (One that is stopped
+    /// as it passes a point itself has the lock; then nothing happens here.)
     #[cold]
     fn meet_fate(&self, point: Point) {
         let injector = match point {

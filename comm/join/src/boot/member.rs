@@ -83,8 +83,8 @@ impl Member {
     }
 
     /// Joins the job that `var` tells of, which looks up environment variables. The descriptor that is named
-    /// there becomes this member's. For a process that has not joined a job yet, or that has come back from an
-    /// image of one that had.
+    /// there becomes this member's. For a process that has not joined a job yet, or that has come back from
+    /// an image of one that had.
     pub fn from_vars(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Member> {
         if [vars::RANK, vars::SIZE, vars::BOOT_FD].iter().all(|name| var(name).is_none()) {
             let settings = external::settings(var)?;
@@ -203,8 +203,8 @@ impl Member {
         &self.page
     }
 
-    /// Ends a member that has come here in an image of another process: its line and its page are not there any
-    /// more, and are not closed. Its memory is given back where there is much of it.
+    /// Ends a member that has come here in an image of another process: its line and its page are not there
+    /// any more, and are not closed. Its memory is given back where there is much of it.
     pub fn abandon(mut self) {
         if let Way::Line(line) = &mut self.way {
             line.buffer = Vec::new();

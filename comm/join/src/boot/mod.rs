@@ -111,8 +111,8 @@ pub mod vars {
     pub const THREADS: &str = "SCASH_THREADS";
     /// The provider that carries the ranks' traffic.
     pub const PROVIDER: &str = "SCASH_PROVIDER";
-    /// Where a rank says what its user must see at once, if the launcher keeps back what it prints: a socket, as
-    /// `FD:NAME`.
+    /// Where a rank says what its user must see at once, if the launcher keeps back what it prints: a socket,
+    /// as `FD:NAME`.
     pub const SAYS: &str = "SCASH_SAYS";
 }
 

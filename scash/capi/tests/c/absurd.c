@@ -1,5 +1,5 @@
-/* Arguments that no program means: NULL, numbers below 0, more than memory has, addresses where no value begins. Each function says so, and the job
- * goes on: none ends the rank. */
+/* Arguments that no program means: NULL, numbers below 0, more than memory has, addresses where no value
+ * begins. Each function says so, and the job goes on: none ends the rank. */
 #include "check.h"
 #include <limits.h>
 

@@ -1,4 +1,5 @@
-/* Atomic operations: every kind on both widths, counters that all ranks hammer beside bytes that others write, first touches, placed pages, threads. */
+/* Atomic operations: every kind on both widths, counters that all ranks hammer beside bytes that others
+ * write, first touches, placed pages, threads. */
 #include "check.h"
 #include <pthread.h>
 

@@ -1,4 +1,5 @@
-/* Arguments that no program means: more than memory has, and addresses where no value begins. Each function says so, and the job goes on. */
+/* Arguments that no program means: more than memory has, and addresses where no value begins. Each function
+ * says so, and the job goes on. */
 #include "comm_check.h"
 #include <limits.h>
 

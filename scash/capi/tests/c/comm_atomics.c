@@ -1,4 +1,5 @@
-/* Atomic operations on words of windows: every kind on both widths, words that all ranks operate on at once, and what a word announces. */
+/* Atomic operations on words of windows: every kind on both widths, words that all ranks operate on at once,
+ * and what a word announces. */
 #include "comm_check.h"
 
 enum { ROUNDS = 200, NOTE = 1000 };

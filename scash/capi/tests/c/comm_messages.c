@@ -1,4 +1,5 @@
-/* Messages in every way: round the ring, by wildcards, in order, of unknown length, probed for, taken back. */
+/* Messages in every way: round the ring, by wildcards, in order, of unknown length, probed for, taken
+ * back. */
 #include "comm_check.h"
 
 static int rank, size;

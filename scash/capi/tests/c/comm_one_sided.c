@@ -16,7 +16,8 @@ static int previous(void)
     return (rank + size - 1) % size;
 }
 
-/* Each rank puts to the next one's part, at an offset, and finds there what the previous one has put to its own. */
+/* Each rank puts to the next one's part, at an offset, and finds there what the previous one has put to its
+ * own. */
 static void puts_and_gets(void)
 {
     unsigned char *mine = (unsigned char *)room(LEN), *theirs = (unsigned char *)room(LEN);
@@ -112,7 +113,8 @@ static void forgotten(void)
     }
 }
 
-/* Handlers run one at a time at a rank, so they need no lock among each other. The program looks when a fence has passed. */
+/* Handlers run one at a time at a rank, so they need no lock among each other. The program looks when a fence
+ * has passed. */
 static int asked, answered;
 
 static void ask(int from, const void *bytes, size_t len, void *context)

@@ -1,5 +1,5 @@
-/* Where protocols change: as is measured at the start, or as the program sets it (the argument says what); all ranks have the
- * same, and messages go by it. */
+/* Where protocols change: as is measured at the start, or as the program sets it (the argument says what);
+ * all ranks have the same, and messages go by it. */
 #include "comm_check.h"
 
 enum { LONGEST = 1200000 };

@@ -1,4 +1,5 @@
-/* Started without a launcher: before scomm_init nothing works, and every call says why; then it is a job of one rank. */
+/* Started without a launcher: before scomm_init nothing works, and every call says why; then it is a job of
+ * one rank. */
 #include "comm_check.h"
 
 enum { LONG = 3 << 20 };

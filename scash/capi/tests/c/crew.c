@@ -1,4 +1,5 @@
-/* The memory barrier of all threads: in each round every thread sees what all threads of all ranks wrote in the one before. */
+/* The memory barrier of all threads: in each round every thread sees what all threads of all ranks wrote in
+ * the one before. */
 #include "check.h"
 #include <pthread.h>
 

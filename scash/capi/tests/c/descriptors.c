@@ -1,5 +1,6 @@
-/* A program that closes descriptors that it has not opened, as daemons do, and opens files of its own in their place: `descriptors LAST DIRECTORY` closes those from 3 to LAST.
- * Its files stay as they are. What the library can do no more is an error: data are right, or the program is told. */
+/* A program that closes descriptors that it has not opened, as daemons do, and opens files of its own in
+ * their place: `descriptors LAST DIRECTORY` closes those from 3 to LAST. Its files stay as they are. What the
+ * library can do no more is an error: data are right, or the program is told. */
 #define _DEFAULT_SOURCE
 #include "check.h"
 #include <fcntl.h>

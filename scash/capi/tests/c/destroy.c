@@ -1,4 +1,5 @@
-/* Objects of synchronisation come to an end: at all ranks, or, if one is in use, at none; and nothing else ever has their numbers. */
+/* Objects of synchronisation come to an end: at all ranks, or, if one is in use, at none; and nothing else
+ * ever has their numbers. */
 #include "check.h"
 
 static int last;

@@ -1,5 +1,6 @@
-/* Ranks ask for different things: each is told, and nothing goes on after it. Arguments: what they disagree about, and a
- * directory, in which each leaves a file when it has been told. None leaves before all have: its end would be news, too. */
+/* Ranks ask for different things: each is told, and nothing goes on after it. Arguments: what they disagree
+ * about, and a directory, in which each leaves a file when it has been told. None leaves before all have: its
+ * end would be news, too. */
 #include "check.h"
 #include <time.h>
 

@@ -1,4 +1,5 @@
-/* Children that ranks fork: they are told that they are no ranks, die of touching shared memory, and disturb nobody, however they end. */
+/* Children that ranks fork: they are told that they are no ranks, die of touching shared memory, and disturb
+ * nobody, however they end. */
 #include "check.h"
 #include <pthread.h>
 #include <signal.h>

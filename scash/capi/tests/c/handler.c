@@ -1,4 +1,5 @@
-/* A signal handler touches shared memory while its thread is in a function of the library, on which the access has to wait: the rank says so and ends. */
+/* A signal handler touches shared memory while its thread is in a function of the library, on which the
+ * access has to wait: the rank says so and ends. */
 #define _DEFAULT_SOURCE
 #include "check.h"
 #include <signal.h>
@@ -36,7 +37,8 @@ int main(int argc, char **argv)
     CHECK(argc == 2 && dsm_init() == 0);
     CHECK((a = (volatile char *)dsm_alloc((size_t)PAGES * DSM_PAGE_SIZE)) != NULL);
     CHECK(dsm_flags_create(1, &flag) == 0);
-    /* All pages have their homes at the last rank; where there is one only, each is touched first in the handler. */
+    /* All pages have their homes at the last rank; where there is one only, each is touched first in the
+     * handler. */
     if (dsm_size() > 1 && dsm_rank() == dsm_size() - 1)
         for (size_t i = 0; i < PAGES; ++i)
             a[i * DSM_PAGE_SIZE] = 1;

@@ -1,4 +1,5 @@
-/* What is touched under a lock only is right without a memory barrier: counters, a ring of records, pages that nobody had touched, threads. */
+/* What is touched under a lock only is right without a memory barrier: counters, a ring of records, pages
+ * that nobody had touched, threads. */
 #include "check.h"
 #include <pthread.h>
 

@@ -1,4 +1,5 @@
-/* Objects of synchronisation used as they must not be: each call says so and does nothing, and the job goes on. */
+/* Objects of synchronisation used as they must not be: each call says so and does nothing, and the job goes
+ * on. */
 #include "check.h"
 #include <pthread.h>
 
@@ -64,7 +65,8 @@ static void *not_its_own(void *unused)
     return NULL;
 }
 
-/* The calls of a thread that has a lock and a reader-writer lock, and of another one that has neither. Of one rank: the others would wait. */
+/* The calls of a thread that has a lock and a reader-writer lock, and of another one that has neither. Of one
+ * rank: the others would wait. */
 static void of_others(void)
 {
     pthread_t thread;

@@ -1,5 +1,5 @@
-/* Every placement with every protocol and several block sizes: homes are where they were asked for, data are right over several
- * memory barriers, and protocols can be switched. */
+/* Every placement with every protocol and several block sizes: homes are where they were asked for, data are
+ * right over several memory barriers, and protocols can be switched. */
 #include "check.h"
 
 enum { PAGES = 13, WORDS = PAGES * DSM_PAGE_SIZE / sizeof(int), ROUNDS = 4, RUN = 2 };

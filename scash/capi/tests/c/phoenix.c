@@ -1,6 +1,5 @@
-/* A program with state of many kinds across memory barriers: it does nothing for its survival, and prints, and
-   writes into a file, the same whether its ranks were killed meanwhile or not.
-   phoenix DIRECTORY */
+/* A program with state of many kinds across memory barriers: it does nothing for its survival, and prints,
+ * and writes into a file, the same whether its ranks were killed meanwhile or not. phoenix DIRECTORY */
 #define _DEFAULT_SOURCE
 #include "check.h"
 #include <fcntl.h>

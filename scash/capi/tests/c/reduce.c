@@ -1,4 +1,5 @@
-/* Values of all ranks become one, in order with barriers and locks; each type and reduction; a value of one rank comes to all. */
+/* Values of all ranks become one, in order with barriers and locks; each type and reduction; a value of one
+ * rank comes to all. */
 #include "check.h"
 
 static int rank, size;
@@ -50,7 +51,8 @@ static void values_of_one(void)
     }
 }
 
-/* Among accesses, locks and barriers; results are stored where the next reduction takes its values: in shared memory. */
+/* Among accesses, locks and barriers; results are stored where the next reduction takes its values: in shared
+ * memory. */
 static void among_others(void)
 {
     int64_t *mine;

@@ -1,4 +1,5 @@
-/* Reader-writer locks: many read together, one writes alone. Locks that are tried: nobody waits for who has them. */
+/* Reader-writer locks: many read together, one writes alone. Locks that are tried: nobody waits for who has
+ * them. */
 #include "check.h"
 #include <pthread.h>
 

@@ -1,4 +1,5 @@
-/* Who is let go on by a semaphore, a condition or a flag sees what was written before: bounded buffers, a pipeline. */
+/* Who is let go on by a semaphore, a condition or a flag sees what was written before: bounded buffers, a
+ * pipeline. */
 #include "check.h"
 
 enum { ROUNDS = 60, PLACES = 5, PAGE = DSM_PAGE_SIZE / sizeof(long) };

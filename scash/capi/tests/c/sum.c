@@ -1,5 +1,5 @@
-/* Neighbouring bytes written by different ranks, in one array of many pages, added up by all; and a list whose links are plain
- * pointers. */
+/* Neighbouring bytes written by different ranks, in one array of many pages, added up by all; and a list
+ * whose links are plain pointers. */
 #include "check.h"
 
 enum { BYTES = 10 * DSM_PAGE_SIZE + 123, ROUNDS = 6 };

@@ -1,4 +1,5 @@
-/* A program that survives its accesses to memory that is not allocated, and goes on with new allocations in the same place. */
+/* A program that survives its accesses to memory that is not allocated, and goes on with new allocations in
+ * the same place. */
 #include "check.h"
 #include <setjmp.h>
 #include <signal.h>

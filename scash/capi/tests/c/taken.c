@@ -1,5 +1,6 @@
-/* The system takes pages out of memory at any time: their entries in the page table are gone, their bytes are not. A thread of each rank does the same to all shared memory while the
- * others write it, under locks and between barriers. */
+/* The system takes pages out of memory at any time: their entries in the page table are gone, their bytes are
+ * not. A thread of each rank does the same to all shared memory while the others write it, under locks and
+ * between barriers. */
 #define _DEFAULT_SOURCE
 #include "check.h"
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* Started without a launcher: before dsm_init nothing works, and every call says why; then it is a job of one rank.
- * Arguments: the provider and the engine that it is to have, or the word `refused`. */
+/* Started without a launcher: before dsm_init nothing works, and every call says why; then it is a job of one
+ * rank. Arguments: the provider and the engine that it is to have, or the word `refused`. */
 #include "check.h"
 
 enum { PAGES = 200, WORDS = PAGES * DSM_PAGE_SIZE / sizeof(int), ROUNDS = 3 };

@@ -1,4 +1,5 @@
-/* Rank 0 touches memory that it does not have: shared memory after dsm_free, or beyond all allocations, or memory of no kind. */
+/* Rank 0 touches memory that it does not have: shared memory after dsm_free, or beyond all allocations, or
+ * memory of no kind. */
 #include "check.h"
 #include <sys/resource.h>
 #include <unistd.h>

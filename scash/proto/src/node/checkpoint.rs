@@ -10,8 +10,8 @@
 //!    and the job goes on.
 //!
 //! All collective calls that include a memory barrier can be checkpoints, but
-//! [`Finalize`](Collective::Finalize): behind that one ranks end each for itself, and there would be no job to
-//! come back to. The destruction of objects that are in use is no memory barrier, and a reduction is none.
+//! [`Finalize`](Collective::Finalize): behind that one ranks end each for itself, and there would be no job
+//! to come back to. The destruction of objects that are in use is no memory barrier, and a reduction is none.
 //!
 //! # Why what ranks save fits together
 //!

@@ -101,8 +101,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// For a rank of a job over memory that ranks reach directly, which learns nothing and limits nothing: what
-    /// simulations and tests begin with.
+    /// For a rank of a job over memory that ranks reach directly, which learns nothing and limits nothing:
+    /// what simulations and tests begin with.
     pub fn plain(rank: Rank, size: u32, pages: u32) -> Config {
         Config {
             rank,

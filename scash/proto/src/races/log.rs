@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! log        { u32 page | u32 stamp | u64 site | u8 put | u16 length | diff | old | if put: met } …
-//! testimony  u32 meeting | u8 lost | { u32 page | u8 put | number | known | site in words | diff | old | if put: met } …
+//! testimony  u32 meeting | u8 lost
+//!            | { u32 page | u8 put | number | known | site in words | diff | old | if put: met } …
 //! ```
 //!
 //! The diff says which bytes are meant and what they are now, `old` and `met` what these bytes were in the

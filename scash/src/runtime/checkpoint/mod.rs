@@ -182,7 +182,8 @@ fn open(var: &dyn Fn(&str) -> Option<OsString>) -> Result<(RankStore, Option<Fil
     let base =
         Base { incarnation: Incarnation(number(vars::INCARNATION)?), epoch: Epoch(number(vars::EPOCH)?) };
     let file = descriptor(vars::STORE)?;
-    // SAFETY: the launcher has given it to this process, and nobody else knows it; if not, calls with it fail.
+    // SAFETY: the launcher has given it to this process, and nobody else knows it; if not, calls with it
+    // fail.
     let file = out_of_the_way(unsafe { OwnedFd::from_raw_fd(file) });
     // SAFETY: the addresses are those of stores, and a process has one.
     let store = unsafe { RankStore::map(file, std::ptr::with_exposed_provenance_mut(STORE_AT), base) };
@@ -352,8 +353,8 @@ impl Runtime {
         Ok(())
     }
 
-    /// A checkpoint at a memory barrier, now, whatever the clock says. Whether it was committed: not where ranks
-    /// do not come back (`scash run --replicas`), nor if one of them cannot be saved. Collective.
+    /// A checkpoint at a memory barrier, now, whatever the clock says. Whether it was committed: not where
+    /// ranks do not come back (`scash run --replicas`), nor if one of them cannot be saved. Collective.
     pub fn checkpoint(&self) -> Result<bool> {
         let Some(checkpoints) = &self.checkpoints else { return self.barrier().map(|()| false) };
         let before = lock(checkpoints).counts.committed;

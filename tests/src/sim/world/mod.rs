@@ -214,8 +214,8 @@ pub struct World<P> {
     rng: Rng,
     /// Decides what goes on in the middle of orders.
     tears: Rng,
-    /// Intervals that some rank has not left yet, or may come back to, each with how many ranks have begun it;
-    /// and the number of the first.
+    /// Intervals that some rank has not left yet, or may come back to, each with how many ranks have begun
+    /// it; and the number of the first.
     intervals: VecDeque<(Interval, u32)>,
     first_interval: u32,
     report: Report,

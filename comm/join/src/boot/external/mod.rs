@@ -9,7 +9,7 @@
 //! ```text
 //!   host a                                   host b
 //!   rank 0: Trunk, Branch ◀── TCP, [link] ──▶ rank 2: Branch        (a thread of the lead, the [lead])
-//!      ▲ line      ▲ line                       ▲ line     ▲ line   (abstract Unix socket, the [local_socket])
+//!      ▲ line      ▲ line                       ▲ line     ▲ line   (Unix socket, the [local_socket])
 //!   rank 0      rank 1                        rank 2     rank 3     (each but a lead has a [watch])
 //! ```
 //!

@@ -159,8 +159,8 @@ impl Job<'_> {
         self.act(actions);
     }
 
-    /// Something has gone wrong, of which the user will be told: before that, if ranks have been started again
-    /// and will not go on, of why they were.
+    /// Something has gone wrong, of which the user will be told: before that, if ranks have been started
+    /// again and will not go on, of why they were.
     pub(super) fn tell_of_a_restart_in_vain(&mut self) {
         let is_news = self.supervisor.may_go_on();
         let Some(Survival { recovery, .. }) = &mut self.survival else { return };

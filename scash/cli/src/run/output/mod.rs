@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  rank 0 ═══ pipe or terminal ══╗
-//!  rank 1 ═══ pipe or terminal ══╬═ a thread for each stream ([`copy`]) ── [`Lines`] ── stdout or stderr ([`Screen`])
+//!  rank 1 ═══ pipe or terminal ══╬═ a stream's thread ([`copy`]) ── [`Lines`] ── our own ([`Screen`])
 //!  rank 2 ═══ pipe or terminal ══╝
 //! ```
 //!

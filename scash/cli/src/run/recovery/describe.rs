@@ -116,7 +116,8 @@ impl Description {
     }
 }
 
-/// `scash resume`: becomes the `scash run` that goes on with the job of a directory. Returns only if it cannot.
+/// `scash resume`: becomes the `scash run` that goes on with the job of a directory. Returns only if it
+/// cannot.
 pub(crate) fn start_again(directory: &Path) -> u8 {
     let name = directory.display();
     let again = || {

@@ -9,7 +9,7 @@
 //!                  a signal killed a rank                       no rank runs any more
 //!   Together ─────────────────────────────────▶ Ending (kill) ────────────────────────▶ found: which epoch
 //!    ▲     │                                     ▲   ▲     │                                │
-//!    │     │ that may have been Ctrl-C           │   │     │ nobody wants a restart,        │ start all ranks
+//!    │     │ that may have been Ctrl-C           │   │     │ nobody wants a restart,        │ all start again
 //!    │     └──────────▶ Doubtful ── 50 ms ───────┘   │     │ or there were too many         ▼
 //!    │                     │ it was Ctrl-C           └─────│──────────────────────────── Joining
 //!    │                     ▼                               ▼     a signal killed a rank     │

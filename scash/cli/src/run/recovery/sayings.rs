@@ -1,6 +1,6 @@
-//! What ranks say to their user at once, while what they print waits for a checkpoint: a socket that all ranks
-//! write to, each line a message. It outlives them, and so does what they have said: ranks that are started
-//! again come to the same places, and what they say there a second time is no news.
+//! What ranks say to their user at once, while what they print waits for a checkpoint: a socket that all
+//! ranks write to, each line a message. It outlives them, and so does what they have said: ranks that are
+//! started again come to the same places, and what they say there a second time is no news.
 
 use scash_comm::descriptors::out_of_the_way;
 use std::collections::BTreeSet;
