@@ -5,10 +5,10 @@
 //!    rank wrote ever move here, so a sharer that is still computing (and perhaps writing other bytes of the
 //!    same page) is not disturbed: a data-race-free program cannot see them before the barrier.
 //! 2. **First meeting**, by [dissemination](super::dissemination): in round k rank r sends a token to rank
-//!    r + 2ᵏ and waits for that of rank r − 2ᵏ. After ⌈log₂ n⌉ rounds everyone has come. (So in base 2; a small
-//!    job whose ranks share memory has one round, in which all send to all.) Tokens carry who came for what,
-//!    whether anybody wrote away from home, first touches, and, routed towards each rank, the number of items
-//!    that were sent to it; the meeting is over when these have arrived, too.
+//!    r + 2ᵏ and waits for that of rank r − 2ᵏ. After ⌈log₂ n⌉ rounds everyone has come. (So in base 2; a
+//!    small job whose ranks share memory has one round, in which all send to all.) Tokens carry who came for
+//!    what, whether anybody wrote away from home, first touches, and, routed towards each rank, the number of
+//!    items that were sent to it; the meeting is over when these have arrived, too.
 //! 3. If nobody wrote away from home or operated on a word there, and nobody fetched a page of which its home
 //!    pushes changes (and no first touch was disputed, no home moves): **done**, after one meeting.
 //! 4. Otherwise homes **pass on** the pages that others wrote, whole: everybody is in the barrier now, so
@@ -264,25 +264,25 @@ impl Node {
     /// Sends the tokens of the round that begins now, if one does.
     fn send_tokens(&mut self) {
         for step in self.meetings.topology.round(self.meetings.now.step) {
-            let Some(hop) = self.meetings.topology.distance(step) else { break };
-            self.send_token(step, hop);
+            let Some(distance) = self.meetings.topology.distance(step) else { break };
+            self.send_token(step, distance);
         }
     }
 
     /// One step: everything whose way leads over the rank at this distance, and all that this rank has learnt
     /// and that one cannot know.
-    fn send_token(&mut self, step: u32, hop: u32) {
-        let (way, me) = (self.meetings.topology, self.cfg.rank);
+    fn send_token(&mut self, step: u32, distance: u32) {
+        let (topology, me) = (self.meetings.topology, self.cfg.rank);
         let mut counts = Vec::new();
         self.meetings.now.counts.retain(|&to, n| {
-            let goes = way.leads(step, me, to);
+            let goes = topology.leads(step, me, to);
             if goes {
                 counts.push((to, *n));
             }
             !goes
         });
-        let notices =
-            self.meetings.now.notices.iter().filter(|n| way.tells(hop, n.origin, me)).copied().collect();
+        let notices = self.meetings.now.notices.iter();
+        let notices = notices.filter(|n| topology.tells(distance, n.origin, me)).copied().collect();
         let token = Token {
             meeting: self.meetings.meeting,
             step: u8::try_from(step).unwrap_or(u8::MAX),
@@ -293,7 +293,7 @@ impl Node {
             counts,
             notices,
         };
-        self.out.push_back(Output::Token(Rank((me.0 + hop) % self.cfg.size), token));
+        self.out.push_back(Output::Token(Rank((me.0 + distance) % self.cfg.size), token));
     }
 
     /// What has arrived of this rank's next meeting, if it is in none.
@@ -393,7 +393,7 @@ impl Node {
         self.meetings.now = self.meetings.now.next();
         // First: a page that moves has no sharers any more, and nothing of it is to be passed on.
         self.hand_over(&notices);
-        self.push_kept_back(&merged);
+        self.push_deferred(&merged);
         self.follow_writers(&merged);
         self.pass_on(&merged);
         self.bring_again(&fresh);

@@ -51,12 +51,12 @@ impl Node {
         let Some(pages) = self.meetings.parcels.by_home.get(&home) else { return };
         let size = self.cfg.size;
         let number = (self.cfg.rank.0 + size - home.0) % size;
-        let hops = (0..32)
+        let distances = (0..32)
             .map(|k| 1u32 << k)
-            .skip_while(|&hop| hop <= number)
-            .take_while(|&hop| hop < size - number);
-        for hop in hops {
-            let to = Rank((self.cfg.rank.0 + hop) % size);
+            .skip_while(|&distance| distance <= number)
+            .take_while(|&distance| distance < size - number);
+        for distance in distances {
+            let to = Rank((self.cfg.rank.0 + distance) % size);
             for &run in pages {
                 self.counters.updates += u64::from(run.count);
                 self.out.push_back(Output::PutPages { pages: run, to });

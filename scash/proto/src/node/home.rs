@@ -226,7 +226,7 @@ impl Node {
     }
 
     /// Between the meetings: what was kept back goes to sharers now, but for pages that go as wholes.
-    pub(super) fn push_kept_back(&mut self, merged: &[(u32, Rank)]) {
+    pub(super) fn push_deferred(&mut self, merged: &[(u32, Rank)]) {
         if self.homes.deferred_pushes.is_empty() {
             return;
         }
