@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) struct Broken {
     is: AtomicBool,
     why: Mutex<Option<Error>>,
+    /// Why is settled: a call has ended with this error.
+    told: AtomicBool,
 }
 
 impl Broken {
@@ -30,5 +32,33 @@ impl Broken {
     pub(super) fn replace(&self, error: Error) {
         *lock(&self.why) = Some(error);
         self.is.store(true, Ordering::Release);
+        self.told.store(true, Ordering::Release);
+    }
+
+    /// Whether the reason may be told as it is; otherwise it is what a thread has met, which may not be what
+    /// it comes from.
+    pub(super) fn is_settled(&self) -> bool {
+        // Acquire pairs with the store above: who sees it finds that reason.
+        self.told.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gone(rank: u32) -> Error {
+        Error::Lost { rank, why: String::new() }
+    }
+
+    #[test]
+    fn what_a_thread_has_met_is_settled_when_a_call_has_told_what_it_comes_from() {
+        let broken = Broken::default();
+        assert!(broken.why().is_none() && !broken.is_settled());
+        broken.note(gone(2));
+        broken.note(gone(3));
+        assert!(matches!(broken.why(), Some(Error::Lost { rank: 2, .. })) && !broken.is_settled());
+        broken.replace(gone(1));
+        assert!(matches!(broken.why(), Some(Error::Lost { rank: 1, .. })) && broken.is_settled());
     }
 }

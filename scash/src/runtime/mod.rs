@@ -519,10 +519,14 @@ impl Runtime {
         if self.is_finalized() {
             return Err(Error::Argument("shared memory is gone: dsm_finalize was called".to_owned()));
         }
-        if let Some(error) = self.broken.why() {
-            return Err(error);
+        // First: a reason that is settled in between is as good as any.
+        let settled = self.broken.is_settled();
+        match self.broken.why() {
+            Some(error) if settled => Err(error),
+            // The thread that answers peers met it, or another one that has not told its program yet.
+            Some(error) => Err(self.failed(error)),
+            None => run().map_err(|error| self.failed(error)),
         }
-        run().map_err(|error| self.failed(error))
     }
 
     /// Notes that something failed after which no call can succeed, if that is so. Returns the error that the
