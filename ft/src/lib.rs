@@ -11,6 +11,7 @@ pub mod image;
 pub mod inject;
 pub mod interval;
 mod numbers;
+pub mod pagemap;
 mod random;
 pub mod recovery;
 pub mod slots;

@@ -1,43 +1,12 @@
-//! Which pages of private memory have bytes of their own: not those of a file that nobody wrote, and not those
-//! that nobody touched.
+//! Which pages of private memory have bytes of their own: not those of a file that nobody wrote, and not
+//! those that nobody touched.
 
 use super::area;
 use super::kernel::{self, Failure};
+use crate::pagemap::{CHECK_WPASYNC, IS_WRITTEN, PAGEMAP_SCAN, PageRegion, ScanArg, WP_MATCHING};
 use crate::store::PAGE;
 use std::ops::Range;
 
-/// `struct page_region` of `linux/fs.h`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct PageRegion {
-    start: u64,
-    end: u64,
-    categories: u64,
-}
-
-/// `struct pm_scan_arg` of `linux/fs.h`.
-#[repr(C)]
-struct ScanArg {
-    size: u64,
-    flags: u64,
-    start: u64,
-    end: u64,
-    walk_end: u64,
-    vec: u64,
-    vec_len: u64,
-    max_pages: u64,
-    category_inverted: u64,
-    category_mask: u64,
-    category_anyof_mask: u64,
-    return_mask: u64,
-}
-
-const PAGEMAP_SCAN: usize = 0xC060_6610;
-/// Protect again what is reported as written.
-const WP_MATCHING: u64 = 1 << 0;
-/// Refuse ranges of which the kernel does not remember writes.
-const CHECK_WPASYNC: u64 = 1 << 1;
-const IS_WRITTEN: u64 = 1 << 1;
 const IS_FILE: u64 = 1 << 2;
 const IS_PRESENT: u64 = 1 << 3;
 const IS_SWAPPED: u64 = 1 << 4;
@@ -89,8 +58,8 @@ impl PageMap {
         self.scans && self.scan(&(range.start..range.start + PAGE), CHECK_WPASYNC).is_ok()
     }
 
-    /// As [`runs`](Self::runs) of a range of which it does: with whether the pages were written since the last
-    /// time.
+    /// As [`runs`](Self::runs) of a range of which it does: with whether the pages were written since the
+    /// last time.
     pub(super) fn written<E: From<Failure>>(
         &self,
         range: Range<usize>,
@@ -125,7 +94,7 @@ impl PageMap {
             category_anyof_mask: IS_PRESENT | IS_SWAPPED,
             return_mask: if flags == 0 { IS_PRESENT | IS_SWAPPED } else { IS_WRITTEN },
         };
-        let what = [self.file, PAGEMAP_SCAN, (&raw mut arg).expose_provenance(), 0, 0, 0];
+        let what = [self.file, PAGEMAP_SCAN as usize, (&raw mut arg).expose_provenance(), 0, 0, 0];
         // SAFETY: the kernel writes into the structure, and at most `vec_len` runs into the scratch memory.
         let count = unsafe { kernel::call(libc::SYS_ioctl, what) }?;
         Ok((count, arg.walk_end as usize))

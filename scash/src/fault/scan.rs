@@ -6,46 +6,12 @@
 //! and puts it back, both in one call (10–40 ns a page).
 
 use scash_comm::descriptors::out_of_the_way;
+use scash_ft::pagemap::{CHECK_WPASYNC, IS_WRITTEN, PAGEMAP_SCAN, PageRegion, ScanArg, WP_MATCHING};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-/// `struct page_region` of `linux/fs.h`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct PageRegion {
-    start: u64,
-    end: u64,
-    categories: u64,
-}
-
-/// `struct pm_scan_arg` of `linux/fs.h`.
-#[repr(C)]
-struct ScanArg {
-    size: u64,
-    flags: u64,
-    start: u64,
-    end: u64,
-    walk_end: u64,
-    vec: u64,
-    vec_len: u64,
-    max_pages: u64,
-    category_inverted: u64,
-    category_mask: u64,
-    category_anyof_mask: u64,
-    return_mask: u64,
-}
-
-const _: () = assert!(size_of::<ScanArg>() == 96 && size_of::<PageRegion>() == 24);
-
-const PAGEMAP_SCAN: libc::Ioctl = libc::_IOWR::<ScanArg>(b'f' as u32, 16);
-/// Protect again what is reported.
-const WP_MATCHING: u64 = 1 << 0;
-/// Refuse ranges that are not under asynchronous protection, rather than report all of them.
-const CHECK_WPASYNC: u64 = 1 << 1;
-/// Category: written since it was protected.
-const PAGE_IS_WRITTEN: u64 = 1 << 1;
 /// Runs that one call reports at most: 1.5 KiB of stack.
 const BATCH: usize = 64;
 
@@ -95,13 +61,13 @@ impl Pagemap {
             vec_len: runs.len() as u64,
             max_pages: 0,
             category_inverted: 0,
-            category_mask: PAGE_IS_WRITTEN,
+            category_mask: IS_WRITTEN,
             category_anyof_mask: 0,
-            return_mask: PAGE_IS_WRITTEN,
+            return_mask: IS_WRITTEN,
         };
         // SAFETY: the number is made from the structure given; the kernel writes at most `vec_len` runs
         // behind `vec`.
-        let count = unsafe { libc::ioctl(self.file.as_raw_fd(), PAGEMAP_SCAN, &raw mut arg) };
+        let count = unsafe { libc::ioctl(self.file.as_raw_fd(), PAGEMAP_SCAN as libc::Ioctl, &raw mut arg) };
         match usize::try_from(count) {
             Ok(count) => Ok((count, arg.walk_end)),
             Err(_) => Err(io::Error::last_os_error()),
