@@ -47,7 +47,8 @@ fn shared_memory_is_there_once_however_many_ranks_use_it() {
 
 #[test]
 fn where_frames_cannot_be_shared_ranks_say_why_and_the_job_runs() {
-    let cases: [(&str, Job); 4] = [
+    let cases: [(&str, Job); 5] = [
+        ("frames: each rank's own (SCASH_SHARE=off)", Job::plain(2).env("SCASH_SHARE", "off")),
         ("SCASH_RACES looks for data races", sharing(2).env("SCASH_RACES", "report")),
         ("SCASH_FAULT asks for a fault engine", sharing(2).env("SCASH_FAULT", "mprotect")),
         ("ranks cannot map each other's memory", sharing(2).option("--provider", "tcp")),

@@ -94,7 +94,7 @@ impl std::fmt::Display for Stats {
             write!(f, "; {checkpoints}")?;
         }
         match self.frames {
-            Frames::Own => {}
+            Frames::Own => write!(f, "; frames: each rank's own (SCASH_SHARE=off)")?,
             Frames::Shared => write!(f, "; frames: shared by all ranks")?,
             Frames::NotShared(why) => write!(f, "; frames: not shared, for {why}")?,
         }
