@@ -45,6 +45,11 @@ pub enum Error {
 /// Result of a call of the library.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// Why a rank cannot join.
+pub(crate) fn join(e: scash_comm::Error) -> Error {
+    Error::Join(e.to_string())
+}
+
 impl From<crate::fault::EngineError> for Error {
     fn from(e: crate::fault::EngineError) -> Self {
         Error::Broken(e.to_string())

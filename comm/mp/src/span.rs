@@ -1,8 +1,10 @@
 //! Memory of the application that an operation under way reads or writes.
 
-use super::engine::REGISTERED;
 use std::fmt;
 use std::ops::Range;
+
+/// Set in an address that counts from the start of registered memory. No address of a process has it.
+pub(super) const REGISTERED: u64 = 1 << 63;
 
 /// Bytes to be sent: readable and unchanged until their operation ends.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::identity::Identity;
 use super::kernel;
 use super::maps::{self, Mapping};
 use super::save::{ACTION, MOST_SIGNALS, kernel_release};
-use super::steps::{Copies, Planner, Threads, TooLong};
+use super::steps::{Copies, Planner, REFUSED, Threads, TooLong};
 use super::thread::{self, SIGNALS, Thread};
 use super::threads::MOST;
 use crate::store::{Entry, Pages, RankStore, vars};
@@ -18,9 +18,6 @@ use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
-
-/// Status of a process that cannot go on from its image.
-pub(super) const REFUSED: i32 = 74;
 
 /// Called by the system before `main` begins.
 #[used]

@@ -8,6 +8,9 @@ use super::thread::{self, Thread};
 use crate::store::{Entry, PAGE};
 use std::ffi::c_void;
 
+/// Status of a process that cannot go on from its image.
+pub(super) const REFUSED: i32 = 74;
+
 /// One system call.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -234,5 +237,5 @@ fn fail() {
     // SAFETY: the bytes are there.
     let _ = unsafe { kernel::raw(libc::SYS_write, write) };
     // SAFETY: ends the process.
-    let _ = unsafe { kernel::raw(libc::SYS_exit_group, [super::restore::REFUSED as usize, 0, 0, 0, 0, 0]) };
+    let _ = unsafe { kernel::raw(libc::SYS_exit_group, [REFUSED as usize, 0, 0, 0, 0, 0]) };
 }

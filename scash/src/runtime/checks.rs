@@ -2,20 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::runtime::core::Core;
-use crate::runtime::objects::Objects;
+use crate::runtime::objects::{Objects, name};
 use scash_proto::node::{Collective, ObjectKind};
 use std::ops::Range;
-
-/// What users call an object of that kind.
-pub(super) fn name(kind: ObjectKind) -> &'static str {
-    match kind {
-        ObjectKind::Lock => "lock",
-        ObjectKind::RwLock => "reader-writer lock",
-        ObjectKind::Semaphore(_) => "semaphore",
-        ObjectKind::Condition => "condition",
-        ObjectKind::Flag => "flag",
-    }
-}
 
 /// Checks that this rank can come to a collective call: not while one of its threads waits for an object. But
 /// where what is to be destroyed is what it waits for, all ranks are to be told.

@@ -7,7 +7,7 @@ use crate::runtime::claims::Claims;
 use crate::runtime::frames;
 use crate::runtime::marks::Marks;
 use crate::runtime::objects::Objects;
-use crate::runtime::sharing::Frames;
+use crate::runtime::whose_frames::Frames;
 use crate::runtime::within;
 use scash_comm::{Caps, Endpoint, GetRange, SegmentId};
 use scash_join::boot::JobPage;

@@ -1,6 +1,6 @@
 //! The end of objects of synchronisation: the call.
 
-use super::checks::name;
+use super::objects::name;
 use super::{Runtime, lock};
 use crate::error::{Error, Result};
 use scash_proto::node::{Collective, InUse, ObjectKind, Outcome};

@@ -7,8 +7,8 @@ use crate::runtime::Inquiry;
 use crate::runtime::context::{RankContext, engine_access, offset, span};
 use crate::runtime::frames;
 use crate::runtime::races::Search;
-use crate::runtime::sharing::{self, Frames};
 use crate::runtime::twins::Twins;
+use crate::runtime::whose_frames::Frames;
 use scash_comm::{Caps, PutRange};
 use scash_proto::diff::{Changes, PageBytes};
 use scash_proto::interpreter::Machine;
@@ -121,7 +121,7 @@ impl Machine for RankMachine<'_> {
     fn map_zero(&mut self, pages: Pages, access: Access) -> Result<()> {
         self.context.engine.map_zero(span(pages), engine_access(access))?;
         if self.context.frames == Frames::Shared {
-            sharing::populate(self.context, self.node.rank(), pages)?;
+            populate(self.context, self.node.rank(), pages)?;
         }
         Ok(())
     }
@@ -328,4 +328,19 @@ impl Machine for RankMachine<'_> {
         }
         Ok(())
     }
+}
+
+/// Pages of the largest allocation that gets all its frames at once. A larger one may be used in part.
+const POPULATED: u32 = 1 << 12;
+
+/// Gives frames to the pages of a new allocation, if it is small. All ranks do so at once: each begins at
+/// another part, lest they wait for each other's pages.
+fn populate(context: &RankContext, rank: Rank, pages: Pages) -> Result<()> {
+    if pages.count > POPULATED {
+        return Ok(());
+    }
+    let part = u64::from(pages.count) * u64::from(rank.0) / u64::from(context.endpoint.size());
+    let middle = pages.first + u32::try_from(part).unwrap_or(0);
+    context.region.populate(&(middle..pages.end()))?;
+    Ok(context.region.populate(&(pages.first..middle))?)
 }

@@ -10,6 +10,7 @@ use crate::runtime::core::Core;
 use crate::runtime::owned::Guard;
 use scash_proto::node::{Input, ObjectKind};
 use scash_proto::wire::sync::{Request, Signal};
+use std::any::Any;
 
 /// See [the module](self).
 pub(crate) struct NodeObjects;
@@ -67,6 +68,10 @@ impl Objects for NodeObjects {
         }
         core.node.handle(Input::Wait { condition, lock: number, who })?;
         runtime.answer_to(core, number).map(drop)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 }
 

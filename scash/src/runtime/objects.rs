@@ -5,8 +5,6 @@
 //! the node, which sends messages, or on words of memory that ranks share.
 
 use super::Runtime;
-use super::checks::name;
-use super::host_objects::HostObjects;
 use crate::error::{Error, Result};
 use crate::fault::PAGE;
 use scash_comm::SharedMemory;
@@ -14,8 +12,20 @@ use scash_ft::inject::Point;
 use scash_proto::node::{Collective, Counters, InUse, ObjectKind, Outcome};
 use scash_proto::wire::stall::Activity;
 use scash_proto::wire::sync::Signal;
+use std::any::Any;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
+
+/// What users call an object of that kind.
+pub(super) fn name(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Lock => "lock",
+        ObjectKind::RwLock => "reader-writer lock",
+        ObjectKind::Semaphore(_) => "semaphore",
+        ObjectKind::Condition => "condition",
+        ObjectKind::Flag => "flag",
+    }
+}
 
 /// What a thread asks an object for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,10 +143,8 @@ pub(crate) trait Objects: Send + Sync {
     /// others were in the process that was saved.
     fn inherit(&self, _: &dyn Objects) {}
 
-    /// Objects that are words.
-    fn as_host_objects(&self) -> Option<&HostObjects> {
-        None
-    }
+    /// The value behind the trait.
+    fn as_any(&self) -> &dyn Any;
 
     /// Adds what was counted, as far as the node does not know.
     fn add_counts(&self, _: &mut Counters) {}

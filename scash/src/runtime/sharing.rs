@@ -7,20 +7,15 @@
 //! an allocation lie side by side and are opened at once, and the system gives them frames without asking.
 
 use crate::config::{Config, RaceSetting};
-use crate::error::{Error, Result};
-use crate::fault::{Kind, Region};
-use crate::runtime::context::RankContext;
+use crate::error::{Error, Result, join};
+use crate::fault::Region;
 use crate::runtime::host_objects::{self, HostObjects};
 use crate::runtime::node_objects::NodeObjects;
 use crate::runtime::objects::Objects;
-use crate::runtime::start::join;
+use crate::runtime::whose_frames::Frames;
 use scash_comm::{Caps, Endpoint, Exchange};
-use scash_proto::{Pages, Rank, Sharing};
 use std::ffi::OsString;
 use std::os::fd::{BorrowedFd, OwnedFd};
-
-/// Pages of the largest allocation that gets all its frames at once. A larger one may be used in part.
-const POPULATED: u32 = 1 << 12;
 
 /// What stands against shared frames at a rank: the reason's place in this list is what ranks tell each
 /// other.
@@ -35,40 +30,11 @@ const OBSTACLES: [&str; 5] = [
 /// The last of these.
 const NO_ROOM: u8 = 4;
 
-/// Whose frames a rank's pages have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Frames {
-    /// Its own, because the user wants that (`SCASH_SHARE=off`).
-    #[default]
-    Own,
-    /// Those that all ranks of the job share.
-    Shared,
-    /// Its own, although the user has nothing against others: why.
-    NotShared(&'static str),
-}
-
-impl Frames {
-    pub(super) fn sharing(self) -> Sharing {
-        match self {
-            Frames::Shared => Sharing::Frames,
-            Frames::Own | Frames::NotShared(_) => Sharing::Off,
-        }
-    }
-
-    /// Objects of synchronisation that the job can have.
-    pub(super) fn most_objects(self) -> u32 {
-        match self {
-            Frames::Shared => host_objects::MOST,
-            Frames::Own | Frames::NotShared(_) => u32::MAX,
-        }
-    }
-
-    /// The engine, where `chosen` is what a rank with frames of its own has.
-    pub(super) fn engine(self, chosen: Kind) -> Kind {
-        match self {
-            Frames::Shared => Kind::Mprotect,
-            Frames::Own | Frames::NotShared(_) => chosen,
-        }
+/// Objects of synchronisation that a job can have.
+pub(super) fn most_objects(frames: Frames) -> u32 {
+    match frames {
+        Frames::Shared => host_objects::MOST,
+        Frames::Own | Frames::NotShared(_) => u32::MAX,
     }
 }
 
@@ -178,18 +144,6 @@ fn tell_all(
         }
     }
     Ok(said)
-}
-
-/// Gives frames to the pages of a new allocation, if it is small. All ranks do so at once: each begins at
-/// another part, lest they wait for each other's pages.
-pub(super) fn populate(context: &RankContext, rank: Rank, pages: Pages) -> Result<()> {
-    if pages.count > POPULATED {
-        return Ok(());
-    }
-    let part = u64::from(pages.count) * u64::from(rank.0) / u64::from(context.endpoint.size());
-    let middle = pages.first + u32::try_from(part).unwrap_or(0);
-    context.region.populate(&(middle..pages.end()))?;
-    Ok(context.region.populate(&(pages.first..middle))?)
 }
 
 #[cfg(test)]

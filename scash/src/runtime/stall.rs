@@ -2,7 +2,7 @@
 //! waits for what, and who has it; again when it has waited twice as long, and so on.
 
 use super::Runtime;
-use super::checks::name;
+use super::objects::name;
 use crate::error::{Result, call};
 use crate::runtime::context::RankContext;
 use crate::runtime::core::{Core, all_activities};

@@ -3,7 +3,7 @@
 use super::crew::Crew;
 use super::{RUNTIME, Runtime};
 use crate::config::{Config, REGION_BASE, RaceSetting};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, join};
 use crate::fault::{self, Kind, PAGE, Region};
 use crate::runtime::broken::Broken;
 use crate::runtime::checkpoint::Checkpoints;
@@ -16,8 +16,9 @@ use crate::runtime::owned::Owned;
 use crate::runtime::page_words::PageWords;
 use crate::runtime::renewable::Renewable;
 use crate::runtime::serve;
-use crate::runtime::sharing::{self, Frames};
+use crate::runtime::sharing;
 use crate::runtime::stats::BarrierTime;
+use crate::runtime::whose_frames::Frames;
 use scash_comm::forked;
 use scash_comm::{Caps, Endpoint, Exchange, LocalSegment};
 use scash_join::boot::{Identity, Member};
@@ -131,10 +132,6 @@ fn whole(region: &Region) -> LocalSegment {
     LocalSegment { base, len, fd: region.fd().as_raw_fd() }
 }
 
-pub(super) fn join(e: scash_comm::Error) -> Error {
-    Error::Join(e.to_string())
-}
-
 /// Settings that all ranks must mind alike: where one of them may give pages up that were written, all do;
 /// what one asks of an allocation, all do; and what one looks for, all must tell.
 fn agree(exchange: &mut dyn Exchange, config: &Config) -> Result<()> {
@@ -185,7 +182,7 @@ fn node_config(config: &Config, endpoint: &dyn Endpoint, frames: Frames) -> scas
         // A run is a mapping of its own while it is watched, so short ones are not worth it.
         watch_from: if config.watch { 64 } else { 0 },
         races: config.races != RaceSetting::Off,
-        most_objects: frames.most_objects(),
+        most_objects: sharing::most_objects(frames),
         sharing: frames.sharing(),
         replicas: 0,
     }

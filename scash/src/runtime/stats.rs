@@ -1,7 +1,7 @@
 //! What a rank has counted and timed.
 
 use crate::runtime::checkpoint::CheckpointStats;
-use crate::runtime::sharing::Frames;
+use crate::runtime::whose_frames::Frames;
 use scash_comm::Traffic;
 use scash_proto::node::Counters;
 use std::time::Duration;

@@ -27,6 +27,7 @@ mod tests;
 use super::barrier::Groups;
 use super::matching::{Expected, Unexpected};
 use super::requests::{Awaited, Ended, Number, Outcome, Request, Requests};
+pub(super) use super::span::REGISTERED;
 use super::span::{Room, Source};
 use super::wire::{Encoded, Head};
 use super::{Options, Status};
@@ -199,9 +200,6 @@ pub(super) struct Reach {
     /// What is registered, directly.
     pub(super) registered: bool,
 }
-
-/// Set in an address that counts from the start of registered memory. No address of a process has it.
-pub(super) const REGISTERED: u64 = 1 << 63;
 
 impl Reach {
     /// Whether what is at this address can be read.

@@ -5,10 +5,10 @@
 
 use super::super::core::Core;
 use super::super::owned::Guard;
-use super::super::start::{self, join};
+use super::super::start;
 use super::super::{Runtime, lock};
 use super::Checkpoints;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, join};
 use crate::fault::PAGE;
 use crate::runtime::context::RankContext;
 use crate::runtime::frames;

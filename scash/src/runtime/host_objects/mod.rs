@@ -37,6 +37,7 @@ use scash_proto::Rank;
 use scash_proto::node::{Counters, InUse, ObjectKind};
 use scash_proto::wire::stall::{Activity, Relation};
 use scash_proto::wire::sync::Signal;
+use std::any::Any;
 use std::ops::Range;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -417,13 +418,13 @@ impl Objects for HostObjects {
     }
 
     fn inherit(&self, old: &dyn Objects) {
-        if let Some(old) = old.as_host_objects() {
+        if let Some(old) = old.as_any().downcast_ref() {
             self.go_on_as(old);
         }
     }
 
-    fn as_host_objects(&self) -> Option<&HostObjects> {
-        Some(self)
+    fn as_any(&self) -> &dyn Any {
+        self
     }
 
     #[inline]
