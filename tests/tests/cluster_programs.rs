@@ -19,6 +19,23 @@ fn is_equal(program: &str, parameters: &[&str]) {
     }
 }
 
+/// Ranks in every number up to 8, of 1 to 4 threads each, on frames that they share: one program whose
+/// workers meet in barriers, and one whose workers take a lock for each of many small objects.
+#[test]
+fn ranks_and_threads_in_any_numbers_that_share_frames_give_the_sequential_result() {
+    let programs = [
+        ("laplace", ["--size", "66", "--iterations", "6", "--check", "--json"]),
+        ("market", ["--size", "40", "--steps", "2", "--check", "--json"]),
+    ];
+    for (ranks, threads) in (1..=8).flat_map(|ranks| (1..=4).map(move |threads| (ranks, threads))) {
+        for (program, arguments) in programs {
+            let job = Job::plain(ranks).env("SCASH_SHARE", "on").option("--threads", &threads.to_string());
+            let report = job.run(&built(program), &arguments).is_equal(ranks);
+            assert_eq!((&report["threads"], &report["engine"]), (&threads.into(), &"shared frames".into()));
+        }
+    }
+}
+
 /// Runs the program on 3 ranks, and holds the result to what is published.
 fn is_verified(program: &str) {
     let ended = Job::plain(3).run(&built(program), &["--class", "S", "--json"]);

@@ -345,12 +345,16 @@ fn a_rank_that_leaves_without_a_word_ends_the_job() {
 /// Checks that rank 1 is named, which was killed, and that all others are told so.
 fn rank_1_is_gone(mistake: &str) {
     for kind in all_kinds() {
-        for ranks in [2, 4] {
-            let ended = wrong(&kind.job(ranks), mistake);
-            ended.failed(128 + SIGKILL, &["scash: rank 1 (pid ", "was killed by signal 9 (SIGKILL)"]);
-            for line in ended.lines(ranks - 1) {
-                assert!(line.contains("rank 1 is gone"), "{kind:?}: {ended}");
-            }
+        rank_1_is_gone_from(|ranks| kind.job(ranks), mistake);
+    }
+}
+
+fn rank_1_is_gone_from(job: impl Fn(u32) -> Job, mistake: &str) {
+    for ranks in [2, 4] {
+        let ended = wrong(&job(ranks), mistake);
+        ended.failed(128 + SIGKILL, &["scash: rank 1 (pid ", "was killed by signal 9 (SIGKILL)"]);
+        for line in ended.lines(ranks - 1) {
+            assert!(line.contains("rank 1 is gone"), "{ended}");
         }
     }
 }
@@ -376,6 +380,16 @@ fn a_rank_killed_with_a_lock_is_named_and_those_that_wait_for_it_are_told() {
 fn a_rank_killed_before_its_signal_is_named_and_those_that_wait_for_it_are_told() {
     for what in ["a semaphore", "a condition", "a flag"] {
         rank_1_is_gone(&format!("die with {what}"));
+    }
+}
+
+/// Each use of an object takes its guard for some tens of nanoseconds. A rank that is killed meanwhile leaves
+/// it taken for ever.
+#[test]
+fn a_rank_killed_with_the_guard_of_an_object_is_named_and_those_that_come_to_the_object_are_told() {
+    let job = |ranks| Job::plain(ranks).env("SCASH_SHARE", "on").env("SCASH_REGION", "64M");
+    for what in ["a lock", "a reader-writer lock", "a semaphore", "a condition", "a flag"] {
+        rank_1_is_gone_from(job, &format!("die with the guard of {what}"));
     }
 }
 

@@ -1,24 +1,29 @@
 //! Ranks that die with what others wait for.
 
 use super::{Rank, die, ignore_sigterm, note, wait_for};
-use scash::runtime::ObjectKind;
+use scash::runtime::{ObjectKind, Runtime};
 use scash::{AllocOptions, Result};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
+
+/// The kind of object that is meant.
+fn kind(what: &str) -> ObjectKind {
+    match what {
+        "a lock" => ObjectKind::Lock,
+        "a reader-writer lock" | "a lock to read" | "a lock to write" => ObjectKind::RwLock,
+        "a semaphore" => ObjectKind::Semaphore(1),
+        "a condition" => ObjectKind::Condition,
+        _ => ObjectKind::Flag,
+    }
+}
 
 /// Rank 1 dies when it has an object, or before it lets anybody go on with it, and all others wait for it.
 pub(super) fn die_with(rank: Rank, what: &str) -> Result<ExitCode> {
     ignore_sigterm();
     let runtime = rank.untyped();
-    let kind = match what {
-        "a lock" => ObjectKind::Lock,
-        "a lock to read" | "a lock to write" => ObjectKind::RwLock,
-        "a semaphore" => ObjectKind::Semaphore(1),
-        "a condition" => ObjectKind::Condition,
-        _ => ObjectKind::Flag,
-    };
-    let number = runtime.make_objects(kind, 1)?;
+    let number = runtime.make_objects(kind(what), 1)?;
     let lock = runtime.make_locks(1)?;
     if rank.is(1) {
         match what {
@@ -44,6 +49,76 @@ pub(super) fn die_with(rank: Rank, what: &str) -> Result<ExitCode> {
     };
     rank.say(told);
     Ok(ExitCode::FAILURE)
+}
+
+/// Rank 1 dies at an instant at which it has the guard of an object: the lock of one word that each use of an
+/// object of ranks that share frames takes. The others come to the object then.
+pub(super) fn die_with_guard(rank: Rank, what: &str) -> Result<ExitCode> {
+    ignore_sigterm();
+    let number = rank.untyped().make_objects(kind(what), 1)?;
+    if rank.is(1) {
+        std::fs::write(note(&rank.notes, "number", 1), std::process::id().to_string()).expect("a directory");
+        rank.note("uses it");
+        loop {
+            use_once(rank.untyped(), number, kind(what))?;
+        }
+    }
+    rank.wait_for("uses it", 1);
+    if rank.is(0) {
+        let victim = std::fs::read_to_string(note(&rank.notes, "number", 1)).expect("a note");
+        kill_with(guard(number), victim.parse().expect("a number"));
+        rank.note("killed");
+    }
+    rank.wait_for("killed", 0);
+    let told = use_once(rank.untyped(), number, kind(what));
+    rank.say(told);
+    Ok(ExitCode::FAILURE)
+}
+
+/// Uses an object, and waits for nobody but those that use it at this moment.
+fn use_once(runtime: &Runtime, number: u32, kind: ObjectKind) -> Result<()> {
+    match kind {
+        ObjectKind::Lock => runtime.lock(number).and_then(|()| runtime.unlock(number)),
+        ObjectKind::RwLock => runtime.read_lock(number).and_then(|()| runtime.rw_unlock(number)),
+        ObjectKind::Semaphore(_) => runtime.semaphore_post(number, 1),
+        ObjectKind::Condition => runtime.condition_signal(number),
+        ObjectKind::Flag => runtime.flag_raise(number, 1),
+    }
+}
+
+/// The guard of an object, where this rank has mapped what ranks share of objects: the only file of 4 GiB and
+/// more of this program. Each object has 64 bytes there, of which the guard is the first word.
+fn guard(number: u32) -> &'static AtomicU32 {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("the kernel tells");
+    let start = maps.lines().filter(|line| line.contains("memfd:scash-memory")).find_map(|line| {
+        let (start, rest) = line.split_once('-')?;
+        let address = |text: &str| usize::from_str_radix(text, 16).ok();
+        let (start, end) = (address(start)?, address(rest.split(' ').next()?)?);
+        (end - start >= 4 << 30).then_some(start)
+    });
+    let at = start.expect("ranks share objects") + 64 * number as usize;
+    // SAFETY: an aligned word of a mapping that stays; whoever changes it does so by atomic operations.
+    unsafe { AtomicU32::from_ptr(std::ptr::with_exposed_provenance_mut(at)) }
+}
+
+/// Kills the process that alone uses a guard, when it has it.
+fn kill_with(guard: &AtomicU32, victim: i32) {
+    // SAFETY: sends signals to a rank of this job, whose end nobody has waited for yet.
+    let send = |signal| assert_eq!(unsafe { libc::kill(victim, signal) }, 0, "signal {signal}");
+    let is_stopped = || {
+        let text = std::fs::read_to_string(format!("/proc/{victim}/stat")).expect("it runs");
+        text.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+    };
+    loop {
+        send(libc::SIGSTOP);
+        while !is_stopped() {
+            thread::yield_now();
+        }
+        if guard.load(Ordering::SeqCst) != 0 {
+            return send(libc::SIGKILL);
+        }
+        send(libc::SIGCONT);
+    }
 }
 
 /// Rank 1 dies while all allocate and free.

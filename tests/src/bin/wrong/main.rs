@@ -456,6 +456,9 @@ fn run(mistake: &str, notes: PathBuf) -> Result<ExitCode> {
         "meet twice" => return meet_twice(rank),
         "die in barriers" => return die_in_barriers(rank),
         "die in frees" => return holders::die_in_frees(rank),
+        _ if mistake.starts_with("die with the guard of ") => {
+            return holders::die_with_guard(rank, mistake.trim_start_matches("die with the guard of "));
+        }
         _ if mistake.starts_with("die with ") => {
             return holders::die_with(rank, mistake.trim_start_matches("die with "));
         }
