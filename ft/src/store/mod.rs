@@ -18,7 +18,7 @@
 //!
 //! The file is as long as its address space, and takes memory where something was written.
 //!
-//! A store on disk ([`disk`]) is the same, and more careful: what an epoch consists of is on the disk before
+//! A store on disk (`disk`) is the same, and more careful: what an epoch consists of is on the disk before
 //! its mark is, and each page has a sum in its entry, so that what a disk has lost is found out.
 
 mod disk;
