@@ -405,6 +405,18 @@ fn a_wait_that_is_refused_leaves_the_lock_and_no_trace() {
     assert!(other.asks(0, Ask::TryLock), "nobody was let go on");
 }
 
+/// A collective call may begin between the look at an object and the seat at which a thread would wait for it:
+/// what is destroyed in that call is not in use because of the seat.
+#[test]
+fn a_wait_that_a_collective_call_refuses_leaves_no_seat() {
+    let objects = HostObjects::new(0, 1, false).unwrap();
+    objects.meets(true);
+    let refused = objects.sit(SEMAPHORE, ObjectKind::Semaphore(0), Request::Take, objects.me());
+    assert!(refused.unwrap_err().to_string().contains("in a collective call"));
+    assert_eq!((objects.awaited(), objects.waiting.load(SeqCst)), (None, 0));
+    assert_eq!((objects.activities(), objects.in_use_of(&few(), 0..6).unwrap()), (Vec::new(), None));
+}
+
 /// An object that is destroyed while a thread comes to it for the first time does not come alive again.
 #[test]
 fn what_is_destroyed_meanwhile_is_looked_up_again() {
