@@ -78,7 +78,7 @@ impl Store {
         let geometry = Geometry::within(most)?;
         ftruncate(&file, i64::try_from(geometry.len()).unwrap_or(i64::MAX))?;
         let header = Header::new(map_header(&file)?);
-        header.set_up(rank, size, geometry, false);
+        header.set_up(rank, size, geometry, None);
         Ok(Store { file, header })
     }
 
@@ -109,6 +109,11 @@ impl Store {
     /// Ranks of the job whose store it is.
     pub fn size(&self) -> u32 {
         self.header.size()
+    }
+
+    /// The number of the job whose store it is, if it is a file.
+    pub fn job(&self) -> u64 {
+        self.header.job()
     }
 
     /// What the marks say that are whole: at most two epochs, in no order.
