@@ -55,6 +55,8 @@ pub mod vars {
     pub const MTBF: &str = "SCASH_MTBF";
     /// Failures to be injected.
     pub const INJECT: &str = "SCASH_INJECT";
+    /// The descriptors of the files in which standard output and error are kept: `1234,1235`.
+    pub const PRINTS: &str = "SCASH_PRINTS";
     /// The descriptor that rank 0 tells each committed epoch by.
     pub const COMMITTED: &str = "SCASH_COMMITTED";
 }

@@ -130,7 +130,9 @@ impl Kept {
         env.push((vars::EPOCH, base.epoch.to_string()));
         let (says, place) = self.sayings.given()?;
         env.push((boot::vars::SAYS, place));
-        let mut inherited = vec![store, says];
+        let prints = self.output.numbers(index);
+        env.push((vars::PRINTS, format!("{},{}", prints[0], prints[1])));
+        let mut inherited = vec![store, says, prints[0], prints[1]];
         if rank == 0 {
             let committed = self.committed.as_raw_fd();
             env.push((vars::COMMITTED, committed.to_string()));
