@@ -9,9 +9,11 @@
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::resource::{Resource, getrlimit, rlim_t};
+use nix::sys::stat::fstat;
 use nix::unistd::Pid;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// From here on, if there may be twice as many. (The system keeps a table as long as the highest number, of 8
 /// bytes for each.)
@@ -22,16 +24,52 @@ const FIRST: rlim_t = 4096;
 pub fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
     let Ok(first) = RawFd::try_from(FIRST.min(most() / 2)) else { return fd };
     if fd.as_raw_fd() >= first {
+        note(fd.as_fd());
         return fd;
     }
-    let Ok(high) = fcntl(&fd, FcntlArg::F_DUPFD_CLOEXEC(first)) else { return fd };
+    let Ok(high) = fcntl(&fd, FcntlArg::F_DUPFD_CLOEXEC(first)) else {
+        note(fd.as_fd());
+        return fd;
+    };
     // SAFETY: the descriptor was just made and belongs to nobody else.
-    unsafe { OwnedFd::from_raw_fd(high) }
+    let high = unsafe { OwnedFd::from_raw_fd(high) };
+    note(high.as_fd());
+    high
 }
 
-/// Whether a descriptor's number is one of those that [`out_of_the_way`] gives.
+/// Room for descriptors that are known. Of two whose numbers are so far apart the later one is.
+const ROOM: usize = 1 << 13;
+
+/// Descriptors that [`out_of_the_way`] has given, by number: number and a sum over what file it is, or 0. A
+/// program may have files under numbers as high.
+static GIVEN: [AtomicU64; ROOM] = [const { AtomicU64::new(0) }; ROOM];
+
+fn note(fd: BorrowedFd<'_>) {
+    if let (Some(place), Some(word)) = (place(fd.as_raw_fd()), word(fd)) {
+        place.store(word, Ordering::Relaxed);
+    }
+}
+
+fn place(fd: RawFd) -> Option<&'static AtomicU64> {
+    GIVEN.get(usize::try_from(fd).ok()? % ROOM)
+}
+
+fn word(fd: BorrowedFd<'_>) -> Option<u64> {
+    let is = fstat(fd).ok()?;
+    let file = (is.st_ino ^ is.st_dev.rotate_left(32) ^ u64::from(is.st_mode).rotate_left(16))
+        .wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    Some(u64::from(fd.as_raw_fd().cast_unsigned()) << 32 | file >> 32)
+}
+
+/// Whether a descriptor is one that [`out_of_the_way`] has given, and still is that file. Allocates nothing, and
+/// waits for no lock.
 pub fn is_out_of_the_way(fd: RawFd) -> bool {
-    RawFd::try_from(FIRST.min(most() / 2)).is_ok_and(|first| fd >= first)
+    if fd < 0 {
+        return false;
+    }
+    // SAFETY: it is not -1; if it is not open, the call fails.
+    let given = unsafe { BorrowedFd::borrow_raw(fd) };
+    place(fd).zip(word(given)).is_some_and(|(place, word)| place.load(Ordering::Relaxed) == word)
 }
 
 /// A descriptor that becomes readable when the process ends (Linux 5.3). Of several that ended, an epoll
@@ -70,10 +108,17 @@ mod tests {
         let low = OwnedFd::from(File::open("/proc/self/comm").unwrap());
         let high = out_of_the_way(low);
         assert!(rlim_t::try_from(high.as_raw_fd()).unwrap() >= FIRST.min(most() / 2));
+        assert!(is_out_of_the_way(high.as_raw_fd()));
         let again = out_of_the_way(high);
         assert_eq!(fcntl(&again, FcntlArg::F_GETFD), Ok(libc::FD_CLOEXEC));
         let mut text = String::new();
+        let number = again.as_raw_fd();
         File::from(again).read_to_string(&mut text).unwrap();
         assert!(!text.is_empty());
+        assert!(!is_out_of_the_way(number), "it is closed");
+        let other = File::open("/dev/null").unwrap();
+        let other = fcntl(&other, FcntlArg::F_DUPFD_CLOEXEC(number)).unwrap();
+        assert_eq!(other, number, "a file of the program's has the number now");
+        assert!(!is_out_of_the_way(other));
     }
 }

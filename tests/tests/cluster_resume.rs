@@ -218,6 +218,10 @@ fn what_is_damaged_or_not_there_is_refused_by_name() {
     let other = killed();
     fs::rename(other.store(1), other.store(0)).unwrap();
     other.resume().refused(&["rank-0.store", "the store of rank 1"]);
+    // Of the same program, and at the same epoch: nothing but the job tells them apart.
+    let [mixed, elsewhere] = [killed(), killed()];
+    fs::rename(elsewhere.store(1), mixed.store(1)).unwrap();
+    mixed.resume().refused(&["the stores of ranks 0 and 1 are of different jobs"]);
     fs::write(other.path().join("job.json"), "{}").unwrap();
     other.resume().refused(&["job.json", "describes no job"]);
     fs::remove_dir_all(other.path()).unwrap();

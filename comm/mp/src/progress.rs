@@ -37,7 +37,7 @@ impl Helper {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let thread = thread::Builder::new()
-            .name("scash-progress".to_owned())
+            .name("scash/progress".to_owned())
             .spawn(move || help(&shared, &told))
             .map_err(|source| Error::Io { what: "starting a thread".to_owned(), source })?;
         Ok(Self { stop, thread: Some(thread) })

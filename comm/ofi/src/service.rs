@@ -34,7 +34,7 @@ pub(super) fn start(
     pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before))
         .map_err(|errno| io(errno.into()))?;
     let thread = std::thread::Builder::new()
-        .name("scash-ofi".into())
+        .name("scash/ofi".into())
         .spawn(move || Service { shared: &shared, watch: Watch::new(alive, silence) }.run());
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None).map_err(|errno| io(errno.into()))?;
     thread.map_err(io)

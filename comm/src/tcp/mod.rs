@@ -504,7 +504,7 @@ fn start_service(shared: &Arc<Shared>) -> Result<JoinHandle<()>> {
     let mut before = SigSet::empty();
     pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before)).map_err(no_resources)?;
     let thread = std::thread::Builder::new()
-        .name("scash-tcp".into())
+        .name("scash/tcp".into())
         .stack_size(256 << 10)
         .spawn(move || shared.service.run(&shared));
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None).map_err(no_resources)?;

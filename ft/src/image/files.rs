@@ -2,16 +2,18 @@
 //! back.
 
 use super::Refusal;
-use super::description::{NoRoom, Reader, Record, Writer};
+use super::description::{Reader, Record, Writer};
+use super::save::Trouble;
+use super::tasks::each_descriptor;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, lstat};
 use nix::unistd::{Whence, fdatasync, ftruncate, lseek};
 use std::ffi::OsStr;
 use std::io::Read;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// An open file of the program's.
@@ -27,48 +29,79 @@ struct Open {
     /// Its bytes, if they are cut back to as many.
     len: u64,
     cut: u64,
+    /// The first descriptor with which it shares flags and position (`dup`): itself, if there is none before.
+    like: u64,
 }
 
 // SAFETY: it consists of 64-bit words.
 unsafe impl Record for Open {}
+
+/// What is known of an open file before threads are stopped.
+#[derive(Debug)]
+struct Known {
+    open: Open,
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+    has_place: bool,
+}
 
 /// Files, directory and mask of a process, as they are saved.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     directory: PathBuf,
     mask: u64,
-    open: Vec<(Open, PathBuf)>,
+    /// All descriptors of the program's, in ascending order.
+    numbers: Vec<RawFd>,
+    open: Vec<Known>,
 }
 
 impl Files {
     /// Those of this process, but for descriptors of which `is_ours` says that they are not the program's.
-    /// Standard output and error are the launcher's.
+    /// Standard output and error are the launcher's, as long as the program has not put others in their place.
     pub(super) fn of_this_process(is_ours: &dyn Fn(RawFd) -> bool) -> Result<Files, Refusal> {
         let directory = std::env::current_dir()
             .map_err(|e| Refusal::new(format!("its working directory cannot be found again: {e}")))?;
-        let mut open = Vec::new();
-        for number in numbers()? {
-            if number == 1 || number == 2 || is_ours(number) {
-                continue;
-            }
+        let mut all = numbers()?;
+        all.sort_unstable();
+        let (mut open, mut numbers) = (Vec::new(), Vec::new());
+        for number in all.into_iter().filter(|number| !is_ours(*number)) {
             // SAFETY: it was open a moment ago; if another thread closes it now, calls with it fail.
             let fd = unsafe { BorrowedFd::borrow_raw(number) };
             match fstat(fd) {
-                Ok(is) => open.extend(describe(fd, &is)?),
+                Ok(is) => {
+                    numbers.push(number);
+                    if !(1..=2).contains(&number) || !is_inherited(number, &is) {
+                        let known = describe(fd, &is, &open)?;
+                        open.extend(known);
+                    }
+                }
                 Err(Errno::EBADF) => {}
                 Err(errno) => return Err(Refusal::new(format!("descriptor {number}: {errno}"))),
             }
         }
-        Ok(Files { directory, mask: mask(), open })
+        Ok(Files { directory, mask: mask(), numbers, open })
     }
 
-    pub(super) fn write(&self, writer: &mut Writer) -> Result<(), NoRoom> {
+    /// Writes them down as they are now, when all threads are stopped. Allocates nothing.
+    pub(super) fn write(&self, writer: &mut Writer, is_ours: &dyn Fn(RawFd) -> bool) -> Result<(), Trouble> {
+        let (mut seen, mut any_new) = (0, false);
+        each_descriptor(&mut |number| {
+            let Ok(number) = RawFd::try_from(number) else { return };
+            match self.numbers.binary_search(&number) {
+                Ok(_) => seen += 1,
+                Err(_) => any_new |= !is_ours(number),
+            }
+        })?;
+        if any_new || seen != self.numbers.len() {
+            return Err(Trouble::FilesChange);
+        }
         writer.bytes(self.directory.as_os_str().as_bytes())?;
         writer.number(self.mask)?;
         writer.number(self.open.len() as u64)?;
-        for (open, path) in &self.open {
-            writer.record(open)?;
-            writer.bytes(path.as_os_str().as_bytes())?;
+        for known in &self.open {
+            writer.record(&known.now().map_err(|_| Trouble::FilesChange)?)?;
+            writer.bytes(known.path.as_os_str().as_bytes())?;
         }
         Ok(())
     }
@@ -88,6 +121,33 @@ impl Files {
         }
         Ok(())
     }
+}
+
+impl Known {
+    /// How the file stands now. Other threads may have used it since it was looked at.
+    fn now(&self) -> Result<Open, Errno> {
+        let number = RawFd::try_from(self.open.number).map_err(|_| Errno::EBADF)?;
+        // SAFETY: if it is not open any more, calls with it fail.
+        let fd = unsafe { BorrowedFd::borrow_raw(number) };
+        let is = fstat(fd)?;
+        if (is.st_dev, is.st_ino) != (self.device, self.inode) {
+            return Err(Errno::EBADF);
+        }
+        let flags = fcntl(fd, FcntlArg::F_GETFL)?;
+        let descriptor_flags = fcntl(fd, FcntlArg::F_GETFD)?;
+        let position = if self.has_place { lseek(fd, 0, Whence::SeekCur)? } else { 0 };
+        Ok(Open {
+            flags: word(flags.into()),
+            closes_on_exec: u64::from(descriptor_flags & libc::FD_CLOEXEC != 0),
+            position: word(position),
+            len: word(is.st_size),
+            ..self.open
+        })
+    }
+}
+
+fn word(n: i64) -> u64 {
+    u64::try_from(n).unwrap_or(0)
 }
 
 /// A descriptor that this process had when it began, and what it was: its number may mean another file later.
@@ -131,9 +191,9 @@ fn numbers() -> Result<Vec<RawFd>, Refusal> {
     Ok(names.iter().filter_map(|name| name.to_str()?.parse().ok()).collect())
 }
 
-/// What is saved of a descriptor; `None` for a pipe or the like that the process was given, and will be given
-/// again.
-fn describe(fd: BorrowedFd<'_>, is: &FileStat) -> Result<Option<(Open, PathBuf)>, Refusal> {
+/// What is saved of a descriptor, after those `before` it; `None` for a pipe or the like that the process was
+/// given, and will be given again.
+fn describe(fd: BorrowedFd<'_>, is: &FileStat, before: &[Known]) -> Result<Option<Known>, Refusal> {
     let number = fd.as_raw_fd();
     let kind = SFlag::from_bits_truncate(is.st_mode) & SFlag::S_IFMT;
     let path = std::fs::read_link(format!("/proc/self/fd/{number}"));
@@ -150,6 +210,14 @@ fn describe(fd: BorrowedFd<'_>, is: &FileStat) -> Result<Option<(Open, PathBuf)>
     if what.is_some() && number > 2 && is_inherited(number, is) {
         return Ok(None);
     }
+    if let Some(stream) = stream_like(number, is) {
+        let like = word(stream.into());
+        let (number, path) = (word(number.into()), PathBuf::new());
+        let (flags, closes_on_exec, inode, position, len, cut) = (0, 0, 0, 0, 0, 0);
+        let open = Open { number, flags, closes_on_exec, inode, position, len, cut, like };
+        let (device, inode, has_place) = (is.st_dev, is.st_ino, false);
+        return Ok(Some(Known { open, path, device, inode, has_place }));
+    }
     if let Some(what) = what {
         let hint = if number == 0 { "; start the job with `< /dev/null`" } else { "" };
         return Err(Refusal::new(format!("descriptor {number} is {what} ({}){hint}", path.display())));
@@ -163,22 +231,75 @@ fn describe(fd: BorrowedFd<'_>, is: &FileStat) -> Result<Option<(Open, PathBuf)>
     }
     let failed = |errno: Errno| Refusal::new(format!("descriptor {number}: {errno}"));
     let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL).map_err(failed)?);
-    let descriptor_flags = fcntl(fd, FcntlArg::F_GETFD).map_err(failed)?;
     let is_file = kind == SFlag::S_IFREG;
     let has_place = is_file || kind == SFlag::S_IFDIR;
-    let position = if has_place { lseek(fd, 0, Whence::SeekCur).map_err(failed)? } else { 0 };
     let writes = flags & OFlag::O_ACCMODE != OFlag::O_RDONLY;
-    let word = |n: i64| u64::try_from(n).unwrap_or(0);
+    let path_again = name_in_each_process(&path);
+    let is_anew = path_again != path;
     let open = Open {
         number: word(number.into()),
-        flags: word(flags.bits().into()),
-        closes_on_exec: u64::from(descriptor_flags & libc::FD_CLOEXEC != 0),
-        inode: if has_place { is.st_ino } else { 0 },
-        position: word(position),
-        len: word(is.st_size),
-        cut: u64::from(is_file && writes),
+        flags: 0,
+        closes_on_exec: 0,
+        inode: if has_place && !is_anew { is.st_ino } else { 0 },
+        position: 0,
+        len: 0,
+        cut: u64::from(is_file && writes && !is_anew),
+        like: word(number.into()),
     };
-    Ok(Some((open, path)))
+    let known = Known { open, path: path_again, device: is.st_dev, inode: is.st_ino, has_place };
+    let now = known.now().map_err(failed)?;
+    let like = if has_place { like(&known, &now, before)? } else { now.like };
+    Ok(Some(Known { open: Open { like, ..now }, ..known }))
+}
+
+/// The standard stream that the launcher has given of which a descriptor is a duplicate.
+fn stream_like(number: RawFd, is: &FileStat) -> Option<RawFd> {
+    (1..=2)
+        .filter(|stream| *stream < number && is_inherited(*stream, is))
+        .find(|stream| are_one(word((*stream).into()), word(number.into())) == Some(true))
+}
+
+/// The name of a file that the system keeps for this process: the one that comes back has another number.
+fn name_in_each_process(path: &Path) -> PathBuf {
+    let own = Path::new("/proc").join(std::process::id().to_string());
+    path.strip_prefix(own).map_or_else(|_| path.to_owned(), |rest| Path::new("/proc/self").join(rest))
+}
+
+/// The first of the descriptors `before` one that is the same open file; its own number, if there is none.
+fn like(known: &Known, now: &Open, before: &[Known]) -> Result<u64, Refusal> {
+    for other in before.iter().filter(|other| (other.device, other.inode) == (known.device, known.inode)) {
+        let is_like = are_one(other.open.number, now.number).unwrap_or_else(|| {
+            // Nobody says so; but they are none if they differ.
+            (other.open.flags, other.open.position) == (now.flags, now.position)
+        });
+        if !is_like {
+            continue;
+        }
+        if are_one(other.open.number, now.number).is_none() {
+            return Err(Refusal::new(format!(
+                "descriptors {} and {} may be one open file, and this system does not say whether they are (kcmp is forbidden)",
+                other.open.number, now.number
+            )));
+        }
+        return Ok(other.open.like);
+    }
+    Ok(now.like)
+}
+
+/// Whether two descriptors are the same open file; `None` if the system does not say.
+fn are_one(one: u64, other: u64) -> Option<bool> {
+    const F_DUPFD_QUERY: i32 = 1027;
+    const KCMP_FILE: i32 = 0;
+    let [one, other] = [one, other].map(|number| RawFd::try_from(number).unwrap_or(-1));
+    // Linux 6.10.
+    // SAFETY: the call takes numbers.
+    if let same @ 0..=1 = unsafe { libc::fcntl(one, F_DUPFD_QUERY, other) } {
+        return Some(same == 1);
+    }
+    let this = std::process::id();
+    // SAFETY: the call takes numbers.
+    let order = unsafe { libc::syscall(libc::SYS_kcmp, this, this, KCMP_FILE, one, other) };
+    (order >= 0).then_some(order == 0)
 }
 
 /// What this process has written to files of a disk is there, of those that it has open: the lengths that an
@@ -203,7 +324,7 @@ pub(super) fn sync(is_ours: &dyn Fn(RawFd) -> bool) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn is_device_without_state(path: &std::path::Path) -> bool {
+fn is_device_without_state(path: &Path) -> bool {
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"].iter().any(|known| path == *known)
 }
 
@@ -211,6 +332,14 @@ fn is_device_without_state(path: &std::path::Path) -> bool {
 fn reopen(file: &Open, path: &OsStr) -> Result<(), String> {
     let damaged = |_| "its description is damaged".to_owned();
     let number = RawFd::try_from(file.number).map_err(damaged)?;
+    if file.like != file.number {
+        let like = RawFd::try_from(file.like).map_err(damaged)?;
+        // SAFETY: if it is not open, the call fails.
+        let opened = fcntl(unsafe { BorrowedFd::borrow_raw(like) }, FcntlArg::F_DUPFD_CLOEXEC(number));
+        // SAFETY: the kernel has made it just now.
+        let opened = opened.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+        return opened.and_then(|fd| put(fd, number, file)).map_err(|errno| errno.desc().to_owned());
+    }
     let flags = i32::try_from(file.flags).map_err(damaged)?;
     let position = i64::try_from(file.position).map_err(damaged)?;
     let len = i64::try_from(file.len).map_err(damaged)?;

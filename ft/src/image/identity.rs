@@ -11,7 +11,7 @@ use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A file, as it was when it was mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,29 +33,33 @@ impl Version {
 }
 
 /// See [the module](self).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Identity {
     processor: u64,
     files: BTreeMap<PathBuf, Version>,
 }
 
-static IDENTITY: OnceLock<Identity> = OnceLock::new();
+static IDENTITY: Mutex<Option<Arc<Identity>>> = Mutex::new(None);
 
 impl Identity {
-    /// That of this process, with the files that it has mapped when this is asked for the first time:
-    /// program, libraries.
-    pub(super) fn of_this_process() -> Result<&'static Identity, Refusal> {
-        if let Some(known) = IDENTITY.get() {
-            return Ok(known);
-        }
+    /// That of this process, with the files that it has mapped when this is asked for the first time: program,
+    /// libraries; and with libraries that it has loaded since, as they were when they were seen first.
+    pub(super) fn of_this_process() -> Result<Arc<Identity>, Refusal> {
+        let mut known = IDENTITY.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = known.is_none();
+        let own = known
+            .get_or_insert_with(|| Arc::new(Identity { processor: processor(), files: BTreeMap::new() }));
         let text = maps::read()?;
         let names = maps::parse(text).filter(|m| m.has_file() && !m.is_shared && !m.is_removed());
-        let paths = names.map(|mapping| PathBuf::from(OsStr::from_bytes(mapping.name)));
-        let files = paths.filter_map(|path| {
-            let version = Version::of(&path.metadata().ok()?);
-            Some((path, version))
-        });
-        Ok(IDENTITY.get_or_init(|| Identity { processor: processor(), files: files.collect() }))
+        for mapping in names.filter(|mapping| is_first || mapping.protection & 4 != 0) {
+            let path = Path::new(OsStr::from_bytes(mapping.name));
+            if !own.files.contains_key(path)
+                && let Ok(is) = path.metadata()
+            {
+                Arc::make_mut(own).files.insert(path.to_owned(), Version::of(&is));
+            }
+        }
+        Ok(Arc::clone(own))
     }
 
     pub(super) fn write(&self, writer: &mut Writer) -> Result<(), NoRoom> {

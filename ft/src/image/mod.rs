@@ -46,6 +46,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::ops::Range;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
 /// Why no image can be taken of a process, or why one cannot be gone on from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +109,7 @@ pub struct Own<'a> {
 /// What an image needs that is found out before threads are stopped, and may allocate.
 #[derive(Debug)]
 pub struct Prepared {
-    identity: &'static Identity,
+    identity: Arc<Identity>,
     files: Files,
 }
 

@@ -51,7 +51,12 @@ extern "C" fn start(_: c_int, _: *const *const c_char, variables: *const *const 
     let Some(text) = variable(variables, vars::EPOCH).filter(|text| *text != "0") else {
         return files::note_inherited();
     };
-    let Err(why) = come_back(variables, text) else { return };
+    // Others, that would run a handler of a half-made process or end this one, wait until it can take them.
+    let signals = Thread::block_signals();
+    let Err(why) = come_back(variables, text) else {
+        Thread::set_signals(signals);
+        return;
+    };
     let rank = variable(variables, "SCASH_RANK").unwrap_or("?");
     let line = format!("scash: rank {rank} cannot go on from epoch {text}: {why}\n");
     // SAFETY: the bytes are there. Nothing can be done if nobody reads them.
@@ -87,7 +92,8 @@ fn come_back(variables: *const *const c_char, epoch: &str) -> Result<(), Refusal
     };
     let epoch = Epoch(epoch.parse().map_err(|_| Refusal::new(format!("{} is not a number", vars::EPOCH)))?);
     let incarnation = Incarnation(number(vars::INCARNATION)?);
-    let file = RawFd::try_from(number(vars::STORE)?).unwrap_or(-1);
+    let file = RawFd::try_from(number(vars::STORE)?)
+        .map_err(|_| Refusal::new(format!("{} is no descriptor", vars::STORE)))?;
     area::map_scratch()?;
     keep_environment(variables)?;
     // SAFETY: the launcher has opened it; if it has not, calls with it fail.
@@ -138,6 +144,10 @@ fn keep_environment(mut list: *const *const c_char) -> Result<(), Refusal> {
 /// What a description says.
 struct Saved<'a> {
     threads: Threads,
+    /// Signals that waited for somebody to take them.
+    pending: u64,
+    /// Kinds of `membarrier` that it has registered for.
+    barriers: u64,
     actions: &'a [u8],
     heap_end: usize,
     mappings: Vec<Mapping<'a>>,
@@ -168,13 +178,15 @@ fn read<'a>(description: &'a [u8]) -> Result<Saved<'a>, Refusal> {
         return Err(damaged());
     }
     let threads = Threads { first, count, leader };
+    let mut number = || reader.number().ok_or_else(damaged);
+    let (pending, barriers) = (number()?, number()?);
     let actions = reader.bytes().filter(|all| all.len() == MOST_SIGNALS * ACTION).ok_or_else(damaged)?;
     let heap_end = usize::try_from(reader.number().ok_or_else(damaged)?).map_err(|_| damaged())?;
     let mut mappings = Vec::new();
     while let Some(mapping) = read_mapping(&mut reader).ok_or_else(damaged)? {
         mappings.push(mapping);
     }
-    Ok(Saved { threads, actions, heap_end, mappings })
+    Ok(Saved { threads, pending, barriers, actions, heap_end, mappings })
 }
 
 /// The next mapping; `None` inside if there is none.
@@ -247,11 +259,17 @@ impl Plan<'_> {
             planner.must(libc::SYS_munmap, [mapping.start, mapping.range().len(), 0, 0, 0, 0])?;
         }
         self.write_heap(planner)?;
+        let mut opened = None;
         for mapping in wanted() {
-            self.write_mapping(planner, mapping)?;
+            self.write_mapping(planner, mapping, &mut opened)?;
         }
+        close(planner, opened)?;
         let before = planner.count();
-        for mapping in wanted().filter(|mapping| self.is_opened(mapping)) {
+        // Parts of the heap that the program has protected are as the kernel gives them until then.
+        let is_closed = |mapping: &&Mapping<'_>| {
+            self.is_opened(mapping) || mapping.name == HEAP && mapping.protection != 3
+        };
+        for mapping in wanted().filter(is_closed) {
             let protection = mapping.protection as usize;
             planner.must(libc::SYS_mprotect, [mapping.start, mapping.range().len(), protection, 0, 0, 0])?;
         }
@@ -262,9 +280,13 @@ impl Plan<'_> {
                 planner.must(libc::SYS_rt_sigaction, [signal, action, 0, SIGNALS, 0, 0])?;
             }
         }
-        // Of use to who asked for it before; without effect for others.
-        let expedited = kernel::bits(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
-        planner.may(libc::SYS_membarrier, [expedited, 0, 0, 0, 0, 0])?;
+        // This thread takes none before it is what was saved.
+        for signal in (1..=MOST_SIGNALS).filter(|signal| self.saved.pending >> (signal - 1) & 1 == 1) {
+            planner.may(libc::SYS_kill, [std::process::id() as usize, signal, 0, 0, 0, 0])?;
+        }
+        for bit in (0..31).filter(|bit| self.saved.barriers >> bit & 1 == 1) {
+            planner.may(libc::SYS_membarrier, [1 << bit, 0, 0, 0, 0, 0])?;
+        }
         Ok(before)
     }
 
@@ -307,20 +329,24 @@ impl Plan<'_> {
         }
         planner.may(libc::SYS_brk, [start, 0, 0, 0, 0, 0])?;
         planner.may(libc::SYS_brk, [self.saved.heap_end, 0, 0, 0, 0, 0])?;
-        if self.is_opened(heap) || heap.protection != 3 {
-            return Err(Refusal::new("its heap was made read-only".to_owned()));
-        }
         Ok(())
     }
 
-    fn write_mapping(&self, planner: &mut Planner, mapping: &Mapping<'_>) -> Result<(), Refusal> {
+    /// `opened`: the file under the mapping before, as a library has several, and each file that waits for its
+    /// step takes a descriptor.
+    fn write_mapping<'a>(
+        &self,
+        planner: &mut Planner,
+        mapping: &Mapping<'a>,
+        opened: &mut Option<Opened<'a>>,
+    ) -> Result<(), Refusal> {
         let (start, len) = (mapping.start, mapping.range().len());
         let mut protection = mapping.protection as usize;
         if self.is_opened(mapping) {
             protection |= kernel::READ_WRITE;
         }
         if mapping.name == STACK || mapping.name == HEAP || self.is_there(mapping, self.present) {
-            if self.is_opened(mapping) {
+            if self.is_opened(mapping) && mapping.name != HEAP {
                 planner.must(libc::SYS_mprotect, [start, len, protection, 0, 0, 0])?;
             }
             return Ok(());
@@ -332,11 +358,29 @@ impl Plan<'_> {
             planner.must(libc::SYS_mmap, [start, len, protection, flags, usize::MAX, 0])?;
             return Ok(());
         }
-        let fd = usize::try_from(open(mapping)?).unwrap_or(usize::MAX);
+        let (name, inode) = (mapping.name, mapping.inode);
+        let fd = match opened.take_if(|last| (last.name, last.inode) == (name, inode)) {
+            Some(same) => same.fd,
+            None => {
+                close(planner, opened.take())?;
+                usize::try_from(open(mapping)?).unwrap_or(usize::MAX)
+            }
+        };
+        *opened = Some(Opened { name, inode, fd });
         let offset = usize::try_from(mapping.offset).map_err(|_| damaged())?;
-        planner.must(libc::SYS_mmap, [start, len, protection, flags, fd, offset])?;
-        Ok(planner.must(libc::SYS_close, [fd, 0, 0, 0, 0, 0])?)
+        Ok(planner.must(libc::SYS_mmap, [start, len, protection, flags, fd, offset])?)
     }
+}
+
+/// A file that is opened for the plan.
+struct Opened<'a> {
+    name: &'a [u8],
+    inode: u64,
+    fd: usize,
+}
+
+fn close(planner: &mut Planner, opened: Option<Opened<'_>>) -> Result<(), TooLong> {
+    opened.map_or(Ok(()), |Opened { fd, .. }| planner.must(libc::SYS_close, [fd, 0, 0, 0, 0, 0]))
 }
 
 /// Opens the file under a mapping.

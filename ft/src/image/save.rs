@@ -5,6 +5,7 @@ use super::description::{NoRoom, VERSION, Writer};
 use super::kernel::{self, Failure};
 use super::maps::{self, Mapping};
 use super::populated::PageMap;
+use super::tasks::{Status, own_number};
 use super::thread::{SIGNALS, Thread};
 use super::threads::{Stopped, stop_others};
 use super::{Own, Prepared, Refusal, Tracking};
@@ -25,9 +26,20 @@ pub(super) struct Save<'a, 'b> {
     staged: &'a mut Staged<'b>,
     thread: Thread,
     others: Stopped,
+    /// A handler of the program's that ran while pages are saved would leave some before it, and some after.
+    _quiet: Quiet,
     context: Context,
     release: [u8; 65],
     result: Result<(), Trouble>,
+}
+
+/// That this thread takes no signals but those it took before, until it is dropped.
+struct Quiet(u64);
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        Thread::set_signals(self.0);
+    }
 }
 
 /// Why it did not go; without memory of its own.
@@ -40,6 +52,10 @@ pub(super) enum Trouble {
     Shared(usize),
     /// A private mapping begins there whose file is gone: what was not written of it is in no image.
     Removed(usize),
+    /// A thread has a mutex that knows by the thread's number to whom it belongs.
+    RobustMutex,
+    /// Other threads have opened or closed files since these were looked at.
+    FilesChange,
 }
 
 impl From<Failure> for Trouble {
@@ -68,10 +84,11 @@ impl<'a, 'b> Save<'a, 'b> {
         staged: &'a mut Staged<'b>,
     ) -> Result<Save<'a, 'b>, Refusal> {
         let thread = Thread::current()?;
+        let _quiet = Quiet(Thread::block_signals());
         let (context, result, release) = (Context::default(), Ok(()), kernel_release());
         // From here on nothing is allocated, until the value is dropped.
         let others = stop_others()?;
-        Ok(Save { prepared, own, tracking, staged, thread, others, context, release, result })
+        Ok(Save { prepared, own, tracking, staged, thread, others, _quiet, context, release, result })
     }
 
     /// Where it is noted where the thread stands.
@@ -103,14 +120,20 @@ impl<'a, 'b> Save<'a, 'b> {
         writer.number(VERSION)?;
         writer.bytes(&self.release)?;
         self.prepared.identity.write(writer)?;
-        self.prepared.files.write(writer)?;
+        self.prepared.files.write(writer, self.own.descriptors)?;
         writer.number(self.others.len() as u64 + 1)?;
         let first = self.others.each().position(|(_, is_leader)| is_leader);
         writer.number(first.map_or(0, |i| i as u64 + 1))?;
-        writer.record(&self.thread)?;
-        for (thread, _) in self.others.each() {
+        let threads = std::iter::once(self.thread).chain(self.others.each().map(|(thread, _)| thread));
+        for thread in threads {
+            // SAFETY: the thread is this one or stopped, so its list stays as it is.
+            if unsafe { thread.has_robust_mutex() } {
+                return Err(Trouble::RobustMutex);
+            }
             writer.record(&thread)?;
         }
+        writer.number(Status::of(own_number()).map_or(0, |status| status.pending()))?;
+        writer.number(barriers())?;
         let mut actions = [0u8; MOST_SIGNALS * ACTION];
         read_actions(&mut actions)?;
         writer.bytes(&actions)?;
@@ -228,6 +251,16 @@ fn without(run: Range<usize>, needless: &[Range<usize>]) -> impl Iterator<Item =
 pub(super) fn told(result: Result<(), Trouble>) -> Result<(), Refusal> {
     result.map_err(|trouble| {
         Refusal::new(match trouble {
+            Trouble::RobustMutex => {
+                return Refusal::passing(
+                    "a thread of it has a robust mutex, which would not know it when it comes back".to_owned(),
+                );
+            }
+            Trouble::FilesChange => {
+                return Refusal::passing(
+                    "a thread of it opens or closes files at each checkpoint".to_owned(),
+                );
+            }
             Trouble::Kernel(failure) => failure.to_string(),
             Trouble::Unsaved(why) => why.to_string(),
             Trouble::NoRoom => "it has more mappings than its store has room for".to_owned(),
@@ -264,6 +297,16 @@ fn write_mapping(writer: &mut Writer, mapping: &Mapping<'_>) -> Result<(), NoRoo
     writer.number(mapping.inode)?;
     writer.bytes(mapping.device)?;
     writer.bytes(mapping.name)
+}
+
+/// The kinds of `membarrier` that this process has registered for (Linux 6.3); where nobody knows, the one that
+/// programs use.
+fn barriers() -> u64 {
+    const GET_REGISTRATIONS: usize = 1 << 9;
+    // SAFETY: the call takes numbers.
+    let known = unsafe { kernel::call(libc::SYS_membarrier, [GET_REGISTRATIONS, 0, 0, 0, 0, 0]) };
+    let usual = kernel::bits(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+    known.unwrap_or(usual) as u64
 }
 
 fn read_actions(actions: &mut [u8; MOST_SIGNALS * ACTION]) -> Result<(), Failure> {

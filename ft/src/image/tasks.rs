@@ -22,10 +22,25 @@ fn close(file: usize) {
 
 /// Calls `each` with the number of each thread of this process, without allocating.
 pub(super) fn each_thread(each: &mut dyn FnMut(u32)) -> Result<(), Failure> {
-    let tasks = open(b"/proc/self/task\0")?;
+    each_number(b"/proc/self/task\0", &mut |number, _| each(number))
+}
+
+/// Calls `each` with each descriptor of this process, without allocating.
+pub(super) fn each_descriptor(each: &mut dyn FnMut(u32)) -> Result<(), Failure> {
+    let mut unless_ours = |number: u32, list| {
+        if number as usize != list {
+            each(number);
+        }
+    };
+    each_number(b"/proc/self/fd\0", &mut unless_ours)
+}
+
+/// Calls `each` with each name in a directory that is a number, and the descriptor by which it is read.
+fn each_number(directory: &[u8], each: &mut dyn FnMut(u32, usize)) -> Result<(), Failure> {
+    let directory = open(directory)?;
     let mut list = [0u64; 512];
     let result = loop {
-        let what = [tasks, (&raw mut list).expose_provenance(), size_of_val(&list), 0, 0, 0];
+        let what = [directory, (&raw mut list).expose_provenance(), size_of_val(&list), 0, 0, 0];
         // SAFETY: the kernel writes at most as many bytes.
         let len = match unsafe { kernel::call(libc::SYS_getdents64, what) } {
             Ok(0) => break Ok(()),
@@ -34,9 +49,9 @@ pub(super) fn each_thread(each: &mut dyn FnMut(u32)) -> Result<(), Failure> {
         };
         // SAFETY: so many bytes were written.
         let bytes = unsafe { std::slice::from_raw_parts((&raw const list).cast::<u8>(), len) };
-        names(bytes).filter_map(number).for_each(&mut *each);
+        names(bytes).filter_map(number).for_each(|number| each(number, directory));
     };
-    close(tasks);
+    close(directory);
     result
 }
 
@@ -72,15 +87,22 @@ fn path_of(tid: u32, file: &[u8]) -> [u8; 34] {
     path
 }
 
-/// Whether a thread's name says so.
+/// Whether a thread's name says so. No program gives such a name to its threads by its own: no file's name has
+/// that letter.
 pub(super) fn is_of_the_runtime(tid: u32) -> bool {
-    let Ok(file) = open(&path_of(tid, b"comm\0")) else { return true };
+    let file = match open(&path_of(tid, b"comm\0")) {
+        Ok(file) => file,
+        // It has ended.
+        Err(Failure(libc::ENOENT | libc::ESRCH)) => return true,
+        // One of the runtime does not stop, and so there is no image: better than one without a thread.
+        Err(_) => return false,
+    };
     let mut name = [0u8; 16];
     let what = [file, (&raw mut name).expose_provenance(), name.len(), 0, 0, 0];
     // SAFETY: the kernel writes at most as many bytes.
     let _ = unsafe { kernel::raw(libc::SYS_read, what) };
     close(file);
-    name.starts_with(b"scash-")
+    name.starts_with(b"scash/")
 }
 
 /// The beginning of `/proc/self/task/TID/status`.
@@ -113,10 +135,18 @@ impl Status {
 
     /// Whether the thread blocks a signal.
     pub(super) fn blocks(&self, signal: i32) -> bool {
+        self.signals(b"SigBlk:").is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+    }
+
+    /// Signals that wait until the thread, or any thread of the process, does not block them.
+    pub(super) fn pending(&self) -> u64 {
+        self.signals(b"SigPnd:").unwrap_or(0) | self.signals(b"ShdPnd:").unwrap_or(0)
+    }
+
+    fn signals(&self, word: &[u8]) -> Option<u64> {
         let digit =
             |mask: u64, byte: &u8| char::from(*byte).to_digit(16).map(|bits| mask << 4 | u64::from(bits));
-        let mask = self.field(b"SigBlk:").and_then(|digits| digits.iter().try_fold(0, digit));
-        mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+        self.field(word).and_then(|digits| digits.iter().try_fold(0, digit))
     }
 }
 

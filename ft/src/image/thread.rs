@@ -86,6 +86,34 @@ impl Thread {
         self.context = [context.stack, u64::from(context.mxcsr) | u64::from(context.fcw) << 32];
     }
 
+    /// Whether it has a robust mutex.
+    ///
+    /// # Safety
+    /// The thread's list of them is where the kernel was told, and nobody changes it.
+    pub(super) unsafe fn has_robust_mutex(&self) -> bool {
+        let head: *const u64 = std::ptr::with_exposed_provenance(self.robust_list as usize);
+        // SAFETY: as the caller promises. An empty list points to itself.
+        !head.is_null() && unsafe { head.read() } & !1 != self.robust_list
+    }
+
+    /// Has the calling thread take no signals, and returns which it blocked before.
+    #[inline(always)]
+    pub(super) fn block_signals() -> u64 {
+        Thread::set_signals(u64::MAX)
+    }
+
+    /// Has the calling thread block these signals, and returns which it blocked before.
+    #[inline(always)]
+    pub(super) fn set_signals(mask: u64) -> u64 {
+        let mut before = 0u64;
+        let [at, old] = [(&raw const mask).expose_provenance(), (&raw mut before).expose_provenance()];
+        // SAFETY: the kernel reads and writes sets of these sizes.
+        let _ = unsafe {
+            kernel::raw(libc::SYS_rt_sigprocmask, [kernel::bits(libc::SIG_SETMASK), at, old, SIGNALS, 0, 0])
+        };
+        before
+    }
+
     /// Tells the kernel of the calling thread, whose memory is this thread's now. `at` is where this record
     /// lies.
     ///

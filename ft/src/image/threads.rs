@@ -6,7 +6,7 @@
 //! from where it was, and the lock is given back as ever. Only in the dynamic linker no thread is stopped:
 //! locks there know their thread by the system's number, which is another one in the process that comes back.
 //!
-//! Threads of the runtime have names that begin with `scash-`, take no signals, and are not in images.
+//! Threads of the runtime have names that begin with `scash/`, take no signals, and are not in images.
 
 use super::Refusal;
 use super::area;
@@ -25,10 +25,15 @@ const PATIENCE: u64 = 100_000_000;
 /// How long a thread that was in the dynamic linker is left alone, and the stopping thread waits for answers.
 const PAUSE: i64 = 50_000;
 
-/// States of a thread.
+/// States of a thread, of a turn: a thread that takes the signal of an earlier turn finds none that is its own.
 const ASKED: u32 = 1;
 const STOPPED: u32 = 2;
 const BUSY: u32 = 3;
+
+/// The word of a state.
+fn of_turn(turn: u32, state: u32) -> u32 {
+    turn << 2 | state
+}
 
 /// Most ranges of code in which no thread is stopped.
 const MOST_RANGES: usize = 16;
@@ -70,14 +75,13 @@ pub(super) struct Stopped {
 impl Stopped {
     /// The stopped threads, and which of them is the process's first.
     pub(super) fn each(&self) -> impl Iterator<Item = (Thread, bool)> {
-        let leader = std::process::id();
+        let (leader, turn) = (std::process::id(), turn().load(Ordering::Relaxed));
         let count = if self.any { count() } else { 0 };
         (0..count).filter_map(move |i| {
             // SAFETY: a thread that has stopped has filled its entry, and changes it no more.
             let entry = unsafe { &*entry(i) };
-            // Others were asked, and have ended, or turned out to be of the runtime: one has no name at
-            // first.
-            let has_stopped = entry.state.load(Ordering::Acquire) == STOPPED;
+            // Others were asked, and have ended, or turned out to be of the runtime: one has no name at first.
+            let has_stopped = entry.state.load(Ordering::Acquire) == of_turn(turn, STOPPED);
             has_stopped.then(|| (entry.thread, entry.tid.load(Ordering::Relaxed) == leader))
         })
     }
@@ -107,11 +111,18 @@ fn entry(i: usize) -> *mut Entry {
     entries.wrapping_add(i)
 }
 
+fn turn<'a>() -> &'a AtomicU32 {
+    // SAFETY: the table is mapped as long as threads are stopped, and the word an atomic one.
+    unsafe { &(*table()).turn }
+}
+
+/// Lets stopped threads go on. One that was asked and takes its signal only now, since it had blocked it, must
+/// not stop for nobody: it finds no entry, or finds that the turn that it has seen is over.
 fn release() {
     // SAFETY: the table is mapped, and the word an atomic one.
-    let turn = unsafe { &(*table()).turn };
-    turn.fetch_add(1, Ordering::Release);
-    futex(turn, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX.cast_unsigned(), None);
+    unsafe { &(*table()).count }.store(0, Ordering::Relaxed);
+    turn().fetch_add(1, Ordering::Release);
+    futex(turn(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX.cast_unsigned(), None);
 }
 
 /// Sleeps at a word, or wakes those that do.
@@ -136,7 +147,8 @@ pub(super) fn stop_others() -> Result<Stopped, Refusal> {
     note_ranges()?;
     let begun = now();
     loop {
-        let all_stopped = ask_all()?;
+        // Those that have stopped go on, whatever the reason why others have not.
+        let all_stopped = ask_all().inspect_err(|_| release())?;
         if all_stopped {
             return Ok(Stopped { any: count() > 0 });
         }
@@ -171,7 +183,7 @@ fn deaf_thread() -> Option<Status> {
         let state = unsafe { &(*entry(i)).state };
         // SAFETY: likewise.
         let tid = unsafe { &(*entry(i)).tid };
-        let is_asked = state.load(Ordering::Acquire) == ASKED;
+        let is_asked = state.load(Ordering::Acquire) == of_turn(turn().load(Ordering::Relaxed), ASKED);
         let status = is_asked.then(|| Status::of(tid.load(Ordering::Relaxed))).flatten()?;
         status.blocks(signal()).then_some(status)
     })
@@ -202,7 +214,8 @@ fn now() -> u64 {
 /// Asks each thread to stop that has not. Whether all have.
 fn ask_all() -> Result<bool, Refusal> {
     let (mut all, mut too_many) = (true, false);
-    let me = own_number();
+    let (me, turn) = (own_number(), turn().load(Ordering::Relaxed));
+    let (asked, stopped) = (of_turn(turn, ASKED), of_turn(turn, STOPPED));
     each_thread(&mut |tid| {
         if tid == me || is_of_the_runtime(tid) {
             return;
@@ -213,11 +226,14 @@ fn ask_all() -> Result<bool, Refusal> {
         };
         // SAFETY: the entry is one of the table, and its words are atomic.
         let state = unsafe { &(*entry(i)).state };
-        if state.load(Ordering::Acquire) == STOPPED {
+        let now = state.load(Ordering::Acquire);
+        if now == stopped {
             return;
         }
         all = false;
-        if state.swap(ASKED, Ordering::AcqRel) != ASKED {
+        // One that was asked leaves that state by itself, for one of the two others.
+        if now != asked {
+            state.store(asked, Ordering::Release);
             let what =
                 [std::process::id() as usize, tid as usize, signal().cast_unsigned() as usize, 0, 0, 0];
             // SAFETY: the signal has a handler of ours. A thread that has ended meanwhile is not listed
@@ -226,7 +242,6 @@ fn ask_all() -> Result<bool, Refusal> {
         }
     })?;
     if too_many {
-        release();
         return Err(Refusal::new(format!("it has more than {MOST} threads")));
     }
     Ok(all)
@@ -286,17 +301,16 @@ fn install() {
 /// Entered in a thread that is to stop.
 extern "C" fn on_stop(_: i32, _: *mut libc::siginfo_t, frame: *mut libc::c_void) {
     let table = table();
-    // SAFETY: the table is mapped as long as there may be a stopping thread, and its words are atomic.
-    let turn_word = unsafe { &(*table).turn };
+    let turn_word = turn();
     let turn = turn_word.load(Ordering::Acquire);
     let me = own_number();
     // SAFETY: entries of the table; their words are atomic.
     let Some(i) = (0..count()).find(|&i| unsafe { &(*entry(i)).tid }.load(Ordering::Relaxed) == me) else {
         return;
     };
-    // SAFETY: this thread's entry: the stopping one reads it when its state says so.
+    // SAFETY: this thread's entry, as long as its turn lasts: the stopping one reads it when its state says so.
     let entry = unsafe { &mut *entry(i) };
-    if entry.state.load(Ordering::Acquire) != ASKED {
+    if entry.state.load(Ordering::Acquire) != of_turn(turn, ASKED) {
         return;
     }
     // SAFETY: the kernel gave the frame for the duration of this handler.
@@ -307,9 +321,9 @@ extern "C" fn on_stop(_: i32, _: *mut libc::siginfo_t, frame: *mut libc::c_void)
         // SAFETY: the ranges change only while nobody is asked.
         Ok(thread) if !unsafe { &(*table).ranges }.iter().any(|range| range.contains(&at)) => {
             entry.thread = thread;
-            entry.state.store(STOPPED, Ordering::Release);
+            entry.state.store(of_turn(turn, STOPPED), Ordering::Release);
         }
-        _ => return entry.state.store(BUSY, Ordering::Release),
+        _ => return entry.state.store(of_turn(turn, BUSY), Ordering::Release),
     }
     while turn_word.load(Ordering::Acquire) == turn {
         futex(turn_word, libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, turn, None);

@@ -15,18 +15,19 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 impl Store {
-    /// Makes the empty store of a rank as a file that nobody else may read, which must not be there yet.
+    /// Makes the empty store of a rank as a file that nobody else may read, which must not be there yet. `job`:
+    /// a number that all stores of the job have, and those of no other job.
     ///
     /// # Errors
     /// The file is there, or the disk has no room for it.
-    pub fn create_at(path: &Path, rank: u32, size: u32) -> io::Result<Store> {
+    pub fn create_at(path: &Path, rank: u32, size: u32, job: u64) -> io::Result<Store> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
         let file = OwnedFd::from(file);
         let geometry = stretch(&file)?;
         // Header and bit maps are written through a mapping, which must not come upon a full disk.
         posix_fallocate(&file, 0, length(geometry.map_at(2)))?;
         let header = Header::new(map_header(&file)?);
-        header.set_up(rank, size, geometry, true);
+        header.set_up(rank, size, geometry, Some(job));
         let store = Store { file, header };
         store.sync()?;
         Ok(store)

@@ -8,7 +8,7 @@ use memmap2::MmapRaw;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"scashSTO");
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 /// Words: of the header, and where records begin.
 const MAGIC_AT: usize = 0;
@@ -17,6 +17,7 @@ const RANK_AT: usize = 2;
 const SIZE_AT: usize = 3;
 const SLOTS_AT: usize = 4;
 const DURABLE_AT: usize = 5;
+const JOB_AT: usize = 6;
 const BASES_AT: usize = 64;
 const MARKS_AT: usize = 192;
 /// Words from one record to the next: each is in a sector of its own, so that a disk which loses power while
@@ -71,13 +72,14 @@ impl Header {
         unsafe { &*self.words.wrapping_add(at) }
     }
 
-    /// Makes it the header of an empty store.
-    pub(crate) fn set_up(&self, rank: u32, size: u32, geometry: Geometry, is_durable: bool) {
+    /// Makes it the header of an empty store: in memory, or, of a job that has a number, on disk.
+    pub(crate) fn set_up(&self, rank: u32, size: u32, geometry: Geometry, job: Option<u64>) {
         let words = [
             (RANK_AT, rank.into()),
             (SIZE_AT, size.into()),
             (SLOTS_AT, geometry.slots()),
-            (DURABLE_AT, is_durable.into()),
+            (DURABLE_AT, job.is_some().into()),
+            (JOB_AT, job.unwrap_or(0)),
         ];
         for (at, word) in words.into_iter().chain([(VERSION_AT, VERSION)]) {
             self.word(at).store(word, Ordering::Relaxed);
@@ -110,6 +112,11 @@ impl Header {
     /// Ranks of the job.
     pub(crate) fn size(&self) -> u32 {
         u32::try_from(self.word(SIZE_AT).load(Ordering::Relaxed)).unwrap_or(u32::MAX)
+    }
+
+    /// Of which job it is, if it is on disk.
+    pub(crate) fn job(&self) -> u64 {
+        self.word(JOB_AT).load(Ordering::Relaxed)
     }
 
     /// Whether the file is on disk, and is to outlive the machine's power.

@@ -55,6 +55,8 @@ pub mod vars {
     pub const MTBF: &str = "SCASH_MTBF";
     /// Failures to be injected.
     pub const INJECT: &str = "SCASH_INJECT";
+    /// The descriptors of the files in which standard output and error are kept: `1234,1235`.
+    pub const PRINTS: &str = "SCASH_PRINTS";
     /// The descriptor that rank 0 tells each committed epoch by.
     pub const COMMITTED: &str = "SCASH_COMMITTED";
 }
@@ -78,7 +80,7 @@ impl Store {
         let geometry = Geometry::within(most)?;
         ftruncate(&file, i64::try_from(geometry.len()).unwrap_or(i64::MAX))?;
         let header = Header::new(map_header(&file)?);
-        header.set_up(rank, size, geometry, false);
+        header.set_up(rank, size, geometry, None);
         Ok(Store { file, header })
     }
 
@@ -109,6 +111,11 @@ impl Store {
     /// Ranks of the job whose store it is.
     pub fn size(&self) -> u32 {
         self.header.size()
+    }
+
+    /// The number of the job whose store it is, if it is a file.
+    pub fn job(&self) -> u64 {
+        self.header.job()
     }
 
     /// What the marks say that are whole: at most two epochs, in no order.

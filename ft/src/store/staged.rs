@@ -13,6 +13,7 @@ use crate::Epoch;
 use crate::slots::Slots;
 use nix::errno::Errno;
 use nix::fcntl::posix_fallocate;
+use nix::sys::resource::{Resource, getrlimit};
 use std::fmt;
 use std::os::fd::AsRawFd;
 use std::ptr;
@@ -82,7 +83,11 @@ impl<'a> Staged<'a> {
         epoch: Epoch,
         known: &'a [Entry],
     ) -> Staged<'a> {
-        let unused = u32::try_from(slots.used_words() * 64).unwrap_or(u32::MAX);
+        // A program that has set itself a limit of files would be ended by a signal where one is written.
+        let limit = getrlimit(Resource::RLIMIT_FSIZE).map_or(0, |(limit, _)| limit);
+        let is_limited = limit < store.geometry.len();
+        let used = u32::try_from(slots.used_words() * 64).unwrap_or(u32::MAX);
+        let unused = if is_limited { u32::MAX } else { used };
         let batch = Batch { slot: 0, pages: 0, bytes: ptr::null() };
         let (next_known, count, described, copied, room, trouble) = (0, 0, 0, 0, 0, None);
         Staged {

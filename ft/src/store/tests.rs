@@ -108,8 +108,8 @@ fn trouble(store: &Store, epoch: u64) -> String {
 fn a_store_on_disk_is_opened_again_and_says_what_it_has_lost() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("rank-1.store");
-    let store = Store::create_at(&path, 1, 2).unwrap();
-    assert!(Store::create_at(&path, 1, 2).is_err(), "it is there");
+    let store = Store::create_at(&path, 1, 2, 77).unwrap();
+    assert!(Store::create_at(&path, 1, 2, 77).is_err(), "it is there");
     let mut rank = open_at(AT_OF_DISK, &store, Base::default()).unwrap();
     assert!(rank.is_durable());
     let first = [(Key::private(0x5000), 1), (Key::private(0x9000), 2), (Key::shared(0), 3)];

@@ -138,7 +138,7 @@ impl Runtime {
         // Signals are for the program's threads.
         let mut before = SigSet::empty();
         let blocked = pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before));
-        let thread = std::thread::Builder::new().name("scash-locks".into()).stack_size(256 << 10);
+        let thread = std::thread::Builder::new().name("scash/locks".into()).stack_size(256 << 10);
         let started = thread.spawn(|| {
             if let Some(runtime) = current() {
                 runtime.answer();

@@ -11,6 +11,7 @@ use super::page::{PageWriter, RankState};
 use super::{Invitation, Settings, vars};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use scash_comm::descriptors::out_of_the_way;
 use scash_comm::wipe;
 use scash_comm::{Error, Result, Secret};
 use std::collections::VecDeque;
@@ -103,6 +104,8 @@ impl Seats {
     /// of these ranks, or was invited before.
     pub(super) fn invite(&mut self, rank: u32) -> Result<Invitation> {
         let (ours, theirs) = line::pair().map_err(io("making a socket pair (raise `ulimit -n`)"))?;
+        // A rank that comes back from an image opens files of the program under their numbers before it joins.
+        let theirs = out_of_the_way(theirs);
         let name = name_of(theirs.as_fd()).map_err(|source| Error::Io {
             what: "reading /proc/self/fd (is /proc mounted?)".into(),
             source,

@@ -54,3 +54,87 @@ fn a_c_program_comes_back_with_the_shared_library() {
 fn a_c_program_comes_back_with_the_archive() {
     survives(Link::Static);
 }
+
+/// Runs one part of the program `carried`, whose ranks are killed twice.
+fn is_carried(what: &str) -> (Left, String) {
+    let program = Program::compile("carried", Link::Shared);
+    let directory = tempfile::tempdir().unwrap();
+    let deaths = ["kill rank 1 at barrier 4", "kill rank 0 at barrier 3 in incarnation 1"];
+    let mut options = vec!["--replicas", "1", "--checkpoint", "every=1"];
+    deaths.iter().for_each(|death| options.extend(["--inject", death]));
+    let arguments = [what, directory.path().to_str().unwrap()];
+    let ended = program.run_with(Job::of(2), &options, &[], &arguments);
+    ended.succeeded();
+    let lines = ended.sorted().into_iter().map(str::to_owned).collect();
+    ((lines, files(directory.path())), ended.err)
+}
+
+/// The same, and each rank comes to its end, each time from an epoch: nothing stood in the way of checkpoints.
+fn comes_back_with(what: &str) -> BTreeMap<String, Vec<u8>> {
+    let ((lines, files), err) = is_carried(what);
+    assert_eq!(lines.iter().filter(|line| line.ends_with("ends")).count(), 2, "{what}: {lines:?}");
+    let times = err.lines().filter(|line| line.contains("go on from epoch")).count();
+    assert_eq!((times, err.lines().count()), (2, 2), "{what}: {err}");
+    files
+}
+
+/// What a file has in which each rank writes a line a round.
+fn a_line_a_round() -> String {
+    (0..12).map(|round| format!("line {round}\n")).collect()
+}
+
+#[test]
+fn what_a_thread_writes_to_a_file_while_ranks_are_saved_is_there_once() {
+    comes_back_with("records");
+}
+
+#[test]
+fn what_a_thread_prints_while_ranks_are_saved_appears_once() {
+    let ((lines, _), _) = is_carried("lines");
+    let mut numbers: Vec<u32> = lines.iter().filter_map(|line| line.parse().ok()).collect();
+    // Of each of two ranks, from 0 on.
+    let most = numbers.iter().max().copied().unwrap();
+    numbers.sort_unstable();
+    for number in 0..most {
+        let times = numbers.iter().filter(|one| **one == number).count();
+        assert!((1..=2).contains(&times), "line {number}: {times} times");
+    }
+}
+
+#[test]
+fn a_program_that_redirects_its_output_finds_it_redirected() {
+    let ((lines, files), err) = is_carried("redirected");
+    assert!(lines.is_empty(), "{lines:?}");
+    for rank in 0..2 {
+        let text = format!("{}rank {rank} ends\n", a_line_a_round());
+        assert_eq!(String::from_utf8_lossy(&files[&format!("of-{rank}")]), text, "{err}");
+    }
+}
+
+#[test]
+fn descriptors_of_one_open_file_have_one_position() {
+    for (name, text) in comes_back_with("two") {
+        assert_eq!(String::from_utf8_lossy(&text), a_line_a_round(), "{name}");
+    }
+}
+
+#[test]
+fn files_keep_their_numbers_however_high_and_many_they_are() {
+    for (name, text) in comes_back_with("high") {
+        assert_eq!(String::from_utf8_lossy(&text), a_line_a_round(), "{name}");
+    }
+}
+
+#[test]
+fn a_thread_that_could_not_be_stopped_goes_on() {
+    let ((lines, _), err) = is_carried("deaf");
+    assert_eq!(lines, ["rank 0 ends", "rank 1 ends"], "{err}");
+    assert!(err.contains("blocks all signals"), "{err}");
+}
+
+#[test]
+fn threads_protected_memory_signals_and_limits_of_a_program_come_back() {
+    for what in ["named", "heap", "system", "pending", "limit"] {
+        comes_back_with(what);
+    }
+}

@@ -20,6 +20,8 @@ use super::{Runtime, lock};
 use crate::error::{Error, Result};
 use crate::fault::PAGE;
 use crate::runtime::frames;
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sys::stat::fstat;
 use scash_comm::Stillness;
 use scash_comm::descriptors::{is_out_of_the_way, out_of_the_way};
 use scash_comm::say::say;
@@ -32,7 +34,7 @@ use scash_ft::{Base, Epoch, Incarnation};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -50,8 +52,9 @@ pub(crate) struct Checkpoints {
     store: RankStore,
     commit: Commit,
     tracking: Tracking,
-    /// Where rank 0 tells the launcher that there is a new epoch.
-    tells: Option<File>,
+    given: Given,
+    /// How much the rank had printed when its threads were stopped.
+    printed: [u64; 2],
     interval: Interval,
     /// When this process began to count time.
     started: Instant,
@@ -66,6 +69,22 @@ pub(crate) struct Checkpoints {
     counts: CheckpointStats,
     /// The program passes messages, too, whose connections are in no image.
     passes_messages: bool,
+}
+
+/// What else a rank has from the launcher.
+struct Given {
+    /// Where rank 0 tells it that there is a new epoch.
+    tells: Option<File>,
+    /// What standard output and error are, before the program puts others in their place.
+    prints: [File; 2],
+}
+
+impl Given {
+    /// Bytes that are in the files that the launcher has made of standard output and error. Allocates nothing.
+    fn printed(&self) -> [u64; 2] {
+        [0, 1]
+            .map(|stream| fstat(&self.prints[stream]).map_or(0, |is| u64::try_from(is.st_size).unwrap_or(0)))
+    }
 }
 
 impl Checkpoints {
@@ -88,13 +107,14 @@ impl Checkpoints {
             policy.parse().map_err(|e| Error::Setting(format!("{}: {e}", vars::CHECKPOINT)))?;
         let mtbf = setting(vars::MTBF).map_or(Ok(DEFAULT_MTBF), |text| parse_mtbf(&text));
         let mtbf = mtbf.map_err(|e| Error::Setting(format!("{}: {e}", vars::MTBF)))?;
-        let (store, tells) = open(var)?;
+        let (store, given) = open(var)?;
         let now = Instant::now();
         Ok(Some(Checkpoints {
             commit: commit_of(&store),
             tracking: Tracking::new(out_of_the_way),
             store,
-            tells,
+            given,
+            printed: [0; 2],
             interval: Interval::new(policy, mtbf),
             started: now,
             barriers: 0,
@@ -158,7 +178,7 @@ impl Checkpoints {
         }
         self.interval.took(cost, now, self.barriers);
         self.counts.committed += 1;
-        if let Some(tells) = &mut self.tells {
+        if let Some(tells) = &mut self.given.tells {
             // A launcher that is gone ends this rank otherwise.
             let _ = tells.write(&1u64.to_ne_bytes());
         }
@@ -171,7 +191,7 @@ fn commit_of(store: &RankStore) -> Commit {
 }
 
 /// Maps the store that the launcher has given, and takes what else it has.
-fn open(var: &dyn Fn(&str) -> Option<OsString>) -> Result<(RankStore, Option<File>)> {
+fn open(var: &dyn Fn(&str) -> Option<OsString>) -> Result<(RankStore, Given)> {
     let number = |name: &str| -> Result<u64> {
         let text = var(name).unwrap_or_default();
         let number = text.to_str().and_then(|text| text.parse().ok());
@@ -193,7 +213,25 @@ fn open(var: &dyn Fn(&str) -> Option<OsString>) -> Result<(RankStore, Option<Fil
         Some(_) => Some(unsafe { OwnedFd::from_raw_fd(descriptor(vars::COMMITTED)?) }),
         None => None,
     };
-    Ok((store, tells.map(|fd| File::from(out_of_the_way(fd)))))
+    Ok((store, Given { tells: tells.map(|fd| File::from(out_of_the_way(fd))), prints: prints(var)? }))
+}
+
+/// The files in which the launcher keeps what this rank prints.
+fn prints(var: &dyn Fn(&str) -> Option<OsString>) -> Result<[File; 2]> {
+    let text = var(vars::PRINTS).unwrap_or_default();
+    let wrong = || Error::Join(format!("{}={}: two numbers are expected", vars::PRINTS, text.display()));
+    let (out, err) = text.to_str().and_then(|text| text.split_once(',')).ok_or_else(wrong)?;
+    let file = |number: &str| -> Result<File> {
+        let number = number.parse::<RawFd>().ok().filter(|number| *number > 2).ok_or_else(wrong)?;
+        // SAFETY: the launcher has given it to this process, and nobody else knows it; if not, calls fail.
+        let file = File::from(out_of_the_way(unsafe { OwnedFd::from_raw_fd(number) }));
+        let _ = fcntl(&file, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
+        Ok(file)
+    };
+    let printed = file(out)?;
+    let is_one = out == err;
+    let also = if is_one { printed.try_clone().map_err(|_| wrong())? } else { file(err)? };
+    Ok([printed, File::from(out_of_the_way(also.into()))])
 }
 
 impl Runtime {
@@ -233,7 +271,8 @@ impl Runtime {
                     checkpoints.tell(Input::Fenced(holder))?;
                 }
                 Output::Mark { holder, .. } => {
-                    checkpoints.store.mark([printed(1), printed(2)]).map_err(no_mark)?;
+                    let printed = checkpoints.printed;
+                    checkpoints.store.mark(printed).map_err(no_mark)?;
                     self.passes(Point::CheckpointMark);
                     checkpoints.tell(Input::Marked(holder))?;
                 }
@@ -257,6 +296,8 @@ impl Runtime {
         }
         let mut staged = checkpoints.store.stage();
         let mut stopped = || {
+            // Threads that are not in the barrier print again after it.
+            checkpoints.printed = checkpoints.given.printed();
             checkpoints.counts.stop += checkpoints.watch.lap();
             self.passes(Point::CheckpointStop);
         };
@@ -416,13 +457,6 @@ enum Saved {
 
 fn no_mark(error: std::io::Error) -> Error {
     Error::Broken(format!("the mark of a checkpoint cannot be written: {error}"))
-}
-
-/// Bytes that are in one of the files that the launcher has made of standard output and error.
-fn printed(number: RawFd) -> u64 {
-    // SAFETY: whatever has that number now, calls with it do no harm.
-    let fd = unsafe { BorrowedFd::borrow_raw(number) };
-    nix::sys::stat::fstat(fd).map_or(0, |is| u64::try_from(is.st_size).unwrap_or(0))
 }
 
 const _: () = assert!(PAGE == scash_ft::store::PAGE);

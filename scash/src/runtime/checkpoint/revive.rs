@@ -26,9 +26,9 @@ impl Runtime {
     pub(super) fn revive(&self, core: &mut Guard<'_, Core>, checkpoints: &mut Checkpoints) -> Result<()> {
         *lock(&self.injector) = inject::read(&environment, self.rank)?;
         self.passes(Point::ImageRestored);
-        let (store, tells) = super::open(&environment)?;
+        let (store, given) = super::open(&environment)?;
         mem::forget(mem::replace(&mut checkpoints.store, store));
-        mem::forget(mem::replace(&mut checkpoints.tells, tells));
+        mem::forget(mem::replace(&mut checkpoints.given, given));
         mem::forget(mem::replace(&mut checkpoints.tracking, Tracking::new(out_of_the_way)));
         checkpoints.commit = super::commit_of(&checkpoints.store);
         checkpoints.resumes = true;

@@ -196,7 +196,7 @@ impl Service {
 
 /// Starts a thread that takes no signals: they are for the application's.
 fn start_thread(what: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
-    let named = std::thread::Builder::new().name("scash-boot".into()).stack_size(256 << 10);
+    let named = std::thread::Builder::new().name("scash/boot".into()).stack_size(256 << 10);
     let thread = without_signals(|| named.spawn(what))?;
     thread.map_err(|source| Error::Io { what: "starting a thread (see `ulimit -u`)".into(), source })
 }

@@ -16,8 +16,10 @@ use super::wiring::Given;
 use crate::run::recovery::Directory;
 use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use scash_comm::descriptors::out_of_the_way;
 use std::fs::File;
 use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -54,7 +56,8 @@ impl Saved {
         is_new: bool,
     ) -> io::Result<Saved> {
         let streams = if is_one { 1 } else { 2 };
-        let of = |rank| (0..streams).map(|stream| directory.output(rank, stream, is_new)).collect();
+        let out = |file: File| File::from(out_of_the_way(file.into()));
+        let of = |rank| (0..streams).map(|stream| directory.output(rank, stream, is_new).map(out)).collect();
         let files = (0..ranks).map(of).collect::<io::Result<_>>()?;
         Ok(Saved { files, record: Some(directory.printed()?) })
     }
@@ -78,6 +81,12 @@ impl Saved {
             let at = (rank * 2 + stream) as u64 * 8;
             let _ = record.write_all_at(&printed.to_le_bytes(), at);
         }
+    }
+
+    /// The descriptors of what the rank prints to, which are out of its way.
+    pub(in crate::run) fn numbers(&self, rank: usize) -> [RawFd; 2] {
+        let files = self.files.get(rank).map_or(&[][..], Vec::as_slice);
+        [files.first(), files.last()].map(|file| file.map_or(-1, File::as_raw_fd))
     }
 
     /// What the rank prints to.
@@ -105,7 +114,7 @@ impl Saved {
 fn file() -> io::Result<File> {
     let file = memfd_create(c"scash-output", MFdFlags::MFD_CLOEXEC)?;
     fcntl(&file, FcntlArg::F_SETFL(OFlag::O_APPEND))?;
-    Ok(file.into())
+    Ok(out_of_the_way(file).into())
 }
 
 /// The thread that prints, as the launcher's sees it.

@@ -84,10 +84,13 @@ impl Directory {
     }
 
     /// The store of a rank, whose descriptor has a number that is out of the rank's way.
-    pub(super) fn store(&self, rank: u32, ranks: u32, is_new: bool) -> io::Result<Store> {
+    /// `new`: the number of a job that begins.
+    pub(super) fn store(&self, rank: u32, ranks: u32, new: Option<u64>) -> io::Result<Store> {
         let path = self.file(&format!("{RANK}{rank}{}", ENDS[0]));
-        let store =
-            if is_new { Store::create_at(&path, rank, ranks) } else { Store::open_at(&path, rank, ranks) };
+        let store = match new {
+            Some(job) => Store::create_at(&path, rank, ranks, job),
+            None => Store::open_at(&path, rank, ranks),
+        };
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         let file = store.map_err(named)?.file().try_clone_to_owned()?;
         Store::open(out_of_the_way(file))
@@ -152,7 +155,7 @@ mod tests {
         let path = parent.path().join("deep/er");
         let directory = Directory::create(&path).unwrap();
         fs::write(path.join("rank-notes.out"), "the user's").unwrap();
-        directory.store(0, 1, true).unwrap();
+        directory.store(0, 1, Some(7)).unwrap();
         directory.output(0, 0, true).unwrap();
         directory.printed().unwrap();
         assert!(Directory::create(&path).unwrap_err().to_string().contains("another launcher"));
@@ -163,7 +166,7 @@ mod tests {
         let (directory, description) = Directory::open(&path).unwrap();
         assert_eq!((description.ranks, description.is_one), (1, false));
         assert!(
-            directory.store(0, 2, false).unwrap_err().to_string().contains("rank-0.store: it is the store")
+            directory.store(0, 2, None).unwrap_err().to_string().contains("rank-0.store: it is the store")
         );
         directory.remove().unwrap();
         let left: Vec<_> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();

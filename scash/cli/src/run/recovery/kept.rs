@@ -19,6 +19,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 /// What a rank is started with besides what each rank of any job has.
 #[derive(Debug, Default)]
@@ -129,7 +130,9 @@ impl Kept {
         env.push((vars::EPOCH, base.epoch.to_string()));
         let (says, place) = self.sayings.given()?;
         env.push((boot::vars::SAYS, place));
-        let mut inherited = vec![store, says];
+        let prints = self.output.numbers(index);
+        env.push((vars::PRINTS, format!("{},{}", prints[0], prints[1])));
+        let mut inherited = vec![store, says, prints[0], prints[1]];
         if rank == 0 {
             let committed = self.committed.as_raw_fd();
             env.push((vars::COMMITTED, committed.to_string()));
@@ -190,7 +193,8 @@ impl Parts {
     fn new_in(path: &Path, ranks: u32, is_one: bool) -> io::Result<Parts> {
         let directory = Directory::create(path)?;
         let make = || {
-            let store = |rank| directory.store(rank, ranks, true);
+            let job = number_of_a_job();
+            let store = |rank| directory.store(rank, ranks, Some(job));
             let stores = (0..ranks).map(store).collect::<io::Result<_>>()?;
             let output = Saved::on_disk(&directory, ranks, is_one, true)?;
             directory.describe(&Description::of_this_process(ranks, is_one)?)?;
@@ -210,8 +214,14 @@ impl Parts {
 
     fn found_in(path: &Path, ranks: u32) -> io::Result<Parts> {
         let (directory, description) = Directory::open(path)?;
-        let store = |rank| directory.store(rank, ranks, false);
+        let store = |rank| directory.store(rank, ranks, None);
         let stores: Vec<Store> = (0..ranks).map(store).collect::<io::Result<_>>()?;
+        if let Some(other) = stores.iter().find(|store| store.job() != stores[0].job()) {
+            return Err(io::Error::other(format!(
+                "the stores of ranks 0 and {} are of different jobs: one of the files was put here from elsewhere",
+                other.rank()
+            )));
+        }
         let Found { plan, instead } = epoch::resume(&stores).map_err(io::Error::other)?;
         let base = plan.base;
         let lengths = lengths(&stores, base.epoch).ok_or_else(|| io::Error::other("their marks are gone"))?;
@@ -226,6 +236,13 @@ impl Parts {
         crate::say(&format!("the job goes on from {whence} (incarnation {})", base.incarnation));
         Ok(Parts { stores, output, directory: Some(directory), base })
     }
+}
+
+/// A number that no other job has whose stores may come to lie beside those of this one.
+fn number_of_a_job() -> u64 {
+    let now = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
+    let low = u64::try_from(now & u128::from(u64::MAX)).unwrap_or(0);
+    low ^ u64::from(std::process::id()).rotate_left(40)
 }
 
 /// How much each rank had printed at an epoch.

@@ -50,7 +50,7 @@ use scash_join::boot::{self, Exit, Failure};
 use std::time::Instant;
 
 /// The environment variables that ranks have in such a job, and in no other.
-pub(super) const VARIABLES: [&str; 8] = [
+pub(super) const VARIABLES: [&str; 9] = [
     vars::STORE,
     vars::INCARNATION,
     vars::EPOCH,
@@ -58,6 +58,7 @@ pub(super) const VARIABLES: [&str; 8] = [
     vars::MTBF,
     vars::INJECT,
     vars::COMMITTED,
+    vars::PRINTS,
     boot::vars::SAYS,
 ];
 

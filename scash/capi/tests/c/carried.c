@@ -1,0 +1,298 @@
+/* Programs whose ranks are killed, each with one thing that an image must carry: `carried WHAT DIRECTORY`. A rank
+   prints what it would print if nobody was killed, and so do its files say. */
+#define _GNU_SOURCE
+#include "check.h"
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ROUNDS 12
+#define PAGE 4096
+
+static char path[4096];
+static int is_over, is_ready;
+static long records;
+
+static int is(int *flag)
+{
+    return __atomic_load_n(flag, __ATOMIC_SEQ_CST);
+}
+
+static void set(int *flag)
+{
+    __atomic_store_n(flag, 1, __ATOMIC_SEQ_CST);
+}
+
+static void nap(void)
+{
+    struct timespec millisecond = {0, 1000000};
+
+    nanosleep(&millisecond, NULL);
+}
+
+static void rounds(void)
+{
+    int i;
+
+    for (i = 0; i < ROUNDS; i++)
+        CHECK(dsm_barrier() == 0);
+}
+
+static void start(pthread_t *thread, void *(*body)(void *), void *with)
+{
+    CHECK(pthread_create(thread, NULL, body, with) == 0);
+}
+
+/* A thread that is in no barrier, and writes all the time. Nothing of it is lost, and nothing is there twice. */
+static void *note(void *descriptor)
+{
+    char line[32];
+
+    while (!is(&is_over)) {
+        int length = snprintf(line, sizeof line, "%010ld\n", records++);
+        CHECK(write(*(int *)descriptor, line, (size_t)length) == length);
+        if (*(int *)descriptor == 1)
+            nap();
+    }
+    return NULL;
+}
+
+static void records_of_a_thread(void)
+{
+    char line[32];
+    long number = 0;
+    pthread_t thread;
+    FILE *file;
+    int i, descriptor = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
+
+    CHECK(descriptor >= 0);
+    start(&thread, note, &descriptor);
+    for (i = 0; i < ROUNDS; i++) {
+        nap();
+        CHECK(dsm_barrier() == 0);
+    }
+    set(&is_over);
+    CHECK(pthread_join(thread, NULL) == 0);
+    file = fopen(path, "r");
+    CHECK(file != NULL);
+    for (; fgets(line, sizeof line, file) != NULL; number++)
+        CHECK(atol(line) == number);
+    CHECK(number == records);
+    fclose(file);
+    CHECK(unlink(path) == 0);
+}
+
+static void lines_of_a_thread(void)
+{
+    pthread_t thread;
+    int i, descriptor = 1;
+
+    start(&thread, note, &descriptor);
+    for (i = 0; i < ROUNDS; i++) {
+        nap();
+        CHECK(dsm_barrier() == 0);
+    }
+    set(&is_over);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static void redirected(void)
+{
+    int i;
+
+    CHECK(freopen(path, "w", stdout) != NULL);
+    for (i = 0; i < ROUNDS; i++) {
+        printf("line %d\n", i);
+        CHECK(fflush(stdout) == 0);
+        CHECK(dsm_barrier() == 0);
+    }
+}
+
+static void two_for_one_file(void)
+{
+    int i, one = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600), other = dup(one), out = dup(1);
+
+    CHECK(one >= 0 && other >= 0 && out >= 0);
+    for (i = 0; i < ROUNDS; i++) {
+        CHECK(dprintf(i % 2 ? one : other, "line %d\n", i) > 0);
+        CHECK(dsm_barrier() == 0);
+    }
+    CHECK(dprintf(out, "rank %d\n", dsm_rank()) > 0);
+}
+
+/* As high as the library's own, and as many as those that the launcher gives. */
+static void high_and_many(void)
+{
+    struct rlimit most;
+    int i, high, descriptor = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
+
+    CHECK(descriptor >= 0 && getrlimit(RLIMIT_NOFILE, &most) == 0);
+    high = dup2(descriptor, most.rlim_cur > 5000 ? 4999 : (int)most.rlim_cur - 7);
+    CHECK(high > 0 && close(descriptor) == 0);
+    for (i = 0; i < 100; i++)
+        CHECK(open("/dev/null", O_RDONLY) >= 0);
+    for (i = 0; i < ROUNDS; i++) {
+        CHECK(dprintf(high, "line %d\n", i) > 0);
+        CHECK(dsm_barrier() == 0);
+    }
+}
+
+/* A thread that cannot be stopped at one checkpoint goes on after it. */
+static void *hear_later(void *unused)
+{
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    set(&is_ready);
+    while (!is(&is_over))
+        nap();
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return unused;
+}
+
+static void deaf_for_a_time(void)
+{
+    pthread_t thread;
+
+    start(&thread, hear_later, NULL);
+    while (!is(&is_ready))
+        nap();
+    CHECK(dsm_barrier() == 0);
+    set(&is_over);
+    CHECK(pthread_join(thread, NULL) == 0);
+    rounds();
+}
+
+static void *count(void *counted)
+{
+    while (!is(&is_over))
+        __atomic_add_fetch((long *)counted, 1, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+/* What the file `scash-anything` would have as the name of its threads. */
+static void named_like_the_library(void)
+{
+    long counted = 0, before;
+    pthread_t thread;
+
+    CHECK(prctl(PR_SET_NAME, "scash-anything") == 0);
+    start(&thread, count, &counted);
+    rounds();
+    before = __atomic_load_n(&counted, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&counted, __ATOMIC_SEQ_CST) == before)
+        nap();
+    set(&is_over);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static sigjmp_buf back;
+static volatile sig_atomic_t caught;
+
+static void jump(int signal)
+{
+    (void)signal;
+    siglongjmp(back, 1);
+}
+
+static void tick(int signal)
+{
+    (void)signal;
+    caught++;
+}
+
+static void protected_heap(void)
+{
+    struct sigaction before, action;
+    char *parts[3];
+    int i;
+
+    for (i = 0; i < 3; i++) {
+        CHECK(posix_memalign((void **)&parts[i], PAGE, 3 * PAGE) == 0);
+        CHECK(parts[i] < (char *)sbrk(0));
+    }
+    memset(parts[1], 7, 3 * PAGE);
+    for (i = 0; i < 3; i++)
+        CHECK(mprotect(parts[i] + PAGE, PAGE, i == 1 ? PROT_READ : PROT_NONE) == 0);
+    rounds();
+    CHECK(parts[1][PAGE + 5] == 7);
+    memset(&action, 0, sizeof action);
+    action.sa_handler = jump;
+    CHECK(sigaction(SIGSEGV, &action, &before) == 0);
+    for (i = 0; i < 3; i++)
+        if (sigsetjmp(back, 1) == 0) {
+            parts[i][PAGE] = 1;
+            CHECK(!"protected");
+        }
+    CHECK(sigaction(SIGSEGV, &before, NULL) == 0);
+}
+
+static void files_of_the_system(void)
+{
+    char text[64];
+    int i, descriptor = open("/proc/self/statm", O_RDONLY);
+
+    CHECK(descriptor >= 0);
+    for (i = 0; i < ROUNDS; i++) {
+        CHECK(pread(descriptor, text, sizeof text, 0) > 0);
+        CHECK(dsm_barrier() == 0);
+    }
+}
+
+static void pending_signals(void)
+{
+    sigset_t signals;
+
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGUSR1);
+    sigaddset(&signals, SIGUSR2);
+    CHECK(signal(SIGUSR1, tick) != SIG_ERR && signal(SIGUSR2, tick) != SIG_ERR);
+    CHECK(sigprocmask(SIG_BLOCK, &signals, NULL) == 0);
+    CHECK(raise(SIGUSR1) == 0 && kill(getpid(), SIGUSR2) == 0);
+    rounds();
+    CHECK(caught == 0);
+    CHECK(sigprocmask(SIG_UNBLOCK, &signals, NULL) == 0);
+    CHECK(caught == 2);
+}
+
+static void a_limit_of_files(void)
+{
+    struct rlimit limit = {1 << 20, 1 << 20};
+    char *memory = malloc(8 << 20);
+
+    CHECK(memory != NULL && setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    memset(memory, 1, 8 << 20);
+    rounds();
+    free(memory);
+}
+
+static const struct {
+    const char *name;
+    void (*body)(void);
+} bodies[] = {
+    {"records", records_of_a_thread}, {"lines", lines_of_a_thread},   {"redirected", redirected},
+    {"two", two_for_one_file},        {"high", high_and_many},        {"deaf", deaf_for_a_time},
+    {"named", named_like_the_library}, {"heap", protected_heap},      {"system", files_of_the_system},
+    {"pending", pending_signals},     {"limit", a_limit_of_files},
+};
+
+int main(int argc, char **argv)
+{
+    size_t i;
+
+    CHECK(argc == 3 && dsm_init() == 0);
+    snprintf(path, sizeof path, "%s/of-%d", argv[2], dsm_rank());
+    for (i = 0; i < sizeof bodies / sizeof *bodies; i++)
+        if (strcmp(argv[1], bodies[i].name) == 0)
+            bodies[i].body();
+    printf("rank %d ends\n", dsm_rank());
+    CHECK(dsm_finalize() == 0);
+    return 0;
+}
