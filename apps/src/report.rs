@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use scash::Stats;
+use scash::{CheckpointStats, Stats};
 use serde::Serialize;
+use std::time::Duration;
 
 /// What a rank did for coherence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -30,7 +31,7 @@ pub struct Cost {
 pub type Figure = (&'static str, fn(&Stats) -> u64);
 
 /// What reports have of the protocol's counters.
-pub const FIGURES: [Figure; 13] = [
+pub const FIGURES: [Figure; 19] = [
     ("fetched_pages", |stats| stats.protocol.fetched),
     ("prefetched_pages", |stats| stats.protocol.prefetched),
     ("predicted_writes", |stats| stats.protocol.predicted),
@@ -44,7 +45,22 @@ pub const FIGURES: [Figure; 13] = [
     ("evicted_pages", |stats| stats.protocol.evicted),
     ("written_evicted_pages", |stats| stats.protocol.evicted_written),
     ("cached_pages", |stats| stats.protocol.most_cached),
+    ("committed_checkpoints", |stats| checkpoints(stats).committed),
+    ("checkpoint_copied_pages", |stats| checkpoints(stats).copied),
+    ("checkpoint_stop_us", |stats| microseconds(checkpoints(stats).stop)),
+    ("checkpoint_image_us", |stats| microseconds(checkpoints(stats).image)),
+    ("checkpoint_shared_us", |stats| microseconds(checkpoints(stats).shared)),
+    ("checkpoint_meeting_us", |stats| microseconds(checkpoints(stats).meeting)),
 ];
+
+/// What was counted of checkpoints: nothing where ranks do not come back.
+fn checkpoints(stats: &Stats) -> CheckpointStats {
+    stats.checkpoints.unwrap_or_default()
+}
+
+fn microseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
 
 impl Cost {
     /// What was added to `earlier`.

@@ -101,7 +101,7 @@ fn rank(bytes: usize) -> Result<()> {
         }
         let written = staged.written()?;
         store.wrote(written)?;
-        store.mark([0; 2])?;
+        store.mark([0; 2], 0)?;
         store.commit();
         tracking.settle(true);
         times.push(begun.elapsed());

@@ -10,6 +10,7 @@ pub mod commit;
 pub mod image;
 pub mod inject;
 pub mod interval;
+mod moment;
 mod numbers;
 pub mod pagemap;
 mod random;
@@ -18,4 +19,5 @@ pub mod slots;
 pub mod store;
 pub mod time;
 
+pub use moment::Moment;
 pub use numbers::{Base, Epoch, Incarnation, Mark};

@@ -71,7 +71,7 @@ pub use api::worker::Worker;
 pub use bytemuck;
 pub use error::{Error, Result};
 pub use runtime::Frames;
-pub use runtime::checkpoint::CheckpointStats;
+pub use runtime::checkpoint::{CheckpointStats, RestartTime};
 pub use runtime::stats::{BarrierTime, Stats};
 pub use scash_comm::{Atomic, Rmw};
 pub use scash_mp::{Received, Status};

@@ -201,6 +201,17 @@ fn kept_after(restarts: u32, job: Job) -> u64 {
     kept.max().unwrap()
 }
 
+/// The process that comes back returns from the call in which it was saved.
+#[test]
+fn a_program_that_asks_for_a_checkpoint_is_told_that_it_is_committed_also_after_a_restart() {
+    let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
+    for kind in all_kinds() {
+        let job = replicas(kind.job(2), 1_000_000, &["kill rank 1 at checkpoint 2 after done"]);
+        let ended = job.run(phoenix, &["checkpoints"]);
+        assert_eq!((ended.status, came_back(&ended)), (0, 1), "{ended}");
+    }
+}
+
 #[test]
 fn ranks_that_come_back_often_do_not_grow_much() {
     /// Pages a restart.

@@ -137,7 +137,7 @@ fn ranks_that_die_come_back_from_disk_too() {
     for death in ["kill rank 1 at checkpoint 3 after copy", "kill all ranks at checkpoint 2 after mark"] {
         let place = Place::new();
         let job = place.job(Job::plain(2), 2).option("--inject", death);
-        is_right(&job.run(&built("lu"), &LU), &["was killed by SIGKILL; all 2 ranks go on from epoch"]);
+        is_right(&job.run(&built("lu"), &LU), &["was killed by SIGKILL; all 2 ranks go on from barrier"]);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Every figure comes from a program of its own, which is started ([`runner`]) as any user would start it,
 //! and prints records ([`scash_bench::record`]): `laplace` and `lu` ([`apps`]), more of `apps` ([`cache`],
-//! [`adaptive`]), `scash-micro` ([`paper`], [`micro`]), `scash-comm-bench` ([`comm`]), and `nas` ([`nas`]).
+//! [`adaptive`]), `scash-micro` ([`paper`], [`micro`], [`checkpoints`]), `scash-comm-bench` ([`comm`]), and `nas` ([`nas`]).
 //! What is to be compared is measured in turns, round after round, so that a machine that drifts or is
 //! disturbed does that to all of it ([`scash_bench::figures`]). What [`scale`] shows is not measured but
 //! simulated.
@@ -10,6 +10,7 @@
 mod adaptive;
 mod apps;
 mod cache;
+mod checkpoints;
 mod comm;
 mod hosts;
 mod limited;
@@ -80,6 +81,7 @@ enum What {
     /// What is worth what: programs with all that the protocol learns while they run, and with each thing
     /// switched off
     Adaptive(adaptive::Options),
+    Checkpoints(checkpoints::Options),
     Comm(comm::Options),
     Nas(nas::Options),
     /// All of these, one after the other
@@ -113,6 +115,7 @@ fn run(args: &Args, session: &Session) -> bool {
         What::Scale(options) => scale::run(session, options),
         What::Cache(options) => cache::run(session, options),
         What::Adaptive(options) => adaptive::run(session, options),
+        What::Checkpoints(options) => checkpoints::run(session, options),
         What::Comm(options) => comm::run(session, options),
         What::Nas(options) => nas::run(session, options),
         What::All => [
@@ -123,6 +126,7 @@ fn run(args: &Args, session: &Session) -> bool {
             scale::run(session, &scale::Options::standard()),
             cache::run(session, &cache::Options::standard()),
             adaptive::run(session, &adaptive::Options::standard()),
+            checkpoints::run(session, &checkpoints::Options::standard()),
             comm::run(session, &comm::Options::default()),
             nas::run(session, &nas::Options::standard()),
         ]

@@ -55,6 +55,8 @@ pub(super) struct Job {
     on: On,
     arguments: Vec<String>,
     variables: Vec<(&'static str, String)>,
+    /// Options of `scash run`.
+    options: Vec<String>,
 }
 
 impl Job {
@@ -70,7 +72,14 @@ impl Job {
             on,
             arguments: arguments.chain(["--json".to_owned()]).collect(),
             variables: Vec::new(),
+            options: Vec::new(),
         }
+    }
+
+    /// The same with options of `scash run`.
+    pub(super) fn with_options<S: ToString>(mut self, options: impl IntoIterator<Item = S>) -> Job {
+        self.options.extend(options.into_iter().map(|option| option.to_string()));
+        self
     }
 
     /// The same with an environment variable.
@@ -178,8 +187,8 @@ impl Runner {
             On::Sequential => vec!["--sequential".into()],
             On::Threads(count) => vec!["--threads".into(), count.to_string().into()],
             On::Alone => Vec::new(),
-            On::Ranks(count, provider) => on_this_host(count, provider, program),
-            On::Sharing(count) => on_this_host(count, "shm", program),
+            On::Ranks(count, provider) => on_this_host(count, provider, &job.options, program),
+            On::Sharing(count) => on_this_host(count, "shm", &job.options, program),
             On::Hosts(count, hosts) => {
                 let host = |host| format!("{}:{}", address(host), count / hosts);
                 let hosts = (1..=hosts).map(host).collect::<Vec<_>>().join(",");
@@ -191,9 +200,9 @@ impl Runner {
     }
 }
 
-fn on_this_host(count: u32, provider: &str, program: OsString) -> Vec<OsString> {
+fn on_this_host(count: u32, provider: &str, options: &[String], program: OsString) -> Vec<OsString> {
     let run = ["run", "-n", &count.to_string(), "--provider", provider, "--timeout", LIMIT];
-    run.iter().map(OsString::from).chain([program]).collect()
+    run.iter().map(OsString::from).chain(options.iter().map(OsString::from)).chain([program]).collect()
 }
 
 /// The records that a job has printed.

@@ -2,7 +2,7 @@
 //!
 //! `SCASH_SHARE=off scash run -n N [--provider P] scash-micro WHAT [--json]` prints one line, or one for each
 //! rank where they differ. What is measured is said where each is: [`barrier`], [`update`], [`read`],
-//! [`rewrite`], [`fault`], [`diff`], [`memory`], [`lock`]. [`engine`] and [`network`] need no job.
+//! [`rewrite`], [`fault`], [`diff`], [`memory`], [`lock`], [`image`], [`restart`]. [`engine`] and [`network`] need no job.
 //!
 //! **All ranks do the same calls in the same order**, whatever they find. So the work of a measurement is
 //! fixed by its options, and only one rank, which took the time, has an [`Outcome`] to print.
@@ -12,11 +12,13 @@ mod barrier;
 mod diff;
 mod engine;
 mod fault;
+mod image;
 mod lock;
 mod memory;
 mod network;
 mod outcome;
 mod read;
+mod restart;
 mod rewrite;
 mod update;
 
@@ -59,6 +61,8 @@ enum OfAJob {
     Diff(diff::Options),
     Memory(memory::Options),
     Lock(lock::Options),
+    Image(image::Options),
+    Restart(restart::Options),
 }
 
 /// Why there is nothing to print.
@@ -120,6 +124,8 @@ fn run_in_job(what: &OfAJob, json: bool) -> Result<bool> {
         OfAJob::Diff(options) => ("diff", diff::measure(&mut dsm, options)?),
         OfAJob::Memory(options) => ("memory", memory::measure(&mut dsm, options)?),
         OfAJob::Lock(options) => ("lock", lock::measure(&mut dsm, options)?),
+        OfAJob::Image(options) => ("image", image::measure(&mut dsm, options)?),
+        OfAJob::Restart(options) => ("restart", restart::measure(&mut dsm, options)?),
     };
     let right = match outcome {
         Some(outcome) => {

@@ -12,7 +12,7 @@ use super::steps::{Copies, Planner, REFUSED, Threads, TooLong};
 use super::thread::{self, SIGNALS, Thread};
 use super::threads::MOST;
 use crate::store::{Entry, Pages, RankStore, vars};
-use crate::{Base, Epoch, Incarnation};
+use crate::{Base, Epoch, Incarnation, Moment};
 use nix::fcntl::{FcntlArg, fcntl};
 use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -85,6 +85,7 @@ fn variable<'a>(mut list: *const *const c_char, name: &str) -> Option<&'a str> {
 /// Becomes the process that was saved. Returns if the epoch has pages, but no process: then the program knows
 /// what to do with them.
 fn come_back(variables: *const *const c_char, epoch: &str) -> Result<(), Refusal> {
+    let began = Moment::now();
     let number = |name: &str| {
         let text = variable(variables, name);
         let wrong = || Refusal::new(format!("{name} is not a number"));
@@ -95,7 +96,7 @@ fn come_back(variables: *const *const c_char, epoch: &str) -> Result<(), Refusal
     let file = RawFd::try_from(number(vars::STORE)?)
         .map_err(|_| Refusal::new(format!("{} is no descriptor", vars::STORE)))?;
     area::map_scratch()?;
-    keep_environment(variables)?;
+    keep_environment(variables, began)?;
     // SAFETY: the launcher has opened it; if it has not, calls with it fail.
     let given = unsafe { BorrowedFd::borrow_raw(file) };
     // Above what the launcher has given, where no file of the program's will be.
@@ -116,10 +117,10 @@ fn come_back(variables: *const *const c_char, epoch: &str) -> Result<(), Refusal
     Ok(())
 }
 
-/// Copies the environment to where it outlives the plan.
-fn keep_environment(mut list: *const *const c_char) -> Result<(), Refusal> {
-    let (at, room) = area::part(area::BYTES);
-    let mut len = 0;
+/// Copies the environment to where it outlives the plan, with a line on when this process `began`.
+fn keep_environment(mut list: *const *const c_char, began: Moment) -> Result<(), Refusal> {
+    let mut kept = 0;
+    keep(format!("{}={began}\0", vars::BEGAN).as_bytes(), &mut kept)?;
     loop {
         // SAFETY: as in `variable`.
         let string = unsafe { list.read() };
@@ -127,18 +128,25 @@ fn keep_environment(mut list: *const *const c_char) -> Result<(), Refusal> {
             return Ok(());
         }
         // SAFETY: as in `variable`.
-        let bytes = unsafe { CStr::from_ptr(string) }.to_bytes_with_nul();
-        if bytes.len() + 1 > room - len {
-            return Err(Refusal::new("its environment is too large".to_owned()));
-        }
-        if bytes.len() > 1 {
-            let to = at.wrapping_add(len);
-            // SAFETY: there is room for them, and for a zero more, in scratch memory of zeros.
-            unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
-            len += bytes.len();
-        }
+        keep(unsafe { CStr::from_ptr(string) }.to_bytes_with_nul(), &mut kept)?;
         list = list.wrapping_add(1);
     }
+}
+
+/// Copies a line of the environment there, behind so many bytes.
+fn keep(line: &[u8], kept: &mut usize) -> Result<(), Refusal> {
+    let (at, room) = area::part(area::BYTES);
+    if line.len() + 1 > room - *kept {
+        return Err(Refusal::new("its environment is too large".to_owned()));
+    }
+    // An empty one would be the end of all.
+    if line.len() > 1 {
+        let to = at.wrapping_add(*kept);
+        // SAFETY: there is room for them, and for a zero more, in scratch memory of zeros.
+        unsafe { to.copy_from_nonoverlapping(line.as_ptr(), line.len()) };
+        *kept += line.len();
+    }
+    Ok(())
 }
 
 /// What a description says.

@@ -167,8 +167,8 @@ extern "C" fn carry_out(plan: *mut c_void) -> ! {
 const FEW: usize = 8;
 const POPULATE_READ: usize = kernel::bits(libc::MADV_POPULATE_READ);
 const POPULATE_WRITE: usize = kernel::bits(libc::MADV_POPULATE_WRITE);
-/// Most pages that are copied at once.
-const MOST_AT_ONCE: usize = 4096;
+/// Most pages that are copied at once: as many as caches hold.
+const MOST_AT_ONCE: usize = 64;
 
 /// How many entries from this one on are of pages, and slots, that lie one behind the other.
 ///

@@ -8,7 +8,7 @@ use memmap2::MmapRaw;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"scashSTO");
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 
 /// Words: of the header, and where records begin.
 const MAGIC_AT: usize = 0;
@@ -36,6 +36,8 @@ pub(crate) struct Marked {
     pub(crate) sum: u32,
     /// Bytes of standard output and error that belong to it.
     pub(crate) outputs: [u64; 2],
+    /// The memory barrier at which it was taken, counted from the job's beginning.
+    pub(crate) barrier: u64,
 }
 
 /// A mapped header.
@@ -141,15 +143,16 @@ impl Header {
 
     pub(crate) fn mark(&self, number: u64) -> Option<Marked> {
         let words = self.record(MARKS_AT + usize::from(number == 1) * STRIDE)?;
-        let [incarnation, epoch, described, entries, sum, out, err] = words;
+        let [incarnation, epoch, described, entries, sum, out, err, barrier] = words;
         let mark = Mark { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) };
-        Some(Marked { mark, described, entries, sum: u32::try_from(sum).ok()?, outputs: [out, err] })
+        let (sum, outputs) = (u32::try_from(sum).ok()?, [out, err]);
+        Some(Marked { mark, described, entries, sum, outputs, barrier })
     }
 
     pub(crate) fn set_mark(&self, marked: &Marked) {
-        let Marked { mark: Mark { incarnation, epoch }, described, entries, sum, outputs: [out, err] } =
-            *marked;
-        let words = [incarnation.0, epoch.0, described, entries, sum.into(), out, err];
+        let Marked { mark, described, entries, sum, outputs: [out, err], barrier } = *marked;
+        let Mark { incarnation, epoch } = mark;
+        let words = [incarnation.0, epoch.0, described, entries, sum.into(), out, err, barrier];
         self.set_record(MARKS_AT + usize::from(epoch.0 % 2 == 1) * STRIDE, words);
     }
 

@@ -57,9 +57,20 @@ pub mod vars {
     pub const INJECT: &str = "SCASH_INJECT";
     /// The descriptors of the files in which standard output and error are kept: `1234,1235`.
     pub const PRINTS: &str = "SCASH_PRINTS";
-    /// The descriptor that rank 0 tells each committed epoch by.
+    /// The descriptor of an eventfd, to which rank 0 adds [`AN_EPOCH`](super::AN_EPOCH) for each committed
+    /// epoch, and [`A_RESTART`](super::A_RESTART) when all ranks go on again.
     pub const COMMITTED: &str = "SCASH_COMMITTED";
+    /// Where ranks are started again: when the launcher learnt that one was lost, and when all had ended, as
+    /// [`Moment`](crate::Moment)s with a comma between them.
+    pub const LOST: &str = "SCASH_LOST";
+    /// When a process that comes back began, as a [`Moment`](crate::Moment). It tells itself.
+    pub const BEGAN: &str = "SCASH_BEGAN";
 }
+
+/// What rank 0 adds to tell the launcher of a committed epoch.
+pub const AN_EPOCH: u64 = 1;
+/// What it adds when all ranks go on from an epoch.
+pub const A_RESTART: u64 = 1 << 32;
 
 /// A store, as whoever keeps it for a rank sees it.
 #[derive(Debug)]
@@ -136,7 +147,16 @@ impl Store {
     /// How many bytes of the rank's standard output and error belong to an epoch, if it is here. Of the
     /// incarnation that it belongs to nothing is asked.
     pub fn outputs(&self, epoch: Epoch) -> Option<[u64; 2]> {
-        self.header.mark(epoch.0 % 2).filter(|marked| marked.mark.epoch == epoch).map(|marked| marked.outputs)
+        self.marked(epoch).map(|marked| marked.outputs)
+    }
+
+    /// The memory barrier at which an epoch was taken, counted from the job's beginning, if it is here.
+    pub fn barrier(&self, epoch: Epoch) -> Option<u64> {
+        self.marked(epoch).map(|marked| marked.barrier)
+    }
+
+    fn marked(&self, epoch: Epoch) -> Option<header::Marked> {
+        self.header.mark(epoch.0 % 2).filter(|marked| marked.mark.epoch == epoch)
     }
 }
 

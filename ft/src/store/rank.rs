@@ -41,6 +41,11 @@ impl Key {
         (self.0 < SHARED).then(|| usize::try_from(self.0).ok()?.checked_mul(PAGE)).flatten()
     }
 
+    /// Whether it is of the page behind that of another one, in the same memory.
+    pub fn follows(self, other: Key) -> bool {
+        other.0.checked_add(1) == Some(self.0)
+    }
+
     /// The page's number in the region, if it is one of the region.
     pub fn shared_page(self) -> Option<u32> {
         (self.0 < WORDS).then(|| u32::try_from(self.0.checked_sub(SHARED)?).ok()).flatten()
@@ -267,16 +272,17 @@ impl RankStore {
         Ok(())
     }
 
-    /// Marks the epoch that was written as whole. `outputs`: the bytes of standard output and error that
-    /// belong to it. It is not committed before all ranks have theirs. Without an epoch that was
+    /// Marks the epoch that was written as whole, which was taken at that memory barrier. `outputs`: the bytes
+    /// of standard output and error that belong to it. It is not committed before all ranks have theirs.
+    /// Without an epoch that was
     /// [written](Self::wrote) nothing is marked.
     ///
     /// # Errors
     /// The store is on a disk that did not take the mark.
-    pub fn mark(&mut self, outputs: [u64; 2]) -> io::Result<()> {
+    pub fn mark(&mut self, outputs: [u64; 2], barrier: u64) -> io::Result<()> {
         let mark = Mark { incarnation: self.incarnation, epoch: self.epoch.next() };
         let Some(Written { described, entries, sum }) = self.written.take() else { return Ok(()) };
-        self.header.set_mark(&Marked { mark, described, entries, sum, outputs });
+        self.header.set_mark(&Marked { mark, described, entries, sum, outputs, barrier });
         self.sync()
     }
 

@@ -33,7 +33,7 @@ fn save(store: &mut RankStore, pages: &[(Key, u8)]) -> u64 {
     let copied = staged.copied();
     let written = staged.written().unwrap();
     store.wrote(written).unwrap();
-    store.mark([3, 4]).unwrap();
+    store.mark([3, 4], 7).unwrap();
     copied
 }
 
@@ -66,7 +66,7 @@ fn an_epoch_stays_until_the_next_one_is_committed_and_only_changes_are_copied() 
     let mut rank = open(&store, Base::default()).unwrap();
     let first = [(Key::private(0x5000), 1), (Key::private(0x9000), 2), (Key::shared(0), 3)];
     assert_eq!(save(&mut rank, &first), 3);
-    assert_eq!(store.outputs(Epoch(1)), Some([3, 4]));
+    assert_eq!((store.outputs(Epoch(1)), store.barrier(Epoch(1))), (Some([3, 4]), Some(7)));
     assert!(rank.saved().is_err() || rank.epoch() == Epoch(0), "nobody has committed it");
     rank.commit();
     assert_eq!(contents(&rank), first);
@@ -169,7 +169,7 @@ fn slots_of_an_epoch_that_came_to_nothing_are_free_again() {
         } else {
             let written = staged.written().unwrap();
             rank.wrote(written).unwrap();
-            rank.mark([0, 0]).unwrap();
+            rank.mark([0, 0], 1).unwrap();
             rank.commit();
         }
     }

@@ -144,6 +144,11 @@ fn main() -> scash::Result<()> {
     if what.take_if(|what| what == "messages").is_some() {
         drop(dsm.messages()?);
     }
+    if what.take_if(|what| what == "checkpoints").is_some() {
+        for _ in 0..3 {
+            assert!(dsm.checkpoint()?, "each is committed");
+        }
+    }
     LOUD.store(what.take_if(|what| what == "loud").is_some(), Ordering::Relaxed);
     let mut has = what.as_deref().map(hindrance);
     if what.is_some() {

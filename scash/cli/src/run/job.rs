@@ -238,7 +238,7 @@ impl<'a> Job<'a> {
                 ORDERS => self.take_orders(),
                 CHILD => self.take_signals(),
                 PRINTED => self.take_printed(),
-                COMMITTED => self.take_commit(),
+                COMMITTED => self.take_news(),
                 SAID => self.pass_sayings_on(),
                 rank => self.take_exit(u32::try_from(rank).expect("the epoll returns what it was given")),
             }

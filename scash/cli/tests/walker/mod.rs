@@ -6,7 +6,7 @@
 use super::common::LIMIT;
 use scash_comm::Exchange;
 use scash_comm::say::say;
-use scash_ft::store::{Key, PAGE, RankStore, vars};
+use scash_ft::store::{A_RESTART, AN_EPOCH, Key, PAGE, RankStore, vars};
 use scash_ft::{Base, Epoch, Incarnation};
 use scash_join::boot::{Identity, Member};
 use std::fs::File;
@@ -75,6 +75,10 @@ impl Walker {
         let mut member = Member::from_env()?;
         member.hello(&Identity::of_this_program("1.0.0", 1).unwrap())?;
         self.at("joined", 0);
+        if done > 0 {
+            member.all_gather(b"", &[])?;
+            self.tell(A_RESTART);
+        }
         while done < STEPS {
             done += 1;
             std::thread::sleep(Duration::from_millis(number(PACE).unwrap_or(0)));
@@ -89,19 +93,25 @@ impl Walker {
             self.at("staged", done);
             let written = staged.written().unwrap();
             store.wrote(written).unwrap();
-            store.mark([1, 2].map(|stream| descriptor(stream).metadata().unwrap().len())).unwrap();
+            let outputs = [1, 2].map(|stream| descriptor(stream).metadata().unwrap().len());
+            store.mark(outputs, done).unwrap();
             self.at("marked", done);
             member.all_gather(b"", &[])?;
             self.at("met", done);
             store.commit();
-            if self.rank == 0 {
-                descriptor(number(vars::COMMITTED).unwrap()).write_all(&1_u64.to_ne_bytes()).unwrap();
-            }
+            self.tell(AN_EPOCH);
             self.at("committed", done);
         }
         member.finalized()?;
         self.at("finalized", 0);
         Ok(())
+    }
+
+    /// Tells the launcher, if this is rank 0.
+    fn tell(&self, what: u64) {
+        if self.rank == 0 {
+            descriptor(number(vars::COMMITTED).unwrap()).write_all(&what.to_ne_bytes()).unwrap();
+        }
     }
 
     fn store(&self) -> RankStore {

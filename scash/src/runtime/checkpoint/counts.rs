@@ -1,5 +1,6 @@
 //! What a rank counts of its checkpoints, and the watch over one of them.
 
+use super::restart::RestartTime;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,8 @@ pub struct CheckpointStats {
     pub fence: Duration,
     /// Waiting until all ranks have theirs.
     pub meeting: Duration,
+    /// What the newest restart took, if this process has come back.
+    pub restart: Option<RestartTime>,
 }
 
 impl fmt::Display for CheckpointStats {
@@ -44,7 +47,8 @@ impl fmt::Display for CheckpointStats {
             self.shared,
             self.fence,
             self.meeting
-        )
+        )?;
+        self.restart.map_or(Ok(()), |restart| write!(f, "; came back in {restart}"))
     }
 }
 

@@ -1,10 +1,11 @@
-//! Files in memory: which pages have contents. All others are zeros, and take no memory as long as nobody
-//! looks at them.
+//! Files in memory: which pages have contents, and how they get them. All others are zeros, and take no memory
+//! as long as nobody looks at them.
 
 use crate::fault::PAGE;
 use nix::unistd::{Whence, lseek};
+use std::io;
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// The pages of a file, of these, that have contents, in ascending order.
 pub(super) fn with_contents(file: BorrowedFd<'_>, pages: Range<u32>) -> impl Iterator<Item = u32> {
@@ -20,4 +21,38 @@ pub(super) fn with_contents(file: BorrowedFd<'_>, pages: Range<u32>) -> impl Ite
         }
         run.next()
     })
+}
+
+/// Most pages that are written at once: as many as caches hold.
+pub(super) const MOST_AT_ONCE: usize = 64;
+
+/// Writes pages of a file in memory from `first` on: the system gives memory to them, and to no mapping.
+///
+/// # Errors
+/// There is no memory left.
+///
+/// # Safety
+/// So many pages of readable bytes begin at `bytes`.
+pub(super) unsafe fn write_pages(
+    file: BorrowedFd<'_>,
+    first: u32,
+    bytes: *const u8,
+    pages: usize,
+) -> io::Result<()> {
+    // At once, instead of a fault for each. What the system cannot do now, it does then.
+    // SAFETY: the call reads pages, which the caller says are there.
+    let _ = unsafe { libc::madvise(bytes.cast_mut().cast(), pages * PAGE, libc::MADV_POPULATE_READ) };
+    let (mut done, len) = (0, pages * PAGE);
+    while done < len {
+        let at = i64::from(first) * PAGE as i64 + i64::try_from(done).map_err(io::Error::other)?;
+        let from = bytes.wrapping_add(done).cast();
+        // SAFETY: so many bytes are there, as the caller says.
+        let wrote = unsafe { libc::pwrite(file.as_raw_fd(), from, len - done, at) };
+        match usize::try_from(wrote) {
+            Ok(0) => return Err(io::ErrorKind::StorageFull.into()),
+            Ok(wrote) => done += wrote,
+            Err(_) => return Err(io::Error::last_os_error()),
+        }
+    }
+    Ok(())
 }

@@ -5,14 +5,17 @@
 //! |---|---|
 //! | [`counts`] | what is counted and timed |
 //! | [`files`] | pages of files in memory that have contents: frames, words of objects |
+//! | [`restart`] | how long a restart took |
 //! | [`revive`] | a runtime for the process that has come back |
 
 mod counts;
 mod files;
+mod restart;
 mod revive;
 
 pub use counts::CheckpointStats;
 use counts::Watch;
+pub use restart::RestartTime;
 
 use super::core::Core;
 use super::owned::Guard;
@@ -29,7 +32,7 @@ use scash_ft::commit::{Commit, Input, Output};
 use scash_ft::image::{self, Own, Prepared, Refusal, STORE_AT, Took, Tracking};
 use scash_ft::inject::Point;
 use scash_ft::interval::{DEFAULT_MTBF, Interval, Policy, parse_mtbf};
-use scash_ft::store::{Key, RankStore, Staged, Unsaved, vars};
+use scash_ft::store::{AN_EPOCH, Key, RankStore, Staged, Unsaved, vars};
 use scash_ft::{Base, Epoch, Incarnation};
 use std::ffi::OsString;
 use std::fs::File;
@@ -156,6 +159,8 @@ impl Checkpoints {
         let (now, cost) = (self.started.elapsed(), self.watch.all());
         self.counts.meeting += self.watch.lap();
         if std::mem::take(&mut self.resumes) {
+            // This process comes back from it: it was committed, and its program will be told so.
+            self.counts.committed += 1;
             self.interval.resumed(now, self.barriers);
             return Ok(());
         }
@@ -178,11 +183,16 @@ impl Checkpoints {
         }
         self.interval.took(cost, now, self.barriers);
         self.counts.committed += 1;
+        self.tell_launcher(AN_EPOCH);
+        Ok(())
+    }
+
+    /// Tells the launcher of something, if this is rank 0.
+    fn tell_launcher(&mut self, what: u64) {
         if let Some(tells) = &mut self.given.tells {
             // A launcher that is gone ends this rank otherwise.
-            let _ = tells.write(&1u64.to_ne_bytes());
+            let _ = tells.write(&what.to_ne_bytes());
         }
-        Ok(())
     }
 }
 
@@ -271,8 +281,8 @@ impl Runtime {
                     checkpoints.tell(Input::Fenced(holder))?;
                 }
                 Output::Mark { holder, .. } => {
-                    let printed = checkpoints.printed;
-                    checkpoints.store.mark(printed).map_err(no_mark)?;
+                    let Checkpoints { printed, barriers, .. } = *checkpoints;
+                    checkpoints.store.mark(printed, barriers).map_err(no_mark)?;
                     self.passes(Point::CheckpointMark);
                     checkpoints.tell(Input::Marked(holder))?;
                 }

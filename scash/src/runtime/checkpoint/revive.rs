@@ -7,23 +7,23 @@ use super::super::core::Core;
 use super::super::owned::Guard;
 use super::super::start;
 use super::super::{Runtime, lock};
-use super::Checkpoints;
+use super::restart::RestartWatch;
+use super::{Checkpoints, files};
 use crate::error::{Error, Result, join};
-use crate::fault::PAGE;
 use crate::runtime::context::RankContext;
-use crate::runtime::frames;
 use crate::runtime::inject;
 use scash_comm::Exchange;
 use scash_comm::descriptors::out_of_the_way;
 use scash_ft::image::{Tracking, environment};
 use scash_ft::inject::Point;
-use scash_ft::store::RankStore;
+use scash_ft::store::{A_RESTART, Entry, RankStore};
 use scash_join::boot::Member;
 use std::mem;
 
 impl Runtime {
     /// Makes all of it anew.
     pub(super) fn revive(&self, core: &mut Guard<'_, Core>, checkpoints: &mut Checkpoints) -> Result<()> {
+        let mut watch = RestartWatch::new(&environment);
         *lock(&self.injector) = inject::read(&environment, self.rank)?;
         self.passes(Point::ImageRestored);
         let (store, given) = super::open(&environment)?;
@@ -44,7 +44,9 @@ impl Runtime {
         let old = unsafe { self.context.renew(context) };
         self.context.objects.inherit(&*old.objects);
         abandon(old);
+        watch.time.join = watch.lap();
         self.fill_frames(&checkpoints.store)?;
+        watch.time.shared = watch.lap();
         self.passes(Point::RecoveryCopied);
         // Nobody reads a page of a rank whose frames are not yet filled.
         member.all_gather(&[], &[]).map_err(join)?;
@@ -54,29 +56,48 @@ impl Runtime {
             core.execute(&self.context, order)?;
         }
         self.attend_again()?;
+        watch.time.resume = watch.lap();
+        checkpoints.counts.restart = Some(watch.time);
+        checkpoints.tell_launcher(A_RESTART);
         self.passes(Point::RecoveryResumed);
         Ok(())
     }
 
-    /// Copies what was saved of shared pages into the new frames.
+    /// Writes what was saved of shared pages into the new frames.
     fn fill_frames(&self, store: &RankStore) -> Result<()> {
         let damaged =
             |e: std::io::Error| Error::Broken(format!("the store of this rank cannot be read: {e}"));
         let saved = store.saved().map_err(damaged)?;
         let words = self.context.objects.words();
-        for &entry in saved.entries {
-            let to = match (entry.key.shared_page(), entry.key.words_page(), &words) {
-                (Some(page), _, _) if page < self.context.region.pages() => {
-                    frames::frame(&self.context.region, page)
-                }
-                (None, Some(page), Some(words)) if page < words.pages() => words.page(page),
+        let region = &self.context.region;
+        let mut left = saved.entries;
+        while let Some(&first) = left.first() {
+            let pages = run(left);
+            left = &left[pages..];
+            let (file, to) = match (first.key.shared_page(), first.key.words_page(), &words) {
+                (Some(page), _, _) if has_room(region.pages(), page, pages) => (region.fd(), page),
+                (None, Some(page), Some(words)) if has_room(words.pages(), page, pages) => (words.fd(), page),
                 _ => continue,
             };
-            // SAFETY: a frame of the new region, or a page of the new words, which nobody uses yet.
-            unsafe { to.copy_from_nonoverlapping(saved.bytes(entry), PAGE) };
+            // SAFETY: the run's slots lie one behind the other in the store.
+            let wrote = unsafe { files::write_pages(file, to, saved.bytes(first), pages) };
+            wrote.map_err(|e| Error::Broken(format!("shared memory cannot be filled again: {e}")))?;
         }
         Ok(())
     }
+}
+
+/// Whether a file of so many pages has these.
+fn has_room(all: u32, first: u32, pages: usize) -> bool {
+    first as usize + pages <= all as usize
+}
+
+/// How many entries from the first on, and at least that one, are of pages that lie one behind the other, in
+/// slots that do so, too.
+fn run(entries: &[Entry]) -> usize {
+    let follows = |pair: &[Entry]| pair[1].key.follows(pair[0].key) && pair[1].slot == pair[0].slot + 1;
+    let most = &entries[..entries.len().min(files::MOST_AT_ONCE)];
+    1 + most.windows(2).take_while(|pair| follows(pair)).count()
 }
 
 /// Ends what the process that is gone had.

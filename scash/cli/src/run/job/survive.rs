@@ -11,6 +11,7 @@ use crate::run::recovery::{Loss, Step};
 use crate::run::{Refusal, sweep};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
+use scash_ft::Epoch;
 use scash_join::boot::{Exit, Failure};
 use std::os::fd::AsFd;
 use std::time::Instant;
@@ -28,15 +29,21 @@ impl Job<'_> {
     /// Starts all ranks from where they are to go on.
     pub(super) fn start_survivors(&mut self) -> Result<(), Refusal> {
         let Some(survival) = self.survival.take() else { return Ok(()) };
-        let base = survival.recovery.base();
-        let started = self.start_ranks(|rank| survival.kept.outfit(rank, base));
+        let (base, lost) = (survival.recovery.base(), survival.recovery.restart());
+        let started = self.start_ranks(|rank| survival.kept.outfit(rank, base, lost));
         self.survival = Some(survival);
         started
     }
 
-    /// All ranks have an epoch: what they had printed then will not be taken back.
-    pub(super) fn take_commit(&mut self) {
-        let Some(Survival { recovery, kept }) = &self.survival else { return };
+    /// Rank 0 has told of something: that all ranks go on again, or that they have an epoch. What they had
+    /// printed then will not be taken back.
+    pub(super) fn take_news(&mut self) {
+        let Some(Survival { recovery, kept }) = &mut self.survival else { return };
+        if kept.have_resumed()
+            && let Some(news) = recovery.resumed(Instant::now())
+        {
+            crate::say(&news);
+        }
         let lengths = kept.committed(recovery.base());
         if let (Some(lengths), Some(printing)) = (lengths, &self.printing) {
             printing.commit(&lengths);
@@ -80,9 +87,11 @@ impl Job<'_> {
             let any_run = self.processes.any_run();
             let (may_go_on, may_start) = (self.supervisor.may_go_on(), !self.supervisor.is_stopped());
             let Some(Survival { recovery, .. }) = &mut self.survival else { return Ok(()) };
-            if recovery.awaits_joining()
+            // Those that begin anew have no more to do than that.
+            if recovery.base().epoch == Epoch(0)
+                && recovery.awaits_joining()
                 && self.host.have_all_joined()
-                && let Some(news) = recovery.joined(Instant::now())
+                && let Some(news) = recovery.resumed(Instant::now())
             {
                 crate::say(&news);
             }
@@ -125,7 +134,8 @@ impl Job<'_> {
         }
         let Some(Survival { recovery, kept }) = &mut self.survival else { return Ok(()) };
         let before = recovery.base();
-        let found = recovery.found(kept.epoch(before), Instant::now());
+        let epoch = kept.epoch(before);
+        let found = recovery.found(epoch, kept.barrier(epoch), Instant::now());
         let lengths =
             found.and_then(|base| kept.go_back(before, base).map_err(|why| recovery.nothing_found(&why)));
         match lengths {

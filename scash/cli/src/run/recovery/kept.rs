@@ -10,16 +10,15 @@ use crate::run::replicas::Replicas;
 use crate::run::{Refusal, status};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use scash_comm::descriptors::out_of_the_way;
-use scash_ft::Base;
-use scash_ft::Epoch;
-use scash_ft::store::{Store, vars};
+use scash_ft::store::{A_RESTART, Store, vars};
+use scash_ft::{Base, Epoch, Moment};
 use scash_join::boot;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{Instant, UNIX_EPOCH};
 
 /// What a rank is started with besides what each rank of any job has.
 #[derive(Debug, Default)]
@@ -55,7 +54,7 @@ pub(in crate::run) struct Kept {
     stores: Vec<Store>,
     output: Arc<Saved>,
     input: Input,
-    /// An eventfd, to which rank 0 writes after each commit.
+    /// An eventfd, to which rank 0 writes after each commit, and when all ranks go on again.
     committed: File,
     /// What ranks say at once.
     pub(in crate::run) sayings: Sayings,
@@ -119,8 +118,14 @@ impl Kept {
         (epoch > Epoch(0)).then(|| format!("`scash resume {name}` goes on from epoch {epoch}"))
     }
 
-    /// What a rank is started with that goes on from `base`.
-    pub(in crate::run) fn outfit(&self, rank: u32, base: Base) -> io::Result<Outfit> {
+    /// What a rank is started with that goes on from `base`. `lost`: why it does, as of
+    /// [`Recovery::restart`](super::Recovery::restart).
+    pub(in crate::run) fn outfit(
+        &self,
+        rank: u32,
+        base: Base,
+        lost: Option<(Instant, Instant)>,
+    ) -> io::Result<Outfit> {
         let index = usize::try_from(rank).unwrap_or(usize::MAX);
         let store = self.stores.get(index).ok_or_else(|| io::Error::other("there is no such rank"))?;
         let store = store.file().as_raw_fd();
@@ -128,6 +133,9 @@ impl Kept {
         env.push((vars::STORE, store.to_string()));
         env.push((vars::INCARNATION, base.incarnation.to_string()));
         env.push((vars::EPOCH, base.epoch.to_string()));
+        if let Some((first, all)) = lost {
+            env.push((vars::LOST, format!("{},{}", Moment::of(first), Moment::of(all))));
+        }
         let (says, place) = self.sayings.given()?;
         env.push((boot::vars::SAYS, place));
         let prints = self.output.numbers(index);
@@ -152,10 +160,20 @@ impl Kept {
         epoch::find(base, &self.stores).map_or(base.epoch, |plan| plan.base.epoch)
     }
 
-    /// Rank 0 has told of a commit. Returns how much of each rank's output is part of what all have.
+    /// The memory barrier at which that epoch was taken; 0: the job's beginning.
+    pub(in crate::run) fn barrier(&self, epoch: Epoch) -> u64 {
+        self.stores.first().and_then(|store| store.barrier(epoch)).unwrap_or(0)
+    }
+
+    /// Whether all ranks go on again, as rank 0 may have told. It may have told of a commit, too.
+    pub(in crate::run) fn have_resumed(&self) -> bool {
+        let mut told = [0; 8];
+        let _ = (&self.committed).read(&mut told);
+        u64::from_ne_bytes(told) >= A_RESTART
+    }
+
+    /// How much of each rank's output is part of what all have.
     pub(in crate::run) fn committed(&self, base: Base) -> Option<Vec<Lengths>> {
-        // How often it has, or that it has not, does not matter.
-        let _ = (&self.committed).read(&mut [0; 8]);
         let epoch = self.epoch(base);
         if epoch == base.epoch {
             return None; // it was printed when ranks were started from it
@@ -171,6 +189,8 @@ impl Kept {
         let lengths =
             lengths.ok_or_else(|| format!("what ranks had printed at epoch {} is not known", base.epoch))?;
         self.sayings.next_incarnation();
+        // Whatever was told, was so of ranks that are gone.
+        let _ = self.have_resumed();
         self.output.cut(&lengths).map_err(|error| format!("taking output back: {error}"))?;
         self.input.rewind().map_err(|error| format!("standard input cannot be read again: {error}"))?;
         let plan = epoch::find(before, &self.stores).map_err(|why| why.to_string())?;
@@ -253,7 +273,7 @@ fn lengths(stores: &[Store], epoch: Epoch) -> Option<Vec<Lengths>> {
     stores.iter().map(|store| store.outputs(epoch)).collect()
 }
 
-/// Readable when rank 0 has told of a commit.
+/// Readable when rank 0 has told of something.
 impl AsFd for Kept {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.committed.as_fd()

@@ -16,7 +16,7 @@
 //!    │                 judged as in a job            the job ends                           │
 //!    │                 without replicas                                                     │
 //!    └──────────────────────────────────────────────────────────────────────────────────────┘
-//!                                          all have joined
+//!                                            all go on
 //! ```
 //!
 //! - A rank that **a signal kills** is lost. A rank that exits has ended its program, well or not: that is
@@ -50,7 +50,7 @@ use scash_join::boot::{self, Exit, Failure};
 use std::time::Instant;
 
 /// The environment variables that ranks have in such a job, and in no other.
-pub(super) const VARIABLES: [&str; 9] = [
+pub(super) const VARIABLES: [&str; 10] = [
     vars::STORE,
     vars::INCARNATION,
     vars::EPOCH,
@@ -59,6 +59,7 @@ pub(super) const VARIABLES: [&str; 9] = [
     vars::INJECT,
     vars::COMMITTED,
     vars::PRINTS,
+    vars::LOST,
     boot::vars::SAYS,
 ];
 
@@ -112,7 +113,7 @@ enum State {
     Doubtful { course: Course, until: Instant, exits: Vec<(u32, Exit)> },
     /// All ranks were killed, and some have not ended yet.
     Ending { course: Course },
-    /// All ranks were started, then, and have not all joined yet.
+    /// All ranks were started, then, and do not all go on yet.
     Joining { course: Course, started: Instant },
 }
 
@@ -122,6 +123,8 @@ pub(super) struct Recovery {
     ranks: u32,
     /// What ranks were started from.
     base: Base,
+    /// The memory barrier of its epoch.
+    barrier: u64,
     restarts: Restarts,
     state: State,
 }
@@ -129,7 +132,7 @@ pub(super) struct Recovery {
 impl Recovery {
     /// A job of so many ranks, which are started from there.
     pub(super) fn new(ranks: u32, limit: u32, base: Base) -> Recovery {
-        Recovery { ranks, base, restarts: Restarts::new(limit), state: State::Together }
+        Recovery { ranks, base, barrier: 0, restarts: Restarts::new(limit), state: State::Together }
     }
 
     /// What ranks were started from.
@@ -142,7 +145,15 @@ impl Recovery {
         matches!(self.state, State::Ending { .. } | State::Doubtful { .. })
     }
 
-    /// Whether it is told of the joining of all ranks.
+    /// If ranks are being started again: when the first one was lost, and when all had ended.
+    pub(super) fn restart(&self) -> Option<(Instant, Instant)> {
+        match &self.state {
+            State::Joining { course, started } => Some((course.since, *started)),
+            _ => None,
+        }
+    }
+
+    /// Whether ranks were started again, and do not all go on yet.
     pub(super) fn awaits_joining(&self) -> bool {
         matches!(self.state, State::Joining { .. })
     }
@@ -231,14 +242,16 @@ impl Recovery {
         }
     }
 
-    /// This is the newest epoch that all ranks have. Returns what to start them from, or why not.
-    pub(super) fn found(&mut self, epoch: Epoch, now: Instant) -> Result<Base, Failure> {
+    /// This is the newest epoch that all ranks have, and its memory barrier. Returns what to start them from,
+    /// or why not.
+    pub(super) fn found(&mut self, epoch: Epoch, barrier: u64, now: Instant) -> Result<Base, Failure> {
         let State::Ending { course } = std::mem::replace(&mut self.state, State::Together) else {
             return Ok(self.base); // nobody has died
         };
         let Course { loss, since, starts } = course;
         self.restarts.restart(epoch).map_err(|why| given_up(&loss, why))?;
         self.base = Base { incarnation: self.base.incarnation.next(), epoch };
+        self.barrier = barrier;
         let course = Course { loss, since, starts: starts.saturating_add(1) };
         self.state = State::Joining { course, started: now };
         Ok(self.base)
@@ -256,8 +269,8 @@ impl Recovery {
         }
     }
 
-    /// All ranks have joined. Returns what to say.
-    pub(super) fn joined(&mut self, now: Instant) -> Option<String> {
+    /// All ranks go on. Returns what to say.
+    pub(super) fn resumed(&mut self, now: Instant) -> Option<String> {
         self.take_joining().map(|(course, _)| self.news(&course, now))
     }
 
@@ -297,8 +310,10 @@ impl Recovery {
     /// What ranks were started from, for people.
     fn whence(&self) -> String {
         let Base { incarnation, epoch } = self.base;
-        let place = if epoch == Epoch(0) { "the beginning".into() } else { format!("epoch {epoch}") };
-        format!("{place} (incarnation {incarnation})")
+        if epoch == Epoch(0) {
+            return format!("the beginning (incarnation {incarnation})");
+        }
+        format!("barrier {} (epoch {epoch}, incarnation {incarnation})", self.barrier)
     }
 }
 

@@ -38,7 +38,7 @@ impl Story {
         assert_eq!(self.exits(rank, KILL), Some(Step::Kill));
         (0..4).filter(|other| *other != rank).for_each(|other| assert_eq!(self.exits(other, KILL), None));
         assert_eq!(self.tick(false), Some(Step::Find));
-        self.recovery.found(Epoch(epoch), self.now)
+        self.recovery.found(Epoch(epoch), 10 * epoch, self.now)
     }
 }
 
@@ -56,12 +56,12 @@ fn a_rank_that_is_killed_has_all_killed_and_started_again_when_they_are_gone() {
         assert_eq!(story.exits(rank, KILL), None);
     }
     assert_eq!(story.tick(false), Some(Step::Find));
-    assert_eq!(story.recovery.found(Epoch(17), story.now), Ok(base(1, 17)));
+    assert_eq!(story.recovery.found(Epoch(17), 170, story.now), Ok(base(1, 17)));
     assert!(story.recovery.awaits_joining() && !story.recovery.is_ending());
     story.later(240);
-    let news = "rank 2 was killed by SIGKILL; all 4 ranks go on from epoch 17 (incarnation 1) after 0.24 s";
-    assert_eq!(story.recovery.joined(story.now).as_deref(), Some(news));
-    assert_eq!(story.recovery.joined(story.now), None, "it is said once");
+    let news = "rank 2 was killed by SIGKILL; all 4 ranks go on from barrier 170 (epoch 17, incarnation 1) after 0.24 s";
+    assert_eq!(story.recovery.resumed(story.now).as_deref(), Some(news));
+    assert_eq!(story.recovery.resumed(story.now), None, "it is said once");
     assert_eq!(story.tick(true), None);
 }
 
@@ -84,8 +84,8 @@ fn how_ranks_end_that_are_killed_for_anothers_loss_does_not_matter() {
         assert_eq!(story.exits(1, exit), None);
     }
     story.tick(false);
-    story.recovery.found(Epoch(0), story.now).unwrap();
-    assert!(story.recovery.joined(story.now).unwrap().starts_with("rank 0 was killed by SIGKILL; "));
+    story.recovery.found(Epoch(0), 0, story.now).unwrap();
+    assert!(story.recovery.resumed(story.now).unwrap().starts_with("rank 0 was killed by SIGKILL; "));
 }
 
 #[test]
@@ -136,8 +136,8 @@ fn a_signal_that_was_not_the_users_is_a_loss_a_moment_later() {
     story.now = due;
     assert_eq!(story.tick(true), Some(Step::Kill));
     assert_eq!(story.tick(false), Some(Step::Find));
-    story.recovery.found(Epoch(0), story.now).unwrap();
-    let news = story.recovery.joined(story.now).unwrap();
+    story.recovery.found(Epoch(0), 0, story.now).unwrap();
+    let news = story.recovery.resumed(story.now).unwrap();
     assert!(news.starts_with("rank 1 was killed by SIGTERM; all 4 ranks go on from the beginning"), "{news}");
 }
 
@@ -156,8 +156,8 @@ fn a_loss_while_ranks_join_begins_anew_and_is_told_of_with_the_first() {
     story.later(100);
     assert_eq!(story.loses(0, 3), Ok(base(2, 3)));
     story.later(150);
-    let news = story.recovery.joined(story.now).unwrap();
-    let expected = "rank 0 was killed by SIGKILL; all 4 ranks go on from epoch 3 (incarnation 2) after 0.25 s and 2 restarts";
+    let news = story.recovery.resumed(story.now).unwrap();
+    let expected = "rank 0 was killed by SIGKILL; all 4 ranks go on from barrier 30 (epoch 3, incarnation 2) after 0.25 s and 2 restarts";
     assert_eq!(news, expected);
 }
 
@@ -206,9 +206,9 @@ fn ranks_that_fail_before_all_have_joined_do_not_go_on() {
     assert_eq!(story.recovery.cut_short(), None);
     story.loses(2, 7).unwrap();
     assert_eq!(story.exits(0, Exit::Status(74)), Some(Step::Judge(vec![(0, Exit::Status(74))])));
-    let news = "rank 2 was killed by SIGKILL; all 4 ranks were started again from epoch 7 (incarnation 1)";
+    let news = "rank 2 was killed by SIGKILL; all 4 ranks were started again from barrier 70 (epoch 7, incarnation 1)";
     assert_eq!(story.recovery.cut_short().as_deref(), Some(news));
-    assert_eq!((story.recovery.over(), story.recovery.joined(story.now)), (None, None));
+    assert_eq!((story.recovery.over(), story.recovery.resumed(story.now)), (None, None));
     // Ranks that are being ended are another matter.
     story.exits(1, KILL);
     assert_eq!(story.recovery.cut_short(), None);
@@ -221,7 +221,7 @@ fn want_of_memory_is_named() {
     let starved = Loss { hint: ", for want of memory", ..loss(0, KILL) };
     story.recovery.exited(starved, true, story.now);
     story.tick(false);
-    story.recovery.found(Epoch(2), story.now).unwrap();
-    let news = story.recovery.joined(story.now).unwrap();
+    story.recovery.found(Epoch(2), 20, story.now).unwrap();
+    let news = story.recovery.resumed(story.now).unwrap();
     assert!(news.starts_with("rank 0 was killed by SIGKILL, for want of memory; all 4 "), "{news}");
 }
