@@ -34,10 +34,14 @@ impl Place {
         self.path().join(format!("rank-{rank}.store"))
     }
 
-    /// The newest epoch of rank 0 of so many; 0 if there is none yet.
+    /// The newest epoch that each of so many ranks has; 0 if there is none yet.
     fn newest(&self, ranks: u32) -> u64 {
-        let store = Store::open_at(&self.store(0), 0, ranks);
-        store.map_or(0, |store| store.marks().iter().flatten().map(|mark| mark.epoch.0).max().unwrap_or(0))
+        let newest = |rank| {
+            let store = Store::open_at(&self.store(rank), rank, ranks);
+            let marks = store.map_or([None; 2], |store| store.marks());
+            marks.iter().flatten().map(|mark| mark.epoch.0).max().unwrap_or(0)
+        };
+        (0..ranks).map(newest).min().unwrap_or(0)
     }
 
     /// The job, with checkpoints at each `every`-th barrier.
