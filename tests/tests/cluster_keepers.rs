@@ -141,11 +141,11 @@ impl Place {
         numbers.filter(is_keeper).collect()
     }
 
-    /// Kills all keepers at once, whose ranks end with them.
-    fn kill(&self) {
+    /// Sends all keepers at once a signal by which they end, and their ranks with them.
+    fn kill(&self, signal: i32) {
         for keeper in self.keepers() {
             // SAFETY: sends a signal to a process that this test has started, as its arguments say.
-            unsafe { libc::kill(keeper, libc::SIGKILL) };
+            unsafe { libc::kill(keeper, signal) };
         }
     }
 
@@ -154,7 +154,7 @@ impl Place {
         let place = Place::new();
         let ended = run_beside(place.start(launcher, SLEEP, &built(program), arguments), |_| {
             (0..2).for_each(|rank| place.await_epoch(rank, 6));
-            place.kill();
+            place.kill(libc::SIGKILL);
         });
         assert_ne!(ended.status, 0, "{ended}");
         place
@@ -243,7 +243,7 @@ fn a_job_that_is_killed_at_any_time_again_and_again_comes_to_its_end() {
     for milliseconds in 0..60 {
         let ended = run_beside(command, |_| {
             std::thread::sleep(Duration::from_millis(20 + 10 * milliseconds));
-            place.kill();
+            place.kill(libc::SIGKILL);
         });
         if ended.status == 0 {
             return is_right(&ended, &[]);
@@ -307,7 +307,7 @@ fn ranks_that_still_run_keep_a_job_from_being_gone_on_with() {
     run_beside(place.start(launcher, SLEEP, &built("lu"), &LU), |_| {
         (0..2).for_each(|rank| place.await_epoch(rank, 6));
         place.resume(launcher).refused(&["another launcher runs this job now"]);
-        place.kill();
+        place.kill(libc::SIGKILL);
     });
     // One that has outlived the keeper of rank 0.
     let store = File::open(place.store(1)).unwrap();
@@ -316,6 +316,19 @@ fn ranks_that_still_run_keep_a_job_from_being_gone_on_with() {
     refused.refused(&["rank 1 of an earlier start of this job still runs"]);
     assert_eq!(refused.err.lines().filter(|line| line.starts_with("scash: ")).count(), 1, "{refused}");
     drop(lock);
+    is_right(&place.resume(launcher), &["the job goes on from epoch 6"]);
+}
+
+#[test]
+fn a_job_that_its_user_ends_says_once_how_it_goes_on() {
+    let Some(launcher) = mpich() else { return };
+    let place = Place::new();
+    let ended = run_beside(place.start(launcher, SLEEP, &built("lu"), &LU), |_| {
+        (0..2).for_each(|rank| place.await_epoch(rank, 6));
+        place.kill(libc::SIGTERM);
+    });
+    assert_ne!(ended.status, 0, "{ended}");
+    assert_eq!(ended.err.matches("ended by SIGTERM; `mpiexec -n 2 scash resume").count(), 1, "{ended}");
     is_right(&place.resume(launcher), &["the job goes on from epoch 6"]);
 }
 

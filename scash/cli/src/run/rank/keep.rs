@@ -221,14 +221,10 @@ impl Keep {
                 Some(format!("rank {rank} (pid {}) {exit}{hint}", self.rank.pid))
             }
         };
-        let how = self.charge.how_to_go_on();
         // What all ranks of a job hear at once, one says.
         let is_own = self.order.is_none() && !self.is_left;
-        match (why.filter(|_| is_own || how.is_some()), how) {
-            (None, None) => {}
-            (Some(why), None) => crate::say(&why),
-            (None, Some(how)) => crate::say(&how),
-            (Some(why), Some(how)) => crate::say(&format!("{why}; {how}")),
+        if !self.charge.say_how_to_go_on(why.as_deref()) {
+            why.filter(|_| is_own).iter().for_each(|why| crate::say(why));
         }
         status
     }

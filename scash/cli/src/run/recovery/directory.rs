@@ -116,9 +116,18 @@ impl Directory {
         (0..ranks).all(|rank| self.file(&format!("{RANK}{rank}{ENDED}")).exists())
     }
 
-    /// Whether it was not yet said how the job can be gone on with; from now on it was.
-    pub(super) fn is_to_be_told(&self) -> bool {
-        OpenOptions::new().write(true).create_new(true).open(self.file(TOLD)).is_ok()
+    /// Says how the job can be gone on with, unless another process has. Returns whether this one did. One that is
+    /// killed meanwhile leaves it to the next.
+    pub(super) fn tell_once(&self, say: impl FnOnce()) -> io::Result<bool> {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(self.file(TOLD))?;
+        let told = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| errno)?;
+        if told.metadata()?.len() > 0 {
+            return Ok(false);
+        }
+        say();
+        // Should the disk be full, the next one says it, too.
+        let _ = told.set_len(1);
+        Ok(true)
     }
 
     /// Forgets how the job has ended.

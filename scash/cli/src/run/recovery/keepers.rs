@@ -259,19 +259,24 @@ impl Charge {
             return Some(format!("waiting for the other ranks: {error}"));
         }
         if !self.directory.have_all_ended(ranks) {
-            return self.how_to_go_on();
+            self.say_how_to_go_on(None);
+            return None;
         }
         self.directory.remove().err().map(|error| format!("removing the files in {name}: {error}"))
     }
 
-    /// How the job can be gone on with; `None` if it cannot, or if that was said by another process.
-    pub(in crate::run) fn how_to_go_on(&self) -> Option<String> {
+    /// Says how the job can be gone on with, behind why it has ended. Returns `false` if it cannot, or if another
+    /// process has said so.
+    pub(in crate::run) fn say_how_to_go_on(&self, why: Option<&str>) -> bool {
         let epoch = self.kept.epoch(self.base);
-        if epoch == Epoch(0) || !self.directory.is_to_be_told() {
-            return None;
+        if epoch == Epoch(0) {
+            return false;
         }
         let how = how_to_go_on(Some(self.launcher), self.keeper.size(), self.directory.path());
-        Some(format!("`{how}` goes on from epoch {epoch}"))
+        let before = why.map_or_else(String::new, |why| format!("{why}; "));
+        let say = || crate::say(&format!("{before}`{how}` goes on from epoch {epoch}"));
+        // A disk that fails takes nothing away from what there is to say, but this.
+        self.directory.tell_once(say).unwrap_or(false)
     }
 
     /// The launcher need not wonder at the end of this process.
@@ -317,9 +322,10 @@ mod tests {
         directory.note_end(0).unwrap();
         assert!(!directory.have_all_ended(2));
         directory.note_end(1).unwrap();
-        assert!(directory.have_all_ended(2) && directory.is_to_be_told() && !directory.is_to_be_told());
+        assert!(directory.have_all_ended(2));
+        assert!(directory.tell_once(|| ()).unwrap() && !directory.tell_once(|| ()).unwrap());
         directory.forget_end(2).unwrap();
-        assert!(!directory.have_all_ended(2) && directory.is_to_be_told());
+        assert!(!directory.have_all_ended(2) && directory.tell_once(|| ()).unwrap());
         directory.remove().unwrap();
         assert_eq!(std::fs::read_dir(path).unwrap().count(), 0);
     }
