@@ -3,12 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-use scash_ft::Epoch;
 use scash_ft::store::Store;
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, Job, LIMIT, all_kinds, run, run_beside};
+use scash_tests::cluster::{Ended, Job, LIMIT, all_kinds, damage, run, run_beside};
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -34,10 +32,14 @@ impl Place {
         self.path().join(format!("rank-{rank}.store"))
     }
 
-    /// The newest epoch of rank 0 of so many; 0 if there is none yet.
+    /// The newest epoch that each of so many ranks has; 0 if there is none yet.
     fn newest(&self, ranks: u32) -> u64 {
-        let store = Store::open_at(&self.store(0), 0, ranks);
-        store.map_or(0, |store| store.marks().iter().flatten().map(|mark| mark.epoch.0).max().unwrap_or(0))
+        let newest = |rank| {
+            let store = Store::open_at(&self.store(rank), rank, ranks);
+            let marks = store.map_or([None; 2], |store| store.marks());
+            marks.iter().flatten().map(|mark| mark.epoch.0).max().unwrap_or(0)
+        };
+        (0..ranks).map(newest).min().unwrap_or(0)
     }
 
     /// The job, with checkpoints at each `every`-th barrier.
@@ -169,31 +171,6 @@ fn killed() -> Place {
 
 fn open(path: &Path) -> File {
     OpenOptions::new().read(true).write(true).open(path).unwrap()
-}
-
-/// Changes one bit of the pages that only epoch 6 of a store has, if there are any, which `verify` tells.
-fn damage(store: &Path, rank: u32, epochs: &[u64]) {
-    let is_damaged = |epoch| Store::open_at(store, rank, 2).unwrap().verify(Epoch(epoch)).is_err();
-    let file = open(store);
-    let (mut at, end) = (0, i64::try_from(file.metadata().unwrap().len()).unwrap());
-    // Where there are bytes, from behind: headers and maps are at the front.
-    let mut pages = Vec::new();
-    while let Ok(data) = nix::unistd::lseek(&file, at, nix::unistd::Whence::SeekData) {
-        let hole = nix::unistd::lseek(&file, data, nix::unistd::Whence::SeekHole).unwrap_or(end);
-        pages.extend((data..hole).step_by(4096));
-        at = hole;
-    }
-    for page in pages.into_iter().rev() {
-        let at = u64::try_from(page).unwrap() + 123;
-        let mut byte = [0];
-        file.read_exact_at(&mut byte, at).unwrap();
-        file.write_all_at(&[byte[0] ^ 16], at).unwrap();
-        if [5, 6].into_iter().all(|epoch| is_damaged(epoch) == epochs.contains(&epoch)) {
-            return;
-        }
-        file.write_all_at(&byte, at).unwrap();
-    }
-    panic!("no page belongs to {epochs:?} alone");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The command `scash`.
 //!
-//! `scash run` starts a job, on this machine or on several hosts, and ends it properly; `scash resume` goes
-//! on with one; `scash info` says what this machine offers; `scash bench` starts the benchmarks, which are
-//! programs of their own. Each subcommand is a module with its arguments and one function that returns the
-//! command's exit status.
+//! `scash run` starts a job, on this machine or on several hosts, and ends it properly; `scash rank` stays
+//! with a rank that another launcher starts; `scash resume` goes on with a job; `scash info` says what this
+//! machine offers; `scash bench` starts the benchmarks, which are programs of their own. Each subcommand is a
+//! module with its arguments and one function that returns the command's exit status.
 
 mod bench;
 mod info;
@@ -25,6 +25,7 @@ struct Cli {
 enum Command {
     Run(Box<run::Args>),
     Resume(run::ResumeArgs),
+    Rank(run::RankArgs),
     Info(info::Args),
     Bench(bench::Args),
     /// Serve a launcher on another host (scash run starts it there)
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
     ExitCode::from(match cli.command {
         Command::Run(args) => run::run(*args),
         Command::Resume(args) => run::resume(&args),
+        Command::Rank(args) => run::rank(args),
         Command::Info(args) => info::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Agent => run::agent(),

@@ -11,6 +11,7 @@
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that cannot go on fails")]
 
 pub mod built;
+mod damage;
 mod ended;
 mod hosts;
 mod job;
@@ -18,6 +19,7 @@ pub mod slurm;
 
 use std::path::Path;
 
+pub use damage::damage;
 pub use ended::Ended;
 pub use hosts::{Hosts, HostsJob};
 pub use job::{Job, Kind, LIMIT, all_kinds, kinds, run, run_beside};

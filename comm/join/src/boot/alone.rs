@@ -52,6 +52,12 @@ impl Alone {
 /// Variables by which launchers say how many processes they have started.
 const SIZES: [&str; 3] = ["SLURM_STEP_NUM_TASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE"];
 
+/// How many processes a launcher has started of which this one is one, if it says so and there are several.
+pub fn started_with_others(var: &dyn Fn(&str) -> Option<OsString>) -> Option<u32> {
+    let several = |name: &&str| var(name)?.to_str()?.parse().ok().filter(|count: &u32| *count > 1);
+    SIZES.iter().find_map(several)
+}
+
 /// An error if a launcher has started this process as one of several, and has left no way by which they find
 /// each other: each would be a job of its own, and do all of the work.
 pub(super) fn check_launcher(var: &dyn Fn(&str) -> Option<OsString>) -> Result<()> {

@@ -89,6 +89,8 @@ mod relay;
 mod roster;
 mod seats;
 
+pub use alone::started_with_others;
+pub use external::{Gathering, Keeper};
 pub use host::{Host, Invitation, Settings};
 pub use identity::Identity;
 pub use layout::{Layout, MOST_HOSTS};

@@ -106,18 +106,8 @@ impl Seats {
         let (ours, theirs) = line::pair().map_err(io("making a socket pair (raise `ulimit -n`)"))?;
         // A rank that comes back from an image opens files of the program under their numbers before it joins.
         let theirs = out_of_the_way(theirs);
-        let name = name_of(theirs.as_fd()).map_err(|source| Error::Io {
-            what: "reading /proc/self/fd (is /proc mounted?)".into(),
-            source,
-        })?;
+        let env = variables(rank, self.layout.size(), theirs.as_fd(), &self.settings)?;
         self.admit(rank, ours)?;
-        let env = vec![
-            (vars::RANK, rank.to_string()),
-            (vars::SIZE, self.layout.size().to_string()),
-            (vars::BOOT_FD, format!("{}:{name}", theirs.as_raw_fd())),
-            (vars::THREADS, self.settings.threads.to_string()),
-            (vars::PROVIDER, self.settings.provider.clone()),
-        ];
         Ok(Invitation { line: theirs, env })
     }
 
@@ -297,6 +287,24 @@ impl AsFd for Seats {
 }
 
 /// What the kernel calls an open file, such as `socket:[4711]`.
+/// What the environment tells a rank that has this line.
+pub(super) fn variables(
+    rank: u32,
+    size: u32,
+    line: BorrowedFd<'_>,
+    settings: &Settings,
+) -> Result<Vec<(&'static str, String)>> {
+    let name = name_of(line)
+        .map_err(|source| Error::Io { what: "reading /proc/self/fd (is /proc mounted?)".into(), source })?;
+    Ok(vec![
+        (vars::RANK, rank.to_string()),
+        (vars::SIZE, size.to_string()),
+        (vars::BOOT_FD, format!("{}:{name}", line.as_raw_fd())),
+        (vars::THREADS, settings.threads.to_string()),
+        (vars::PROVIDER, settings.provider.clone()),
+    ])
+}
+
 fn name_of(fd: BorrowedFd<'_>) -> std::io::Result<String> {
     let name = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))?;
     Ok(name.to_string_lossy().into_owned())

@@ -44,6 +44,7 @@ mod output;
 mod plan;
 mod processes;
 mod program;
+mod rank;
 mod recovery;
 mod replicas;
 mod signals;
@@ -57,6 +58,7 @@ pub(crate) use hosts::agent;
 pub(crate) use limits::ranks_for;
 pub(crate) use output::say;
 pub(crate) use plan::{AUTO, Args, PROVIDERS, VARIABLES};
+pub(crate) use rank::{RankArgs, rank};
 
 /// Exit statuses of the command itself, chosen as `env` and `timeout` do.
 mod status {
@@ -90,7 +92,7 @@ const LAUNCHER: Option<&str> = Some("the launcher's second process");
 
 /// Go on with a job that was started with --checkpoint-dir, and has ended or was ended.
 ///
-/// All ranks go on from the newest checkpoint in the directory, as the job was started: with its options, its
+/// If its ranks were started by another launcher (scash rank), so is this: `srun -n 4 scash resume DIR`. All ranks go on from the newest checkpoint in the directory, as the job was started: with its options, its
 /// environment and in its working directory.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResumeArgs {

@@ -30,6 +30,17 @@ pub(super) struct Raw {
     #[arg(long, value_name = "DIR", hide = true)]
     resume: Option<PathBuf>,
 
+    #[command(flatten)]
+    schedule: Schedule,
+
+    /// End the job when ranks die again after so many restarts without a new checkpoint [default: 10]
+    #[arg(long, value_name = "N", requires = "survival")]
+    restarts: Option<u32>,
+}
+
+/// When ranks take checkpoints, and what fails.
+#[derive(Debug, clap::Args)]
+pub(super) struct Schedule {
     /// When ranks take checkpoints: every=N (at each N-th barrier), seconds=S (so far apart), or auto (by
     /// what they cost, and --mtbf) [default: auto]
     #[arg(long, value_name = "WHEN", requires = "survival", value_parser = str::parse::<Policy>)]
@@ -38,10 +49,6 @@ pub(super) struct Raw {
     /// How long the job is expected to run until a rank dies: 90s, 5m, 24h [default: 24h]
     #[arg(long, value_name = "TIME", requires = "survival", value_parser = parse_mtbf)]
     mtbf: Option<Duration>,
-
-    /// End the job when ranks die again after so many restarts without a new checkpoint [default: 10]
-    #[arg(long, value_name = "N", requires = "survival")]
-    restarts: Option<u32>,
 
     /// Let ranks fail, to see how the job goes on: 'kill rank 2 at barrier 17 after flush'
     #[arg(long, value_name = "SPEC", requires = "survival", value_parser = spec)]
@@ -57,9 +64,7 @@ pub(super) struct Raw {
 pub(super) struct Replicas {
     /// Restarts without a new checkpoint, at most.
     pub(super) restarts: u32,
-    checkpoint: Policy,
-    mtbf: Duration,
-    inject: Vec<Injection>,
+    env: Vec<(&'static str, String)>,
     /// Where checkpoints are kept.
     pub(super) place: Place,
 }
@@ -87,31 +92,35 @@ impl Raw {
         if provider == "ofi" {
             return refuse("what libfabric knows of a rank cannot be saved: use --provider auto, shm or tcp");
         }
+        let (restarts, env) = (self.restarts.unwrap_or(Restarts::DEFAULT_LIMIT), self.schedule.env(ranks)?);
+        Ok(Some(Replicas { restarts, env, place }))
+    }
+}
+
+impl Schedule {
+    /// The environment variables that tell ranks of it, the same in each incarnation of a job of so many.
+    pub(super) fn env(self, ranks: u32) -> Result<Vec<(&'static str, String)>, Refusal> {
         if let Some(wrong) = self.inject.iter().find_map(|injection| injection.check(ranks).err()) {
             return Err(Refusal::new(status::USAGE, format!("--inject: {wrong}")));
         }
         let chaos = self.chaos.map_or(Vec::new(), |seed| inject::chaos(seed, ranks));
-        Ok(Some(Replicas {
-            restarts: self.restarts.unwrap_or(Restarts::DEFAULT_LIMIT),
-            checkpoint: self.checkpoint.unwrap_or_default(),
-            mtbf: self.mtbf.unwrap_or(DEFAULT_MTBF),
-            inject: self.inject.into_iter().chain(chaos).collect(),
-            place,
-        }))
+        let inject: Vec<Injection> = self.inject.into_iter().chain(chaos).collect();
+        let mtbf = self.mtbf.unwrap_or(DEFAULT_MTBF);
+        let mut env = vec![
+            (vars::CHECKPOINT, self.checkpoint.unwrap_or_default().to_string()),
+            (vars::MTBF, format!("{}s", mtbf.as_secs_f64())),
+        ];
+        if !inject.is_empty() {
+            env.push((vars::INJECT, inject::list(&inject)));
+        }
+        Ok(env)
     }
 }
 
 impl Replicas {
     /// The environment variables that tell ranks of it, the same in each incarnation.
     pub(super) fn env(&self) -> Vec<(&'static str, String)> {
-        let mut env = vec![
-            (vars::CHECKPOINT, self.checkpoint.to_string()),
-            (vars::MTBF, format!("{}s", self.mtbf.as_secs_f64())),
-        ];
-        if !self.inject.is_empty() {
-            env.push((vars::INJECT, inject::list(&self.inject)));
-        }
-        env
+        self.env.clone()
     }
 }
 

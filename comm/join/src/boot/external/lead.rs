@@ -39,7 +39,7 @@ struct LeadThread {
     trunk: Option<Trunk>,
     /// At rank 0 to the hosts from 1 on, elsewhere to rank 0.
     links: Vec<Link>,
-    /// The processes of this host's other ranks, until they have ended.
+    /// The processes of this host's other ranks, and of this one if it is a child, until they have ended.
     processes: Vec<(u32, OwnedFd)>,
     epoll: Epoll,
     space: SharedSpace,
@@ -50,11 +50,12 @@ struct LeadThread {
 }
 
 /// Becomes the lead of this host: connects with the other leads and its ranks, and starts the thread that
-/// serves them.
+/// serves them. `own`: readable when this rank's process has ended, if it is another one than this.
 pub(super) fn begin(
     place: Standing,
     settings: &Settings,
     space: SharedSpace,
+    own: Option<OwnedFd>,
     deadline: Instant,
 ) -> Result<Joined> {
     let Standing { rank, layout, socket, root, secret } = place;
@@ -68,7 +69,7 @@ pub(super) fn begin(
     let mut branch = Branch::with_page(layout.clone(), host, secret, settings.clone(), page)?;
     let line = branch.invite(rank)?.line;
     let others = layout.ranks_of(host).filter(|other| *other != rank).collect();
-    let mut processes = Vec::new();
+    let mut processes: Vec<(u32, OwnedFd)> = own.into_iter().map(|own| (rank, own)).collect();
     for arrival in socket.receive(others, address, deadline)? {
         branch.admit(arrival.rank, arrival.line)?;
         processes.push((arrival.rank, arrival.process));

@@ -35,6 +35,10 @@
 //! Open MPI's between hosts. Anyone who can read their traffic, or be this user on one of the hosts, can
 //! join. `scash run` through ssh has no such gap.
 //!
+//! # Checkpoints
+//! A process that a launcher has started can keep a rank as its child instead of being one ([`keeper`]): then
+//! it speaks with the launcher, and its rank has a line, as under `scash run`.
+//!
 //! # Numbers
 //! Ranks are numbered along hosts ([`Layout`](super::Layout)). Where the launcher has dealt its numbers
 //! otherwise (`srun -m cyclic`), a rank's number is not the launcher's.
@@ -42,6 +46,7 @@
 mod arrivals;
 mod discovery;
 mod hex;
+mod keeper;
 mod lead;
 mod link;
 mod local_socket;
@@ -55,6 +60,7 @@ use super::io;
 use super::vars;
 use crate::job::setting;
 use discovery::Standing;
+pub use keeper::{Gathering, Keeper};
 use pmi::Pmi;
 use pmix::Pmix;
 use scash_comm::{Error, Result};
@@ -116,24 +122,22 @@ pub(super) fn settings(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Setting
     Ok(Settings { threads, provider: text(vars::PROVIDER)?.unwrap_or_else(|| "auto".to_owned()) })
 }
 
+/// How long ranks may take to find each other.
+fn patience(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Duration> {
+    let Some(value) = setting(JOIN, var(JOIN))? else { return Ok(PATIENCE) };
+    let seconds = value.parse().ok().filter(|seconds| *seconds > 0);
+    let why = || Error::Invalid(format!("{JOIN}={value}: a number of seconds from 1 on is expected"));
+    seconds.map(Duration::from_secs).ok_or_else(why)
+}
+
 impl External {
     /// Joins the job of another launcher, if `var`, which looks up environment variables, tells of any.
     pub(super) fn from_vars(
         var: &dyn Fn(&str) -> Option<OsString>,
         settings: &Settings,
     ) -> Result<Option<External>> {
-        let text = |name: &str| setting(name, var(name));
-        let patience = match text(JOIN)? {
-            None => PATIENCE,
-            Some(value) => {
-                let seconds = value.parse().ok().filter(|seconds| *seconds > 0);
-                let why =
-                    || Error::Invalid(format!("{JOIN}={value}: a number of seconds from 1 on is expected"));
-                Duration::from_secs(seconds.ok_or_else(why)?)
-            }
-        };
-        let interface = text("SCASH_INTERFACE")?;
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + patience(var)?;
+        let interface = setting("SCASH_INTERFACE", var("SCASH_INTERFACE"))?;
         let Some(space) = find_space(var, deadline)? else { return Ok(None) };
         External::join(space, settings, interface.as_deref(), deadline).map(Some)
     }
@@ -147,7 +151,7 @@ impl External {
         let place = discovery::meet(&mut *space, interface, deadline)?;
         let space = Arc::new(Mutex::new(space));
         let joined = match place.is_lead() {
-            true => lead::begin(place, settings, Arc::clone(&space), deadline),
+            true => lead::begin(place, settings, Arc::clone(&space), None, deadline),
             false => enter(&place, &space, deadline),
         };
         // Not by all who could not join: the others learn it by the end of this process, or of its

@@ -1,7 +1,7 @@
 //! Jobs of threads with a key-value space in memory: what joining comes to, without any launcher.
 
 use super::*;
-use crate::boot::{Identity, Member};
+use crate::boot::{Identity, Invitation, Member};
 use scash_comm::{Error, Exchange, SecretText};
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -172,6 +172,70 @@ fn different_programs_on_several_hosts_are_told_to_all() {
         (member.hello(&identity(build)).unwrap_err().to_string(), member)
     });
     assert!(errors.iter().all(|(error, _)| error.contains("rank 2 runs")));
+}
+
+#[test]
+fn keepers_agree_and_their_ranks_join_by_lines_alone() {
+    let shared = Arc::new(Shared::default());
+    let name = format!("{} keepers", std::process::id());
+    let keep = |number: u32| {
+        let (shared, job) = (Arc::clone(&shared), name.clone());
+        let space = InMemory { rank: number, size: 3, on_a_host: 3, job, shared };
+        thread::spawn(move || {
+            let mut gathering = Gathering::meet(Box::new(space), defaults(), None, PATIENCE).unwrap();
+            for round in 0..2 {
+                let words = gathering.exchange(&format!("{round}:{number}"), Duration::ZERO).unwrap();
+                assert_eq!(words, [0, 1, 2].map(|rank| format!("{round}:{rank}")));
+            }
+            let mut keeper = gathering.begin().unwrap();
+            assert_eq!((keeper.rank(), keeper.size(), keeper.lead().is_some()), (number, 3, number > 0));
+            let Invitation { line, env } = keeper.invitation().unwrap();
+            assert!(keeper.invitation().is_none());
+            let var =
+                |asked: &str| env.iter().find(|(name, _)| *name == asked).map(|(_, value)| value.into());
+            // `from_vars` takes the descriptor of that number.
+            std::mem::forget(line);
+            let mut member = Member::from_vars(&var).unwrap();
+            member.hello(&identity(1)).unwrap();
+            let all = member.all_gather(&[u8::try_from(number).unwrap()], &[]).unwrap();
+            assert!((0..).zip(&all).all(|(rank, (blob, _))| blob[..] == [rank]));
+            member.finalized().unwrap();
+            keeper.ended();
+            keeper.leave().unwrap();
+        })
+    };
+    let threads: Vec<_> = (0..3).map(keep).collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let words = shared.words.lock().unwrap();
+    assert_eq!((words.finalized, words.aborted), (3, false));
+}
+
+#[test]
+fn a_keepers_rank_that_ends_too_early_is_told_to_the_others() {
+    let shared = Arc::new(Shared::default());
+    let name = format!("{} early", std::process::id());
+    let keep = |number: u32| {
+        let (shared, job) = (Arc::clone(&shared), name.clone());
+        let space = InMemory { rank: number, size: 2, on_a_host: 2, job, shared };
+        thread::spawn(move || {
+            let gathering = Gathering::meet(Box::new(space), defaults(), None, PATIENCE).unwrap();
+            let mut keeper = gathering.begin().unwrap();
+            let Invitation { line, env } = keeper.invitation().unwrap();
+            if number == 0 {
+                drop(line);
+                keeper.ended();
+                return keeper;
+            }
+            let var =
+                |asked: &str| env.iter().find(|(name, _)| *name == asked).map(|(_, value)| value.into());
+            std::mem::forget(line);
+            let error = Member::from_vars(&var).unwrap().hello(&identity(1)).unwrap_err().to_string();
+            assert!(error.contains("rank 0"), "{error}");
+            keeper
+        })
+    };
+    let threads = [keep(0), keep(1)];
+    let _keepers = threads.map(|thread| thread.join().unwrap());
 }
 
 #[test]

@@ -19,6 +19,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use scash_comm::descriptors::out_of_the_way;
 use std::fs::File;
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -36,6 +37,8 @@ const MOST: usize = 64 << 10;
 pub(in crate::run) struct Saved {
     /// By rank: of stdout, and of stderr if that is another one.
     files: Vec<Vec<File>>,
+    /// The first of these ranks.
+    first: u32,
     /// Where it is noted what was printed, if that is to outlive this process.
     record: Option<File>,
 }
@@ -45,29 +48,29 @@ impl Saved {
     pub(in crate::run) fn new(ranks: u32, is_one: bool) -> io::Result<Saved> {
         let streams = if is_one { 1 } else { 2 };
         let files = (0..ranks).map(|_| (0..streams).map(|_| file()).collect());
-        Ok(Saved { files: files.collect::<io::Result<_>>()?, record: None })
+        Ok(Saved { files: files.collect::<io::Result<_>>()?, first: 0, record: None })
     }
 
-    /// Files of a directory: empty ones that are made, or those that are there.
+    /// Files of these ranks in a directory: empty ones that are made, or those that are there.
     pub(in crate::run) fn on_disk(
         directory: &Directory,
-        ranks: u32,
+        ranks: Range<u32>,
         is_one: bool,
         is_new: bool,
     ) -> io::Result<Saved> {
         let streams = if is_one { 1 } else { 2 };
         let out = |file: File| File::from(out_of_the_way(file.into()));
         let of = |rank| (0..streams).map(|stream| directory.output(rank, stream, is_new).map(out)).collect();
-        let files = (0..ranks).map(of).collect::<io::Result<_>>()?;
-        Ok(Saved { files, record: Some(directory.printed()?) })
+        let (first, files) = (ranks.start, ranks.map(of).collect::<io::Result<_>>()?);
+        Ok(Saved { files, first, record: Some(directory.printed()?) })
     }
 
     /// How much was printed, by rank. What is not noted was not.
     fn printed(&self) -> Vec<Lengths> {
         let mut words = vec![0; self.files.len() * 16];
         if let Some(record) = &self.record {
-            let mut read = 0;
-            while let Ok(length @ 1..) = record.read_at(&mut words[read..], read as u64) {
+            let (first, mut read) = (self.word(0, 0), 0);
+            while let Ok(length @ 1..) = record.read_at(&mut words[read..], first + read as u64) {
                 read += length;
             }
         }
@@ -78,8 +81,7 @@ impl Saved {
     /// Notes how much was printed. If that fails, some is printed twice by who goes on with the job.
     fn note(&self, rank: usize, stream: usize, printed: u64) {
         if let Some(record) = &self.record {
-            let at = (rank * 2 + stream) as u64 * 8;
-            let _ = record.write_all_at(&printed.to_le_bytes(), at);
+            let _ = record.write_all_at(&printed.to_le_bytes(), self.word(rank, stream));
         }
     }
 
@@ -87,6 +89,11 @@ impl Saved {
     pub(in crate::run) fn numbers(&self, rank: usize) -> [RawFd; 2] {
         let files = self.files.get(rank).map_or(&[][..], Vec::as_slice);
         [files.first(), files.last()].map(|file| file.map_or(-1, File::as_raw_fd))
+    }
+
+    /// Where in the record the word of a stream is.
+    fn word(&self, rank: usize, stream: usize) -> u64 {
+        (u64::from(self.first) + rank as u64) * 16 + stream as u64 * 8
     }
 
     /// What the rank prints to.

@@ -1,7 +1,9 @@
 //! What a job is, so that it can be started again by `scash resume`: the command that the user gave, and what
 //! it found around it.
 
+use super::input::Input;
 use crate::run::{Refusal, status};
+use scash_join::boot;
 use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -46,35 +48,50 @@ pub(in crate::run) struct Description {
     version: u32,
     /// Ranks of the job.
     pub(super) ranks: u32,
+    /// The launcher that has started the ranks, if that was not `scash run`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) launcher: Option<String>,
     /// Whether standard output and error of the command were one file.
     pub(super) is_one: bool,
-    /// The command's arguments behind `scash run`.
+    /// The command's arguments behind `scash run`, or `scash rank`.
     arguments: Vec<Words>,
     directory: Words,
+    /// Without what another launcher tells each process.
     environment: Vec<(Words, Words)>,
     /// The file that rank 0 reads, and where it begins to; `None` if that is /dev/null.
     input: Option<(Words, u64)>,
 }
 
 impl Description {
-    /// That of the job which this process is to run.
-    pub(super) fn of_this_process(ranks: u32, is_one: bool) -> io::Result<Description> {
-        let stdin = fs::read_link("/proc/self/fd/0")?;
-        let input = if stdin == Path::new("/dev/null") {
-            None
-        } else {
+    /// That of the job which this process is to run, or of whose ranks another launcher has started this.
+    pub(super) fn of_this_process(
+        ranks: u32,
+        is_one: bool,
+        launcher: Option<String>,
+    ) -> io::Result<Description> {
+        let input = if Input::is_file() {
             let at = nix::unistd::lseek(io::stdin(), 0, nix::unistd::Whence::SeekCur).unwrap_or(0);
-            Some((Words::of(stdin.into()), u64::try_from(at).unwrap_or(0)))
+            Some((Words::of(fs::read_link("/proc/self/fd/0")?.into()), u64::try_from(at).unwrap_or(0)))
+        } else {
+            None
         };
+        let is_ours = |name: &OsStr| launcher.is_none() || !is_launchers(name);
+        let environment = std::env::vars_os().filter(|(name, _)| is_ours(name));
         Ok(Description {
             version: VERSION,
             ranks,
             is_one,
             arguments: std::env::args_os().skip(2).map(Words::of).collect(),
             directory: Words::of(std::env::current_dir()?.into()),
-            environment: std::env::vars_os().map(|(k, v)| (Words::of(k), Words::of(v))).collect(),
+            environment: environment.map(|(k, v)| (Words::of(k), Words::of(v))).collect(),
             input,
+            launcher,
         })
+    }
+
+    /// The command that goes on with the job of that directory.
+    pub(super) fn how_to_go_on(&self, directory: &Path) -> String {
+        how_to_go_on(self.launcher.as_deref(), self.ranks, directory)
     }
 
     pub(super) fn bytes(&self) -> io::Result<Vec<u8>> {
@@ -99,9 +116,13 @@ impl Description {
         std::env::set_current_dir(there)
             .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", there.display())))?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg0("scash").arg("run").arg(RESUME).arg(directory);
+        let what = if self.launcher.is_none() { "run" } else { "rank" };
+        command.arg0("scash").arg(what).arg(RESUME).arg(directory);
         command.args(self.arguments.iter().map(Words::get));
         command.env_clear().envs(self.environment.iter().map(|(k, v)| (k.get(), v.get())));
+        if self.launcher.is_some() {
+            command.envs(std::env::vars_os().filter(|(name, _)| is_launchers(name)));
+        }
         match &self.input {
             None => command.stdin(std::process::Stdio::null()),
             Some((path, at)) => {
@@ -116,13 +137,60 @@ impl Description {
     }
 }
 
-/// `scash resume`: becomes the `scash run` that goes on with the job of a directory. Returns only if it
-/// cannot.
+/// The command that goes on with the job of that directory, whose ranks that launcher has started.
+pub(super) fn how_to_go_on(launcher: Option<&str>, ranks: u32, directory: &Path) -> String {
+    let before = launcher.map_or_else(String::new, |launcher| format!("{launcher} -n {ranks} "));
+    format!("{before}scash resume {}", directory.display())
+}
+
+/// The command that goes on with the job that is described in a directory.
+pub(in crate::run) fn how_a_job_goes_on(directory: &Path) -> String {
+    let description = Description::read(&directory.join(JOB));
+    description
+        .map_or_else(|_| how_to_go_on(None, 0, directory), |description| description.how_to_go_on(directory))
+}
+
+/// Whether a variable is one by which another launcher tells a process of itself: each time anew.
+fn is_launchers(name: &OsStr) -> bool {
+    const BEGINS: [&str; 12] = [
+        "SLURM",
+        "SRUN_",
+        "PMI",
+        "OMPI_",
+        "OPAL_",
+        "ORTE_",
+        "PRTE",
+        "HYDRA_",
+        "HYDI_",
+        "MPIR_",
+        "MPI_LOCAL",
+        "SCASH_JOIN",
+    ];
+    BEGINS.iter().any(|begin| name.as_bytes().starts_with(begin.as_bytes()))
+}
+
+/// A launcher must have started this process if it has started the job's ranks, and only then.
+fn check_launcher(description: &Description, directory: &Path) -> io::Result<()> {
+    let count = boot::started_with_others(&|name| std::env::var_os(name));
+    match count.filter(|_| description.launcher.is_none()) {
+        None => Ok(()),
+        Some(count) => Err(io::Error::other(format!(
+            "`scash run` has started this job, and its ranks are started by one command, not by {count} processes of another launcher: \
+             `{}`",
+            description.how_to_go_on(directory)
+        ))),
+    }
+}
+
+/// `scash resume`: becomes the `scash run`, or `scash rank`, that goes on with the job of a directory. Returns
+/// only if it cannot.
 pub(crate) fn start_again(directory: &Path) -> u8 {
     let name = directory.display();
     let again = || {
         let directory = fs::canonicalize(directory)?;
-        Description::read(&directory.join(JOB))?.exec(&directory)
+        let description = Description::read(&directory.join(JOB))?;
+        check_launcher(&description, &directory)?;
+        description.exec(&directory)
     };
     let refusal = again().unwrap_or_else(|error: io::Error| {
         let hint = match error.kind() {
@@ -143,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_description_is_read_as_it_was_written_whatever_bytes_are_in_it() {
-        let mut description = Description::of_this_process(3, true).unwrap();
+        let mut description = Description::of_this_process(3, true, Some("srun".to_owned())).unwrap();
         description.arguments.push(Words::of(OsString::from_vec(vec![b'a', 0xff, b'"'])));
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("job.json");

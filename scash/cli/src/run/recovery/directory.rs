@@ -5,9 +5,11 @@
 //! | `job.json` | the job's [`Description`]; written last, so that a directory which has it has the rest |
 //! | `rank-N.store` | the store of a rank |
 //! | `rank-N.out`, `rank-N.err` | what a rank has printed; without the second where both streams are one |
+//! | `rank-N.ended` | under another launcher: the rank has ended well |
+//! | `told` | likewise: it was said how the job can be gone on with |
 //! | `printed` | how much of that has been printed for the user: a 64-bit number for each stream of each rank |
 
-use super::describe::{Description, JOB};
+use super::describe::{Description, JOB, how_a_job_goes_on};
 use nix::fcntl::{FallocateFlags, Flock, FlockArg, fallocate};
 use scash_comm::descriptors::out_of_the_way;
 use scash_ft::store::Store;
@@ -18,18 +20,21 @@ use std::path::{Path, PathBuf};
 
 const NEW_JOB: &str = "job.json.new";
 const PRINTED: &str = "printed";
+const TOLD: &str = "told";
 /// Bytes for which each file of output has room.
 const OUTPUT: i64 = 64 << 10;
 /// How names of files of ranks begin and may end.
 const RANK: &str = "rank-";
-const ENDS: [&str; 3] = [".store", ".out", ".err"];
+const ENDS: [&str; 4] = [".store", ".out", ".err", ENDED];
+const ENDED: &str = ".ended";
 
-/// A directory that no other launcher uses.
+/// The directory of a job. That no other launcher uses it is the launcher's care, or under another launcher
+/// that of rank 0's keeper.
 #[derive(Debug)]
 pub(in crate::run) struct Directory {
     path: PathBuf,
-    /// The directory itself, locked.
-    lock: Flock<File>,
+    /// The directory itself, locked by who takes care.
+    _lock: Option<Flock<File>>,
 }
 
 impl Directory {
@@ -38,9 +43,9 @@ impl Directory {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         let directory = Directory::take(path)?;
         if directory.file(JOB).exists() {
+            let how = how_a_job_goes_on(path);
             return Err(io::Error::other(format!(
-                "a job is there: go on with it by `scash resume {}`, or remove its files",
-                path.display()
+                "a job is there: go on with it by `{how}`, or remove its files"
             )));
         }
         // Of a launcher that did not come to the end of this.
@@ -56,12 +61,13 @@ impl Directory {
 
     fn take(path: &Path) -> io::Result<Directory> {
         let path = fs::canonicalize(path)?;
-        let lock = Flock::lock(File::open(&path)?, FlockArg::LockExclusiveNonblock);
-        let lock = lock.map_err(|(_, errno)| match errno {
-            nix::errno::Errno::EWOULDBLOCK => io::Error::other("another launcher runs this job now"),
-            errno => errno.into(),
-        })?;
-        Ok(Directory { path, lock })
+        let lock = lock(File::open(&path)?, "another launcher runs this job now")?;
+        Ok(Directory { path, _lock: Some(lock) })
+    }
+
+    /// The directory of a job of which another process takes care.
+    pub(super) fn visit(path: &Path) -> io::Result<Directory> {
+        Ok(Directory { path: fs::canonicalize(path)?, _lock: None })
     }
 
     /// Where it is, for people.
@@ -80,7 +86,54 @@ impl Directory {
         file.write_all(&description.bytes()?)?;
         file.sync_all()?;
         fs::rename(&new, &job)?;
-        self.lock.sync_all()
+        File::open(&self.path)?.sync_all()
+    }
+
+    /// Takes the store of a rank, which a process has, and who has inherited it from that, until they have
+    /// ended.
+    pub(super) fn claim(&self, store: &Store) -> io::Result<Flock<File>> {
+        let file = File::from(store.file().try_clone_to_owned()?);
+        let (rank, path) = (store.rank(), self.path.display());
+        lock(
+            file,
+            &format!("rank {rank} of an earlier start of this job still runs, and has its store in {path}"),
+        )
+    }
+
+    /// Waits until nobody has the store of a rank any more.
+    pub(super) fn await_end(&self, rank: u32) -> io::Result<()> {
+        let file = File::open(self.file(&format!("{RANK}{rank}{}", ENDS[0])))?;
+        Flock::lock(file, FlockArg::LockExclusive).map(drop).map_err(|(_, errno)| errno.into())
+    }
+
+    /// Notes that a rank has ended well.
+    pub(super) fn note_end(&self, rank: u32) -> io::Result<()> {
+        File::create(self.file(&format!("{RANK}{rank}{ENDED}"))).map(drop)
+    }
+
+    /// Whether all of so many ranks have ended well.
+    pub(super) fn have_all_ended(&self, ranks: u32) -> bool {
+        (0..ranks).all(|rank| self.file(&format!("{RANK}{rank}{ENDED}")).exists())
+    }
+
+    /// Says how the job can be gone on with, unless another process has. Returns whether this one did. One that is
+    /// killed meanwhile leaves it to the next.
+    pub(super) fn tell_once(&self, say: impl FnOnce()) -> io::Result<bool> {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(self.file(TOLD))?;
+        let told = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| errno)?;
+        if told.metadata()?.len() > 0 {
+            return Ok(false);
+        }
+        say();
+        // Should the disk be full, the next one says it, too.
+        let _ = told.set_len(1);
+        Ok(true)
+    }
+
+    /// Forgets how the job has ended.
+    pub(super) fn forget_end(&self, ranks: u32) -> io::Result<()> {
+        gone(fs::remove_file(self.file(TOLD)))?;
+        (0..ranks).try_for_each(|rank| gone(fs::remove_file(self.file(&format!("{RANK}{rank}{ENDED}")))))
     }
 
     /// The store of a rank, whose descriptor has a number that is out of the rank's way.
@@ -125,12 +178,20 @@ impl Directory {
         for entry in fs::read_dir(&self.path)? {
             let name = entry?.file_name();
             let Some(name) = name.to_str() else { continue };
-            if is_of_a_rank(name) || [PRINTED, NEW_JOB].contains(&name) {
+            if is_of_a_rank(name) || [PRINTED, NEW_JOB, TOLD].contains(&name) {
                 gone(fs::remove_file(self.file(name)))?;
             }
         }
         Ok(())
     }
+}
+
+/// Locks a file that nobody else may have, or says what is wrong if somebody has: a `WouldBlock`.
+fn lock(file: File, taken: &str) -> io::Result<Flock<File>> {
+    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| match errno {
+        nix::errno::Errno::EWOULDBLOCK => io::Error::new(ErrorKind::WouldBlock, taken),
+        errno => errno.into(),
+    })
 }
 
 /// A file that is not there is gone.
@@ -159,7 +220,7 @@ mod tests {
         directory.output(0, 0, true).unwrap();
         directory.printed().unwrap();
         assert!(Directory::create(&path).unwrap_err().to_string().contains("another launcher"));
-        directory.describe(&Description::of_this_process(1, false).unwrap()).unwrap();
+        directory.describe(&Description::of_this_process(1, false, None).unwrap()).unwrap();
         drop(directory);
         let error = Directory::create(&path).unwrap_err().to_string();
         assert!(error.contains("scash resume"), "{error}");

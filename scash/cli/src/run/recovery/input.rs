@@ -14,6 +14,11 @@ pub(super) struct Input {
 }
 
 impl Input {
+    /// Nothing that can be read again by this process.
+    pub(super) fn none() -> Input {
+        Input { begins_at: None }
+    }
+
     /// Looks at what it is.
     pub(super) fn find() -> Result<Input, Refusal> {
         let refuse = |why: String| Refusal::new(status::USAGE, format!("--replicas: {why}"));
@@ -32,6 +37,11 @@ impl Input {
         }
         let at = lseek(stdin.as_fd(), 0, Whence::SeekCur);
         Ok(Input { begins_at: Some(at.map_err(|error| refuse(format!("standard input: {error}")))?) })
+    }
+
+    /// Whether this process's standard input is a file.
+    pub(super) fn is_file() -> bool {
+        fstat(io::stdin().as_fd()).is_ok_and(|file| kind(&file) == SFlag::S_IFREG)
     }
 
     /// Goes back to where the job began. A rank that restores an image goes from there to where it was.

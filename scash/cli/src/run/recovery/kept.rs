@@ -60,6 +60,8 @@ pub(in crate::run) struct Kept {
     pub(in crate::run) sayings: Sayings,
     /// Variables that are the same in each incarnation.
     env: Vec<(&'static str, String)>,
+    /// The only rank of this process, if it keeps one alone.
+    own: Option<u32>,
     /// Where stores and output are, if they are not in memory.
     directory: Option<Directory>,
 }
@@ -89,20 +91,39 @@ impl Kept {
         };
         let make = || {
             let Parts { stores, output, directory, base } = parts?;
-            let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
             let kept = Kept {
                 stores,
                 output: Arc::new(output),
                 input,
-                committed: out_of_the_way(EventFd::from_value_and_flags(0, flags)?.into()).into(),
+                committed: signal_of_commits()?,
                 sayings: Sayings::new()?,
                 env: replicas.env(),
+                own: None,
                 directory,
             };
             Ok((kept, base))
         };
         make().map_err(|error: io::Error| {
             Refusal::new(status::LAUNCHER, format!("{what}: making the stores of {ranks} ranks: {error}"))
+        })
+    }
+
+    /// For one rank, whose store is one of these of all, and whose output is in that directory.
+    pub(super) fn of_rank(
+        rank: u32,
+        stores: Vec<Store>,
+        directory: &Directory,
+        env: Vec<(&'static str, String)>,
+    ) -> io::Result<Kept> {
+        Ok(Kept {
+            stores,
+            output: Arc::new(Saved::on_disk(directory, rank..rank + 1, false, false)?),
+            input: Input::none(),
+            committed: signal_of_commits()?,
+            sayings: Sayings::new()?,
+            env,
+            own: Some(rank),
+            directory: None,
         })
     }
 
@@ -138,15 +159,16 @@ impl Kept {
         }
         let (says, place) = self.sayings.given()?;
         env.push((boot::vars::SAYS, place));
-        let prints = self.output.numbers(index);
+        let printed = if self.own.is_some() { 0 } else { index };
+        let prints = self.output.numbers(printed);
         env.push((vars::PRINTS, format!("{},{}", prints[0], prints[1])));
         let mut inherited = vec![store, says, prints[0], prints[1]];
-        if rank == 0 {
+        if rank == self.own.unwrap_or(0) {
             let committed = self.committed.as_raw_fd();
             env.push((vars::COMMITTED, committed.to_string()));
             inherited.push(committed);
         }
-        Ok(Outfit { output: self.output.given(index)?, env, inherited })
+        Ok(Outfit { output: self.output.given(printed)?, env, inherited })
     }
 
     /// What ranks have printed.
@@ -165,7 +187,8 @@ impl Kept {
         self.stores.first().and_then(|store| store.barrier(epoch)).unwrap_or(0)
     }
 
-    /// Whether all ranks go on again, as rank 0 may have told. It may have told of a commit, too.
+    /// Takes what a rank has told of. Whether it was that all ranks go on again; it may have told of a commit,
+    /// too.
     pub(in crate::run) fn have_resumed(&self) -> bool {
         let mut told = [0; 8];
         let _ = (&self.committed).read(&mut told);
@@ -179,7 +202,11 @@ impl Kept {
             return None; // it was printed when ranks were started from it
         }
         // If ranks have gone on meanwhile to where marks are used again, they will tell of that, too.
-        lengths(&self.stores, epoch)
+        let all = lengths(&self.stores, epoch)?;
+        Some(match self.own {
+            None => all,
+            Some(rank) => vec![*all.get(usize::try_from(rank).ok()?)?],
+        })
     }
 
     /// Makes all as it was at the epoch from which ranks will be started again, which were started from
@@ -212,48 +239,15 @@ impl Parts {
 
     fn new_in(path: &Path, ranks: u32, is_one: bool) -> io::Result<Parts> {
         let directory = Directory::create(path)?;
-        let make = || {
-            let job = number_of_a_job();
-            let store = |rank| directory.store(rank, ranks, Some(job));
-            let stores = (0..ranks).map(store).collect::<io::Result<_>>()?;
-            let output = Saved::on_disk(&directory, ranks, is_one, true)?;
-            directory.describe(&Description::of_this_process(ranks, is_one)?)?;
-            Ok((stores, output))
-        };
-        match make() {
-            Ok((stores, output)) => {
-                Ok(Parts { stores, output, directory: Some(directory), base: Base::default() })
-            }
-            Err(error) => {
-                // Nothing is there that anybody could go on with.
-                let _ = directory.remove();
-                Err(error)
-            }
-        }
+        let (stores, output) = fill(&directory, ranks, is_one, None)?;
+        Ok(Parts { stores, output, directory: Some(directory), base: Base::default() })
     }
 
     fn found_in(path: &Path, ranks: u32) -> io::Result<Parts> {
         let (directory, description) = Directory::open(path)?;
-        let store = |rank| directory.store(rank, ranks, None);
-        let stores: Vec<Store> = (0..ranks).map(store).collect::<io::Result<_>>()?;
-        if let Some(other) = stores.iter().find(|store| store.job() != stores[0].job()) {
-            return Err(io::Error::other(format!(
-                "the stores of ranks 0 and {} are of different jobs: one of the files was put here from elsewhere",
-                other.rank()
-            )));
-        }
-        let Found { plan, instead } = epoch::resume(&stores).map_err(io::Error::other)?;
-        let base = plan.base;
-        let lengths = lengths(&stores, base.epoch).ok_or_else(|| io::Error::other("their marks are gone"))?;
-        let output = Saved::on_disk(&directory, ranks, description.is_one, false)?;
-        output.cut(&lengths)?;
-        epoch::carry_out(&plan, &stores)?;
-        if let Some(why) = instead {
-            crate::say(&format!("{why}: the epoch before it is whole"));
-        }
-        let whence =
-            if base.epoch == Epoch(0) { "the beginning".into() } else { format!("epoch {}", base.epoch) };
-        crate::say(&format!("the job goes on from {whence} (incarnation {})", base.incarnation));
+        let stores = open_stores(&directory, ranks)?;
+        let output = Saved::on_disk(&directory, 0..ranks, description.is_one, false)?;
+        let base = go_on(&stores, &output)?;
         Ok(Parts { stores, output, directory: Some(directory), base })
     }
 }
@@ -263,6 +257,63 @@ fn number_of_a_job() -> u64 {
     let now = UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
     let low = u64::try_from(now & u128::from(u64::MAX)).unwrap_or(0);
     low ^ u64::from(std::process::id()).rotate_left(40)
+}
+
+/// Makes all files of a new job, whose ranks that launcher has started if it is not `scash run`; or none.
+pub(super) fn fill(
+    directory: &Directory,
+    ranks: u32,
+    is_one: bool,
+    launcher: Option<String>,
+) -> io::Result<(Vec<Store>, Saved)> {
+    let make = || {
+        let job = number_of_a_job();
+        let store = |rank| directory.store(rank, ranks, Some(job));
+        let stores = (0..ranks).map(store).collect::<io::Result<_>>()?;
+        let output = Saved::on_disk(directory, 0..ranks, is_one, true)?;
+        directory.describe(&Description::of_this_process(ranks, is_one, launcher)?)?;
+        Ok((stores, output))
+    };
+    make().inspect_err(|_| {
+        // Nothing is there that anybody could go on with.
+        let _ = directory.remove();
+    })
+}
+
+/// The stores of a job that is there.
+pub(super) fn open_stores(directory: &Directory, ranks: u32) -> io::Result<Vec<Store>> {
+    let store = |rank| directory.store(rank, ranks, None);
+    let stores: Vec<Store> = (0..ranks).map(store).collect::<io::Result<_>>()?;
+    match stores.iter().find(|store| store.job() != stores[0].job()) {
+        None => Ok(stores),
+        Some(other) => Err(io::Error::other(format!(
+            "the stores of ranks 0 and {} are of different jobs: one of the files was put here from elsewhere",
+            other.rank()
+        ))),
+    }
+}
+
+/// Makes all as it was at the newest epoch that all ranks have and no disk has damaged, and says which it is.
+/// None may run.
+pub(super) fn go_on(stores: &[Store], output: &Saved) -> io::Result<Base> {
+    let Found { plan, instead } = epoch::resume(stores).map_err(io::Error::other)?;
+    let base = plan.base;
+    let lengths = lengths(stores, base.epoch).ok_or_else(|| io::Error::other("their marks are gone"))?;
+    output.cut(&lengths)?;
+    epoch::carry_out(&plan, stores)?;
+    if let Some(why) = instead {
+        crate::say(&format!("{why}: the epoch before it is whole"));
+    }
+    let whence =
+        if base.epoch == Epoch(0) { "the beginning".into() } else { format!("epoch {}", base.epoch) };
+    crate::say(&format!("the job goes on from {whence} (incarnation {})", base.incarnation));
+    Ok(base)
+}
+
+/// What ranks tell of commits by.
+fn signal_of_commits() -> io::Result<File> {
+    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+    Ok(out_of_the_way(EventFd::from_value_and_flags(0, flags)?.into()).into())
 }
 
 /// How much each rank had printed at an epoch.

@@ -32,11 +32,14 @@ mod describe;
 mod directory;
 mod epoch;
 mod input;
+mod keepers;
 mod kept;
 mod sayings;
 
+pub(super) use describe::how_a_job_goes_on;
 pub(crate) use describe::start_again;
 pub(super) use directory::Directory;
+pub(super) use keepers::{Charge, Refused, Wish, agree};
 pub(super) use kept::{Kept, Outfit, Place};
 
 use super::Refusal;
