@@ -55,6 +55,8 @@ pub mod vars {
     pub const MTBF: &str = "SCASH_MTBF";
     /// Failures to be injected.
     pub const INJECT: &str = "SCASH_INJECT";
+    /// A file: a rank adds a line to it before it kills itself as an injection says. Only tests set it.
+    pub const INJECTED: &str = "SCASH_INJECTED";
     /// The descriptor that rank 0 tells each committed epoch by.
     pub const COMMITTED: &str = "SCASH_COMMITTED";
 }
