@@ -138,6 +138,8 @@ macro_rules! conformance_tests {
             several_threads_wait_on_one_endpoint
             idle_comes_back_when_nothing_happens
             a_nap_is_ended_by_whom_it_concerns_also_before_it_has_begun
+            ranks_hold_still_and_go_on
+            a_rank_without_peers_holds_still
             traffic_counts_what_was_moved
             a_rank_that_left_is_reported_once_and_then_refused
             what_was_flushed_before_leaving_still_arrives

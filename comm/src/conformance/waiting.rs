@@ -29,6 +29,19 @@ pub fn idle_wakes_up_when_a_message_arrives(factory: impl Factory) {
     });
 }
 
+/// As an image of each is taken.
+pub fn ranks_hold_still_and_go_on(factory: impl Factory) {
+    cluster(2, factory, |rank| {
+        drop(rank.endpoint.hold_still());
+        rank.meet();
+    });
+}
+
+/// Over TCP it has no thread, and waited for ever until that had begun.
+pub fn a_rank_without_peers_holds_still(factory: impl Factory) {
+    cluster(1, factory, |rank| drop(rank.endpoint.hold_still()));
+}
+
 /// Three threads ask, and each polls for all: who sleeps must hear of an answer that another one took.
 pub fn several_threads_wait_on_one_endpoint(factory: impl Factory) {
     const THREADS: u16 = 3;

@@ -446,7 +446,8 @@ unsafe impl Endpoint for TcpEndpoint {
     }
 
     fn hold_still(&self) -> Option<Stillness<'_>> {
-        Some(self.shared.service.hold_still())
+        // A rank without peers has no thread, and no other waits for one.
+        Some(self.thread.as_ref().map_or_else(Stillness::default, |_| self.shared.service.hold_still()))
     }
 
     fn misses(&self) -> bool {

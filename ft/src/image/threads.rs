@@ -1,10 +1,10 @@
 //! Other threads of the program: stopped by a signal while an image is taken, each in its handler, where the
 //! kernel has put all that a thread needs to go on.
 //!
-//! A thread may be stopped while it has a lock of the C library, that of the allocator, say. In the process
-//! that took the image nothing is allocated before all go on; in one that comes back all go on at once, each
-//! from where it was, and the lock is given back as ever. Only in the dynamic linker no thread is stopped:
-//! locks there know their thread by the system's number, which is another one in the process that comes back.
+//! A thread may be stopped while it has a lock of the C library, that of the allocator, say. In the process that
+//! took the image nothing is allocated before all go on; in one that comes back all go on at once, each from
+//! where it was, and the lock is given back as ever. Only in the dynamic linker no thread is stopped: locks
+//! there know their thread by the system's number, which is another one in the process that comes back.
 //!
 //! Threads of the runtime have names that begin with `scash/`, take no signals, and are not in images.
 
@@ -25,21 +25,25 @@ const PATIENCE: u64 = 100_000_000;
 /// How long a thread that was in the dynamic linker is left alone, and the stopping thread waits for answers.
 const PAUSE: i64 = 50_000;
 
-/// States of a thread, of a turn: a thread that takes the signal of an earlier turn finds none that is its own.
+/// States of a thread, in the low bits of its word; above them is the turn in which it was asked. A thread that
+/// finds itself asked, and so may stop, does that only if it is still asked in that turn: one that gets the
+/// signal when the others were let go again would wait for ever.
 const ASKED: u32 = 1;
 const STOPPED: u32 = 2;
 const BUSY: u32 = 3;
+/// It stops in this turn, and notes its registers.
+const STOPPING: u32 = 4;
+const STATE: u32 = 7;
 
-/// The word of a state.
-fn of_turn(turn: u32, state: u32) -> u32 {
-    turn << 2 | state
+/// The word of a thread in this state, in a turn.
+fn word(turn: u32, state: u32) -> u32 {
+    turn << STATE.count_ones() | state
 }
 
 /// Most ranges of code in which no thread is stopped.
 const MOST_RANGES: usize = 16;
 
-/// What the thread that stops and those that are stopped tell each other. Lies in scratch memory, in no
-/// image.
+/// What the thread that stops and those that are stopped tell each other. Lies in scratch memory, in no image.
 #[repr(C)]
 struct Table {
     /// Raised when stopped threads may go on.
@@ -75,13 +79,13 @@ pub(super) struct Stopped {
 impl Stopped {
     /// The stopped threads, and which of them is the process's first.
     pub(super) fn each(&self) -> impl Iterator<Item = (Thread, bool)> {
-        let (leader, turn) = (std::process::id(), turn().load(Ordering::Relaxed));
+        let leader = std::process::id();
         let count = if self.any { count() } else { 0 };
         (0..count).filter_map(move |i| {
             // SAFETY: a thread that has stopped has filled its entry, and changes it no more.
             let entry = unsafe { &*entry(i) };
             // Others were asked, and have ended, or turned out to be of the runtime: one has no name at first.
-            let has_stopped = entry.state.load(Ordering::Acquire) == of_turn(turn, STOPPED);
+            let has_stopped = entry.state.load(Ordering::Acquire) & STATE == STOPPED;
             has_stopped.then(|| (entry.thread, entry.tid.load(Ordering::Relaxed) == leader))
         })
     }
@@ -111,18 +115,31 @@ fn entry(i: usize) -> *mut Entry {
     entries.wrapping_add(i)
 }
 
-fn turn<'a>() -> &'a AtomicU32 {
-    // SAFETY: the table is mapped as long as threads are stopped, and the word an atomic one.
+/// The word that is raised when stopped threads may go on.
+fn turn_word() -> &'static AtomicU32 {
+    // SAFETY: the table is mapped as long as there may be a stopping thread, and the word an atomic one.
     unsafe { &(*table()).turn }
 }
 
-/// Lets stopped threads go on. One that was asked and takes its signal only now, since it had blocked it, must
-/// not stop for nobody: it finds no entry, or finds that the turn that it has seen is over.
+/// Lets go of all threads, also of those that have not stopped yet: they will not.
+fn give_up() {
+    for i in 0..count() {
+        // SAFETY: an entry of the table; its words are atomic.
+        let state = unsafe { &(*entry(i)).state };
+        let asked = word(turn_word().load(Ordering::Relaxed), ASKED);
+        let _ = state.compare_exchange(asked, 0, Ordering::AcqRel, Ordering::Acquire);
+        // It waits for nobody, and its entry may be another thread's in the next turn.
+        while state.load(Ordering::Acquire) & STATE == STOPPING {
+            pause();
+        }
+    }
+    release();
+}
+
 fn release() {
-    // SAFETY: the table is mapped, and the word an atomic one.
-    unsafe { &(*table()).count }.store(0, Ordering::Relaxed);
-    turn().fetch_add(1, Ordering::Release);
-    futex(turn(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX.cast_unsigned(), None);
+    let turn = turn_word();
+    turn.fetch_add(1, Ordering::Release);
+    futex(turn, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX.cast_unsigned(), None);
 }
 
 /// Sleeps at a word, or wakes those that do.
@@ -148,13 +165,13 @@ pub(super) fn stop_others() -> Result<Stopped, Refusal> {
     let begun = now();
     loop {
         // Those that have stopped go on, whatever the reason why others have not.
-        let all_stopped = ask_all().inspect_err(|_| release())?;
+        let all_stopped = ask_all().inspect_err(|_| give_up())?;
         if all_stopped {
             return Ok(Stopped { any: count() > 0 });
         }
         if now().wrapping_sub(begun) > PATIENCE {
             let deaf = deaf_thread();
-            release();
+            give_up();
             return Err(reluctance(deaf.as_ref().map(Status::name)));
         }
         pause();
@@ -183,7 +200,7 @@ fn deaf_thread() -> Option<Status> {
         let state = unsafe { &(*entry(i)).state };
         // SAFETY: likewise.
         let tid = unsafe { &(*entry(i)).tid };
-        let is_asked = state.load(Ordering::Acquire) == of_turn(turn().load(Ordering::Relaxed), ASKED);
+        let is_asked = state.load(Ordering::Acquire) & STATE == ASKED;
         let status = is_asked.then(|| Status::of(tid.load(Ordering::Relaxed))).flatten()?;
         status.blocks(signal()).then_some(status)
     })
@@ -214,8 +231,7 @@ fn now() -> u64 {
 /// Asks each thread to stop that has not. Whether all have.
 fn ask_all() -> Result<bool, Refusal> {
     let (mut all, mut too_many) = (true, false);
-    let (me, turn) = (own_number(), turn().load(Ordering::Relaxed));
-    let (asked, stopped) = (of_turn(turn, ASKED), of_turn(turn, STOPPED));
+    let (me, asked) = (own_number(), word(turn_word().load(Ordering::Relaxed), ASKED));
     each_thread(&mut |tid| {
         if tid == me || is_of_the_runtime(tid) {
             return;
@@ -226,18 +242,14 @@ fn ask_all() -> Result<bool, Refusal> {
         };
         // SAFETY: the entry is one of the table, and its words are atomic.
         let state = unsafe { &(*entry(i)).state };
-        let now = state.load(Ordering::Acquire);
-        if now == stopped {
-            return;
-        }
-        all = false;
-        // One that was asked leaves that state by itself, for one of the two others.
-        if now != asked {
+        let now = state.load(Ordering::Acquire) & STATE;
+        all &= now == STOPPED;
+        // Only a thread changes a state that it was asked in.
+        if ![STOPPED, STOPPING, ASKED].contains(&now) {
             state.store(asked, Ordering::Release);
             let what =
                 [std::process::id() as usize, tid as usize, signal().cast_unsigned() as usize, 0, 0, 0];
-            // SAFETY: the signal has a handler of ours. A thread that has ended meanwhile is not listed
-            // again.
+            // SAFETY: the signal has a handler of ours. A thread that has ended meanwhile is not listed again.
             let _ = unsafe { kernel::raw(libc::SYS_tgkill, what) };
         }
     })?;
@@ -300,17 +312,18 @@ fn install() {
 
 /// Entered in a thread that is to stop.
 extern "C" fn on_stop(_: i32, _: *mut libc::siginfo_t, frame: *mut libc::c_void) {
-    let table = table();
-    let turn_word = turn();
-    let turn = turn_word.load(Ordering::Acquire);
     let me = own_number();
     // SAFETY: entries of the table; their words are atomic.
     let Some(i) = (0..count()).find(|&i| unsafe { &(*entry(i)).tid }.load(Ordering::Relaxed) == me) else {
         return;
     };
-    // SAFETY: this thread's entry, as long as its turn lasts: the stopping one reads it when its state says so.
-    let entry = unsafe { &mut *entry(i) };
-    if entry.state.load(Ordering::Acquire) != of_turn(turn, ASKED) {
+    // SAFETY: an entry of the table; its words are atomic.
+    let state = unsafe { &(*entry(i)).state };
+    let asked = state.load(Ordering::Acquire);
+    let stopping = asked & !STATE | STOPPING;
+    if asked & STATE != ASKED
+        || state.compare_exchange(asked, stopping, Ordering::AcqRel, Ordering::Relaxed).is_err()
+    {
         return;
     }
     // SAFETY: the kernel gave the frame for the duration of this handler.
@@ -318,14 +331,63 @@ extern "C" fn on_stop(_: i32, _: *mut libc::siginfo_t, frame: *mut libc::c_void)
     let at = machine.gregs[libc::REG_RIP as usize] as usize;
     let known = Thread::in_handler(frame.expose_provenance() as u64);
     match known {
-        // SAFETY: the ranges change only while nobody is asked.
-        Ok(thread) if !unsafe { &(*table).ranges }.iter().any(|range| range.contains(&at)) => {
-            entry.thread = thread;
-            entry.state.store(of_turn(turn, STOPPED), Ordering::Release);
+        // SAFETY: the ranges change only while nobody is asked, or stops.
+        Ok(thread) if !unsafe { &(*table()).ranges }.iter().any(|range| range.contains(&at)) => {
+            // SAFETY: this thread's entry: the stopping one reads it when its state says so.
+            unsafe { (*entry(i)).thread = thread };
+            state.store(asked & !STATE | STOPPED, Ordering::Release);
         }
-        _ => return entry.state.store(of_turn(turn, BUSY), Ordering::Release),
+        _ => return state.store(asked & !STATE | BUSY, Ordering::Release),
     }
-    while turn_word.load(Ordering::Acquire) == turn {
-        futex(turn_word, libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, turn, None);
+    loop {
+        let turn = turn_word().load(Ordering::Acquire);
+        if word(turn, ASKED) != asked {
+            return;
+        }
+        futex(turn_word(), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, turn, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    fn mask(how: i32) {
+        // SAFETY: plain data, of which all zeros are a value.
+        let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the set is this function's.
+        unsafe { libc::sigaddset(&raw mut set, signal()) };
+        // SAFETY: likewise.
+        unsafe { libc::pthread_sigmask(how, &raw const set, std::ptr::null_mut()) };
+    }
+
+    /// As one does that has lost its processor for as long as the others wait for it. It stopped when all had
+    /// been let go, and nobody let it go.
+    #[test]
+    fn a_thread_that_hears_too_late_that_it_is_to_stop_does_not() {
+        area::have_scratch().unwrap();
+        let ((says, said), (asks, asked)) = (channel(), channel());
+        let thread = std::thread::spawn(move || {
+            mask(libc::SIG_BLOCK);
+            says.send("deaf").unwrap();
+            asked.recv().unwrap();
+            mask(libc::SIG_UNBLOCK);
+            says.send("runs").unwrap();
+            asked.recv().unwrap();
+        });
+        assert_eq!(said.recv().unwrap(), "deaf");
+        for _ in 0..2 {
+            assert!(stop_others().is_err());
+        }
+        asks.send(()).unwrap();
+        assert_eq!(said.recv_timeout(std::time::Duration::from_secs(60)), Ok("runs"));
+        let stopped = stop_others().unwrap();
+        assert!(stopped.len() > 0);
+        drop(stopped);
+        asks.send(()).unwrap();
+        thread.join().unwrap();
     }
 }

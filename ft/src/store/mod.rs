@@ -55,6 +55,8 @@ pub mod vars {
     pub const MTBF: &str = "SCASH_MTBF";
     /// Failures to be injected.
     pub const INJECT: &str = "SCASH_INJECT";
+    /// A file: a rank adds a line to it before it kills itself as an injection says. Only tests set it.
+    pub const INJECTED: &str = "SCASH_INJECTED";
     /// The descriptors of the files in which standard output and error are kept: `1234,1235`.
     pub const PRINTS: &str = "SCASH_PRINTS";
     /// The descriptor of an eventfd, to which rank 0 adds [`AN_EPOCH`](super::AN_EPOCH) for each committed

@@ -3,27 +3,60 @@
 
 use super::{Runtime, lock};
 use crate::error::{Error, Result};
+use nix::fcntl::{OFlag, open};
 use nix::sys::signal::{Signal, kill, raise};
+use nix::sys::stat::Mode;
 use nix::sys::wait::waitpid;
-use nix::unistd::{Pid, getpid};
+use nix::unistd::{Pid, getpid, write};
 use scash_ft::Incarnation;
 use scash_ft::inject::{Act, Injector, Point, parse_list};
 use scash_ft::store::vars;
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::OsStringExt;
 use std::thread::sleep;
 use std::time::Duration;
+
+/// What is to happen to a rank.
+#[derive(Debug)]
+pub(super) struct Fate {
+    injector: Injector,
+    /// The file that is told before the rank kills itself, and what it is told.
+    told: Option<(CString, String)>,
+}
+
+impl Fate {
+    /// What happens at a point, if anything.
+    fn at(&mut self, point: Point) -> Option<Act> {
+        let act = self.injector.at(point);
+        if act == Some(Act::Kill) {
+            self.tell();
+        }
+        act
+    }
+
+    /// Allocates nothing. A line that cannot be written is missed by those who read the file.
+    fn tell(&self) {
+        let Some((file, line)) = &self.told else { return };
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_APPEND | OFlag::O_CLOEXEC;
+        if let Ok(file) = open(file.as_c_str(), flags, Mode::S_IRUSR | Mode::S_IWUSR) {
+            let _ = write(&file, line.as_bytes());
+        }
+    }
+}
 
 /// What was asked for of a rank, in the incarnation that `var` tells of; `None` if nothing was.
 ///
 /// # Errors
 /// The text is none that the launcher gives.
-pub(super) fn read(var: &dyn Fn(&str) -> Option<OsString>, rank: u32) -> Result<Option<Injector>> {
+pub(super) fn read(var: &dyn Fn(&str) -> Option<OsString>, rank: u32) -> Result<Option<Fate>> {
     let text = |name: &str| var(name).map(|text| text.to_string_lossy().into_owned());
     let Some(list) = text(vars::INJECT) else { return Ok(None) };
     let list = parse_list(&list).map_err(|e| Error::Setting(format!("{}: {e}", vars::INJECT)))?;
     let incarnation = text(vars::INCARNATION).and_then(|text| text.parse().ok()).unwrap_or(0);
     let injector = Injector::new(&list, rank, Incarnation(incarnation));
-    Ok((!injector.is_empty()).then_some(injector))
+    let file = var(vars::INJECTED).and_then(|file| CString::new(file.into_vec()).ok());
+    let told = file.map(|file| (file, format!("{incarnation} {rank} {}\n", getpid())));
+    Ok((!injector.is_empty()).then_some(Fate { injector, told }))
 }
 
 impl Runtime {
@@ -39,11 +72,11 @@ impl Runtime {
     /// as it passes a point itself has the lock; then nothing happens here.)
     #[cold]
     fn meet_fate(&self, point: Point) {
-        let injector = match point {
-            Point::CheckpointStop => self.injector.try_lock().ok(),
-            _ => Some(lock(&self.injector)),
+        let fate = match point {
+            Point::CheckpointStop => self.fate.try_lock().ok(),
+            _ => Some(lock(&self.fate)),
         };
-        let act = injector.and_then(|mut injector| injector.as_mut()?.at(point));
+        let act = fate.and_then(|mut fate| fate.as_mut()?.at(point));
         match act {
             None => {}
             Some(Act::Kill) => {

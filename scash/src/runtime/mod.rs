@@ -56,7 +56,6 @@ use owned::{Guard, Owned};
 use renewable::Renewable;
 use scash_comm::say::{print, say};
 use scash_comm::{Traffic, forked};
-use scash_ft::inject::Injector;
 use scash_join::boot::Member;
 use scash_proto::node::{Collective, Input, Outcome};
 use scash_proto::{Access, AllocOptions, Pages, Protocol, Rank};
@@ -82,7 +81,7 @@ pub struct Runtime {
     /// What the endpoints have moved that this rank had before it came back.
     moved_before: Mutex<Traffic>,
     /// Failures that the user asks for.
-    injector: Mutex<Option<Injector>>,
+    fate: Mutex<Option<inject::Fate>>,
     /// What it was started with.
     config: Config,
     kind: Kind,

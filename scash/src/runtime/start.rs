@@ -53,7 +53,7 @@ pub fn init() -> Result<&'static Runtime> {
         return Err(Error::Join("this process has joined a job before; that can be done once".to_owned()));
     }
     let checkpoints = Checkpoints::from_vars(&|name| std::env::var_os(name))?;
-    let injector = inject::read(&|name| std::env::var_os(name), member.rank())?;
+    let fate = inject::read(&|name| std::env::var_os(name), member.rank())?;
     member.hello(&identity()?).map_err(join)?;
     let chosen = fault::choose(config.fault.as_deref()).map_err(|e| Error::Setting(e.to_string()))?;
     let context = assemble(&mut member, &config, chosen)?;
@@ -67,7 +67,7 @@ pub fn init() -> Result<&'static Runtime> {
         core: Owned::new(core),
         checkpoints: checkpoints.map(Mutex::new),
         moved_before: Mutex::default(),
-        injector: Mutex::new(injector),
+        fate: Mutex::new(fate),
         kind: chosen,
         faults: AtomicU64::new(0),
         waiters: AtomicU32::new(0),

@@ -24,7 +24,7 @@ impl Runtime {
     /// Makes all of it anew.
     pub(super) fn revive(&self, core: &mut Guard<'_, Core>, checkpoints: &mut Checkpoints) -> Result<()> {
         let mut watch = RestartWatch::new(&environment);
-        *lock(&self.injector) = inject::read(&environment, self.rank)?;
+        *lock(&self.fate) = inject::read(&environment, self.rank)?;
         self.passes(Point::ImageRestored);
         let (store, given) = super::open(&environment)?;
         mem::forget(mem::replace(&mut checkpoints.store, store));
