@@ -4,3 +4,4 @@ pub mod cluster;
 pub mod patterns;
 pub mod sim;
 pub mod snapshot;
+pub mod soak;

@@ -4,12 +4,13 @@
 //! From the moment at which a rank begins with a checkpoint until all is in its store: stopping threads, the
 //! image, shared pages, the fence.
 
-use scash::{CheckpointStats, Dsm};
+use scash::{CheckpointStats, Dsm, Placement, Protocol};
 use scash_bench::figures::Samples;
 use scash_bench::size;
+use std::ops::Range;
 use std::time::Duration;
 
-use crate::area::PAGE;
+use crate::area::{Area, PAGE};
 use crate::outcome::{Outcome, Unit, Watch, samples};
 use crate::{Error, Result};
 
@@ -19,6 +20,10 @@ pub(crate) struct Options {
     /// Private memory of each rank, with random contents
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "100M")]
     private: usize,
+
+    /// Shared memory in use: each rank writes its part
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "0")]
+    shared: usize,
 
     /// How many of a hundred pages are written between two checkpoints
     #[arg(long, value_name = "PERCENT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(..=100))]
@@ -32,18 +37,28 @@ pub(crate) struct Options {
 /// Measures on all ranks; rank 0 tells.
 pub(crate) fn measure(dsm: &mut Dsm, options: &Options) -> Result<Option<Outcome>> {
     let mut memory = Random::of(options.private);
+    let pages = options.shared / PAGE;
+    let area = Area::alloc(dsm, pages.max(1), Placement::Block, Protocol::Adaptive)?;
+    let cut = |rank| pages * rank / dsm.size();
+    let mine = cut(dsm.rank())..cut(dsm.rank() + 1);
+    mine.clone().for_each(|page| area.poke(dsm, page, page as u64));
+    let mut change = |dsm: &Dsm| {
+        let changed = memory.change(options.changed);
+        changed_pages(mine.clone(), options.changed).for_each(|page| area.poke(dsm, page, changed));
+    };
     let watch = Watch::start(dsm);
     let first = checkpoint(dsm)?;
     // The second one begins to have the kernel remember what is written.
-    memory.change(options.changed);
+    change(dsm);
     checkpoint(dsm)?;
     let mut later = Vec::with_capacity(options.rounds);
     for _ in 0..options.rounds {
-        memory.change(options.changed);
+        change(dsm);
         later.push(checkpoint(dsm)?);
     }
     let outcome = Outcome::new(watch.stop(dsm))
         .parameter("private", options.private)
+        .parameter("shared", options.shared)
         .parameter("changed", options.changed)
         .figure("first", first.all(), Unit::Microseconds);
     let outcome = outcome.times("later", &of_each(&later, Cost::all)?);
@@ -140,14 +155,18 @@ impl Random {
         usize::try_from(self.draw() % limit as u64).unwrap_or(0)
     }
 
-    /// Writes a word of each page of so many of a hundred, which lie all over the memory.
-    fn change(&mut self, percent: u32) {
+    /// Writes a word of each page of so many of a hundred, which lie all over the memory. Returns one of them.
+    fn change(&mut self, percent: u32) -> u64 {
         let pages = self.words.len() * 8 / PAGE;
-        let step = 100usize.checked_div(percent as usize).unwrap_or(usize::MAX);
-        let first = self.below(step.min(pages).max(1));
-        for page in (first..pages).step_by(step) {
+        for page in changed_pages(0..pages, percent) {
             let word = self.below(PAGE / 8);
             self.words[page * PAGE / 8 + word] = self.state;
         }
+        self.draw()
     }
+}
+
+/// So many of a hundred of these pages, all over them.
+fn changed_pages(pages: Range<usize>, percent: u32) -> impl Iterator<Item = usize> {
+    pages.step_by(100usize.checked_div(percent as usize).unwrap_or(usize::MAX))
 }

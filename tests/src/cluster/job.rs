@@ -18,7 +18,7 @@ pub const LIMIT: Duration = Duration::from_secs(300);
 /// How long processes that were killed may take to be gone.
 const GRACE: Duration = Duration::from_secs(30);
 /// The variable that marks the processes of one run, whatever they become.
-const MARK: &str = "SCASH_TEST_MARK";
+pub const MARK: &str = "SCASH_TEST_MARK";
 
 /// What a job's ranks communicate through, how they notice accesses, and whose frames they have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,30 +137,58 @@ pub fn run(command: Command) -> Ended {
 }
 
 /// The same, with something that is done to it by its process number while it runs.
-pub fn run_beside(mut command: Command, act: impl FnOnce(i32)) -> Ended {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let mark = format!("{}.{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+pub fn run_beside(command: Command, act: impl FnOnce(i32)) -> Ended {
+    let Observed { ended, hanging, processes, files } = observe(command, LIMIT, act);
+    assert!(hanging.is_empty(), "it hangs, with these threads: {hanging:#?} {ended}");
+    assert!(processes.is_empty(), "it has left {processes:?}: {ended}");
+    assert!(files.is_empty(), "it has left {files:?} in /dev/shm: {ended}");
+    ended
+}
+
+/// A command that has ended, by itself or by force.
+#[derive(Debug)]
+pub struct Observed {
+    /// How; its status is -1 if it has hung.
+    pub ended: Ended,
+    /// If it has hung, the threads of its processes, and what each waited for.
+    pub hanging: Vec<String>,
+    /// Processes that it had left, as their numbers and command lines. They are killed.
+    pub processes: Vec<String>,
+    /// Files that it has left in `/dev/shm`.
+    pub files: Vec<OsString>,
+}
+
+/// Runs a command to its end, by force if that takes longer than `limit`, and looks at what it leaves.
+/// Meanwhile something is done to it by its process number. Commands with the same value of [`MARK`] in their
+/// environment are one run: what the first one has left is what the last one has left.
+pub fn observe(mut command: Command, limit: Duration, act: impl FnOnce(i32)) -> Observed {
     let what = format!("{command:?}");
+    let given = command.get_envs().find_map(|(name, value)| value.filter(|_| name == MARK));
+    let mark = given.map_or_else(new_mark, |mark| mark.to_string_lossy().into_owned());
     let before = shared_files();
     command.env(MARK, &mark).process_group(0);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let (out, err) = (reader(child.stdout.take().unwrap()), reader(child.stderr.take().unwrap()));
     act(i32::try_from(child.id()).unwrap());
-    let status = wait(&mut child);
+    let status = wait(&mut child, limit);
+    let mut hanging = Vec::new();
     if status.is_none() {
+        hanging = processes(&mark).iter().flat_map(|process| threads(process)).collect();
         end_group(&mut child);
     }
     let left = processes_left(&mark);
     let text = |reader: JoinHandle<Vec<u8>>| String::from_utf8_lossy(&reader.join().unwrap()).into_owned();
     let (out, err) = (text(out), text(err));
-    let code = status.map_or(-1, |s| s.code().unwrap_or_else(|| 128 + s.signal().unwrap()));
-    let ended = Ended { what, status: code, out, err };
-    assert!(status.is_some(), "it hangs: {ended}");
-    assert!(left.is_empty(), "it has left {left:?}: {ended}");
-    let new: Vec<_> = shared_files().difference(&before).cloned().collect();
-    assert!(new.is_empty(), "it has left {new:?} in /dev/shm: {ended}");
-    ended
+    let status = status.map_or(-1, |s| s.code().unwrap_or_else(|| 128 + s.signal().unwrap()));
+    let files = shared_files().difference(&before).cloned().collect();
+    Observed { ended: Ended { what, status, out, err }, hanging, processes: left, files }
+}
+
+/// A value of [`MARK`] that no other run has.
+pub fn new_mark() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("{}.{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// The whole of what comes through a pipe.
@@ -173,9 +201,9 @@ fn reader(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
 }
 
 /// Waits for the end; `None` if it does not come.
-fn wait(child: &mut Child) -> Option<ExitStatus> {
+fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let started = Instant::now();
-    while started.elapsed() < LIMIT {
+    while started.elapsed() < limit {
         if let Some(status) = child.try_wait().unwrap() {
             return Some(status);
         }
@@ -221,6 +249,21 @@ fn processes(mark: &str) -> Vec<String> {
         format!("{} {}", entry.file_name().display(), String::from_utf8_lossy(&words).replace('\0', " "))
     };
     marked.map(describe).collect()
+}
+
+/// The threads of a process that [`processes`] tells of: what each is, does, and waits for.
+fn threads(process: &str) -> Vec<String> {
+    let pid = process.split(' ').next().unwrap_or_default();
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let describe = |entry: std::fs::DirEntry| {
+        let of = |name: &str| std::fs::read_to_string(entry.path().join(name)).unwrap_or_default();
+        let (status, thread) = (of("status"), entry.file_name());
+        let state = status.lines().find(|line| line.starts_with("State:")).unwrap_or_default();
+        let (name, channel, call) = (of("comm"), of("wchan"), of("syscall"));
+        let words = [name.trim(), state.trim_start_matches("State:").trim(), &channel, call.trim()];
+        format!("{process}thread {}: {}", thread.display(), words.join(", "))
+    };
+    entries.filter_map(|entry| entry.ok()).map(describe).collect()
 }
 
 /// Files of scash in the directory of shared memory. (There are none: ranks share files without names.)

@@ -22,7 +22,7 @@ use std::path::Path;
 pub use damage::damage;
 pub use ended::Ended;
 pub use hosts::{Hosts, HostsJob};
-pub use job::{Job, Kind, LIMIT, all_kinds, kinds, run, run_beside};
+pub use job::{Job, Kind, LIMIT, MARK, Observed, all_kinds, kinds, new_mark, observe, run, run_beside};
 
 /// Runs a program of `litmus` in every kind of job, on each of these numbers of ranks.
 pub fn litmus(litmus: &str, name: &str, rounds: &str, sizes: &[u32]) {

@@ -114,7 +114,7 @@ int main(int argc, char **argv)
     snprintf(name, sizeof name, "written.%d", dsm_rank());
     written = fopen(name, "w");
     snprintf(name, sizeof name, "appended.%d", dsm_rank());
-    appended = open(name, O_WRONLY | O_CREAT | O_APPEND, 0666);
+    appended = open(name, O_WRONLY | O_CREAT | O_APPEND | O_TRUNC, 0666);
     read = fopen("input", "r");
     CHECK(written != NULL && appended >= 0 && read != NULL);
     printf("rank %d begins", dsm_rank()); /* in mid-line */

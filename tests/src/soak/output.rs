@@ -1,0 +1,134 @@
+//! Whether a job has printed what it must have: nothing wrong, nothing missing, nothing twice.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The files of a directory.
+pub type Files = BTreeMap<String, Vec<u8>>;
+
+/// What a job must have printed and written.
+#[derive(Clone, Debug)]
+pub enum Expected {
+    /// One line of JSON, of a result that is equal to the sequential one.
+    Report {
+        /// Ranks that it must tell of.
+        ranks: u32,
+    },
+    /// These lines, in any order, and these files.
+    Lines {
+        /// Sorted.
+        lines: Vec<String>,
+        /// By name.
+        files: Files,
+    },
+}
+
+impl Expected {
+    /// Checks what the launchers of one job have printed, one after the other, of which all but the last were
+    /// killed, and what is in the program's directory.
+    ///
+    /// # Errors
+    /// Something is wrong: what it is.
+    pub fn check(&self, outputs: &[&str], directory: &Path) -> Result<(), String> {
+        let lines = lines(outputs);
+        match self {
+            Expected::Report { ranks } => is_equal(&lines, *ranks, outputs.len()),
+            Expected::Lines { lines: expected, files } => {
+                are_these(&lines, expected, outputs.len())?;
+                are_there(directory, files)
+            }
+        }
+    }
+}
+
+/// Whole lines. What a launcher that was killed has left in mid-line is printed again by the next one.
+fn lines<'a>(outputs: &[&'a str]) -> Vec<&'a str> {
+    let (last, killed) = outputs.split_last().map_or(("", &[][..]), |(last, killed)| (*last, killed));
+    let whole = |text: &'a str| text.rfind('\n').map_or("", |end| &text[..=end]);
+    killed.iter().flat_map(|text| whole(text).lines()).chain(last.lines()).collect()
+}
+
+fn is_equal(lines: &[&str], ranks: u32, launchers: usize) -> Result<(), String> {
+    if lines.is_empty() || lines.len() > launchers {
+        return Err(format!("{} reports, where there is one", lines.len()));
+    }
+    for line in lines {
+        let report: serde_json::Value =
+            serde_json::from_str(line).map_err(|error| format!("no report: {error}: {line}"))?;
+        if report["check"] != "equal" || report["ranks"] != ranks {
+            return Err(format!("the result is not that of the sequential program: {line}"));
+        }
+    }
+    Ok(())
+}
+
+fn are_these(lines: &[&str], expected: &[String], launchers: usize) -> Result<(), String> {
+    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    lines.iter().for_each(|line| counts.entry(line).or_default().0 += 1);
+    expected.iter().for_each(|line| counts.entry(line).or_default().1 += 1);
+    for (line, (printed, expected)) in counts {
+        // What a launcher had printed and not yet noted, the next one prints again.
+        let most = if expected == 0 { 0 } else { expected + launchers - 1 };
+        if printed < expected || printed > most {
+            return Err(format!("a line was printed {printed} times, and not {expected}: {line}"));
+        }
+    }
+    Ok(())
+}
+
+fn are_there(directory: &Path, expected: &Files) -> Result<(), String> {
+    let written = super::programs::files(directory);
+    let names = || written.keys().chain(expected.keys());
+    match names().find(|name| written.get(*name) != expected.get(*name)) {
+        None => Ok(()),
+        Some(name) => {
+            let text =
+                |files: &Files| files.get(name).map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+            Err(format!("file {name}: {:?}, and not {:?}", text(&written), text(expected)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(expected: &[&str], outputs: &[&str]) -> Result<(), String> {
+        let lines = expected.iter().map(|&line| line.to_owned()).collect();
+        let nothing = tempfile::tempdir().unwrap();
+        Expected::Lines { lines, files: Files::new() }.check(outputs, nothing.path())
+    }
+
+    #[test]
+    fn lines_that_are_missing_wrong_or_there_twice_are_found() {
+        assert_eq!(check(&["one", "two", "two"], &["two\none\ntwo\n"]), Ok(()));
+        let two = &["one", "two"];
+        for wrong in ["one\n", "one\ntwo\ntwo\n", "one\ntow\n", "one\ntwo\nthree\n", ""] {
+            assert!(check(two, &[wrong]).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_launcher_that_was_killed_may_have_printed_what_the_next_one_prints_again() {
+        let two = &["one", "two"];
+        for right in [["one\ntw", "two\n"], ["one\n", "one\ntwo\n"], ["one\ntwo\n", ""], ["", "two\none\n"]] {
+            assert_eq!(check(two, &right), Ok(()), "{right:?}");
+        }
+        for wrong in [["one\n", "one\none\ntwo\n"], ["one\n", "one\n"], ["wrong\n", "one\ntwo\n"]] {
+            assert!(check(two, &wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_report_is_one_and_says_that_the_result_is_equal() {
+        let check = |outputs: &[&str]| Expected::Report { ranks: 2 }.check(outputs, Path::new("/nowhere"));
+        let (equal, other) = (r#"{"check":"equal","ranks":2}"#, r#"{"check":"differs","ranks":2}"#);
+        assert_eq!(check(&[equal]), Ok(()));
+        assert_eq!(check(&["", equal]), Ok(()));
+        assert_eq!(check(&[&format!("{equal}\n"), equal]), Ok(()));
+        let twice = format!("{equal}\n{equal}\n");
+        for wrong in [other, "", "{", &twice, &equal.replace('2', "1")] {
+            assert!(check(&[wrong]).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! What a run is, drawn from its seed.
+
+use super::programs::{PROGRAMS, Program};
+use crate::cluster::{Job, Kind, kinds};
+use crate::sim::rng::Rng;
+use scash_ft::inject::{self, Act, Injection, Point, When};
+use std::fmt;
+use std::time::Duration;
+
+/// Kinds of jobs. The first one, which users have who set nothing, is drawn more often.
+const KINDS: [Kind; 5] = [
+    Kind { engine: "mprotect", provider: "shm", shares: true },
+    Kind { engine: "uffd", provider: "shm", shares: false },
+    Kind { engine: "uffd", provider: "tcp", shares: false },
+    Kind { engine: "mprotect", provider: "shm", shares: false },
+    Kind { engine: "mprotect", provider: "tcp", shares: false },
+];
+
+/// Points at which ranks die, and the highest number of a time that is drawn.
+const POINTS: [(&str, &[&str], u32); 6] = [
+    ("barrier", &["enter", "flush", "meet", "done"], 25),
+    ("checkpoint", &["due", "stop", "copy", "fence", "mark", "meet", "done"], 6),
+    ("lock", &["asked", "got", "released"], 60),
+    ("fetch", &[], 80),
+    ("image", &["restored"], 1),
+    ("recovery", &["joined", "copied", "resumed"], 1),
+];
+
+/// Something that is done to a job from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Strike {
+    /// So long after the one before, or the job's start.
+    pub after: Duration,
+    /// What it is.
+    pub blow: Blow,
+}
+
+/// What is done to a job from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blow {
+    /// A rank is killed.
+    KillOne,
+    /// Some ranks are.
+    KillSome,
+    /// All are, one behind the other.
+    KillAll,
+    /// A rank is stopped, and goes on after so long.
+    Stop(Duration),
+    /// The launcher is killed.
+    KillLauncher,
+    /// The command that the user started is.
+    KillFront,
+    /// Both are.
+    KillBoth,
+}
+
+/// A run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// What it is drawn from.
+    pub seed: u64,
+    /// What runs.
+    pub program: Program,
+    /// Ranks of the job.
+    pub ranks: u32,
+    /// Threads of each rank.
+    pub threads: u32,
+    /// What ranks communicate through, and the like.
+    pub kind: Kind,
+    /// When checkpoints are taken.
+    pub checkpoint: String,
+    /// Whether checkpoints are files.
+    pub is_on_disk: bool,
+    /// Failures that ranks bring about themselves.
+    pub inject: Vec<String>,
+    /// The seed of random ones.
+    pub chaos: Option<u64>,
+    /// Failures from outside.
+    pub strikes: Vec<Strike>,
+}
+
+impl Plan {
+    /// The run of a seed.
+    pub fn draw(seed: u64) -> Plan {
+        let mut rng = Rng::part(seed, 0);
+        let program = rng.pick(&PROGRAMS);
+        let ranks = rng.pick(&[1, 2, 2, 2, 3, 3, 4, 4]);
+        let threads = rng.pick(&[1, 1, 1, 1, 2, 2, 2, 4]).min(program.threads);
+        let kind = if rng.chance(40) { KINDS[0] } else { rng.pick(&KINDS[1..]) };
+        let checkpoint = checkpoint(&mut rng);
+        let is_on_disk = rng.chance(35);
+        let mut plan = Plan {
+            seed,
+            program,
+            ranks,
+            threads,
+            kind,
+            checkpoint,
+            is_on_disk,
+            inject: Vec::new(),
+            chaos: None,
+            strikes: Vec::new(),
+        };
+        match rng.below(20) {
+            0 => {}
+            1..=6 => plan.inject = injections(&mut rng, ranks),
+            7..=8 => plan.set_chaos(&mut rng),
+            9..=11 => {
+                plan.inject = injections(&mut rng, ranks);
+                plan.strikes = strikes(&mut rng, is_on_disk);
+            }
+            _ => plan.strikes = strikes(&mut rng, is_on_disk),
+        }
+        plan
+    }
+
+    /// Random failures, of which each incarnation has a good chance to come to a new checkpoint.
+    fn set_chaos(&mut self, rng: &mut Rng) {
+        self.checkpoint = format!("every={}", rng.between(1, 2));
+        let bears = |injection: &Injection| match injection.point {
+            Point::LockAsked | Point::LockGot | Point::LockReleased => {
+                !self.program.locks_often || injection.act != Act::Kill
+            }
+            Point::Fetch => match injection.when {
+                When::Randomly { probability, .. } => probability <= 0.000_05,
+                When::Time(_) => true,
+            },
+            _ => true,
+        };
+        let drawn = (0..1000).map(|_| rng.bits() >> 40);
+        self.chaos = drawn.into_iter().find(|seed| inject::chaos(*seed, self.ranks).iter().all(bears));
+    }
+
+    /// The job.
+    pub fn job(&self, directory: &str) -> Job {
+        let has_uffd = kinds().iter().any(|kind| kind.engine == "uffd");
+        let engine = if has_uffd { self.kind.engine } else { "mprotect" };
+        let mut job = Kind { engine, ..self.kind }.job(self.ranks);
+        job = if self.is_on_disk {
+            job.option("--checkpoint-dir", directory)
+        } else {
+            job.option("--replicas", "1")
+        };
+        job = job.option("--checkpoint", &self.checkpoint).option("--restarts", "1000");
+        job = job.option("--threads", &self.threads.to_string());
+        if let Some(seed) = self.chaos {
+            job = job.option("--chaos", &seed.to_string());
+        }
+        self.inject.iter().fold(job, |job, injection| job.option("--inject", injection))
+    }
+}
+
+fn checkpoint(rng: &mut Rng) -> String {
+    match rng.below(20) {
+        0..=13 => format!("every={}", rng.between(1, 10)),
+        14..=17 => format!("seconds=0.0{}", rng.between(1, 9)),
+        _ => "auto".to_owned(),
+    }
+}
+
+/// One to four failures; most kill.
+fn injections(rng: &mut Rng, ranks: u32) -> Vec<String> {
+    let number = rng.between(1, 4);
+    let mut all: Vec<String> = (0..number).map(|nth| injection(rng, ranks, nth)).collect();
+    // What happens in a recovery happens only if there is one.
+    let is_late = |text: &String| text.contains("at image") || text.contains("at recovery");
+    if all.iter().all(is_late) {
+        all.push(format!("kill rank {} at barrier {}", rng.below(ranks), rng.between(1, 8)));
+    }
+    all
+}
+
+fn injection(rng: &mut Rng, ranks: u32, nth: u32) -> String {
+    let who = if rng.chance(25) { "all ranks".to_owned() } else { format!("rank {}", rng.below(ranks)) };
+    let (what, moments, most) = rng.pick(&POINTS);
+    let time = rng.between(1, most);
+    let moment = if moments.is_empty() { String::new() } else { format!(" after {}", rng.pick(moments)) };
+    let act = match rng.below(10) {
+        0 => format!("stop {who} for {}ms", rng.between(1, 50)),
+        1 => format!("delay {who} by {}ms", rng.between(1, 50)),
+        _ => format!("kill {who}"),
+    };
+    let is_late = what == "image" || what == "recovery";
+    let incarnation = if is_late { nth + 1 } else { rng.below(nth + 1) };
+    format!("{act} at {what} {time}{moment} in incarnation {incarnation}")
+}
+
+/// One to six failures. The launcher is killed only where checkpoints are on disk.
+fn strikes(rng: &mut Rng, is_on_disk: bool) -> Vec<Strike> {
+    let number = rng.between(1, 6);
+    (0..number)
+        .map(|_| {
+            // A few milliseconds behind a kill all ranks are on their way back.
+            let most = rng.pick(&[5, 30, 80, 150, 400, 800]);
+            let blow = match rng.below(20) {
+                0..=6 if is_on_disk => rng.pick(&[Blow::KillLauncher, Blow::KillFront, Blow::KillBoth]),
+                0..=12 => Blow::KillOne,
+                13..=14 => Blow::KillSome,
+                15..=17 => Blow::KillAll,
+                _ => Blow::Stop(Duration::from_millis(rng.between(1, 100).into())),
+            };
+            Strike { after: Duration::from_micros((1000 * most * rng.below(1000) / 1000).into()), blow }
+        })
+        .collect()
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan { seed, program, ranks, threads, kind, checkpoint, strikes, .. } = self;
+        write!(f, "seed {seed}: {} {}, {ranks} ranks, {threads} threads, ", program.name, program.arguments)?;
+        let frames = if kind.shares {
+            "shared frames".to_owned()
+        } else {
+            format!("{} {}", kind.provider, kind.engine)
+        };
+        let place = if self.is_on_disk { "on disk" } else { "in memory" };
+        write!(f, "{frames}, checkpoints {checkpoint} {place}")?;
+        for injection in &self.inject {
+            write!(f, "; {injection}")?;
+        }
+        if let Some(seed) = self.chaos {
+            let all: Vec<String> = inject::chaos(seed, *ranks).iter().map(Injection::to_string).collect();
+            write!(f, "; chaos {seed}: {}", all.join("; "))?;
+        }
+        for Strike { after, blow } in strikes {
+            write!(f, "; after {:.1} ms {blow:?}", after.as_secs_f64() * 1e3)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_one_plan_whose_failures_are_understood() {
+        for seed in 0..2000 {
+            let plan = Plan::draw(seed);
+            assert_eq!(plan, Plan::draw(seed));
+            for text in &plan.inject {
+                let injection = inject::parse(text).unwrap_or_else(|why| panic!("{text}: {why}"));
+                injection.check(plan.ranks).unwrap_or_else(|why| panic!("{text}: {why}"));
+            }
+            let strikes = plan.strikes.iter();
+            let on_launchers = strikes.filter(|strike| {
+                matches!(strike.blow, Blow::KillLauncher | Blow::KillFront | Blow::KillBoth)
+            });
+            assert!(plan.is_on_disk || on_launchers.count() == 0, "{plan}");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! A run: its job is started, struck, gone on with, and looked at.
+
+use super::output::Expected;
+use super::plan::{Plan, Strike};
+use super::programs::{self, Programs};
+use super::told::{self, Injected, Told};
+use super::torment::{Done, Hit, Process, torment};
+use crate::cluster::built::built;
+use crate::cluster::{MARK, Observed, new_mark, observe};
+use crate::sim::rng::Rng;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// What a run may have done wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// A result or a line is not what it must be.
+    Result,
+    /// It has not ended.
+    Hang,
+    /// It has left processes.
+    Process,
+    /// It has left files in `/dev/shm`.
+    SharedFile,
+    /// It has left files in the directory of its checkpoints.
+    Checkpoint,
+    /// A restart that no kill explains.
+    Spontaneous,
+    /// It has failed, or said something that nobody expects.
+    Failure,
+}
+
+/// Something that a run has done wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What kind of thing.
+    pub wrong: Wrong,
+    /// What exactly.
+    pub what: String,
+}
+
+/// A job that is to be run.
+#[derive(Debug)]
+pub struct Job {
+    /// Starts it. The run tells ranks where to note what they inject.
+    pub command: Command,
+    /// What it must print.
+    pub expected: Expected,
+    /// What is done to it.
+    pub strikes: Vec<Strike>,
+    /// The seed of what is drawn while it runs.
+    pub seed: u64,
+    /// What takes longer hangs.
+    pub limit: Duration,
+}
+
+/// The directories of a run.
+#[derive(Debug)]
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    /// Where memory is the disk, or on one: a checkpoint takes as long as that.
+    fn new(is_in_memory: bool) -> Place {
+        let memory = Path::new("/dev/shm");
+        let directory =
+            if is_in_memory && memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        let place = Place { directory: directory.unwrap() };
+        std::fs::create_dir(place.program()).unwrap();
+        place
+    }
+
+    /// Of checkpoints.
+    fn job(&self) -> PathBuf {
+        self.directory.path().join("job")
+    }
+
+    /// Of what the program writes.
+    fn program(&self) -> PathBuf {
+        self.directory.path().join("program")
+    }
+
+    /// Of notes of ranks that kill themselves.
+    fn injected(&self) -> PathBuf {
+        self.directory.path().join("injected")
+    }
+
+    fn has_job(&self) -> bool {
+        self.job().join("job.json").exists()
+    }
+}
+
+/// What has become of a job.
+#[derive(Debug, Default)]
+pub struct Run {
+    /// Its launchers, one behind the other.
+    pub launchers: Vec<Observed>,
+    /// What was done to it from outside.
+    pub hits: Vec<Hit>,
+    /// What its ranks have done to themselves.
+    pub injected: Vec<Injected>,
+    /// Launchers that were killed.
+    pub launchers_killed: u64,
+    /// Restarts that were told of.
+    pub restarts: u64,
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+}
+
+/// Runs what a plan says.
+pub fn run(plan: &Plan, programs: &Programs, limit: Duration) -> Run {
+    let place = Place::new(!plan.seed.is_multiple_of(4));
+    let arguments = programs::arguments(&plan.program, &place.program());
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let job = plan.job(place.job().to_str().unwrap());
+    let job = Job {
+        command: job.command(&programs.path(&plan.program), &arguments),
+        expected: programs.expected(&plan.program, plan.ranks, plan.threads),
+        strikes: plan.strikes.clone(),
+        seed: plan.seed,
+        limit,
+    };
+    job.run_at(&place)
+}
+
+impl Job {
+    /// Runs a job whose program writes no files and whose checkpoints are in memory.
+    pub fn run(self) -> Run {
+        self.run_at(&Place::new(true))
+    }
+
+    fn run_at(mut self, place: &Place) -> Run {
+        let mark = new_mark();
+        let mut run = Run::default();
+        let mut strikes = std::mem::take(&mut self.strikes).into_iter();
+        let mut rng = Rng::part(self.seed, 1);
+        self.command.env("SCASH_INJECTED", place.injected());
+        loop {
+            let mut command = if place.has_job() { resuming(&place.job()) } else { again(&self.command) };
+            if !place.has_job() {
+                // If there was one, it has begun anew.
+                run.launchers.clear();
+            }
+            command.env(MARK, &mark);
+            let mut done = Done::default();
+            let observed =
+                observe(command, self.limit, |front| done = torment(front, &mut strikes, &mut rng));
+            run.launchers_killed += u64::from(done.launcher_killed);
+            run.hits.extend(done.hits);
+            let has_hung = !observed.hanging.is_empty();
+            let has_ended = !done.launcher_killed || observed.ended.status == 0;
+            run.launchers.push(observed);
+            // A launcher may be killed behind its job's end.
+            let is_complete =
+                || !place.has_job() && self.expected.check(&run.outputs(), &place.program()).is_ok();
+            if has_hung || has_ended || is_complete() {
+                break;
+            }
+        }
+        run.injected = told::injected(&std::fs::read_to_string(place.injected()).unwrap_or_default());
+        run.judge(&self.expected, place);
+        run
+    }
+}
+
+/// The same command once more.
+fn again(command: &Command) -> Command {
+    let mut again = Command::new(command.get_program());
+    again.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => again.env(name, value),
+            None => again.env_remove(name),
+        };
+    }
+    again
+}
+
+fn resuming(directory: &Path) -> Command {
+    let mut command = Command::new(built("scash"));
+    command.arg("resume").arg(directory);
+    command
+}
+
+impl Run {
+    /// Ranks that were killed.
+    pub fn kills(&self) -> u64 {
+        (self.hits.iter().map(|hit| hit.killed.len()).sum::<usize>() + self.injected.len()) as u64
+    }
+
+    fn outputs(&self) -> Vec<&str> {
+        self.launchers.iter().map(|observed| observed.ended.out.as_str()).collect()
+    }
+
+    fn find(&mut self, wrong: Wrong, what: impl Into<String>) {
+        self.findings.push(Finding { wrong, what: what.into() });
+    }
+
+    fn judge(&mut self, expected: &Expected, place: &Place) {
+        for observed in std::mem::take(&mut self.launchers) {
+            if !observed.hanging.is_empty() {
+                self.find(Wrong::Hang, format!("threads:\n{}", observed.hanging.join("\n")));
+            }
+            if !observed.processes.is_empty() {
+                self.find(Wrong::Process, format!("{:?}", observed.processes));
+            }
+            if !observed.files.is_empty() {
+                self.find(Wrong::SharedFile, format!("{:?}", observed.files));
+            }
+            self.launchers.push(observed);
+        }
+        let status = self.launchers.last().map_or(-1, |last| last.ended.status);
+        let told = self.told();
+        self.judge_restarts(&told);
+        for line in told.iter().flat_map(|told| &told.others) {
+            self.find(Wrong::Failure, format!("nobody expects this on stderr: {line}"));
+        }
+        if status == -1 {
+            return;
+        }
+        let was_killed = self.launchers_killed > 0 && status > 128;
+        if status != 0 && !was_killed {
+            self.find(Wrong::Failure, format!("the job has ended with status {status}"));
+        } else if let Err(what) = expected.check(&self.outputs(), &place.program()) {
+            self.find(Wrong::Result, what);
+        }
+        let left: Vec<_> = std::fs::read_dir(place.job()).into_iter().flatten().flatten().collect();
+        if status == 0 && !left.is_empty() {
+            self.find(Wrong::Checkpoint, format!("{left:?}"));
+        }
+    }
+
+    /// What each launcher has told.
+    fn told(&self) -> Vec<Told> {
+        let last = self.launchers.len().saturating_sub(1);
+        let of = |(number, observed): (usize, &Observed)| {
+            let was_killed = number < last || self.launchers_killed > 0 && observed.ended.status > 128;
+            told::told(&observed.ended.err, was_killed)
+        };
+        self.launchers.iter().enumerate().map(of).collect()
+    }
+
+    fn judge_restarts(&mut self, told: &[Told]) {
+        self.restarts = told.iter().map(|told| told.restarts).sum();
+        let hit = told::incarnations_hit(&self.hits, &self.injected);
+        let newest = told.iter().filter_map(|told| told.incarnation).max().unwrap_or(0);
+        // Each launcher begins one incarnation, unless it was killed before it could.
+        let restarts = newest.saturating_sub(self.launchers.len() as u64 - 1).max(self.restarts);
+        if restarts > hit {
+            let what = format!("{restarts} restarts, and kills in {hit} incarnations");
+            self.find(Wrong::Spontaneous, what);
+        }
+        if self.launchers_killed == 0 && newest != self.restarts {
+            let what = format!("it tells of {} restarts, and of incarnation {newest}", self.restarts);
+            self.find(Wrong::Failure, what);
+        }
+        let killed = self.hits.iter().flat_map(|hit| &hit.killed).map(|process: &Process| process.rank);
+        let killed: Vec<u32> = killed.chain(self.injected.iter().map(|one| one.rank)).collect();
+        for (rank, signal) in told.iter().flat_map(|told| &told.lost) {
+            if signal != "SIGKILL" || !killed.contains(rank) {
+                self.find(Wrong::Spontaneous, format!("nobody has sent {signal} to rank {rank}"));
+            }
+        }
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Finding { wrong, what } in &self.findings {
+            writeln!(f, "{wrong:?}: {what}")?;
+        }
+        writeln!(f, "killed from outside: {:?}", self.hits)?;
+        writeln!(f, "killed as they were told to: {:?}", self.injected)?;
+        self.launchers.iter().try_for_each(|observed| writeln!(f, "{}", observed.ended))
+    }
+}
