@@ -64,7 +64,7 @@ pub(super) fn told(text: &str, was_killed: bool) -> Told {
     // Whoever is killed may be so in mid-line.
     let text = if was_killed { text.rfind('\n').map_or("", |end| &text[..end]) } else { text };
     for line in text.lines() {
-        let incarnation = number_behind(line, "(incarnation ");
+        let incarnation = number_behind(line, "incarnation ");
         match lost(line).filter(|_| incarnation.is_some()) {
             Some(lost) => {
                 told.lost.push(lost);
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn lines_of_a_launcher_are_understood() {
         let text = "scash: the job goes on from epoch 6 (incarnation 1)\n\
-            scash: rank 1 was killed by SIGKILL; all 2 ranks go on from epoch 2 (incarnation 2) after 0.12 s\n\
+            scash: rank 1 was killed by SIGKILL; all 2 ranks go on from barrier 20 (epoch 2, incarnation 2) after 0.12 s\n\
             scash: rank 0 was killed by SIGSEGV; it goes on from the beginning (incarnation 5) after 0.3 s and 3 restarts\n\
             scash: something else\n";
         let told = told(text, false);

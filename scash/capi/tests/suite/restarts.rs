@@ -73,7 +73,7 @@ fn is_carried(what: &str) -> (Left, String) {
 fn comes_back_with(what: &str) -> BTreeMap<String, Vec<u8>> {
     let ((lines, files), err) = is_carried(what);
     assert_eq!(lines.iter().filter(|line| line.ends_with("ends")).count(), 2, "{what}: {lines:?}");
-    let times = err.lines().filter(|line| line.contains("go on from epoch")).count();
+    let times = err.lines().filter(|line| line.contains("go on from barrier")).count();
     assert_eq!((times, err.lines().count()), (2, 2), "{what}: {err}");
     files
 }
