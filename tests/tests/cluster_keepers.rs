@@ -109,8 +109,13 @@ impl Place {
         command
     }
 
+    /// What comes of going on. MPICH's launcher dies of SIGPIPE now and then, without a word of what was said,
+    /// if its processes end before it has told them all: then once more.
     fn resume(&self, launcher: Launcher<'_>) -> Ended {
-        run(self.resuming(launcher, 2))
+        const TIMES: u32 = 5;
+        let once = || run(self.resuming(launcher, 2));
+        let is_told = |ended: &Ended| ended.status != 128 + libc::SIGPIPE;
+        (1..TIMES).map(|_| once()).find(is_told).unwrap_or_else(once)
     }
 
     /// Waits until a rank has an epoch.

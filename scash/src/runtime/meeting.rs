@@ -199,8 +199,9 @@ impl<'a> Meeting<'a> {
         if let Input::Arrive(call) = came_for {
             may_come(&core, &*self.runtime.context.objects, call)?;
             self.runtime.look_at_the_clock(&mut core)?;
+            // Counted where checkpoints count barriers, too: both are told by these numbers.
+            self.runtime.passes(Point::BarrierEnter);
         }
-        self.runtime.passes(Point::BarrierEnter);
         core.node.handle(came_for)?;
         let mut patience = Patience::new(self.runtime);
         let (mut turn, mut flushed, mut met) = (0, false, false);
