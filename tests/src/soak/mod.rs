@@ -8,7 +8,7 @@
 //! is done. What must hold of a run:
 //! - Its result is bitwise that of an undisturbed run; nothing that it prints is missing or there twice.
 //! - It ends. It leaves no process, no file in `/dev/shm`, and none in the directory of its checkpoints.
-//! - Each restart is explained by a kill ([`told`]).
+//! - Each restart is explained by a kill (`told`).
 //! - No rank and no launcher says anything else.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a soak that cannot go on ends")]
