@@ -222,6 +222,16 @@ fn ranks_that_come_back_often_do_not_grow_much() {
     assert!(last <= first + 24 * MOST + FREE, "{first} pages, {last} after 24 restarts more");
 }
 
+/// It was woken before it stopped, and nobody woke it again.
+#[test]
+fn a_rank_that_is_stopped_for_hardly_any_time_goes_on() {
+    for kind in all_kinds() {
+        let job =
+            replicas(kind.job(2), 3, &["stop all ranks for 1us at barrier with probability 0.5 seed 1"]);
+        assert_eq!(computes_the_same(&job, 2, "laplace", &LAPLACE), 0);
+    }
+}
+
 #[test]
 fn ranks_that_die_again_and_again_at_one_place_end_the_job() {
     let job = replicas(Job::plain(2), 1, &["kill rank 1 at checkpoint with probability 1 seed 1"]);

@@ -4,7 +4,7 @@
 use super::{Runtime, lock};
 use crate::error::{Error, Result};
 use nix::fcntl::{OFlag, open};
-use nix::sys::signal::{Signal, kill, raise};
+use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::sys::wait::waitpid;
 use nix::unistd::{Pid, getpid, write};
@@ -92,10 +92,12 @@ impl Runtime {
 /// Stops this process, as by SIGSTOP, for so long.
 fn stop(time: Duration) {
     let this = getpid();
-    // Somebody else must wake it: a process that is nobody's child here, as children cannot be saved.
+    // Somebody else must wake it: a process that is nobody's child here, as children cannot be saved. The stop
+    // is sent before that one exists: a rank that stopped by itself might do so when it had been woken already.
     match fork() {
         0 => {
-            if fork() == 0 {
+            let _ = kill(this, Signal::SIGSTOP);
+            if fork() <= 0 {
                 sleep(time);
                 let _ = kill(this, Signal::SIGCONT);
             }
@@ -104,7 +106,6 @@ fn stop(time: Duration) {
         }
         child if child > 0 => {
             let _ = waitpid(Pid::from_raw(child), None);
-            let _ = raise(Signal::SIGSTOP);
         }
         _ => sleep(time),
     }
