@@ -209,7 +209,8 @@ fn images(session: &Session) -> bool {
         ]);
     }
     session.show(&format!(
-        "Images of one rank with private memory of random contents, ms; beside them what others took to dump and to restore\n{table}"
+        "Images of one rank with private memory of random contents, ms. Not measured now: what CRIU and DMTCP \
+         took to dump and to restore as much, on another day, on a machine of this kind\n{table}"
     ));
     complete
 }

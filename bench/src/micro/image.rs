@@ -1,5 +1,5 @@
-//! Checkpoints of private memory: the first one, which copies all of it, and later ones, which find and copy
-//! what has changed (`scash run --replicas 1 --checkpoint every=1000000`).
+//! Checkpoints of private and shared memory: the first one, which copies all of it, and later ones, which find
+//! and copy what has changed (`scash run --replicas 1 --checkpoint every=1000000`).
 //!
 //! From the moment at which a rank begins with a checkpoint until all is in its store: stopping threads, the
 //! image, shared pages, the fence.
@@ -14,7 +14,7 @@ use crate::area::{Area, PAGE};
 use crate::outcome::{Outcome, Unit, Watch, samples};
 use crate::{Error, Result};
 
-/// Checkpoints of private memory, of which little changes
+/// Checkpoints of memory of which little changes
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Private memory of each rank, with random contents

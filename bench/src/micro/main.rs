@@ -2,7 +2,8 @@
 //!
 //! `SCASH_SHARE=off scash run -n N [--provider P] scash-micro WHAT [--json]` prints one line, or one for each
 //! rank where they differ. What is measured is said where each is: [`barrier`], [`update`], [`read`],
-//! [`rewrite`], [`fault`], [`diff`], [`memory`], [`lock`], [`image`], [`restart`]. [`engine`] and [`network`] need no job.
+//! [`rewrite`], [`fault`], [`diff`], [`memory`], [`lock`], [`image`], [`restart`]. [`engine`]
+//! and [`network`] need no job.
 //!
 //! **All ranks do the same calls in the same order**, whatever they find. So the work of a measurement is
 //! fixed by its options, and only one rank, which took the time, has an [`Outcome`] to print.
