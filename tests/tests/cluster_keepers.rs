@@ -3,12 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-use scash_ft::store::Store;
 use scash_tests::cluster::built::built;
 use scash_tests::cluster::slurm::{Slurm, find};
-use scash_tests::cluster::{Ended, Job, LIMIT, damage, run, run_beside};
+use scash_tests::cluster::{Ended, Job, JobDirectory, LIMIT, damage, run, run_beside};
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -77,22 +77,20 @@ fn is_there(name: &str, package: &str) -> bool {
     is_there
 }
 
-/// A job's directory, which is not there yet, in one that is removed in the end.
-struct Place {
-    parent: tempfile::TempDir,
+/// A job's directory.
+struct Place(JobDirectory);
+
+impl Deref for Place {
+    type Target = JobDirectory;
+
+    fn deref(&self) -> &JobDirectory {
+        &self.0
+    }
 }
 
 impl Place {
     fn new() -> Place {
-        Place { parent: tempfile::tempdir().unwrap() }
-    }
-
-    fn path(&self) -> PathBuf {
-        self.parent.path().join("job")
-    }
-
-    fn store(&self, rank: u32) -> PathBuf {
-        self.path().join(format!("rank-{rank}.store"))
+        Place(JobDirectory::new())
     }
 
     /// The job, with checkpoints at each second barrier.
@@ -121,12 +119,7 @@ impl Place {
     /// Waits until a rank has an epoch.
     fn await_epoch(&self, rank: u32, epoch: u64) {
         let started = Instant::now();
-        let newest = || {
-            let store = Store::open_at(&self.store(rank), rank, 2);
-            let marks = store.map_or([None; 2], |store| store.marks());
-            marks.iter().flatten().map(|mark| mark.epoch.0).max().unwrap_or(0)
-        };
-        while newest() < epoch {
+        while self.newest_of(rank, 2) < epoch {
             assert!(started.elapsed() < LIMIT, "there is no epoch {epoch}");
             std::thread::sleep(Duration::from_millis(2));
         }

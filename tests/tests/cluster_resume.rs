@@ -3,43 +3,36 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-use scash_ft::store::Store;
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, Job, LIMIT, all_kinds, damage, run, run_beside};
+use scash_tests::cluster::{Ended, Job, JobDirectory, LIMIT, all_kinds, damage, run, run_beside};
 use std::fs::{self, File, OpenOptions};
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 const LU: [&str; 6] = ["--size", "256", "--block", "16", "--check", "--json"];
 const LAPLACE: [&str; 6] = ["--size", "126", "--iterations", "40", "--check", "--json"];
 
-/// A job's directory, which is not there yet, in one that is removed in the end.
-struct Place {
-    parent: tempfile::TempDir,
+/// A job's directory.
+struct Place(JobDirectory);
+
+impl Deref for Place {
+    type Target = JobDirectory;
+
+    fn deref(&self) -> &JobDirectory {
+        &self.0
+    }
 }
 
 impl Place {
     fn new() -> Place {
-        Place { parent: tempfile::tempdir().unwrap() }
-    }
-
-    fn path(&self) -> PathBuf {
-        self.parent.path().join("job")
-    }
-
-    fn store(&self, rank: u32) -> PathBuf {
-        self.path().join(format!("rank-{rank}.store"))
+        Place(JobDirectory::new())
     }
 
     /// The newest epoch that each of so many ranks has; 0 if there is none yet.
     fn newest(&self, ranks: u32) -> u64 {
-        let newest = |rank| {
-            let store = Store::open_at(&self.store(rank), rank, ranks);
-            let marks = store.map_or([None; 2], |store| store.marks());
-            marks.iter().flatten().map(|mark| mark.epoch.0).max().unwrap_or(0)
-        };
-        (0..ranks).map(newest).min().unwrap_or(0)
+        (0..ranks).map(|rank| self.newest_of(rank, ranks)).min().unwrap_or(0)
     }
 
     /// The job, with checkpoints at each `every`-th barrier.
@@ -222,7 +215,7 @@ fn a_directory_has_one_job_at_a_time() {
 #[test]
 fn a_job_that_fails_says_how_it_can_be_gone_on_with_and_another_program_is_refused() {
     let place = Place::new();
-    let program = place.parent.path().join("program");
+    let program = place.beside("program");
     fs::copy(built("lu"), &program).unwrap();
     let job = place.job(Job::plain(2), 2).option("--restarts", "0");
     let job = job.option("--inject", "kill rank 1 at barrier 13");

@@ -15,6 +15,7 @@ mod damage;
 mod ended;
 mod hosts;
 mod job;
+mod job_directory;
 pub mod slurm;
 
 use std::path::Path;
@@ -23,6 +24,7 @@ pub use damage::damage;
 pub use ended::Ended;
 pub use hosts::{Hosts, HostsJob};
 pub use job::{Job, Kind, LIMIT, MARK, Observed, all_kinds, kinds, new_mark, observe, run, run_beside};
+pub use job_directory::JobDirectory;
 
 /// Runs a program of `litmus` in every kind of job, on each of these numbers of ranks.
 pub fn litmus(litmus: &str, name: &str, rounds: &str, sizes: &[u32]) {
