@@ -28,6 +28,10 @@ impl Mapping<'_> {
         self.start..self.end
     }
 
+    pub(super) fn is_readable(&self) -> bool {
+        self.protection & 1 != 0
+    }
+
     /// Whether a file lies under it.
     pub(super) fn has_file(&self) -> bool {
         self.inode != 0

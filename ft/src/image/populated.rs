@@ -79,7 +79,8 @@ impl PageMap {
     /// One call: how many runs it found, and how far it came.
     fn scan(&self, range: &Range<usize>, flags: u64) -> Result<(usize, usize), Failure> {
         let (at, room) = area::part(area::RUNS);
-        let no_pages_of = IS_FILE | IS_ZERO_PAGE;
+        // What is tracked has no file, and then the kernel need not look at the page itself.
+        let no_pages_of = if flags & CHECK_WPASYNC == 0 { IS_FILE | IS_ZERO_PAGE } else { IS_ZERO_PAGE };
         let mut arg = ScanArg {
             size: size_of::<ScanArg>() as u64,
             flags,

@@ -108,12 +108,30 @@ impl<'a, 'b> Save<'a, 'b> {
         let described = self.describe(&mut writer, text);
         described.map_err(|why| self.staged.trouble().map_or(why, Trouble::Unsaved))?;
         self.staged.described(writer.len());
-        let pages = PageMap::open()?;
-        for mapping in maps::parse(text).filter(|mapping| !mapping.is_apart() && !mapping.is_shared) {
-            self.save_mapping(&pages, &mapping)?;
-        }
+        self.save_mappings(&PageMap::open()?, text)?;
         self.staged.flush();
         Ok(())
+    }
+
+    /// Saves the pages of all private mappings. Those that lie one behind the other, and of which the kernel
+    /// remembers no writes, are looked for at once, as those of libraries.
+    fn save_mappings(&mut self, pages: &PageMap, text: &[u8]) -> Result<(), Trouble> {
+        let mut together = 0..0;
+        for mapping in maps::parse(text).filter(|mapping| !mapping.is_apart() && !mapping.is_shared) {
+            let is_plain = mapping.is_readable() && !self.tracking.is_for(&mapping);
+            let follows = mapping.start == together.end;
+            if is_plain && follows && self.needed(&mapping) == mapping.range() {
+                together.end = mapping.end;
+                continue;
+            }
+            self.save_range(pages, std::mem::take(&mut together))?;
+            if is_plain {
+                together = self.needed(&mapping);
+            } else {
+                self.save_mapping(pages, &mapping)?;
+            }
+        }
+        self.save_range(pages, together)
     }
 
     fn describe(&self, writer: &mut Writer, text: &[u8]) -> Result<(), Trouble> {
@@ -163,18 +181,16 @@ impl<'a, 'b> Save<'a, 'b> {
         mapping.name.starts_with(self.own.shared.as_bytes())
     }
 
-    /// Saves the pages of a mapping that have bytes of their own.
+    /// Saves the pages of a mapping that have bytes of their own, and that may be hidden, or tracked.
     fn save_mapping(&mut self, pages: &PageMap, mapping: &Mapping<'_>) -> Result<(), Trouble> {
-        if mapping.protection & 1 == 0 {
+        if !mapping.is_readable() {
             // The program cannot read it; nothing of what it may have written before can be seen, unless it
             // is made readable again. So it is made readable for the moment.
             return self.save_hidden(pages, mapping);
         }
-        if self.tracking.is_for(mapping) {
-            let was_tracked = pages.remembers(&mapping.range());
-            if was_tracked || (self.tracking.begin(mapping).is_ok() && pages.remembers(&mapping.range())) {
-                return self.save_written(pages, mapping, was_tracked && self.tracking.is_trusted());
-            }
+        let was_tracked = pages.remembers(&mapping.range());
+        if was_tracked || (self.tracking.begin(mapping).is_ok() && pages.remembers(&mapping.range())) {
+            return self.save_written(pages, mapping, was_tracked && self.tracking.is_trusted());
         }
         self.save_range(pages, self.needed(mapping))
     }
