@@ -56,6 +56,7 @@ impl Runtime {
             core.execute(&self.context, order)?;
         }
         self.attend_again()?;
+        give_free_memory_back();
         watch.time.resume = watch.lap();
         checkpoints.counts.restart = Some(watch.time);
         checkpoints.tell_launcher(A_RESTART);
@@ -84,6 +85,16 @@ impl Runtime {
             wrote.map_err(|e| Error::Broken(format!("shared memory cannot be filled again: {e}")))?;
         }
         Ok(())
+    }
+}
+
+/// Gives what is free in the heap back to the system. What was needed to come back would be part of each image
+/// from now on.
+fn give_free_memory_back() {
+    // SAFETY: the call takes a number, and has locks of its own.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
 
