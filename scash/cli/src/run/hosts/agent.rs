@@ -1,32 +1,31 @@
 //! `scash agent`: what the remote shell runs on each host of a job. It starts that host's ranks, serves their
-//! boot lines as a launcher does, and reports to the launcher instead of deciding.
+//! boot lines as a launcher does, and reports to the launcher instead of deciding. [`work`] is what it has for
+//! its ranks.
+
+mod work;
 
 use super::assignment::Assignment;
 use super::copy::Copy;
 use super::frames::{Cutter, Down, FROM_LAUNCHER, Up, hello};
 use super::uplink::{Output, Uplink};
-use super::{BEAT, PATIENCE, address};
+use super::{BEAT, PATIENCE};
 use crate::run::front::{self, News, Orders};
 use crate::run::oom::OomKills;
 use crate::run::output::{Printing, Stream, Wiring, Word};
-use crate::run::plan::Task;
-use crate::run::processes::Processes;
-use crate::run::program::{self, Program};
 use crate::run::recovery::Outfit;
 use crate::run::spawn::{Streams, spawn};
-use crate::run::{Refusal, cores, limits, signals, status, sweep};
+use crate::run::{Refusal, cores, signals, status, sweep};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use scash_join::boot::{Branch, Report};
-use std::ffi::OsStr;
+use scash_join::boot::Report;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use work::Work;
 
 /// What became readable: a rank's pidfd by the rank's number, or one of these.
 const LAUNCHER: u64 = 1 << 32;
@@ -80,23 +79,6 @@ struct Agent {
     /// When it is told next that this agent is there.
     next_beat: Instant,
     over: bool,
-}
-
-/// This host's ranks.
-struct Work {
-    branch: Branch,
-    processes: Processes,
-    task: Task,
-    /// The program itself, if it was sent here: ranks are started from it.
-    _copy: Option<Copy>,
-    bind: bool,
-    threads: u32,
-    /// Whether both streams of a rank go to one file.
-    one_stream: bool,
-    /// Whether they were started.
-    begun: bool,
-    /// `None` when all output is on its way.
-    printing: Option<Printing>,
 }
 
 impl Agent {
@@ -364,60 +346,6 @@ impl Agent {
             }
         }
     }
-}
-
-impl Work {
-    /// Looks whether all is here that ranks need.
-    fn new(assignment: Assignment, copy: Option<Copy>) -> Result<Work, Refusal> {
-        let several = assignment.layout.hosts() > 1;
-        let mut env = assignment.env.clone();
-        let is_given = std::env::var_os(address::INTERFACE).is_some()
-            || env.iter().any(|(name, _)| name == address::INTERFACE);
-        if several && !is_given {
-            let address = address::choose(&assignment).map_err(|why| Refusal::new(status::LAUNCHER, why))?;
-            env.push((address::INTERFACE.into(), address.to_string().into()));
-        }
-        enter(&assignment.directory)?;
-        let path = copy.as_ref().map_or_else(|| PathBuf::from(assignment.program.0), Copy::path);
-        let program = Program { path, name: assignment.program.1 };
-        program::check(&program.path)?;
-        let threads = assignment.settings.threads;
-        let branch = Branch::new(assignment.layout, assignment.host, assignment.secret, assignment.settings);
-        let branch = branch.map_err(|error| Refusal::new(status::LAUNCHER, error.to_string()))?;
-        let ranks = branch.ranks();
-        limits::make_room(ranks.end - ranks.start, "ranks")?;
-        Ok(Work {
-            processes: Processes::from(ranks.start),
-            branch,
-            task: Task { program, arguments: assignment.arguments, env },
-            _copy: copy,
-            bind: assignment.bind,
-            threads,
-            one_stream: assignment.one_stream,
-            begun: false,
-            printing: None,
-        })
-    }
-
-    fn take_exit(&mut self, rank: u32) {
-        if let Some(exit) = self.processes.take_exit(rank) {
-            if let Some(printing) = self.printing.as_ref().filter(|_| exit.shell_status() != 0) {
-                printing.catch_up();
-            }
-            self.branch.exited(rank, exit);
-        }
-    }
-}
-
-/// Makes the launcher's directory this process's own, and its ranks'.
-fn enter(directory: &OsStr) -> Result<(), Refusal> {
-    std::env::set_current_dir(directory).map_err(|error| {
-        let shown = directory.display();
-        let why = format!(
-            "the job's directory {shown} cannot be entered: {error}; start the job in one that all hosts have"
-        );
-        Refusal::new(status::LAUNCHER, why)
-    })
 }
 
 fn failed(what: &'static str) -> impl Fn(Errno) -> Refusal {

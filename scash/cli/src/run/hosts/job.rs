@@ -1,9 +1,9 @@
-//! The launcher of a job on several hosts: calls the agents, waits for whatever happens, and lets the
+//! The launcher of a job on several hosts: calls the agents ([`start`]), waits for whatever happens, and lets the
 //! [`Supervisor`] decide.
 
-use super::address;
-use super::assignment::Assignment;
-use super::frames::{Down, FROM_LAUNCHER, Up, check_hello};
+mod start;
+
+use super::frames::{Down, Up};
 use super::link::{Link, Stage, waited_for};
 use super::printer::{Piece, Printed, Printers};
 use super::{BEAT, Hosts, SILENCE};
@@ -17,12 +17,9 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use scash_comm::{Secret, wipe};
-use scash_join::boot::{Exit, Report, Settings, Trunk};
-use std::ffi::OsString;
+use scash_comm::Secret;
+use scash_join::boot::{Exit, Report, Trunk};
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -113,7 +110,7 @@ impl<'a> Job<'a> {
             plan,
             hosts,
             secret: Secret::random().map_err(|error| refuse(error.to_string()))?,
-            program: hosts.copy.then(|| read_program(&plan.task.program.path)).transpose()?,
+            program: hosts.copy.then(|| start::read_program(&plan.task.program.path)).transpose()?,
             supervisor: Supervisor::new(plan.ranks, plan.timeout, Instant::now()),
             trunk: Trunk::new(hosts.layout.clone()),
             links: Vec::new(),
@@ -142,22 +139,6 @@ impl<'a> Job<'a> {
 
     fn watch(&self, fd: impl AsFd, what: EpollFlags, tag: u64) -> Result<(), Refusal> {
         self.epoll.add(fd, EpollEvent::new(what, tag)).map_err(failed("watching a descriptor"))
-    }
-
-    /// Calls the agents of all hosts.
-    fn call(&mut self) -> Result<(), Refusal> {
-        for (host, name) in (0..).zip(&self.hosts.names) {
-            let ranks = self.hosts.layout.ranks_of(host).collect();
-            let link = Link::call(self.hosts, name, ranks);
-            let link = link.map_err(|why| Refusal::new(status::LAUNCHER, format!("host {name}: {why}")))?;
-            if let Some((from, to)) = link.ends() {
-                self.watch(from, EpollFlags::EPOLLIN, 2 * u64::from(host))?;
-                // Only when there is room again, which is of interest only then.
-                self.watch(to, EpollFlags::EPOLLOUT | EpollFlags::EPOLLET, 2 * u64::from(host) + 1)?;
-            }
-            self.links.push(link);
-        }
-        Ok(())
     }
 
     /// Whether there is anything left to wait for.
@@ -305,64 +286,6 @@ impl<'a> Job<'a> {
         self.hosts.layout.ranks_of(host).contains(&rank)
     }
 
-    fn greet(&mut self, host: u32, frames: u32, version: &str) {
-        let start = check_hello(frames, version).and_then(|()| self.assignment(host)).map(|assignment| {
-            let start = Down::Start(Box::new(assignment));
-            let mut bytes = start.encode();
-            wipe(&mut bytes);
-            (bytes.len() <= FROM_LAUNCHER).then_some(start)
-        });
-        match start {
-            Ok(Some(start)) => {
-                let program = self.program.clone();
-                let link = self.link(host);
-                link.send(&start);
-                link.stage = Stage::Preparing;
-                if let Some(program) = program {
-                    link.send_program(program);
-                }
-            }
-            Ok(None) => {
-                let why = format!("arguments and environment have more than {} MiB", FROM_LAUNCHER >> 20);
-                self.call_off(status::USAGE, &why);
-            }
-            Err(why) => self.lose(host, &why),
-        }
-    }
-
-    fn assignment(&self, host: u32) -> Result<Assignment, String> {
-        let Plan { task, .. } = self.plan;
-        let name = &self.hosts.names[host as usize];
-        let absolute = std::path::absolute(&task.program.path).map_err(|error| error.to_string())?;
-        let directory =
-            std::env::current_dir().map_err(|error| format!("asking for the directory here: {error}"))?;
-        let several = self.hosts.layout.hosts() > 1;
-        Ok(Assignment {
-            secret: self.secret.clone(),
-            layout: self.hosts.layout.clone(),
-            host,
-            name: name.clone(),
-            addresses: if several { address::resolve(name) } else { Vec::new() },
-            settings: Settings { threads: self.plan.threads, provider: self.plan.provider.to_owned() },
-            one_stream: self.one_stream,
-            bind: self.plan.bind,
-            copied: self.program.as_ref().map(|program| program.len() as u64),
-            directory: directory.into(),
-            program: (absolute.into(), task.program.name.clone()),
-            arguments: task.arguments.clone(),
-            env: settings_here().chain(task.env.iter().cloned()).collect(),
-        })
-    }
-
-    fn ready(&mut self, host: u32) {
-        self.link(host).stage = Stage::Ready;
-        if self.links.iter().all(|link| link.stage == Stage::Ready) {
-            self.start_by = None;
-            self.links.iter_mut().for_each(|link| link.stage = Stage::Running);
-            self.tell_all(&Down::Go);
-        }
-    }
-
     /// An agent cannot start (all of) its ranks.
     fn refused(&mut self, host: u32, status: u8, why: &str) {
         let why = format!("host {}: {why}", self.link(host).name);
@@ -431,25 +354,6 @@ impl<'a> Job<'a> {
         }
         ranks.iter().for_each(|_| self.supervisor.exited());
         self.trunk.lost(&ranks, &why, status::LAUNCHER);
-    }
-
-    /// The job ends before any rank was started.
-    fn call_off(&mut self, status: u8, why: &str) {
-        if self.start_by.take().is_none() {
-            return;
-        }
-        if !why.is_empty() {
-            crate::say(why);
-        }
-        for link in &mut self.links {
-            // One that has not answered has no ranks to end.
-            if link.stage == Stage::Calling {
-                link.kill();
-            }
-            link.let_go();
-        }
-        // It would have ranks killed, of which there are none.
-        drop(self.supervisor.not_started(self.plan.ranks, status));
     }
 
     /// Notices agents that are gone, or that keep the job from ending.
@@ -527,34 +431,6 @@ impl<'a> Job<'a> {
             }
         }
     }
-
-    /// A signal for ranks that there are not yet.
-    fn end_early(&mut self, signal: Signal) {
-        let ends = !matches!(signal, Signal::SIGTSTP | Signal::SIGCONT | Signal::SIGUSR1 | Signal::SIGUSR2);
-        if ends {
-            let status = match self.supervisor.verdict() {
-                0 => u8::try_from(128 + signal as i32).unwrap_or(u8::MAX),
-                verdict => verdict,
-            };
-            self.call_off(status, "");
-        }
-    }
-}
-
-/// The program's bytes, which all hosts get alike whatever becomes of the file.
-fn read_program(path: &Path) -> Result<Rc<[u8]>, Refusal> {
-    let refuse =
-        |why: &str| Refusal::new(status::NOT_EXECUTABLE, format!("--copy: {}: {why}", path.display()));
-    let bytes = std::fs::read(path).map_err(|error| refuse(&error.to_string()))?;
-    if bytes.is_empty() {
-        return Err(refuse("it is empty"));
-    }
-    Ok(bytes.into())
-}
-
-/// The settings of scash that stand in the environment here, for ranks elsewhere.
-fn settings_here() -> impl Iterator<Item = (OsString, OsString)> {
-    std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"SCASH_"))
 }
 
 fn failed(what: &'static str) -> impl Fn(Errno) -> Refusal {
