@@ -1,7 +1,8 @@
 //! `scash agent`: what the remote shell runs on each host of a job. It starts that host's ranks, serves their
 //! boot lines as a launcher does, and reports to the launcher instead of deciding. [`work`] is what it has for
-//! its ranks.
+//! its ranks, [`survive`] what it does besides where they may die.
 
+mod survive;
 mod work;
 
 use super::assignment::Assignment;
@@ -33,6 +34,8 @@ const LINES: u64 = LAUNCHER + 1;
 const ORDERS: u64 = LAUNCHER + 2;
 const CHILD: u64 = LAUNCHER + 3;
 const PRINTED: u64 = LAUNCHER + 4;
+const COMMITTED: u64 = LAUNCHER + 5;
+const SAID: u64 = LAUNCHER + 6;
 
 /// Serves the launcher at the other end of stdin and stdout; returns the exit status.
 pub(crate) fn agent() -> u8 {
@@ -145,6 +148,8 @@ impl Agent {
                 (PRINTED, Some(work)) => {
                     work.printing.take_if(|printing| printing.word() == Word::Done);
                 }
+                (COMMITTED, Some(_)) => self.take_news()?,
+                (SAID, Some(_)) => self.pass_sayings_on()?,
                 (rank, Some(work)) => {
                     work.take_exit(u32::try_from(rank).expect("the epoll returns what it was given"))
                 }
@@ -216,6 +221,7 @@ impl Agent {
             (Down::Alive, _) => {}
             (Down::Taken { stream, bytes }, _) => self.uplink.taken(stream, bytes),
             (Down::Shut(stream), _) => self.uplink.shut(stream),
+            (down, Some(work)) if work.survival.is_some() => return self.take_of_survivors(down),
             (down, _) => {
                 let what: String = format!("{down:?}").chars().take(20).collect();
                 return Err(Refusal::new(status::LAUNCHER, format!("the launcher says {what} out of turn")));
@@ -267,17 +273,37 @@ impl Agent {
         }
     }
 
-    /// Starts this host's ranks, or as many as can be.
+    /// Starts this host's ranks, or as many as can be, and to send what they print.
     fn begin(&mut self) -> Result<(), Refusal> {
         let Some(mut work) = self.work.take() else { return Ok(()) };
         work.begun = true;
-        let mut wiring = Wiring::elsewhere(work.one_stream);
+        let printing = if work.survival.is_some() {
+            self.start_survivors(&mut work, None)?;
+            self.send_saved(&work)?
+        } else {
+            let mut wiring = Wiring::elsewhere(work.one_stream);
+            self.start_ranks(&mut work, |rank| wiring.make(rank).map(Outfit::plain))?;
+            let uplink = &self.uplink;
+            Printing::send(wiring, |done| outputs(uplink, 0, done)).map_err(|error| trouble(&error))?
+        };
+        self.watch(&printing, PRINTED)?;
+        work.printing = Some(printing);
+        self.work = Some(work);
+        Ok(())
+    }
+
+    /// Starts all ranks, or as many as can be.
+    fn start_ranks(
+        &mut self,
+        work: &mut Work,
+        mut outfit: impl FnMut(u32) -> io::Result<Outfit>,
+    ) -> Result<(), Refusal> {
         let ranks = work.branch.ranks();
-        let places = cores::places(work.bind, ranks.end - ranks.start, work.threads)?;
+        let places = cores::places(work.bind, ranks.end - ranks.start, work.settings.threads)?;
         for number in ranks.clone() {
             let place = places.as_ref().and_then(|places| places.of(number - ranks.start));
-            let output = wiring.make(number).map_err(|error| trouble(&error))?;
-            let streams = Streams { stdin: false, outfit: Outfit::plain(output) };
+            let outfit = outfit(number).map_err(|error| trouble(&error))?;
+            let streams = Streams { stdin: false, outfit };
             match spawn(&work.task, streams, work.branch.invite(number), number, place) {
                 Ok(rank) => {
                     self.watch(&rank.pidfd, u64::from(number))?;
@@ -291,15 +317,6 @@ impl Agent {
                 }
             }
         }
-        let uplink = || Arc::clone(&self.uplink);
-        let sinks = |done: File| {
-            let other = done.try_clone()?;
-            Ok([Output::new(uplink(), Stream::Out, done), Output::new(uplink(), Stream::Err, other)])
-        };
-        let printing = Printing::send(wiring, sinks).map_err(|error| trouble(&error))?;
-        self.watch(&printing, PRINTED)?;
-        work.printing = Some(printing);
-        self.work = Some(work);
         Ok(())
     }
 
@@ -329,7 +346,7 @@ impl Agent {
             self.send(&Up::Done)?;
             self.over = true;
         }
-        Ok(())
+        if have_ended { self.survivors_have_ended() } else { Ok(()) }
     }
 
     /// Somebody signals this agent, not the launcher: its ranks are meant. Without its front it ends.
@@ -346,6 +363,13 @@ impl Agent {
             }
         }
     }
+}
+
+/// Where both streams go, of which the ranks' numbers begin with that one.
+fn outputs(uplink: &Arc<Uplink>, first: u32, done: File) -> io::Result<[Output; 2]> {
+    let other = done.try_clone()?;
+    let output = |stream, done| Output::new(Arc::clone(uplink), stream, first, done);
+    Ok([output(Stream::Out, done), output(Stream::Err, other)])
 }
 
 fn failed(what: &'static str) -> impl Fn(Errno) -> Refusal {

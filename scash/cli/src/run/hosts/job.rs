@@ -1,7 +1,9 @@
-//! The launcher of a job on several hosts: calls the agents ([`start`]), waits for whatever happens, and lets the
-//! [`Supervisor`] decide.
+//! The launcher of a job on several hosts: calls the agents ([`start`]), waits for whatever happens, and lets
+//! the [`Supervisor`] decide; where ranks may die, the [`Recovery`](crate::run::recovery::Recovery) decides
+//! first ([`survive`]).
 
 mod start;
+mod survive;
 
 use super::frames::{Down, Up};
 use super::link::{Link, Stage, waited_for};
@@ -22,6 +24,7 @@ use scash_join::boot::{Exit, Report, Trunk};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use survive::Survival;
 
 /// What became readable: the pipe from a host's agent by twice the host's number, the pipe to it by one more,
 /// or one of these.
@@ -92,11 +95,12 @@ struct Job<'a> {
     next_beat: Instant,
     /// Until when killed ranks must have ended.
     dead_by: Option<Instant>,
-    /// Ranks that exited with these statuses on these hosts, and until when that waits for
-    /// [`WORD_OF_OTHERS`]; oldest first.
-    held_back: Vec<(Instant, u32, Report)>,
+    /// Until when an end waits for [`WORD_OF_OTHERS`], its host, its rank, and how that exited; oldest first.
+    held_back: Vec<(Instant, u32, u32, Exit)>,
     /// When the last rank ended.
     over_since: Option<Instant>,
+    /// Where ranks may die.
+    survival: Option<Survival>,
 }
 
 impl<'a> Job<'a> {
@@ -128,6 +132,7 @@ impl<'a> Job<'a> {
             dead_by: None,
             held_back: Vec::new(),
             over_since: None,
+            survival: Survival::of(plan, hosts),
         };
         job.watch(&job.child_signals, EpollFlags::EPOLLIN, CHILD)?;
         job.watch(&job.printers, EpollFlags::EPOLLIN, PRINTED)?;
@@ -146,10 +151,19 @@ impl<'a> Job<'a> {
         if !self.supervisor.is_over() {
             return true;
         }
-        let since = *self.over_since.get_or_insert_with(Instant::now);
+        let since = match self.over_since {
+            Some(since) => since,
+            None => self.over(),
+        };
         let is_out = self.printers.are_idle() && !self.links.iter().any(Link::is_open);
         // Whoever reads our output may be slow; who pressed Ctrl-C does not want to wait for that.
         !is_out && (!self.supervisor.is_hurried() || Instant::now() < since + LAST_LINES)
+    }
+
+    /// The last rank has ended.
+    fn over(&mut self) -> Instant {
+        self.finish_survivors();
+        *self.over_since.insert(Instant::now())
     }
 
     /// Lets all agents go, and gives the commands that called them time to end.
@@ -187,7 +201,7 @@ impl<'a> Job<'a> {
         let actions = self.supervisor.tick(Instant::now());
         self.act(actions);
         self.settle();
-        Ok(())
+        self.recover()
     }
 
     /// How long nothing may happen until something is due.
@@ -196,8 +210,10 @@ impl<'a> Job<'a> {
         let cut_off = self.links.iter().filter_map(|link| link.cut_off).min().map(|at| at + LAST_WORDS);
         let held = self.held_back.first().map(|(until, ..)| *until).filter(|_| cut_off.is_none());
         let tell = self.start_by.and(self.tell_by);
-        let due = [self.supervisor.deadline(), last_lines, cut_off, held, self.start_by, tell, self.dead_by];
-        let due = due.into_iter().flatten().min().map_or(self.next_beat, |due| due.min(self.next_beat));
+        let doubts = self.survival.as_ref().and_then(Survival::deadline);
+        let own = [last_lines, cut_off, held, self.start_by, tell, self.dead_by];
+        let due = own.into_iter().chain([self.supervisor.deadline(), doubts]);
+        let due = due.flatten().min().map_or(self.next_beat, |due| due.min(self.next_beat));
         // The kernel counts milliseconds; a fraction more is not too early.
         let time = due.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
         EpollTimeout::try_from(time).unwrap_or(EpollTimeout::MAX)
@@ -233,7 +249,10 @@ impl<'a> Job<'a> {
                     if trouble.is_unread() {
                         self.tell_all(&Down::Shut(trouble.stream));
                     }
-                    let actions = self.supervisor.unwritten(trouble, Instant::now());
+                    let mut actions = self.supervisor.unwritten(trouble, Instant::now());
+                    if trouble.is_unread() && self.survival.is_some() {
+                        actions.extend(self.supervisor.end_unread(Instant::now()));
+                    }
                     self.act(actions);
                 }
             }
@@ -270,9 +289,10 @@ impl<'a> Job<'a> {
             (Stage::Running, Up::Output { stream, rank, bytes }) if self.is_of(rank, host) => {
                 self.printers.print(stream, Piece { host, rank, bytes });
             }
-            (Stage::Running, Up::Done) if self.link(host).ranks.is_empty() => {
+            (Stage::Running, Up::Done) if self.link(host).ranks.is_empty() && self.may_be_done() => {
                 self.link(host).stage = Stage::Done
             }
+            (Stage::Running, up) if self.survival.is_some() => self.take_of_survivors(host, up)?,
             (stage, up) => {
                 let what: String = format!("{up:?}").chars().take(60).collect();
                 return Err(format!("{what} while it is {stage:?}"));
@@ -314,23 +334,32 @@ impl<'a> Job<'a> {
             }
             let failed_by_itself = matches!(exit, Exit::Status(1..));
             if failed_by_itself && self.links.len() > 1 && self.supervisor.verdict() == 0 {
-                self.held_back.push((Instant::now() + WORD_OF_OTHERS, host, report));
+                self.held_back.push((Instant::now() + WORD_OF_OTHERS, host, rank, exit));
                 return Ok(());
             }
-            self.supervisor.exited();
+            return self.take_exit(host, rank, exit);
         }
         self.trunk.take(host, report)
+    }
+
+    /// The process of a rank has ended.
+    fn take_exit(&mut self, host: u32, rank: u32, exit: Exit) -> Result<(), String> {
+        if self.survival.is_some() {
+            self.take_survivors_exit(host, rank, exit);
+            return Ok(());
+        }
+        self.supervisor.exited();
+        self.trunk.take(host, Report::Exited(rank, exit))
     }
 
     /// Takes the ends that were held back, unless what may explain them is still to come.
     fn release(&mut self) {
         let Some((until, ..)) = self.held_back.first() else { return };
-        let is_explained = self.supervisor.verdict() != 0;
+        let is_explained = self.supervisor.verdict() != 0 || self.is_ending();
         let is_due = Instant::now() >= *until && self.links.iter().all(|link| link.cut_off.is_none());
         if is_explained || is_due {
-            for (_, host, report) in std::mem::take(&mut self.held_back) {
-                self.supervisor.exited();
-                if let Err(lie) = self.trunk.take(host, report) {
+            for (_, host, rank, exit) in std::mem::take(&mut self.held_back) {
+                if let Err(lie) = self.take_exit(host, rank, exit) {
                     self.lose(host, &lie);
                 }
             }
@@ -351,6 +380,9 @@ impl<'a> Job<'a> {
             for stream in Stream::BOTH {
                 self.printers.print(stream, Piece { host, rank, bytes: Vec::new() });
             }
+        }
+        if self.lose_in_a_recovery(host, &why) {
+            return;
         }
         ranks.iter().for_each(|_| self.supervisor.exited());
         self.trunk.lost(&ranks, &why, status::LAUNCHER);
@@ -399,17 +431,25 @@ impl<'a> Job<'a> {
         while let Some(decision) = self.trunk.decision() {
             self.tell_all(&Down::Decision(decision));
         }
+        if self.is_ending() {
+            return;
+        }
         while let Some(mut failure) = self.trunk.failure() {
+            self.tell_of_a_restart_in_vain();
             let link = failure.rank.map(|rank| &self.links[self.hosts.layout.host_of(rank) as usize]);
             if oom::is_kill(failure.status) && link.is_some_and(|link| link.out_of_memory) {
                 failure.why += oom::HINT;
             }
-            let place = failure.rank.zip(link).and_then(|(rank, link)| {
-                Some(format!("pid {} on host {}", self.pids[rank as usize]?, link.name))
-            });
+            let place = failure.rank.and_then(|rank| self.place(rank));
             let actions = self.supervisor.failed(&failure, place.as_deref(), Instant::now());
             self.act(actions);
         }
+    }
+
+    /// Where a rank runs or ran, for people.
+    fn place(&self, rank: u32) -> Option<String> {
+        let (pid, host) = (*self.pids.get(rank as usize)?, self.hosts.layout.host_of(rank));
+        Some(format!("pid {} on host {}", pid?, self.links[host as usize].name))
     }
 
     fn tell_all(&mut self, down: &Down) {

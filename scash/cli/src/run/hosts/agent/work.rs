@@ -1,5 +1,6 @@
 //! What an agent has for its host's ranks, once the launcher has said what to run.
 
+use super::survive::Survival;
 use crate::run::hosts::address;
 use crate::run::hosts::assignment::Assignment;
 use crate::run::hosts::copy::Copy;
@@ -8,25 +9,31 @@ use crate::run::plan::Task;
 use crate::run::processes::Processes;
 use crate::run::program::{self, Program};
 use crate::run::{Refusal, limits, status};
-use scash_join::boot::Branch;
+use scash_comm::Secret;
+use scash_join::boot::{Branch, Layout, Settings};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
 /// This host's ranks.
 pub(super) struct Work {
     pub(super) branch: Branch,
+    layout: Layout,
+    /// Which of its hosts this is.
+    host: u32,
     pub(super) processes: Processes,
     pub(super) task: Task,
     /// The program itself, if it was sent here: ranks are started from it.
     _copy: Option<Copy>,
     pub(super) bind: bool,
-    pub(super) threads: u32,
+    pub(super) settings: Settings,
     /// Whether both streams of a rank go to one file.
     pub(super) one_stream: bool,
     /// Whether they were started.
     pub(super) begun: bool,
     /// `None` when all output is on its way.
     pub(super) printing: Option<Printing>,
+    /// Where ranks may die.
+    pub(super) survival: Option<Survival>,
 }
 
 impl Work {
@@ -44,18 +51,21 @@ impl Work {
         let path = copy.as_ref().map_or_else(|| PathBuf::from(assignment.program.0), Copy::path);
         let program = Program { path, name: assignment.program.1 };
         program::check(&program.path)?;
-        let threads = assignment.settings.threads;
-        let branch = Branch::new(assignment.layout, assignment.host, assignment.secret, assignment.settings);
-        let branch = branch.map_err(|error| Refusal::new(status::LAUNCHER, error.to_string()))?;
+        let (layout, host, settings) = (assignment.layout, assignment.host, assignment.settings);
+        let branch = branch(&layout, host, assignment.secret, &settings)?;
         let ranks = branch.ranks();
         limits::make_room(ranks.end - ranks.start, "ranks")?;
+        let survival = |env| Survival::new(ranks.clone(), layout.size(), env, assignment.one_stream);
         Ok(Work {
             processes: Processes::from(ranks.start),
+            survival: assignment.replicas.map(survival).transpose()?,
             branch,
+            layout,
+            host,
+            settings,
             task: Task { program, arguments: assignment.arguments, env },
             _copy: copy,
             bind: assignment.bind,
-            threads,
             one_stream: assignment.one_stream,
             begun: false,
             printing: None,
@@ -64,12 +74,26 @@ impl Work {
 
     pub(super) fn take_exit(&mut self, rank: u32) {
         if let Some(exit) = self.processes.take_exit(rank) {
-            if let Some(printing) = self.printing.as_ref().filter(|_| exit.shell_status() != 0) {
+            // What ranks have printed that may be started again is perhaps taken back.
+            let is_last = exit.shell_status() != 0 && self.survival.is_none();
+            if let Some(printing) = self.printing.as_ref().filter(|_| is_last) {
                 printing.catch_up();
             }
             self.branch.exited(rank, exit);
         }
     }
+
+    /// Makes lines for ranks that are started again, which know this secret.
+    pub(super) fn renew(&mut self, secret: Secret) -> Result<(), Refusal> {
+        self.branch = branch(&self.layout, self.host, secret, &self.settings)?;
+        self.processes = Processes::from(self.branch.ranks().start);
+        Ok(())
+    }
+}
+
+fn branch(layout: &Layout, host: u32, secret: Secret, settings: &Settings) -> Result<Branch, Refusal> {
+    let branch = Branch::new(layout.clone(), host, secret, settings.clone());
+    branch.map_err(|error| Refusal::new(status::LAUNCHER, error.to_string()))
 }
 
 /// Makes the launcher's directory this process's own, and its ranks'.

@@ -7,6 +7,7 @@ use crate::run::hosts::assignment::Assignment;
 use crate::run::hosts::frames::{Down, FROM_LAUNCHER, check_hello};
 use crate::run::hosts::link::{Link, Stage};
 use crate::run::plan::Plan;
+use crate::run::replicas::Replicas;
 use crate::run::{Refusal, status};
 use nix::sys::epoll::EpollFlags;
 use nix::sys::signal::Signal;
@@ -75,6 +76,7 @@ impl Job<'_> {
             settings: Settings { threads: self.plan.threads, provider: self.plan.provider.to_owned() },
             one_stream: self.one_stream,
             bind: self.plan.bind,
+            replicas: self.plan.replicas.as_ref().map(Replicas::env),
             copied: self.program.as_ref().map(|program| program.len() as u64),
             directory: directory.into(),
             program: (absolute.into(), task.program.name.clone()),
