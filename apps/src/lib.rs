@@ -11,21 +11,25 @@
 //!
 //! Reading order: [`laplace`] and [`lu`] (what is computed, and who owns what), [`program`] and [`run`] (what
 //! a program is, how it is run, timed and checked), [`owned`], [`turn`], [`shared`] and [`memory`] (shared
-//! arrays), [`crew`] (workers and barriers), [`kernels`] (the arithmetic). The C twins are in `c/`.
+//! arrays), [`dealt`] (an array that is cut into runs), [`crew`] (workers and barriers), [`kernels`]
+//! (the arithmetic). The C twins are in `c/`.
 //!
 //! The others each show a pattern of sharing: [`matmul`] (data that all read), [`sor`] (what is written and
 //! what is read in one array), [`fft`] (everybody exchanges with everybody), [`radix`] (writes all over an
 //! array), [`kmeans`] (sums with the same bits on any number of workers), [`is`] (counts that all add up),
 //! [`ep`] (nothing but a sum). Some have [locks](lock) besides barriers: [`tsp`] (work from a queue, and a
 //! bound that all know), [`water`] (one lock for each of many sums), [`market`] (one for each of many small
-//! objects, beside pages that one worker alone writes), [`nbody`] (a tree that all build). And two are
-//! there to be measured, for who writes what changes in them: [`shifting`], [`relay`].
+//! objects, beside pages that one worker alone writes), [`nbody`] (a tree that all build). [`raytrace`]
+//! [deals](dealt) parts of an array out to whoever is free. And two are there to be measured, for who writes
+//! what changes in them: [`shifting`], [`relay`].
 //!
 //! Programs of another kind share nothing and pass messages: [`nas`].
 
 use nix::errno::Errno;
 
+pub mod counter;
 pub mod crew;
+pub mod dealt;
 mod dsm;
 pub mod ep;
 pub mod fft;
@@ -47,6 +51,7 @@ pub mod owned;
 pub mod program;
 pub mod radix;
 pub mod random;
+pub mod raytrace;
 pub mod relay;
 mod repetitions;
 pub mod report;
@@ -57,6 +62,7 @@ pub mod sor;
 pub mod tsp;
 pub mod turn;
 pub mod water;
+pub mod word;
 
 /// What may go wrong in a program.
 #[derive(Debug, thiserror::Error)]
@@ -153,6 +159,14 @@ pub enum Error {
     /// The DSM failed.
     #[error("{0}")]
     Dsm(#[from] scash::Error),
+    /// The picture could not be written.
+    #[error("cannot write the picture to {}: {reason}", path.display())]
+    Picture {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What the system said.
+        reason: std::io::Error,
+    },
     /// The report could not be written.
     #[error("cannot write the report: {0}")]
     Output(#[from] std::io::Error),

@@ -100,12 +100,20 @@ fn nbody_has_the_sequential_result() {
 }
 
 #[test]
+fn raytrace_has_the_sequential_result_whoever_takes_which_tile() {
+    for queue in ["lock", "atomic"] {
+        is_equal("raytrace", &["--size", "61", "--tile", "8", "--queue", queue]);
+    }
+}
+
+#[test]
 fn programs_with_locks_are_content_with_one_rank_and_with_the_smallest_cache() {
     for (program, parameters) in [
         ("tsp", ["--cities", "8"]),
         ("water", ["--size", "40"]),
         ("market", ["--size", "40"]),
         ("nbody", ["--bodies", "60"]),
+        ("raytrace", ["--size", "40"]),
     ] {
         let arguments = [&parameters[..], &["--check", "--json"]].concat();
         for kind in all_kinds() {
