@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use scash::runtime::Runtime;
+use scash::runtime::{ObjectKind, Runtime};
 use scash::{Dsm, Frames};
 
 use crate::crew::{Job, Who, run_crew};
@@ -12,6 +12,7 @@ use crate::options::Options;
 use crate::program::Program;
 use crate::repetitions::{Reference, work};
 use crate::report::{Cost, FIGURES, RECORD, Report, Setting, Timing};
+use crate::semaphore::Semaphore;
 use crate::shared::{Element, Keep, Shared};
 use crate::word::Word;
 use crate::{Error, Result};
@@ -99,6 +100,12 @@ impl Memory for Dsm {
         let (word, _) = self.memory(1)?;
         // SAFETY: no slices are made of the word.
         Ok(Word::of_job(unsafe { self.runtime() }, word))
+    }
+
+    fn semaphore(&mut self) -> Result<Semaphore> {
+        // SAFETY: making a semaphore changes no bytes that references lead to, as making locks does not.
+        let runtime = unsafe { self.runtime() };
+        Ok(Semaphore::of_job(runtime, runtime.make_objects(ObjectKind::Semaphore(0), 1)?))
     }
 
     fn locks(&mut self, count: usize) -> Result<Vec<Lock>> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::lock::{Lock, Mutex};
 use crate::owned::{Array, Locked};
+use crate::semaphore::Semaphore;
 use crate::shared::{Element, Keep, Private, Shared};
 use crate::word::Word;
 use crate::{Error, Result};
@@ -58,6 +59,12 @@ pub trait Memory {
     /// If there is no memory.
     fn word(&mut self) -> Result<Word>;
 
+    /// A semaphore, whose count is 0 in the beginning. With a DSM, all ranks ask for it.
+    ///
+    /// # Errors
+    /// If a job cannot have one more.
+    fn semaphore(&mut self) -> Result<Semaphore>;
+
     /// A value behind a lock, all zeros in the beginning. With a DSM, all ranks ask for it.
     ///
     /// # Errors
@@ -91,6 +98,10 @@ impl Memory for Heap {
 
     fn word(&mut self) -> Result<Word> {
         Ok(Word::of_process())
+    }
+
+    fn semaphore(&mut self) -> Result<Semaphore> {
+        Ok(Semaphore::of_process())
     }
 
     fn locks(&mut self, count: usize) -> Result<Vec<Lock>> {

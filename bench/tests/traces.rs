@@ -8,6 +8,7 @@ use scash_apps::lock::Lock;
 use scash_apps::lu::Lu;
 use scash_apps::memory::{Heap, Memory};
 use scash_apps::program::Program;
+use scash_apps::semaphore::Semaphore;
 use scash_apps::shared::{Element, Keep, Shared};
 use scash_apps::word::Word;
 use scash_bench::scale::trace::{self, Op, Trace};
@@ -63,6 +64,10 @@ impl Memory for Lengths {
 
     fn word(&mut self) -> scash_apps::Result<Word> {
         self.heap.word()
+    }
+
+    fn semaphore(&mut self) -> scash_apps::Result<Semaphore> {
+        self.heap.semaphore()
     }
 
     fn locks(&mut self, count: usize) -> scash_apps::Result<Vec<Lock>> {
