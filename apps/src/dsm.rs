@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use scash::runtime::Runtime;
+use scash::runtime::{ObjectKind, Runtime};
 use scash::{Dsm, Frames};
 
 use crate::crew::{Job, Who, run_crew};
@@ -12,7 +12,9 @@ use crate::options::Options;
 use crate::program::Program;
 use crate::repetitions::{Reference, work};
 use crate::report::{Cost, FIGURES, RECORD, Report, Setting, Timing};
+use crate::semaphore::Semaphore;
 use crate::shared::{Element, Keep, Shared};
+use crate::word::Word;
 use crate::{Error, Result};
 
 /// This process as a rank.
@@ -67,8 +69,9 @@ pub(crate) fn run<P: Program>(program: &P, options: &Options) -> Result<Option<R
         let equal = reference.equals(|run| &result[run], &everything);
         last.equal = last.equal.map(|owned| owned && equal);
     }
-    let report = gather(&mut dsm, &timings)?.map(|ranks| {
+    let report = gather(&mut dsm, &timings)?.map(|ranks| -> Result<Report> {
         let verified = program.verify(&mut arrays);
+        program.finish(&mut arrays)?;
         let shared = dsm.stats().frames == Frames::Shared;
         let (provider, engine) = (dsm.provider(), if shared { "shared frames" } else { dsm.engine() });
         let setting = Setting {
@@ -78,8 +81,9 @@ pub(crate) fn run<P: Program>(program: &P, options: &Options) -> Result<Option<R
             provider: Some(provider),
             engine: Some(engine),
         };
-        Report::new(setting, &ranks, verified)
+        Ok(Report::new(setting, &ranks, verified))
     });
+    let report = report.transpose()?;
     dsm.finalize()?;
     Ok(report)
 }
@@ -90,6 +94,18 @@ impl Memory for Dsm {
         let start = NonNull::new(array.as_ptr()).expect("shared memory is not at address 0");
         // SAFETY: it holds `len` plain values, and is freed at the end of the process.
         Ok((unsafe { Shared::new(start, len) }, None))
+    }
+
+    fn word(&mut self) -> Result<Word> {
+        let (word, _) = self.memory(1)?;
+        // SAFETY: no slices are made of the word.
+        Ok(Word::of_job(unsafe { self.runtime() }, word))
+    }
+
+    fn semaphore(&mut self) -> Result<Semaphore> {
+        // SAFETY: making a semaphore changes no bytes that references lead to, as making locks does not.
+        let runtime = unsafe { self.runtime() };
+        Ok(Semaphore::of_job(runtime, runtime.make_objects(ObjectKind::Semaphore(0), 1)?))
     }
 
     fn locks(&mut self, count: usize) -> Result<Vec<Lock>> {

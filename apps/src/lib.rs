@@ -11,21 +11,26 @@
 //!
 //! Reading order: [`laplace`] and [`lu`] (what is computed, and who owns what), [`program`] and [`run`] (what
 //! a program is, how it is run, timed and checked), [`owned`], [`turn`], [`shared`] and [`memory`] (shared
-//! arrays), [`crew`] (workers and barriers), [`kernels`] (the arithmetic). The C twins are in `c/`.
+//! arrays), [`runs`] and [`dealt`] (arrays that are cut into runs), [`crew`] (workers and barriers),
+//! [`kernels`] (the arithmetic). The C twins are in `c/`.
 //!
 //! The others each show a pattern of sharing: [`matmul`] (data that all read), [`sor`] (what is written and
 //! what is read in one array), [`fft`] (everybody exchanges with everybody), [`radix`] (writes all over an
 //! array), [`kmeans`] (sums with the same bits on any number of workers), [`is`] (counts that all add up),
 //! [`ep`] (nothing but a sum). Some have [locks](lock) besides barriers: [`tsp`] (work from a queue, and a
 //! bound that all know), [`water`] (one lock for each of many sums), [`market`] (one for each of many small
-//! objects, beside pages that one worker alone writes), [`nbody`] (a tree that all build). And two are
+//! objects, beside pages that one worker alone writes), [`nbody`] (a tree that all build), [`cholesky`] (tasks
+//! that wait for each other). [`raytrace`] [deals](dealt) parts of an array out to whoever is free. And two are
 //! there to be measured, for who writes what changes in them: [`shifting`], [`relay`].
 //!
 //! Programs of another kind share nothing and pass messages: [`nas`].
 
 use nix::errno::Errno;
 
+pub mod cholesky;
+pub mod counter;
 pub mod crew;
+pub mod dealt;
 mod dsm;
 pub mod ep;
 pub mod fft;
@@ -47,16 +52,20 @@ pub mod owned;
 pub mod program;
 pub mod radix;
 pub mod random;
+pub mod raytrace;
 pub mod relay;
 mod repetitions;
 pub mod report;
 pub mod run;
+pub mod runs;
+pub mod semaphore;
 pub mod shared;
 pub mod shifting;
 pub mod sor;
 pub mod tsp;
 pub mod turn;
 pub mod water;
+pub mod word;
 
 /// What may go wrong in a program.
 #[derive(Debug, thiserror::Error)]
@@ -117,6 +126,14 @@ pub enum Error {
         /// How many there may be.
         most: usize,
     },
+    /// There are no numbers for so many points, or no memory.
+    #[error("--size {size} is too large a grid; choose at most {most}")]
+    TooLargeGrid {
+        /// Rows of the grid.
+        size: usize,
+        /// How many there may be.
+        most: usize,
+    },
     /// No tree has a place for so many.
     #[error("--bodies {bodies} are more than a tree holds; choose at most {most}")]
     TooManyBodies {
@@ -153,6 +170,14 @@ pub enum Error {
     /// The DSM failed.
     #[error("{0}")]
     Dsm(#[from] scash::Error),
+    /// The picture could not be written.
+    #[error("cannot write the picture to {}: {reason}", path.display())]
+    Picture {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What the system said.
+        reason: std::io::Error,
+    },
     /// The report could not be written.
     #[error("cannot write the report: {0}")]
     Output(#[from] std::io::Error),

@@ -133,19 +133,19 @@ impl<T: Element> Mutex<T> {
 /// Access to the value of a [`Mutex`], until it is dropped.
 #[derive(Debug)]
 #[must_use = "the value is given back when this is dropped"]
-pub struct Guard<'a, T> {
+pub struct Guard<'a, T: ?Sized> {
     value: &'a mut T,
     _held: Held<'a>,
 }
 
-impl<'a, T> Guard<'a, T> {
+impl<'a, T: ?Sized> Guard<'a, T> {
     /// Access to a value that who has the lock alone uses.
     pub(crate) fn new(value: &'a mut T, held: Held<'a>) -> Self {
         Self { value, _held: held }
     }
 }
 
-impl<T> Deref for Guard<'_, T> {
+impl<T: ?Sized> Deref for Guard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -153,7 +153,7 @@ impl<T> Deref for Guard<'_, T> {
     }
 }
 
-impl<T> DerefMut for Guard<'_, T> {
+impl<T: ?Sized> DerefMut for Guard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         self.value
     }

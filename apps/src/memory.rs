@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::lock::{Lock, Mutex};
 use crate::owned::{Array, Locked};
+use crate::semaphore::Semaphore;
 use crate::shared::{Element, Keep, Private, Shared};
+use crate::word::Word;
 use crate::{Error, Result};
 
 /// Where a program's arrays come from: the DSM, or the memory of one process.
@@ -51,6 +53,18 @@ pub trait Memory {
     /// If a job cannot have as many.
     fn locks(&mut self, count: usize) -> Result<Vec<Lock>>;
 
+    /// A word to operate on, 0 in the beginning. With a DSM, all ranks ask for it.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    fn word(&mut self) -> Result<Word>;
+
+    /// A semaphore, whose count is 0 in the beginning. With a DSM, all ranks ask for it.
+    ///
+    /// # Errors
+    /// If a job cannot have one more.
+    fn semaphore(&mut self) -> Result<Semaphore>;
+
     /// A value behind a lock, all zeros in the beginning. With a DSM, all ranks ask for it.
     ///
     /// # Errors
@@ -80,6 +94,14 @@ impl Memory for Heap {
         let memory = Arc::new(Private::zeroed(len)?);
         let shared = memory.share();
         Ok((shared, Some(memory)))
+    }
+
+    fn word(&mut self) -> Result<Word> {
+        Ok(Word::of_process())
+    }
+
+    fn semaphore(&mut self) -> Result<Semaphore> {
+        Ok(Semaphore::of_process())
     }
 
     fn locks(&mut self, count: usize) -> Result<Vec<Lock>> {

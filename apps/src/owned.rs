@@ -41,7 +41,7 @@ enum Owners {
     Unknown,
     /// The sessions that a division says; what has none is read by all.
     Divided(Division),
-    /// Whoever has an element's lock.
+    /// Whoever has an element's lock, or has taken it.
     Holders,
 }
 
@@ -203,6 +203,16 @@ impl<T: Element> Array<T> {
         self.unowned(worker).get(range)
     }
 
+    /// Sees to it that no division says who owns what, but locks or the like.
+    ///
+    /// # Panics
+    /// If one does.
+    pub(crate) fn check_held(&self, worker: &Worker<'_>) {
+        self.holder.is_for(worker.life());
+        let owners = self.owners.read().unwrap_or_else(PoisonError::into_inner);
+        assert!(matches!(*owners, Owners::Holders), "an element has an owner, whoever has its lock");
+    }
+
     /// Other owners, for [`Worker::turn`].
     pub fn to<'a>(&'a self, owners: &'a Division) -> Turn<'a> {
         Turn::new(self, Some(owners))
@@ -269,10 +279,7 @@ impl<T: Element> Locked<T> {
     /// # Panics
     /// If this is no interval of locks, or there is no such element.
     pub fn lock<'a>(&'a self, worker: &'a Worker<'_>, index: usize) -> Result<Guard<'a, T>> {
-        self.array.holder.is_for(worker.life());
-        let owners = self.array.owners.read().unwrap_or_else(PoisonError::into_inner);
-        assert!(matches!(*owners, Owners::Holders), "an element has an owner, whoever has its lock");
-        drop(owners);
+        self.array.check_held(worker);
         let held = self.locks[index % self.locks.len()].hold()?;
         // SAFETY: until the next turn, for which the worker is borrowed mutably, only who has the lock uses
         // the element.

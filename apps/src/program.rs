@@ -50,6 +50,14 @@ pub trait Program: Sync {
     /// If a barrier fails.
     fn compute(&self, worker: &mut Worker<'_>, arrays: &Self::Arrays) -> Result<()>;
 
+    /// Does what is left to do with the last result, in the process that reports.
+    ///
+    /// # Errors
+    /// If that cannot be done.
+    fn finish(&self, _arrays: &mut Self::Arrays) -> Result<()> {
+        Ok(())
+    }
+
     /// Holds the last result to values that are published, for programs that have such.
     fn verify(&self, _arrays: &mut Self::Arrays) -> Option<bool> {
         None

@@ -51,5 +51,6 @@ fn run<P: Program>(program: &P, options: &Options) -> Result<Option<Report>> {
     })?;
     let setting = Setting { program: P::NAME, mode, threads, provider: None, engine: None };
     let verified = program.verify(&mut arrays);
+    program.finish(&mut arrays)?;
     Ok(Some(Report::new(setting, &[Timing::merge(&timings)], verified)))
 }

@@ -84,6 +84,11 @@ impl<T: Element> Shared<T> {
         self.start.addr().get()
     }
 
+    /// The first one, for those who operate on it.
+    pub(crate) fn as_ptr(self) -> *const T {
+        self.start.as_ptr()
+    }
+
     /// The elements of `range`, to read.
     ///
     /// # Safety

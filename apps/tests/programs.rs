@@ -23,7 +23,7 @@ macro_rules! program {
 }
 
 #[rustfmt::skip]
-const PROGRAMS: [Program; 17] = [
+const PROGRAMS: [Program; 19] = [
     program!("laplace", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("laplace-c", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("lu", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"),
@@ -40,6 +40,8 @@ const PROGRAMS: [Program; 17] = [
     program!("tsp", "--cities 1", "--cities 4", "--cities 9"),
     program!("market", "--size 1", "--size 8 --steps 0", "--size 65 --steps 5"),
     program!("nbody", "--bodies 1", "--bodies 9 --steps 0", "--bodies 90 --steps 3 --theta 0.7 --locks 5"),
+    program!("raytrace", "--size 1", "--size 9 --depth 0 --tile 20", "--size 50 --depth 2 --tile 7 --queue atomic"),
+    program!("cholesky", "--size 1", "--size 4 --locks 1", "--size 30 --locks 7"),
     program!("water", "--size 1", "--size 8 --steps 0", "--size 65 --steps 3"),
 ];
 
@@ -174,6 +176,15 @@ fn sizes_that_make_no_sense_are_refused() {
         ("nbody", "--locks 0", "--locks 0"),
         ("nbody", "--theta nan", "--theta NaN is not from 0 to 1"),
         ("nbody", "--bodies 18446744073709551615", "choose at most 1048576"),
+        ("raytrace", "--size 0", "--size 0"),
+        ("raytrace", "--tile 0", "--tile 0"),
+        ("raytrace", "--queue none", "--queue"),
+        ("raytrace", "--size 18446744073709551615", "smaller --size"),
+        ("raytrace", "--size 1073741824", "no memory"),
+        ("raytrace", "--size 9 --out /dev/null/picture", "cannot write the picture to /dev/null/picture: "),
+        ("cholesky", "--size 0", "--size 0"),
+        ("cholesky", "--locks 0", "--locks 0"),
+        ("cholesky", "--size 1025", "--size 1025 is too large a grid; choose at most 1024"),
         ("water", "--size 0", "--size 0"),
         ("water", "--size 18446744073709551615", "smaller --"),
         ("water", "--size 72057594037927936", "no memory"),

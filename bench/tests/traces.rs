@@ -8,7 +8,9 @@ use scash_apps::lock::Lock;
 use scash_apps::lu::Lu;
 use scash_apps::memory::{Heap, Memory};
 use scash_apps::program::Program;
+use scash_apps::semaphore::Semaphore;
 use scash_apps::shared::{Element, Keep, Shared};
+use scash_apps::word::Word;
 use scash_bench::scale::trace::{self, Op, Trace};
 use std::ops::Range;
 
@@ -58,6 +60,14 @@ impl Memory for Lengths {
     fn memory<T: Element>(&mut self, len: usize) -> scash_apps::Result<(Shared<T>, Keep)> {
         self.bytes.push((len * size_of::<T>()) as u64);
         self.heap.memory(len)
+    }
+
+    fn word(&mut self) -> scash_apps::Result<Word> {
+        self.heap.word()
+    }
+
+    fn semaphore(&mut self) -> scash_apps::Result<Semaphore> {
+        self.heap.semaphore()
     }
 
     fn locks(&mut self, count: usize) -> scash_apps::Result<Vec<Lock>> {

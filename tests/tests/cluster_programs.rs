@@ -100,12 +100,26 @@ fn nbody_has_the_sequential_result() {
 }
 
 #[test]
+fn raytrace_has_the_sequential_result_whoever_takes_which_tile() {
+    for queue in ["lock", "atomic"] {
+        is_equal("raytrace", &["--size", "61", "--tile", "8", "--queue", queue]);
+    }
+}
+
+#[test]
+fn cholesky_has_the_sequential_result_whichever_front_is_ready_first() {
+    is_equal("cholesky", &["--size", "40", "--locks", "20"]);
+}
+
+#[test]
 fn programs_with_locks_are_content_with_one_rank_and_with_the_smallest_cache() {
     for (program, parameters) in [
         ("tsp", ["--cities", "8"]),
         ("water", ["--size", "40"]),
         ("market", ["--size", "40"]),
         ("nbody", ["--bodies", "60"]),
+        ("raytrace", ["--size", "40"]),
+        ("cholesky", ["--size", "20"]),
     ] {
         let arguments = [&parameters[..], &["--check", "--json"]].concat();
         for kind in all_kinds() {

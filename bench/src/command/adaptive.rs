@@ -13,7 +13,7 @@ use super::turns::{Counted, Line, Program, Way, measure};
 /// How many of [`PROGRAMS`] are measured where none is named.
 const STANDARD: usize = 5;
 
-const PROGRAMS: [Program; 14] = [
+const PROGRAMS: [Program; 16] = [
     Program { quick: &["--size", "254", "--iterations", "10"], ..Program::named("laplace") },
     Program {
         parameters: &["--size", "1024", "--block", "32"],
@@ -38,6 +38,8 @@ const PROGRAMS: [Program; 14] = [
         quick: &["--bodies", "100", "--steps", "2"],
         ..Program::named("nbody")
     },
+    Program { quick: &["--size", "50"], ..Program::named("raytrace") },
+    Program { parameters: &["--size", "96"], quick: &["--size", "20"], ..Program::named("cholesky") },
     Program { parameters: &["--class", "s"], quick: &["--class", "s"], ..Program::named("ep") },
     Program { parameters: &["--class", "w"], quick: &["--class", "s"], ..Program::named("is") },
 ];

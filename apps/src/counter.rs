@@ -1,0 +1,91 @@
+//! Counters that the workers of a program share: each number is given to one of them.
+
+use crate::lock::Mutex;
+use crate::memory::Memory;
+use crate::word::Word;
+use crate::{Error, Result};
+
+/// How a counter keeps workers apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// By a lock.
+    #[default]
+    Lock,
+    /// By an atomic operation.
+    Atomic,
+}
+
+/// A counter.
+pub enum Counter {
+    /// A number behind a lock.
+    Locked(Mutex<usize>),
+    /// A word that is operated on.
+    Atomic(Word),
+}
+
+impl Counter {
+    /// A counter of that kind, which begins with 0. With a DSM, all ranks ask for it.
+    ///
+    /// # Errors
+    /// If there is no memory, or no lock.
+    pub fn new(kind: Kind, memory: &mut (impl Memory + ?Sized)) -> Result<Self> {
+        Ok(match kind {
+            Kind::Lock => Self::Locked(memory.mutex()?),
+            Kind::Atomic => Self::Atomic(memory.word()?),
+        })
+    }
+
+    /// The next number.
+    ///
+    /// # Errors
+    /// A rank is gone.
+    pub fn next(&self) -> Result<usize> {
+        match self {
+            Self::Locked(number) => {
+                let mut number = number.lock()?;
+                *number += 1;
+                Ok(*number - 1)
+            }
+            Self::Atomic(word) => {
+                let number = word.fetch_add(1)?;
+                usize::try_from(number).map_err(|_| Error::TooLarge)
+            }
+        }
+    }
+
+    /// The next number is 0 again.
+    ///
+    /// # Errors
+    /// A rank is gone.
+    pub fn begin_again(&self) -> Result<()> {
+        match self {
+            Self::Locked(number) => *number.lock()? = 0,
+            Self::Atomic(word) => word.set(0)?,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crew::tests::within_a_minute;
+    use crate::crew::{Alone, run_crew};
+    use crate::memory::Heap;
+
+    #[test]
+    fn each_number_is_given_once() {
+        within_a_minute(|| {
+            for kind in [Kind::Lock, Kind::Atomic] {
+                let counter = Counter::new(kind, &mut Heap).unwrap();
+                let taken = run_crew(&Alone, 4, false, |_| (0..500).map(|_| counter.next()).collect());
+                let mut taken: Vec<usize> = taken.unwrap().into_iter().flat_map(|all: Vec<_>| all).collect();
+                taken.sort_unstable();
+                assert!(taken.into_iter().eq(0..2000), "{kind:?}");
+                counter.begin_again().unwrap();
+                assert_eq!(counter.next().unwrap(), 0);
+            }
+        });
+    }
+}
