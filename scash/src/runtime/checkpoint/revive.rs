@@ -30,12 +30,12 @@ impl Runtime {
         mem::forget(mem::replace(&mut checkpoints.store, store));
         mem::forget(mem::replace(&mut checkpoints.given, given));
         mem::forget(mem::replace(&mut checkpoints.tracking, Tracking::new(out_of_the_way)));
-        checkpoints.commit = super::commit_of(&checkpoints.store);
         checkpoints.resumes = true;
         let mut member = Member::from_vars(&environment).map_err(join)?;
         let identity = start::identity()?;
         member.hello(&identity).map_err(join)?;
-        let context = start::assemble(&mut member, &self.config, self.kind)?;
+        let context = start::assemble(&mut member, &self.config, self.kind, &environment)?;
+        checkpoints.has(&context.copies);
         let moved = *lock(&self.moved_before) + self.context.endpoint.traffic();
         *lock(&self.moved_before) = moved;
         self.passes(Point::RecoveryJoined);
@@ -113,7 +113,7 @@ fn run(entries: &[Entry]) -> usize {
 
 /// Ends what the process that is gone had.
 fn abandon(old: RankContext) {
-    let RankContext { region, engine, endpoint, claims, marks, objects, page, .. } = old;
+    let RankContext { region, engine, endpoint, claims, marks, objects, page, copies, .. } = old;
     endpoint.abandon();
-    mem::forget((region, engine, claims, marks, objects, page));
+    mem::forget((region, engine, claims, marks, objects, page, copies));
 }
