@@ -16,10 +16,10 @@
 //! The others each show a pattern of sharing: [`matmul`] (data that all read), [`sor`] (what is written and
 //! what is read in one array), [`fft`] (everybody exchanges with everybody), [`radix`] (writes all over an
 //! array), [`kmeans`] (sums with the same bits on any number of workers), [`is`] (counts that all add up),
-//! [`ep`] (nothing but a sum). Three have [locks](lock) besides barriers: [`tsp`] (work from a queue, and a
+//! [`ep`] (nothing but a sum). Some have [locks](lock) besides barriers: [`tsp`] (work from a queue, and a
 //! bound that all know), [`water`] (one lock for each of many sums), [`market`] (one for each of many small
-//! objects, beside pages that one worker alone writes). And two are there to be measured, for who writes what
-//! changes in them: [`shifting`], [`relay`].
+//! objects, beside pages that one worker alone writes), [`nbody`] (a tree that all build). And two are
+//! there to be measured, for who writes what changes in them: [`shifting`], [`relay`].
 //!
 //! Programs of another kind share nothing and pass messages: [`nas`].
 
@@ -40,6 +40,7 @@ pub mod market;
 pub mod matmul;
 pub mod memory;
 pub mod nas;
+pub mod nbody;
 pub mod npb;
 pub mod options;
 pub mod owned;
@@ -116,6 +117,20 @@ pub enum Error {
         /// How many there may be.
         most: usize,
     },
+    /// No tree has a place for so many.
+    #[error("--bodies {bodies} are more than a tree holds; choose at most {most}")]
+    TooManyBodies {
+        /// How many bodies.
+        bodies: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// To tell bodies apart that nearly touch takes more cubes than there is room for.
+    #[error("the bodies have come too close to each other; choose fewer --steps")]
+    TooClose,
+    /// What a cube looks like.
+    #[error("--theta {0} is not from 0 to 1")]
+    Theta(f64),
     /// A kernel cannot divide its work among so many.
     #[error("{kernel} cannot run on {ranks} ranks; choose {can}")]
     Ranks {

@@ -35,6 +35,16 @@ pub trait Memory {
         Ok(Locked::new(array, self.locks(len)?))
     }
 
+    /// An array of `len` zeros that share so many locks, if there are fewer than elements. With a DSM, all
+    /// ranks ask for it.
+    ///
+    /// # Errors
+    /// As those of [`locked`](Self::locked).
+    fn locked_in_groups<T: Element>(&mut self, len: usize, locks: usize) -> Result<Locked<T>> {
+        let array = self.array(len)?;
+        Ok(Locked::new(array, self.locks(locks.min(len))?))
+    }
+
     /// That many locks. With a DSM, all ranks ask for the same locks in the same order.
     ///
     /// # Errors

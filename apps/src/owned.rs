@@ -228,20 +228,20 @@ impl<T: Element> Array<T> {
     }
 }
 
-/// An array of which each element has a lock. In some intervals whoever has an element's lock uses it; in
-/// others, elements have owners as those of any [`Array`].
+/// An array of which each element has a lock, its own or one that it shares with others. In some intervals
+/// whoever has an element's lock uses it; in others, elements have owners as those of any [`Array`].
 pub struct Locked<T> {
     array: Array<T>,
     locks: Vec<Lock>,
 }
 
 impl<T: Element> Locked<T> {
-    /// The array, with as many locks as elements.
+    /// The array, whose elements have these locks in turns.
     ///
     /// # Panics
-    /// If there are others.
+    /// If there are elements and no locks.
     pub(crate) fn new(array: Array<T>, locks: Vec<Lock>) -> Self {
-        assert_eq!(array.len(), locks.len(), "a lock for each element");
+        assert!(array.is_empty() || !locks.is_empty(), "a lock for each element");
         Self { array, locks }
     }
 
@@ -260,7 +260,8 @@ impl<T: Element> Locked<T> {
         Turn::new(&self.array, None)
     }
 
-    /// Waits until no other worker has the element, and gives access to it.
+    /// Waits until no other worker has the element, nor another one with the same lock, and gives access to
+    /// it. A worker that has the lock already waits for itself.
     ///
     /// # Errors
     /// A rank is gone.
@@ -272,7 +273,7 @@ impl<T: Element> Locked<T> {
         let owners = self.array.owners.read().unwrap_or_else(PoisonError::into_inner);
         assert!(matches!(*owners, Owners::Holders), "an element has an owner, whoever has its lock");
         drop(owners);
-        let held = self.locks[index].hold()?;
+        let held = self.locks[index % self.locks.len()].hold()?;
         // SAFETY: until the next turn, for which the worker is borrowed mutably, only who has the lock uses
         // the element.
         let value = unsafe { &mut self.array.memory.get_mut(index..index + 1)[0] };

@@ -23,7 +23,7 @@ macro_rules! program {
 }
 
 #[rustfmt::skip]
-const PROGRAMS: [Program; 16] = [
+const PROGRAMS: [Program; 17] = [
     program!("laplace", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("laplace-c", "--size 1", "--size 2 --iterations 3", "--size 30 --iterations 0", "--size 65 --iterations 9"),
     program!("lu", "--size 1 --block 1", "--size 6 --block 6", "--size 36 --block 12", "--size 64 --block 16"),
@@ -39,6 +39,7 @@ const PROGRAMS: [Program; 16] = [
     program!("relay", "--size 1", "--size 90 --turns 0", "--size 1000 --turns 9 --period 2"),
     program!("tsp", "--cities 1", "--cities 4", "--cities 9"),
     program!("market", "--size 1", "--size 8 --steps 0", "--size 65 --steps 5"),
+    program!("nbody", "--bodies 1", "--bodies 9 --steps 0", "--bodies 90 --steps 3 --theta 0.7 --locks 5"),
     program!("water", "--size 1", "--size 8 --steps 0", "--size 65 --steps 3"),
 ];
 
@@ -169,6 +170,10 @@ fn sizes_that_make_no_sense_are_refused() {
         ("ep", "--batches 0", "--batches 0"),
         ("tsp", "--cities 0", "--cities 0"),
         ("tsp", "--cities 25", "--cities 25 would take years; choose at most 24"),
+        ("nbody", "--bodies 0", "--bodies 0"),
+        ("nbody", "--locks 0", "--locks 0"),
+        ("nbody", "--theta nan", "--theta NaN is not from 0 to 1"),
+        ("nbody", "--bodies 18446744073709551615", "choose at most 1048576"),
         ("water", "--size 0", "--size 0"),
         ("water", "--size 18446744073709551615", "smaller --"),
         ("water", "--size 72057594037927936", "no memory"),

@@ -95,10 +95,18 @@ fn market_has_the_sequential_result_and_no_worker_loses_what_it_wrote() {
 }
 
 #[test]
+fn nbody_has_the_sequential_result() {
+    is_equal("nbody", &["--bodies", "200", "--steps", "3", "--locks", "50"]);
+}
+
+#[test]
 fn programs_with_locks_are_content_with_one_rank_and_with_the_smallest_cache() {
-    for (program, parameters) in
-        [("tsp", ["--cities", "8"]), ("water", ["--size", "40"]), ("market", ["--size", "40"])]
-    {
+    for (program, parameters) in [
+        ("tsp", ["--cities", "8"]),
+        ("water", ["--size", "40"]),
+        ("market", ["--size", "40"]),
+        ("nbody", ["--bodies", "60"]),
+    ] {
         let arguments = [&parameters[..], &["--check", "--json"]].concat();
         for kind in all_kinds() {
             kind.job(1).run(&built(program), &arguments).is_equal(1);

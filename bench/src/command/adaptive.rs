@@ -13,7 +13,7 @@ use super::turns::{Counted, Line, Program, Way, measure};
 /// How many of [`PROGRAMS`] are measured where none is named.
 const STANDARD: usize = 5;
 
-const PROGRAMS: [Program; 13] = [
+const PROGRAMS: [Program; 14] = [
     Program { quick: &["--size", "254", "--iterations", "10"], ..Program::named("laplace") },
     Program {
         parameters: &["--size", "1024", "--block", "32"],
@@ -33,6 +33,11 @@ const PROGRAMS: [Program; 13] = [
     Program { parameters: &["--size", "300000"], quick: &["--size", "3000"], ..Program::named("radix") },
     Program { quick: &["--size", "1000"], ..Program::named("kmeans") },
     Program { parameters: &["--cities", "13"], quick: &["--cities", "8"], ..Program::named("tsp") },
+    Program {
+        parameters: &["--bodies", "1000", "--steps", "5"],
+        quick: &["--bodies", "100", "--steps", "2"],
+        ..Program::named("nbody")
+    },
     Program { parameters: &["--class", "s"], quick: &["--class", "s"], ..Program::named("ep") },
     Program { parameters: &["--class", "w"], quick: &["--class", "s"], ..Program::named("is") },
 ];

@@ -338,6 +338,12 @@ unsafe impl<N: Network> Endpoint for CompositeEndpoint<N> {
         self.host.misses() || self.network.misses()
     }
 
+    fn abandon(self: Box<Self>) {
+        let Self { host, network, .. } = *self;
+        Box::new(host).abandon();
+        Box::new(network).abandon();
+    }
+
     fn part(&self) {
         self.host.part();
         self.network.part();

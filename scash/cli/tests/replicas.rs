@@ -11,7 +11,7 @@ use std::io::{Seek, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use walker::{DEATHS, FILE, PACE, POINTS, STEPS};
+use walker::{DEATHS, FILE, PACE, POINTS, STEPS, are_complete, said, words_of};
 
 const ROLE: &str = "SCASH_TEST_ROLE";
 
@@ -43,30 +43,6 @@ fn run(command: Command) -> Ended {
     let ended = start(command).end();
     assert!(ended.left.is_empty(), "{:?}", ended.left);
     ended
-}
-
-/// The lines that the launcher has printed.
-fn said(ended: &Ended) -> Vec<&str> {
-    ended.stderr.lines().filter_map(|line| line.strip_prefix("scash: ")).collect()
-}
-
-/// What a rank has printed, of what ranks have printed in whole lines.
-fn words_of<'a>(text: &'a str, rank: u32) -> Vec<&'a str> {
-    let begin = format!("{rank}:");
-    let of_line = |line: &'a str| line.split_whitespace().filter(|word| word.contains(':'));
-    let lines = text.lines().filter(|line| !line.starts_with("scash: "));
-    let own = lines.filter(|line| of_line(line).any(|word| word.starts_with(&begin)));
-    own.flat_map(of_line).collect()
-}
-
-/// Checks that so many ranks have printed each step once, in order, and nothing else.
-fn are_complete(ended: &Ended, ranks: u32, what: &str) {
-    for rank in 0..ranks {
-        let expected: Vec<String> = (1..=STEPS).map(|step| format!("{rank}:{step}")).collect();
-        assert_eq!(words_of(&ended.stdout, rank), expected, "{what}: {ended:?}");
-        assert_eq!(words_of(&ended.stderr, rank), expected, "{what}: {ended:?}");
-    }
-    assert_eq!(ended.status, 0, "{what}: {}", ended.stderr);
 }
 
 #[test]
@@ -409,7 +385,7 @@ fn ranks_of_other_jobs_hear_nothing_of_replicas() {
 fn what_replicas_cannot_do_is_refused_by_name() {
     for (options, word) in [
         ("-n 2 --replicas 1 --provider ofi", "libfabric"),
-        ("--replicas 1 --host a,b", "--host"),
+        ("--checkpoint-dir d --host a,b", "use --replicas"),
         ("-n 2 --replicas 0", "1..=7"),
         ("-n 2 --restarts 3", "--replicas"),
         ("-n 2 --replicas 1 --mtbf soon", "unit"),

@@ -82,6 +82,12 @@ impl HostsJob {
         self
     }
 
+    /// With an option of `scash run` and its value.
+    pub fn option(mut self, name: &str, value: &str) -> HostsJob {
+        self.options.extend([name.to_owned(), value.to_owned()]);
+        self
+    }
+
     /// The command that starts it.
     pub fn command(&self, program: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(built("scash"));

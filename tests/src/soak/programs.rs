@@ -47,7 +47,7 @@ const fn locking(name: &'static str, arguments: &'static str) -> Program {
 const C_PHOENIX: &str = "phoenix-c";
 
 /// All of them, with sizes of which a run takes about a second.
-pub const PROGRAMS: [Program; 19] = [
+pub const PROGRAMS: [Program; 20] = [
     app("laplace", "--size 254 --iterations 60 --check --json"),
     app("lu", "--size 384 --block 16 --check --json"),
     app("sor", "--size 254 --iterations 40 --check --json"),
@@ -57,6 +57,7 @@ pub const PROGRAMS: [Program; 19] = [
     app("kmeans", "--size 20000 --iterations 20 --check --json"),
     locking("tsp", "--cities 12 --check --json"),
     locking("water", "--size 343 --steps 6 --check --json"),
+    locking("nbody", "--bodies 600 --steps 8 --check --json"),
     locking("market", "--size 200 --steps 20 --check --json"),
     app("shifting", "--size 65536 --iterations 48 --check --json"),
     locking("relay", "--size 16384 --turns 64 --check --json"),

@@ -114,6 +114,11 @@ impl Trunk {
         self.act();
     }
 
+    /// Whether all ranks have joined: each has said who it is, and they agree.
+    pub fn have_all_joined(&self) -> bool {
+        self.roster.have_all_joined()
+    }
+
     /// The next thing for every agent, oldest first.
     pub fn decision(&mut self) -> Option<Decision> {
         self.decisions.pop_front()

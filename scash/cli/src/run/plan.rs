@@ -169,6 +169,11 @@ fn check_in(args: Args, var: impl Fn(&str) -> Option<String>) -> Result<Plan, Re
         let why = "--copy: the program is sent to hosts: say which with --host or --hostfile";
         return Err(Refusal::new(status::USAGE, why));
     }
+    if args.copy && args.replicas.is_given() {
+        let why =
+            "--copy: a program without a file cannot be saved: with --replicas, install it on all hosts";
+        return Err(Refusal::new(status::USAGE, why));
+    }
     let several = hosts.as_ref().is_some_and(|hosts| hosts.layout.hosts() > 1);
     let provider = provider(&args.provider, several, args.encrypt)?;
     let replicas = args.replicas.check(ranks, provider, hosts.is_some())?;

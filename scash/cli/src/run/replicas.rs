@@ -15,8 +15,9 @@ const MOST: i64 = 7;
 #[derive(Debug, clap::Args)]
 pub(super) struct Raw {
     /// Go on when ranks die: all ranks start again from their newest checkpoint, of which there are so many
-    /// copies besides their own (1 to 7; on one host, which is all there is so far, any number is as good as
-    /// 1). What ranks print appears once it is part of a checkpoint, and they see files instead of a terminal
+    /// copies besides their own (1 to 7; so far each host keeps those of its own ranks alone, so that any number
+    /// is as good as 1, and a host that is lost ends the job). What ranks print appears once it is part of a
+    /// checkpoint, and they see files instead of a terminal
     #[arg(long, value_name = "K", group = "survival", value_parser = clap::value_parser!(u32).range(1..=MOST))]
     replicas: Option<u32>,
 
@@ -70,6 +71,11 @@ pub(super) struct Replicas {
 }
 
 impl Raw {
+    /// Whether ranks are to go on.
+    pub(super) fn is_given(&self) -> bool {
+        self.replicas.is_some() || self.checkpoint_dir.is_some()
+    }
+
     /// What the options mean, for a job of so many ranks over this provider, on several hosts or not.
     pub(super) fn check(
         self,
@@ -84,9 +90,9 @@ impl Raw {
             (None, None, _) => return Ok(None),
         };
         let refuse = |why: &str| Err(Refusal::new(status::USAGE, format!("{option}: {why}")));
-        if has_hosts {
+        if has_hosts && place != Place::Memory {
             return refuse(
-                "ranks can be started again on one host only, so far: leave out --host and --hostfile",
+                "its files are on one host: with --host and --hostfile use --replicas, which keeps checkpoints in the memory of all hosts",
             );
         }
         if provider == "ofi" {
@@ -188,7 +194,7 @@ mod tests {
             (&["--replicas", "0"], "auto", false, "0 is not in 1..=7"),
             (&["--replicas", "8"], "auto", false, "8 is not in 1..=7"),
             (&["--replicas", "1"], "ofi", false, "--provider auto, shm or tcp"),
-            (&["--replicas", "1"], "auto", true, "leave out --host"),
+            (&["--checkpoint-dir", "d"], "auto", true, "use --replicas"),
             (&["--restarts", "1"], "auto", false, "--replicas"),
             (&["--chaos", "1"], "auto", false, "--replicas"),
             (&["--replicas", "1", "--checkpoint", "every=0"], "auto", false, "every=100"),

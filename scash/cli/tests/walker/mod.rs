@@ -1,9 +1,9 @@
 //! A program whose ranks take checkpoints, in place of one that shares memory: it counts steps, prints each,
 //! and saves the count at each. Its ranks die where the test says.
 
-#![allow(unreachable_pub, reason = "a module of one test")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of this module")]
 
-use super::common::LIMIT;
+use super::common::{Ended, LIMIT};
 use scash_comm::Exchange;
 use scash_comm::say::say;
 use scash_ft::store::{A_RESTART, AN_EPOCH, Key, PAGE, RankStore, vars};
@@ -64,6 +64,30 @@ pub fn walk() {
         std::thread::sleep(LIMIT);
     }
     exit(0);
+}
+
+/// The lines that the launcher has printed.
+pub fn said(ended: &Ended) -> Vec<&str> {
+    ended.stderr.lines().filter_map(|line| line.strip_prefix("scash: ")).collect()
+}
+
+/// What a rank has printed, of what ranks have printed in whole lines.
+pub fn words_of<'a>(text: &'a str, rank: u32) -> Vec<&'a str> {
+    let begin = format!("{rank}:");
+    let of_line = |line: &'a str| line.split_whitespace().filter(|word| word.contains(':'));
+    let lines = text.lines().filter(|line| !line.starts_with("scash: "));
+    let own = lines.filter(|line| of_line(line).any(|word| word.starts_with(&begin)));
+    own.flat_map(of_line).collect()
+}
+
+/// Checks that so many ranks have printed each step once, in order, and nothing else.
+pub fn are_complete(ended: &Ended, ranks: u32, what: &str) {
+    for rank in 0..ranks {
+        let expected: Vec<String> = (1..=STEPS).map(|step| format!("{rank}:{step}")).collect();
+        assert_eq!(words_of(&ended.stdout, rank), expected, "{what}: {ended:?}");
+        assert_eq!(words_of(&ended.stderr, rank), expected, "{what}: {ended:?}");
+    }
+    assert_eq!(ended.status, 0, "{what}: {}", ended.stderr);
 }
 
 impl Walker {

@@ -1,32 +1,32 @@
 //! `scash agent`: what the remote shell runs on each host of a job. It starts that host's ranks, serves their
-//! boot lines as a launcher does, and reports to the launcher instead of deciding.
+//! boot lines as a launcher does, and reports to the launcher instead of deciding. [`work`] is what it has for
+//! its ranks, [`survive`] what it does besides where they may die.
+
+mod survive;
+mod work;
 
 use super::assignment::Assignment;
 use super::copy::Copy;
 use super::frames::{Cutter, Down, FROM_LAUNCHER, Up, hello};
 use super::uplink::{Output, Uplink};
-use super::{BEAT, PATIENCE, address};
+use super::{BEAT, PATIENCE};
 use crate::run::front::{self, News, Orders};
 use crate::run::oom::OomKills;
 use crate::run::output::{Printing, Stream, Wiring, Word};
-use crate::run::plan::Task;
-use crate::run::processes::Processes;
-use crate::run::program::{self, Program};
 use crate::run::recovery::Outfit;
 use crate::run::spawn::{Streams, spawn};
-use crate::run::{Refusal, cores, limits, signals, status, sweep};
+use crate::run::{Refusal, cores, signals, status, sweep};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use scash_join::boot::{Branch, Report};
-use std::ffi::OsStr;
+use scash_join::boot::Report;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use work::Work;
 
 /// What became readable: a rank's pidfd by the rank's number, or one of these.
 const LAUNCHER: u64 = 1 << 32;
@@ -34,6 +34,8 @@ const LINES: u64 = LAUNCHER + 1;
 const ORDERS: u64 = LAUNCHER + 2;
 const CHILD: u64 = LAUNCHER + 3;
 const PRINTED: u64 = LAUNCHER + 4;
+const COMMITTED: u64 = LAUNCHER + 5;
+const SAID: u64 = LAUNCHER + 6;
 
 /// Serves the launcher at the other end of stdin and stdout; returns the exit status.
 pub(crate) fn agent() -> u8 {
@@ -80,23 +82,6 @@ struct Agent {
     /// When it is told next that this agent is there.
     next_beat: Instant,
     over: bool,
-}
-
-/// This host's ranks.
-struct Work {
-    branch: Branch,
-    processes: Processes,
-    task: Task,
-    /// The program itself, if it was sent here: ranks are started from it.
-    _copy: Option<Copy>,
-    bind: bool,
-    threads: u32,
-    /// Whether both streams of a rank go to one file.
-    one_stream: bool,
-    /// Whether they were started.
-    begun: bool,
-    /// `None` when all output is on its way.
-    printing: Option<Printing>,
 }
 
 impl Agent {
@@ -163,6 +148,8 @@ impl Agent {
                 (PRINTED, Some(work)) => {
                     work.printing.take_if(|printing| printing.word() == Word::Done);
                 }
+                (COMMITTED, Some(_)) => self.take_news()?,
+                (SAID, Some(_)) => self.pass_sayings_on()?,
                 (rank, Some(work)) => {
                     work.take_exit(u32::try_from(rank).expect("the epoll returns what it was given"))
                 }
@@ -234,6 +221,7 @@ impl Agent {
             (Down::Alive, _) => {}
             (Down::Taken { stream, bytes }, _) => self.uplink.taken(stream, bytes),
             (Down::Shut(stream), _) => self.uplink.shut(stream),
+            (down, Some(work)) if work.survival.is_some() => return self.take_of_survivors(down),
             (down, _) => {
                 let what: String = format!("{down:?}").chars().take(20).collect();
                 return Err(Refusal::new(status::LAUNCHER, format!("the launcher says {what} out of turn")));
@@ -285,17 +273,37 @@ impl Agent {
         }
     }
 
-    /// Starts this host's ranks, or as many as can be.
+    /// Starts this host's ranks, or as many as can be, and to send what they print.
     fn begin(&mut self) -> Result<(), Refusal> {
         let Some(mut work) = self.work.take() else { return Ok(()) };
         work.begun = true;
-        let mut wiring = Wiring::elsewhere(work.one_stream);
+        let printing = if work.survival.is_some() {
+            self.start_survivors(&mut work, None)?;
+            self.send_saved(&work)?
+        } else {
+            let mut wiring = Wiring::elsewhere(work.one_stream);
+            self.start_ranks(&mut work, |rank| wiring.make(rank).map(Outfit::plain))?;
+            let uplink = &self.uplink;
+            Printing::send(wiring, |done| outputs(uplink, 0, done)).map_err(|error| trouble(&error))?
+        };
+        self.watch(&printing, PRINTED)?;
+        work.printing = Some(printing);
+        self.work = Some(work);
+        Ok(())
+    }
+
+    /// Starts all ranks, or as many as can be.
+    fn start_ranks(
+        &mut self,
+        work: &mut Work,
+        mut outfit: impl FnMut(u32) -> io::Result<Outfit>,
+    ) -> Result<(), Refusal> {
         let ranks = work.branch.ranks();
-        let places = cores::places(work.bind, ranks.end - ranks.start, work.threads)?;
+        let places = cores::places(work.bind, ranks.end - ranks.start, work.settings.threads)?;
         for number in ranks.clone() {
             let place = places.as_ref().and_then(|places| places.of(number - ranks.start));
-            let output = wiring.make(number).map_err(|error| trouble(&error))?;
-            let streams = Streams { stdin: false, outfit: Outfit::plain(output) };
+            let outfit = outfit(number).map_err(|error| trouble(&error))?;
+            let streams = Streams { stdin: false, outfit };
             match spawn(&work.task, streams, work.branch.invite(number), number, place) {
                 Ok(rank) => {
                     self.watch(&rank.pidfd, u64::from(number))?;
@@ -309,15 +317,6 @@ impl Agent {
                 }
             }
         }
-        let uplink = || Arc::clone(&self.uplink);
-        let sinks = |done: File| {
-            let other = done.try_clone()?;
-            Ok([Output::new(uplink(), Stream::Out, done), Output::new(uplink(), Stream::Err, other)])
-        };
-        let printing = Printing::send(wiring, sinks).map_err(|error| trouble(&error))?;
-        self.watch(&printing, PRINTED)?;
-        work.printing = Some(printing);
-        self.work = Some(work);
         Ok(())
     }
 
@@ -347,7 +346,7 @@ impl Agent {
             self.send(&Up::Done)?;
             self.over = true;
         }
-        Ok(())
+        if have_ended { self.survivors_have_ended() } else { Ok(()) }
     }
 
     /// Somebody signals this agent, not the launcher: its ranks are meant. Without its front it ends.
@@ -366,58 +365,11 @@ impl Agent {
     }
 }
 
-impl Work {
-    /// Looks whether all is here that ranks need.
-    fn new(assignment: Assignment, copy: Option<Copy>) -> Result<Work, Refusal> {
-        let several = assignment.layout.hosts() > 1;
-        let mut env = assignment.env.clone();
-        let is_given = std::env::var_os(address::INTERFACE).is_some()
-            || env.iter().any(|(name, _)| name == address::INTERFACE);
-        if several && !is_given {
-            let address = address::choose(&assignment).map_err(|why| Refusal::new(status::LAUNCHER, why))?;
-            env.push((address::INTERFACE.into(), address.to_string().into()));
-        }
-        enter(&assignment.directory)?;
-        let path = copy.as_ref().map_or_else(|| PathBuf::from(assignment.program.0), Copy::path);
-        let program = Program { path, name: assignment.program.1 };
-        program::check(&program.path)?;
-        let threads = assignment.settings.threads;
-        let branch = Branch::new(assignment.layout, assignment.host, assignment.secret, assignment.settings);
-        let branch = branch.map_err(|error| Refusal::new(status::LAUNCHER, error.to_string()))?;
-        let ranks = branch.ranks();
-        limits::make_room(ranks.end - ranks.start, "ranks")?;
-        Ok(Work {
-            processes: Processes::from(ranks.start),
-            branch,
-            task: Task { program, arguments: assignment.arguments, env },
-            _copy: copy,
-            bind: assignment.bind,
-            threads,
-            one_stream: assignment.one_stream,
-            begun: false,
-            printing: None,
-        })
-    }
-
-    fn take_exit(&mut self, rank: u32) {
-        if let Some(exit) = self.processes.take_exit(rank) {
-            if let Some(printing) = self.printing.as_ref().filter(|_| exit.shell_status() != 0) {
-                printing.catch_up();
-            }
-            self.branch.exited(rank, exit);
-        }
-    }
-}
-
-/// Makes the launcher's directory this process's own, and its ranks'.
-fn enter(directory: &OsStr) -> Result<(), Refusal> {
-    std::env::set_current_dir(directory).map_err(|error| {
-        let shown = directory.display();
-        let why = format!(
-            "the job's directory {shown} cannot be entered: {error}; start the job in one that all hosts have"
-        );
-        Refusal::new(status::LAUNCHER, why)
-    })
+/// Where both streams go, of which the ranks' numbers begin with that one.
+fn outputs(uplink: &Arc<Uplink>, first: u32, done: File) -> io::Result<[Output; 2]> {
+    let other = done.try_clone()?;
+    let output = |stream, done| Output::new(Arc::clone(uplink), stream, first, done);
+    Ok([output(Stream::Out, done), output(Stream::Err, other)])
 }
 
 fn failed(what: &'static str) -> impl Fn(Errno) -> Refusal {

@@ -2,6 +2,7 @@
 //! and which ranks are the agent's.
 
 use super::fields::{Fields, Frame};
+use crate::run::recovery;
 use scash_comm::Secret;
 use scash_join::boot::{Layout, Settings};
 use std::ffi::{OsStr, OsString};
@@ -25,6 +26,8 @@ pub(super) struct Assignment {
     pub(super) one_stream: bool,
     /// Whether ranks are bound to cores.
     pub(super) bind: bool,
+    /// If ranks may die and are started again: what they are told of that, as environment variables.
+    pub(super) replicas: Option<Vec<(&'static str, String)>>,
     /// Bytes of the program, if it follows in parts.
     pub(super) copied: Option<u64>,
     pub(super) directory: OsString,
@@ -44,6 +47,11 @@ impl Assignment {
         }
         frame = frame.number(self.settings.threads).text(&self.settings.provider);
         frame = frame.byte(u8::from(self.one_stream)).byte(u8::from(self.bind));
+        frame = frame.byte(u8::from(self.replicas.is_some()));
+        if let Some(env) = &self.replicas {
+            frame =
+                env.iter().fold(frame.length(env.len()), |frame, (name, value)| frame.text(name).text(value));
+        }
         // No program is empty.
         for byte in self.copied.unwrap_or(0).to_le_bytes() {
             frame = frame.byte(byte);
@@ -81,6 +89,7 @@ impl Assignment {
             settings: Settings { threads: fields.number()?, provider: fields.text()? },
             one_stream: fields.byte()? != 0,
             bind: fields.byte()? != 0,
+            replicas: if fields.byte()? != 0 { Some(list(fields, survival)?) } else { None },
             copied: Some(u64::from_le_bytes(fields.array()?)).filter(|&size| size > 0),
             directory: word(fields)?,
             program: (word(fields)?, word(fields)?),
@@ -105,6 +114,13 @@ fn word(fields: &mut Fields<'_>) -> Result<OsString, String> {
 fn variable(fields: &mut Fields<'_>) -> Result<OsString, String> {
     let is_name = |name: &OsStr| !name.is_empty() && !name.as_bytes().contains(&b'=');
     Some(word(fields)?).filter(|name| is_name(name)).ok_or_else(|| "a variable without a name".to_owned())
+}
+
+/// A variable of ranks that may die.
+fn survival(fields: &mut Fields<'_>) -> Result<(&'static str, String), String> {
+    let (name, value) = (fields.text()?, fields.text()?);
+    let known = recovery::VARIABLES.into_iter().find(|known| *known == name);
+    Ok((known.ok_or_else(|| format!("{name}, which is no variable of ranks that may die"))?, value))
 }
 
 /// A list, whose length is believed only as far as its items come.

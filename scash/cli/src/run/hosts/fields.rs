@@ -21,6 +21,10 @@ impl Frame {
         self.rest(&number.to_le_bytes())
     }
 
+    pub(super) fn long(self, number: u64) -> Frame {
+        self.rest(&number.to_le_bytes())
+    }
+
     /// A length; what is longer than a frame may be is found out before it is sent.
     pub(super) fn length(self, length: usize) -> Frame {
         self.number(u32::try_from(length).unwrap_or(u32::MAX))
@@ -88,6 +92,10 @@ impl<'a> Fields<'a> {
 
     pub(super) fn number(&mut self) -> Result<u32, String> {
         Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    pub(super) fn long(&mut self) -> Result<u64, String> {
+        Ok(u64::from_le_bytes(self.array()?))
     }
 
     pub(super) fn bytes(&mut self) -> Result<&'a [u8], String> {

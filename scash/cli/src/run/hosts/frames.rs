@@ -19,6 +19,12 @@
 //! | 7 | Done: all ranks have ended and all output is out | |
 //! | 8 | Alive, now and then | |
 //! | 9 | OutOfMemory: the system has killed a process there for want of memory, perhaps the rank whose end is told next | |
+//! | 10 | Store: what the store of one of its ranks says, after Recall | see [`Frame::state`] |
+//! | 11 | Ended: no rank of its runs any more, and all stores were told of | |
+//! | 12 | Rewound: done, as Rewind said | |
+//! | 13 | Committed: rank 0 has told that all ranks have this epoch | epoch `u64` |
+//! | 14 | Resumed: rank 0 has told that all ranks go on again | |
+//! | 15 | Said: what ranks have said to their user at once | the bytes |
 //!
 //! | kind | from the launcher | fields |
 //! |---|---|---|
@@ -30,16 +36,32 @@
 //! | 6 | Shut: nobody reads that stream any more | stream `u8` |
 //! | 7 | Alive, now and then | |
 //! | 8 | Program: the next part of the program, as long as parts are left that Start has announced | the bytes |
+//! | 9 | Recall: end all ranks; some have been lost | |
+//! | 10 | Rewind: make of ranks what they were at an epoch | see [`Frame::rewound`] |
+//! | 11 | Again: start all ranks from there | base; how long ago, in nanoseconds, the launcher learnt that a rank was lost, and when all had ended, `u64` each; the new secret |
+//! | 12 | Commit: what ranks had printed at this epoch is not taken back any more | epoch `u64` |
+//! | 13 | Finish: ranks will not be started again | |
+//!
+//! # Incarnations
+//! No frame has the number of an incarnation: the order of the pipe tells. What an agent sends before Ended
+//! is of ranks that have ended, and it sends nothing of ranks until Again has come, which the launcher sends
+//! when all agents have said Ended (and then Rewound). So what comes before Ended belongs to the incarnation
+//! before, and what comes after it to the one that begins. The other way round, decisions that are sent
+//! before Again are those of the former trunk and reach the agent's former branch. Output is of no
+//! incarnation: what is sent of it is never taken back.
 
 use super::assignment::Assignment;
 use super::fields::{Fields, Frame};
 use crate::run::output::Stream;
+use crate::run::recovery::{Rewound, StoreState};
 use nix::sys::signal::Signal;
-use scash_comm::SecretBytes;
+use scash_comm::{Secret, SecretBytes};
+use scash_ft::{Base, Epoch};
 use scash_join::boot::{Decision, Report};
+use std::time::Duration;
 
 /// The version of these frames.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// What an agent calls itself, so that it is not taken for something else that prints.
 const NAME: &str = "scash agent";
 /// Longest frame of an agent: a packet of a boot line, or [`MOST_OUTPUT`].
@@ -65,6 +87,12 @@ pub(super) enum Up {
     Done,
     Alive,
     OutOfMemory,
+    Store(StoreState),
+    Ended,
+    Rewound,
+    Committed(Epoch),
+    Resumed,
+    Said(Vec<u8>),
 }
 
 /// What the launcher says.
@@ -78,6 +106,22 @@ pub(super) enum Down {
     Shut(Stream),
     Alive,
     Program(Vec<u8>),
+    Recall,
+    Rewind(Vec<Rewound>),
+    Again(Again),
+    Commit(Epoch),
+    Finish,
+}
+
+/// How all ranks are started again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Again {
+    pub(super) base: Base,
+    /// How long ago the launcher learnt that a rank was lost, and when all had ended. Clocks of hosts differ,
+    /// and what they call a while does not.
+    pub(super) ago: [Duration; 2],
+    /// What ranks know of this incarnation.
+    pub(super) secret: Secret,
 }
 
 /// The greeting of this version's agent.
@@ -109,6 +153,12 @@ impl Up {
             Up::Done => Frame::new(7),
             Up::Alive => Frame::new(8),
             Up::OutOfMemory => Frame::new(9),
+            Up::Store(state) => Frame::new(10).state(state),
+            Up::Ended => Frame::new(11),
+            Up::Rewound => Frame::new(12),
+            Up::Committed(epoch) => Frame::new(13).long(epoch.0),
+            Up::Resumed => Frame::new(14),
+            Up::Said(bytes) => Frame::new(15).rest(bytes),
         }
         .finish()
     }
@@ -127,6 +177,12 @@ impl Up {
             7 => Up::Done,
             8 => Up::Alive,
             9 => Up::OutOfMemory,
+            10 => Up::Store(fields.state()?),
+            11 => Up::Ended,
+            12 => Up::Rewound,
+            13 => Up::Committed(Epoch(fields.long()?)),
+            14 => Up::Resumed,
+            15 => Up::Said(fields.rest()),
             kind => return Err(format!("a frame of kind {kind}")),
         };
         // Newer versions may say more in their greeting; they are refused by name.
@@ -147,6 +203,14 @@ impl Down {
             Down::Shut(stream) => Frame::new(6).byte(*stream as u8),
             Down::Alive => Frame::new(7),
             Down::Program(bytes) => Frame::new(8).rest(bytes),
+            Down::Recall => Frame::new(9),
+            Down::Rewind(all) => Frame::new(10).rewound(all),
+            Down::Again(Again { base, ago, secret }) => {
+                let nanos = |ago: Duration| u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX);
+                Frame::new(11).base(*base).long(nanos(ago[0])).long(nanos(ago[1])).secret(secret)
+            }
+            Down::Commit(epoch) => Frame::new(12).long(epoch.0),
+            Down::Finish => Frame::new(13),
         }
         .finish()
     }
@@ -167,6 +231,15 @@ impl Down {
             6 => Down::Shut(fields.stream()?),
             7 => Down::Alive,
             8 => Down::Program(fields.rest()),
+            9 => Down::Recall,
+            10 => Down::Rewind(fields.rewound()?),
+            11 => {
+                let base = fields.base()?;
+                let ago = [Duration::from_nanos(fields.long()?), Duration::from_nanos(fields.long()?)];
+                Down::Again(Again { base, ago, secret: fields.secret()? })
+            }
+            12 => Down::Commit(Epoch(fields.long()?)),
+            13 => Down::Finish,
             kind => return Err(format!("a frame of kind {kind}")),
         };
         fields.end().map(|()| down)

@@ -1,9 +1,11 @@
-//! The launcher of a job on several hosts: calls the agents, waits for whatever happens, and lets the
-//! [`Supervisor`] decide.
+//! The launcher of a job on several hosts: calls the agents ([`start`]), waits for whatever happens, and lets
+//! the [`Supervisor`] decide; where ranks may die, the [`Recovery`](crate::run::recovery::Recovery) decides
+//! first ([`survive`]).
 
-use super::address;
-use super::assignment::Assignment;
-use super::frames::{Down, FROM_LAUNCHER, Up, check_hello};
+mod start;
+mod survive;
+
+use super::frames::{Down, Up};
 use super::link::{Link, Stage, waited_for};
 use super::printer::{Piece, Printed, Printers};
 use super::{BEAT, Hosts, SILENCE};
@@ -17,14 +19,12 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use scash_comm::{Secret, wipe};
-use scash_join::boot::{Exit, Report, Settings, Trunk};
-use std::ffi::OsString;
+use scash_comm::Secret;
+use scash_join::boot::{Exit, Report, Trunk};
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use survive::Survival;
 
 /// What became readable: the pipe from a host's agent by twice the host's number, the pipe to it by one more,
 /// or one of these.
@@ -95,11 +95,12 @@ struct Job<'a> {
     next_beat: Instant,
     /// Until when killed ranks must have ended.
     dead_by: Option<Instant>,
-    /// Ranks that exited with these statuses on these hosts, and until when that waits for
-    /// [`WORD_OF_OTHERS`]; oldest first.
-    held_back: Vec<(Instant, u32, Report)>,
+    /// Until when an end waits for [`WORD_OF_OTHERS`], its host, its rank, and how that exited; oldest first.
+    held_back: Vec<(Instant, u32, u32, Exit)>,
     /// When the last rank ended.
     over_since: Option<Instant>,
+    /// Where ranks may die.
+    survival: Option<Survival>,
 }
 
 impl<'a> Job<'a> {
@@ -113,7 +114,7 @@ impl<'a> Job<'a> {
             plan,
             hosts,
             secret: Secret::random().map_err(|error| refuse(error.to_string()))?,
-            program: hosts.copy.then(|| read_program(&plan.task.program.path)).transpose()?,
+            program: hosts.copy.then(|| start::read_program(&plan.task.program.path)).transpose()?,
             supervisor: Supervisor::new(plan.ranks, plan.timeout, Instant::now()),
             trunk: Trunk::new(hosts.layout.clone()),
             links: Vec::new(),
@@ -131,6 +132,7 @@ impl<'a> Job<'a> {
             dead_by: None,
             held_back: Vec::new(),
             over_since: None,
+            survival: Survival::of(plan, hosts),
         };
         job.watch(&job.child_signals, EpollFlags::EPOLLIN, CHILD)?;
         job.watch(&job.printers, EpollFlags::EPOLLIN, PRINTED)?;
@@ -144,31 +146,24 @@ impl<'a> Job<'a> {
         self.epoll.add(fd, EpollEvent::new(what, tag)).map_err(failed("watching a descriptor"))
     }
 
-    /// Calls the agents of all hosts.
-    fn call(&mut self) -> Result<(), Refusal> {
-        for (host, name) in (0..).zip(&self.hosts.names) {
-            let ranks = self.hosts.layout.ranks_of(host).collect();
-            let link = Link::call(self.hosts, name, ranks);
-            let link = link.map_err(|why| Refusal::new(status::LAUNCHER, format!("host {name}: {why}")))?;
-            if let Some((from, to)) = link.ends() {
-                self.watch(from, EpollFlags::EPOLLIN, 2 * u64::from(host))?;
-                // Only when there is room again, which is of interest only then.
-                self.watch(to, EpollFlags::EPOLLOUT | EpollFlags::EPOLLET, 2 * u64::from(host) + 1)?;
-            }
-            self.links.push(link);
-        }
-        Ok(())
-    }
-
     /// Whether there is anything left to wait for.
     fn goes_on(&mut self) -> bool {
         if !self.supervisor.is_over() {
             return true;
         }
-        let since = *self.over_since.get_or_insert_with(Instant::now);
+        let since = match self.over_since {
+            Some(since) => since,
+            None => self.over(),
+        };
         let is_out = self.printers.are_idle() && !self.links.iter().any(Link::is_open);
         // Whoever reads our output may be slow; who pressed Ctrl-C does not want to wait for that.
         !is_out && (!self.supervisor.is_hurried() || Instant::now() < since + LAST_LINES)
+    }
+
+    /// The last rank has ended.
+    fn over(&mut self) -> Instant {
+        self.finish_survivors();
+        *self.over_since.insert(Instant::now())
     }
 
     /// Lets all agents go, and gives the commands that called them time to end.
@@ -206,7 +201,7 @@ impl<'a> Job<'a> {
         let actions = self.supervisor.tick(Instant::now());
         self.act(actions);
         self.settle();
-        Ok(())
+        self.recover()
     }
 
     /// How long nothing may happen until something is due.
@@ -215,8 +210,10 @@ impl<'a> Job<'a> {
         let cut_off = self.links.iter().filter_map(|link| link.cut_off).min().map(|at| at + LAST_WORDS);
         let held = self.held_back.first().map(|(until, ..)| *until).filter(|_| cut_off.is_none());
         let tell = self.start_by.and(self.tell_by);
-        let due = [self.supervisor.deadline(), last_lines, cut_off, held, self.start_by, tell, self.dead_by];
-        let due = due.into_iter().flatten().min().map_or(self.next_beat, |due| due.min(self.next_beat));
+        let doubts = self.survival.as_ref().and_then(Survival::deadline);
+        let own = [last_lines, cut_off, held, self.start_by, tell, self.dead_by];
+        let due = own.into_iter().chain([self.supervisor.deadline(), doubts]);
+        let due = due.flatten().min().map_or(self.next_beat, |due| due.min(self.next_beat));
         // The kernel counts milliseconds; a fraction more is not too early.
         let time = due.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
         EpollTimeout::try_from(time).unwrap_or(EpollTimeout::MAX)
@@ -252,7 +249,10 @@ impl<'a> Job<'a> {
                     if trouble.is_unread() {
                         self.tell_all(&Down::Shut(trouble.stream));
                     }
-                    let actions = self.supervisor.unwritten(trouble, Instant::now());
+                    let mut actions = self.supervisor.unwritten(trouble, Instant::now());
+                    if trouble.is_unread() && self.survival.is_some() {
+                        actions.extend(self.supervisor.end_unread(Instant::now()));
+                    }
                     self.act(actions);
                 }
             }
@@ -289,9 +289,10 @@ impl<'a> Job<'a> {
             (Stage::Running, Up::Output { stream, rank, bytes }) if self.is_of(rank, host) => {
                 self.printers.print(stream, Piece { host, rank, bytes });
             }
-            (Stage::Running, Up::Done) if self.link(host).ranks.is_empty() => {
+            (Stage::Running, Up::Done) if self.link(host).ranks.is_empty() && self.may_be_done() => {
                 self.link(host).stage = Stage::Done
             }
+            (Stage::Running, up) if self.survival.is_some() => self.take_of_survivors(host, up)?,
             (stage, up) => {
                 let what: String = format!("{up:?}").chars().take(60).collect();
                 return Err(format!("{what} while it is {stage:?}"));
@@ -303,64 +304,6 @@ impl<'a> Job<'a> {
     /// Whether there is such a rank, on that host.
     fn is_of(&self, rank: u32, host: u32) -> bool {
         self.hosts.layout.ranks_of(host).contains(&rank)
-    }
-
-    fn greet(&mut self, host: u32, frames: u32, version: &str) {
-        let start = check_hello(frames, version).and_then(|()| self.assignment(host)).map(|assignment| {
-            let start = Down::Start(Box::new(assignment));
-            let mut bytes = start.encode();
-            wipe(&mut bytes);
-            (bytes.len() <= FROM_LAUNCHER).then_some(start)
-        });
-        match start {
-            Ok(Some(start)) => {
-                let program = self.program.clone();
-                let link = self.link(host);
-                link.send(&start);
-                link.stage = Stage::Preparing;
-                if let Some(program) = program {
-                    link.send_program(program);
-                }
-            }
-            Ok(None) => {
-                let why = format!("arguments and environment have more than {} MiB", FROM_LAUNCHER >> 20);
-                self.call_off(status::USAGE, &why);
-            }
-            Err(why) => self.lose(host, &why),
-        }
-    }
-
-    fn assignment(&self, host: u32) -> Result<Assignment, String> {
-        let Plan { task, .. } = self.plan;
-        let name = &self.hosts.names[host as usize];
-        let absolute = std::path::absolute(&task.program.path).map_err(|error| error.to_string())?;
-        let directory =
-            std::env::current_dir().map_err(|error| format!("asking for the directory here: {error}"))?;
-        let several = self.hosts.layout.hosts() > 1;
-        Ok(Assignment {
-            secret: self.secret.clone(),
-            layout: self.hosts.layout.clone(),
-            host,
-            name: name.clone(),
-            addresses: if several { address::resolve(name) } else { Vec::new() },
-            settings: Settings { threads: self.plan.threads, provider: self.plan.provider.to_owned() },
-            one_stream: self.one_stream,
-            bind: self.plan.bind,
-            copied: self.program.as_ref().map(|program| program.len() as u64),
-            directory: directory.into(),
-            program: (absolute.into(), task.program.name.clone()),
-            arguments: task.arguments.clone(),
-            env: settings_here().chain(task.env.iter().cloned()).collect(),
-        })
-    }
-
-    fn ready(&mut self, host: u32) {
-        self.link(host).stage = Stage::Ready;
-        if self.links.iter().all(|link| link.stage == Stage::Ready) {
-            self.start_by = None;
-            self.links.iter_mut().for_each(|link| link.stage = Stage::Running);
-            self.tell_all(&Down::Go);
-        }
     }
 
     /// An agent cannot start (all of) its ranks.
@@ -391,23 +334,32 @@ impl<'a> Job<'a> {
             }
             let failed_by_itself = matches!(exit, Exit::Status(1..));
             if failed_by_itself && self.links.len() > 1 && self.supervisor.verdict() == 0 {
-                self.held_back.push((Instant::now() + WORD_OF_OTHERS, host, report));
+                self.held_back.push((Instant::now() + WORD_OF_OTHERS, host, rank, exit));
                 return Ok(());
             }
-            self.supervisor.exited();
+            return self.take_exit(host, rank, exit);
         }
         self.trunk.take(host, report)
+    }
+
+    /// The process of a rank has ended.
+    fn take_exit(&mut self, host: u32, rank: u32, exit: Exit) -> Result<(), String> {
+        if self.survival.is_some() {
+            self.take_survivors_exit(host, rank, exit);
+            return Ok(());
+        }
+        self.supervisor.exited();
+        self.trunk.take(host, Report::Exited(rank, exit))
     }
 
     /// Takes the ends that were held back, unless what may explain them is still to come.
     fn release(&mut self) {
         let Some((until, ..)) = self.held_back.first() else { return };
-        let is_explained = self.supervisor.verdict() != 0;
+        let is_explained = self.supervisor.verdict() != 0 || self.is_ending();
         let is_due = Instant::now() >= *until && self.links.iter().all(|link| link.cut_off.is_none());
         if is_explained || is_due {
-            for (_, host, report) in std::mem::take(&mut self.held_back) {
-                self.supervisor.exited();
-                if let Err(lie) = self.trunk.take(host, report) {
+            for (_, host, rank, exit) in std::mem::take(&mut self.held_back) {
+                if let Err(lie) = self.take_exit(host, rank, exit) {
                     self.lose(host, &lie);
                 }
             }
@@ -429,27 +381,11 @@ impl<'a> Job<'a> {
                 self.printers.print(stream, Piece { host, rank, bytes: Vec::new() });
             }
         }
-        ranks.iter().for_each(|_| self.supervisor.exited());
-        self.trunk.lost(&ranks, &why, status::LAUNCHER);
-    }
-
-    /// The job ends before any rank was started.
-    fn call_off(&mut self, status: u8, why: &str) {
-        if self.start_by.take().is_none() {
+        if self.lose_in_a_recovery(host, &why) {
             return;
         }
-        if !why.is_empty() {
-            crate::say(why);
-        }
-        for link in &mut self.links {
-            // One that has not answered has no ranks to end.
-            if link.stage == Stage::Calling {
-                link.kill();
-            }
-            link.let_go();
-        }
-        // It would have ranks killed, of which there are none.
-        drop(self.supervisor.not_started(self.plan.ranks, status));
+        ranks.iter().for_each(|_| self.supervisor.exited());
+        self.trunk.lost(&ranks, &why, status::LAUNCHER);
     }
 
     /// Notices agents that are gone, or that keep the job from ending.
@@ -495,17 +431,25 @@ impl<'a> Job<'a> {
         while let Some(decision) = self.trunk.decision() {
             self.tell_all(&Down::Decision(decision));
         }
+        if self.is_ending() {
+            return;
+        }
         while let Some(mut failure) = self.trunk.failure() {
+            self.tell_of_a_restart_in_vain();
             let link = failure.rank.map(|rank| &self.links[self.hosts.layout.host_of(rank) as usize]);
             if oom::is_kill(failure.status) && link.is_some_and(|link| link.out_of_memory) {
                 failure.why += oom::HINT;
             }
-            let place = failure.rank.zip(link).and_then(|(rank, link)| {
-                Some(format!("pid {} on host {}", self.pids[rank as usize]?, link.name))
-            });
+            let place = failure.rank.and_then(|rank| self.place(rank));
             let actions = self.supervisor.failed(&failure, place.as_deref(), Instant::now());
             self.act(actions);
         }
+    }
+
+    /// Where a rank runs or ran, for people.
+    fn place(&self, rank: u32) -> Option<String> {
+        let (pid, host) = (*self.pids.get(rank as usize)?, self.hosts.layout.host_of(rank));
+        Some(format!("pid {} on host {}", pid?, self.links[host as usize].name))
     }
 
     fn tell_all(&mut self, down: &Down) {
@@ -527,34 +471,6 @@ impl<'a> Job<'a> {
             }
         }
     }
-
-    /// A signal for ranks that there are not yet.
-    fn end_early(&mut self, signal: Signal) {
-        let ends = !matches!(signal, Signal::SIGTSTP | Signal::SIGCONT | Signal::SIGUSR1 | Signal::SIGUSR2);
-        if ends {
-            let status = match self.supervisor.verdict() {
-                0 => u8::try_from(128 + signal as i32).unwrap_or(u8::MAX),
-                verdict => verdict,
-            };
-            self.call_off(status, "");
-        }
-    }
-}
-
-/// The program's bytes, which all hosts get alike whatever becomes of the file.
-fn read_program(path: &Path) -> Result<Rc<[u8]>, Refusal> {
-    let refuse =
-        |why: &str| Refusal::new(status::NOT_EXECUTABLE, format!("--copy: {}: {why}", path.display()));
-    let bytes = std::fs::read(path).map_err(|error| refuse(&error.to_string()))?;
-    if bytes.is_empty() {
-        return Err(refuse("it is empty"));
-    }
-    Ok(bytes.into())
-}
-
-/// The settings of scash that stand in the environment here, for ranks elsewhere.
-fn settings_here() -> impl Iterator<Item = (OsString, OsString)> {
-    std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"SCASH_"))
 }
 
 fn failed(what: &'static str) -> impl Fn(Errno) -> Refusal {

@@ -34,10 +34,17 @@
 //!   [`PATIENCE`] ends.
 //! - The command of the remote shell is a child of the launcher, and dies with it.
 //!
+//! # When ranks die
+//! With `--replicas`, stores, output and what ranks say to their user are kept by the agent of their host.
+//! The launcher decides when and from where all ranks go on ([`recall`]): it has agents end all ranks, hears
+//! what their stores say, tells them what to write there, and has them start all ranks again, with a new
+//! secret, and so a new trunk and new branches. A host that is lost ends the job.
+//!
 //! # Output
 //! An agent may have [`uplink::WINDOW`] bytes of each stream on their way, and waits for word that they are
 //! out before it sends more. So a slow reader of the command's output holds up the ranks and nothing else:
-//! exits and signals travel beside.
+//! exits and signals travel beside. Where ranks may die, an agent sends what belongs to an epoch that all
+//! ranks have: rank 0 tells its agent, that the launcher, and that all agents.
 
 mod address;
 mod agent;
@@ -49,6 +56,8 @@ mod job;
 mod link;
 pub(super) mod list;
 mod printer;
+mod recall;
+mod stores;
 mod uplink;
 
 pub(crate) use agent::agent;

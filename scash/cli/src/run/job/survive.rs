@@ -7,7 +7,7 @@ use crate::run::front::Order;
 use crate::run::oom::{self, OomKills};
 use crate::run::output::{self, Printing};
 use crate::run::processes::Processes;
-use crate::run::recovery::{Loss, Step};
+use crate::run::recovery::{self, Loss, Step};
 use crate::run::{Refusal, sweep};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
@@ -39,7 +39,7 @@ impl Job<'_> {
     /// printed then will not be taken back.
     pub(super) fn take_news(&mut self) {
         let Some(Survival { recovery, kept }) = &mut self.survival else { return };
-        if kept.have_resumed()
+        if kept.told().resumed
             && let Some(news) = recovery.resumed(Instant::now())
         {
             crate::say(&news);
@@ -68,13 +68,12 @@ impl Job<'_> {
     pub(super) fn take_survivors_exit(&mut self, rank: u32, exit: Exit) {
         // What the rank has said comes before what is said of its end.
         self.pass_sayings_on();
-        let place = self.place(rank);
         let may_go_on = self.supervisor.may_go_on();
         let Some(survival) = &mut self.survival else { return };
         let is_starved = !survival.recovery.is_ending()
             && self.oom_kills.may_explain(exit.shell_status(), OomKills::until_now);
         let hint = if is_starved { oom::HINT } else { "" };
-        let loss = Loss { rank, exit, place, hint };
+        let loss = Loss { rank, exit, host: None, hint };
         let step = survival.recovery.exited(loss, may_go_on, Instant::now());
         // It cannot fail: only starting can.
         let _ = self.take_step(step);
@@ -135,9 +134,8 @@ impl Job<'_> {
         let Some(Survival { recovery, kept }) = &mut self.survival else { return Ok(()) };
         let before = recovery.base();
         let epoch = kept.epoch(before);
-        let found = recovery.found(epoch, kept.barrier(epoch), Instant::now());
-        let lengths =
-            found.and_then(|base| kept.go_back(before, base).map_err(|why| recovery.nothing_found(&why)));
+        let found = recovery.found(epoch, recovery::barrier(&kept.states(), epoch), Instant::now());
+        let lengths = found.and_then(|_| kept.go_back(before).map_err(|why| recovery.nothing_found(&why)));
         match lengths {
             Err(failure) => {
                 self.give_up(&failure);

@@ -164,6 +164,16 @@ impl Printing {
         Ok(Printing { news: news.into(), copiers, saved: None })
     }
 
+    /// The same, of what ranks have saved, as [`commit`](Self::commit) allows.
+    pub(super) fn send_saved<S: Sink>(
+        saved: &Arc<Saved>,
+        sinks: impl FnOnce(File) -> io::Result<[S; 2]>,
+    ) -> io::Result<Printing> {
+        let (news, report) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
+        let printer = saved::start(Arc::clone(saved), sinks(report.into())?)?;
+        Ok(Printing { news: news.into(), copiers: Vec::new(), saved: Some(printer) })
+    }
+
     /// Returns when what ranks have printed so far is out: what is said of a rank's end then comes behind it.
     /// (No rank will be started again.)
     pub(super) fn catch_up(&self) {

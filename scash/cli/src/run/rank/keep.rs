@@ -4,16 +4,15 @@ use crate::run::exits::reap;
 use crate::run::oom::{self, OomKills};
 use crate::run::output::{self, Printing, Word};
 use crate::run::plan::Task;
-use crate::run::recovery::Charge;
+use crate::run::recovery::{self, Charge};
 use crate::run::spawn::{Rank, Streams, spawn};
 use crate::run::{Refusal, signals, status};
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use scash_join::boot::Exit;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 /// How long output may take to come out when the job is to end.
@@ -71,7 +70,7 @@ impl Keep {
         let invitation =
             charge.keeper.invitation().ok_or_else(|| scash_comm::Error::Invalid("it has no line".into()));
         let oom_kills = OomKills::until_now();
-        withhold_descriptors();
+        recovery::withhold_descriptors();
         let streams = Streams { stdin: charge.reads, outfit };
         let rank = spawn(task, streams, invitation, number, None)?;
         Ok(Keep {
@@ -113,7 +112,7 @@ impl Keep {
         self.take_printed();
         if !is_over {
             // That the rank goes on is no news for anybody here.
-            let _ = self.charge.kept.have_resumed();
+            let _ = self.charge.kept.told();
             if let (Some(lengths), Some(printing)) =
                 (self.charge.kept.committed(self.charge.base), &self.printing)
             {
@@ -229,23 +228,6 @@ impl Keep {
             why.filter(|_| is_own).iter().for_each(|why| crate::say(why));
         }
         status
-    }
-}
-
-/// Launchers leave pipes and sockets of theirs open in what they start. No rank has use for them, and none could
-/// be saved that has others when it comes back.
-fn withhold_descriptors() {
-    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
-    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
-    let streams = numbers.filter(|number| *number > 2).filter(|number| {
-        let link = std::fs::read_link(format!("/proc/self/fd/{number}"));
-        // All that is no file has a name such as pipe:[4711].
-        link.is_ok_and(|link| !link.has_root())
-    });
-    for number in streams {
-        // SAFETY: nothing is done with the number but a system call, which refuses one that is not open.
-        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
-        let _ = fcntl(descriptor, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
     }
 }
 

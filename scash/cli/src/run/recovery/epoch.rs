@@ -1,24 +1,110 @@
 //! Which epoch all ranks have: the one from which they go on, and up to which their output is printed.
 
+use crate::run::output::Lengths;
 use scash_ft::recovery::{Known, Plan, RankStores, Step, Survivor, Unrecoverable, plan};
 use scash_ft::store::Store;
-use scash_ft::{Base, Epoch};
+use scash_ft::{Base, Epoch, Mark};
+use std::collections::BTreeMap;
 use std::io;
 
 /// The only host.
 const HERE: u32 = 0;
 
-/// What to do to start all ranks again that were started from `base`, by what their stores say.
-pub(super) fn find(base: Base, stores: &[Store]) -> Result<Plan, Unrecoverable> {
-    plan(&read(stores), Known::Started(base))
+/// What the store of a rank says, whose process has ended: all that it takes to decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::run) struct StoreState {
+    pub(in crate::run) rank: u32,
+    /// The newest restart that it knows of.
+    pub(in crate::run) base: Base,
+    /// What it has, at most two epochs.
+    pub(in crate::run) marks: [Option<Marked>; 2],
 }
 
-fn read(stores: &[Store]) -> Vec<RankStores> {
-    let of = |store: &Store| RankStores {
-        survivors: vec![Survivor { host: HERE, marks: store.marks(), base: store.base() }],
-        holders: vec![HERE],
+/// An epoch that a store has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::run) struct Marked {
+    pub(in crate::run) mark: Mark,
+    /// The memory barrier at which it was taken.
+    pub(in crate::run) barrier: u64,
+    /// How much the rank had printed then.
+    pub(in crate::run) output: Lengths,
+}
+
+/// What a rank is taken back to, as the record in its store and the length of its output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::run) struct Rewound {
+    pub(in crate::run) rank: u32,
+    pub(in crate::run) base: Base,
+    pub(in crate::run) output: Lengths,
+}
+
+impl StoreState {
+    pub(super) fn of(store: &Store) -> StoreState {
+        let marked = |mark: Mark| {
+            let (barrier, output) = (store.barrier(mark.epoch)?, store.outputs(mark.epoch)?);
+            Some(Marked { mark, barrier, output })
+        };
+        let marks = store.marks().map(|mark| mark.and_then(marked));
+        StoreState { rank: store.rank(), base: store.base(), marks }
+    }
+
+    fn at(&self, epoch: Epoch) -> Option<&Marked> {
+        self.marks.iter().flatten().find(|marked| marked.mark.epoch == epoch)
+    }
+}
+
+/// What to do to start all ranks again that were started from `base`, by what their stores say, which are
+/// here.
+pub(super) fn find(base: Base, states: &[StoreState]) -> Result<Plan, Unrecoverable> {
+    find_on(base, states, |_| HERE)
+}
+
+/// The same, where each rank's store is on a host.
+pub(in crate::run) fn find_on(
+    base: Base,
+    states: &[StoreState],
+    host: impl Fn(u32) -> u32,
+) -> Result<Plan, Unrecoverable> {
+    plan(&read(states, host), Known::Started(base))
+}
+
+fn read(states: &[StoreState], host: impl Fn(u32) -> u32) -> Vec<RankStores> {
+    let of = |state: &StoreState| {
+        let host = host(state.rank);
+        let marks = state.marks.map(|marked| marked.map(|marked| marked.mark));
+        RankStores { survivors: vec![Survivor { host, marks, base: state.base }], holders: vec![host] }
     };
-    stores.iter().map(of).collect()
+    states.iter().map(of).collect()
+}
+
+/// The memory barrier at which an epoch was taken; 0: the job's beginning.
+pub(in crate::run) fn barrier(states: &[StoreState], epoch: Epoch) -> u64 {
+    states.iter().find_map(|state| state.at(epoch)).map_or(0, |marked| marked.barrier)
+}
+
+/// What is to be done before a plan's start, by host, in rounds: each must be done when the next one begins.
+///
+/// # Errors
+/// A store does not say how much its rank had printed.
+pub(in crate::run) fn rounds(plan: &Plan, states: &[StoreState]) -> Result<Vec<Vec<(u32, Rewound)>>, String> {
+    let epoch = plan.base.epoch;
+    let printed = |state: &StoreState| match epoch {
+        Epoch(0) => Some((state.rank, [0; 2])),
+        _ => state.at(epoch).map(|marked| (state.rank, marked.output)),
+    };
+    let printed: BTreeMap<u32, Lengths> = states.iter().filter_map(printed).collect();
+    let mut rounds: Vec<Vec<(u32, Rewound)>> = Vec::new();
+    for step in &plan.steps {
+        let Step::WriteBase { rank, host, base } = *step else { continue };
+        let output = printed.get(&rank).copied();
+        let output = output.ok_or_else(|| format!("what ranks had printed at epoch {epoch} is not known"))?;
+        let rewound = (host, Rewound { rank, base, output });
+        match rounds.last_mut() {
+            Some(round) if round[0].1.base == base => round.push(rewound),
+            _ => rounds.push(vec![rewound]),
+        }
+    }
+    Ok(rounds)
 }
 
 /// Does what a plan says but for the start.
@@ -46,7 +132,8 @@ pub(super) struct Found {
 /// # Errors
 /// There is none: what is wrong.
 pub(super) fn resume(stores: &[Store]) -> Result<Found, String> {
-    let plan = plan(&read(stores), Known::Nothing).map_err(|why| why.to_string())?;
+    let states: Vec<StoreState> = stores.iter().map(StoreState::of).collect();
+    let plan = plan(&read(&states, |_| HERE), Known::Nothing).map_err(|why| why.to_string())?;
     let newest = plan.base.epoch;
     let Err(why) = verify(stores, newest) else { return Ok(Found { plan, instead: None }) };
     // A job that has begun anew from the beginning would lose what the user knows to be there.

@@ -1,8 +1,10 @@
-//! What outlives the processes of ranks: their stores, what they have printed, and what rank 0 reads.
+//! What outlives the processes of ranks: their stores, what they have printed, and what rank 0 reads. It is
+//! kept by whoever starts the ranks: the launcher, on several hosts each agent for its own, and under another
+//! launcher a rank's keeper.
 
 use super::describe::Description;
 use super::directory::Directory;
-use super::epoch::{self, Found};
+use super::epoch::{self, Found, Rewound, StoreState};
 use super::input::Input;
 use super::sayings::Sayings;
 use crate::run::output::{Given, Lengths, Saved};
@@ -13,8 +15,10 @@ use scash_comm::descriptors::out_of_the_way;
 use scash_ft::store::{A_RESTART, Store, vars};
 use scash_ft::{Base, Epoch, Moment};
 use scash_join::boot;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,21 +51,33 @@ pub(in crate::run) enum Place {
     Resumed(PathBuf),
 }
 
-/// What the launcher keeps for ranks that may die.
+/// What rank 0 has told of, or the only rank of a keeper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::run) struct Told {
+    /// How many epochs all ranks have now that they had not.
+    pub(in crate::run) epochs: u64,
+    /// Whether all ranks go on again.
+    pub(in crate::run) resumed: bool,
+}
+
+/// What this process keeps for ranks that may die.
 #[derive(Debug)]
 pub(in crate::run) struct Kept {
-    /// By rank.
+    /// Ranks that this process starts, and whose output it has.
+    ranks: Range<u32>,
+    /// Of ranks that follow one another, these among them.
     stores: Vec<Store>,
+    /// By rank, of `ranks`.
     output: Arc<Saved>,
     input: Input,
-    /// An eventfd, to which rank 0 writes after each commit, and when all ranks go on again.
+    /// An eventfd, to which one rank writes after each commit, and when all ranks go on again.
     committed: File,
+    /// That rank. It may be one that other processes start.
+    teller: u32,
     /// What ranks say at once.
     pub(in crate::run) sayings: Sayings,
     /// Variables that are the same in each incarnation.
     env: Vec<(&'static str, String)>,
-    /// The only rank of this process, if it keeps one alone.
-    own: Option<u32>,
     /// Where stores and output are, if they are not in memory.
     directory: Option<Directory>,
 }
@@ -92,19 +108,46 @@ impl Kept {
         let make = || {
             let Parts { stores, output, directory, base } = parts?;
             let kept = Kept {
+                ranks: 0..ranks,
                 stores,
                 output: Arc::new(output),
                 input,
                 committed: signal_of_commits()?,
+                teller: 0,
                 sayings: Sayings::new()?,
                 env: replicas.env(),
-                own: None,
                 directory,
             };
             Ok((kept, base))
         };
         make().map_err(|error: io::Error| {
             Refusal::new(status::LAUNCHER, format!("{what}: making the stores of {ranks} ranks: {error}"))
+        })
+    }
+
+    /// For these ranks of so many, which are those of this host, and read nothing.
+    pub(in crate::run) fn of_host(
+        ranks: Range<u32>,
+        size: u32,
+        env: Vec<(&'static str, String)>,
+        is_one: bool,
+    ) -> Result<Kept, Refusal> {
+        let make = || {
+            let count = ranks.end - ranks.start;
+            Ok(Kept {
+                stores: stores_in_memory(ranks.clone(), size)?,
+                output: Arc::new(Saved::new(count, is_one)?),
+                ranks: ranks.clone(),
+                input: Input::none(),
+                committed: signal_of_commits()?,
+                teller: 0,
+                sayings: Sayings::new()?,
+                env,
+                directory: None,
+            })
+        };
+        make().map_err(|error: io::Error| {
+            Refusal::new(status::LAUNCHER, format!("--replicas: making the stores of its ranks: {error}"))
         })
     }
 
@@ -115,14 +158,16 @@ impl Kept {
         directory: &Directory,
         env: Vec<(&'static str, String)>,
     ) -> io::Result<Kept> {
+        let ranks = rank..rank + 1;
         Ok(Kept {
             stores,
-            output: Arc::new(Saved::on_disk(directory, rank..rank + 1, false, false)?),
+            output: Arc::new(Saved::on_disk(directory, ranks.clone(), false, false)?),
+            ranks,
             input: Input::none(),
             committed: signal_of_commits()?,
+            teller: rank,
             sayings: Sayings::new()?,
             env,
-            own: Some(rank),
             directory: None,
         })
     }
@@ -147,8 +192,10 @@ impl Kept {
         base: Base,
         lost: Option<(Instant, Instant)>,
     ) -> io::Result<Outfit> {
-        let index = usize::try_from(rank).unwrap_or(usize::MAX);
-        let store = self.stores.get(index).ok_or_else(|| io::Error::other("there is no such rank"))?;
+        let printed = rank.checked_sub(self.ranks.start).and_then(|index| usize::try_from(index).ok());
+        let (Some(store), Some(printed)) = (self.store(rank), printed) else {
+            return Err(io::Error::other("there is no such rank"));
+        };
         let store = store.file().as_raw_fd();
         let mut env = self.env.clone();
         env.push((vars::STORE, store.to_string()));
@@ -159,11 +206,10 @@ impl Kept {
         }
         let (says, place) = self.sayings.given()?;
         env.push((boot::vars::SAYS, place));
-        let printed = if self.own.is_some() { 0 } else { index };
         let prints = self.output.numbers(printed);
         env.push((vars::PRINTS, format!("{},{}", prints[0], prints[1])));
         let mut inherited = vec![store, says, prints[0], prints[1]];
-        if rank == self.own.unwrap_or(0) {
+        if rank == self.teller {
             let committed = self.committed.as_raw_fd();
             env.push((vars::COMMITTED, committed.to_string()));
             inherited.push(committed);
@@ -176,64 +222,81 @@ impl Kept {
         &self.output
     }
 
-    /// The newest epoch that all ranks have, which were started from `base`.
+    /// The store of a rank.
+    fn store(&self, rank: u32) -> Option<&Store> {
+        let first = self.stores.first()?.rank();
+        self.stores.get(usize::try_from(rank.checked_sub(first)?).ok()?)
+    }
+
+    /// The newest epoch that all ranks have, which were started from `base`. (Their stores are all here.)
     pub(in crate::run) fn epoch(&self, base: Base) -> Epoch {
         // Stores that contradict each other are told of when ranks are to be started from them.
-        epoch::find(base, &self.stores).map_or(base.epoch, |plan| plan.base.epoch)
+        epoch::find(base, &self.states()).map_or(base.epoch, |plan| plan.base.epoch)
     }
 
-    /// The memory barrier at which that epoch was taken; 0: the job's beginning.
-    pub(in crate::run) fn barrier(&self, epoch: Epoch) -> u64 {
-        self.stores.first().and_then(|store| store.barrier(epoch)).unwrap_or(0)
+    /// What the stores say.
+    pub(in crate::run) fn states(&self) -> Vec<StoreState> {
+        self.stores.iter().map(StoreState::of).collect()
     }
 
-    /// Takes what a rank has told of. Whether it was that all ranks go on again; it may have told of a commit,
-    /// too.
-    pub(in crate::run) fn have_resumed(&self) -> bool {
+    /// Takes what a rank has told of since this was called last.
+    pub(in crate::run) fn told(&self) -> Told {
         let mut told = [0; 8];
         let _ = (&self.committed).read(&mut told);
-        u64::from_ne_bytes(told) >= A_RESTART
+        let told = u64::from_ne_bytes(told);
+        Told { epochs: told % A_RESTART, resumed: told >= A_RESTART }
     }
 
-    /// How much of each rank's output is part of what all have.
+    /// How much of each rank's output is part of what all have. (All stores are here.)
     pub(in crate::run) fn committed(&self, base: Base) -> Option<Vec<Lengths>> {
         let epoch = self.epoch(base);
         if epoch == base.epoch {
             return None; // it was printed when ranks were started from it
         }
-        // If ranks have gone on meanwhile to where marks are used again, they will tell of that, too.
-        let all = lengths(&self.stores, epoch)?;
-        Some(match self.own {
-            None => all,
-            Some(rank) => vec![*all.get(usize::try_from(rank).ok()?)?],
-        })
+        self.printed_at(epoch)
     }
 
-    /// Makes all as it was at the epoch from which ranks will be started again, which were started from
-    /// `before` the last time; none may run. Returns how much they had printed then.
-    pub(in crate::run) fn go_back(&mut self, before: Base, base: Base) -> Result<Vec<Lengths>, String> {
-        let lengths = lengths(&self.stores, base.epoch);
-        let lengths =
-            lengths.ok_or_else(|| format!("what ranks had printed at epoch {} is not known", base.epoch))?;
+    /// How much each rank had printed at an epoch. If ranks have gone on meanwhile to where marks are used
+    /// again, nobody knows; but they will tell of that, too.
+    pub(in crate::run) fn printed_at(&self, epoch: Epoch) -> Option<Vec<Lengths>> {
+        lengths(self.ranks.clone().map(|rank| self.store(rank)), epoch)
+    }
+
+    /// Makes all as it was at the newest epoch that ranks have, from which they will be started again, and
+    /// which were started from `before` the last time; none may run. Returns how much they had printed then.
+    pub(in crate::run) fn go_back(&mut self, before: Base) -> Result<Vec<Lengths>, String> {
+        let states = self.states();
+        let plan = epoch::find(before, &states).map_err(|why| why.to_string())?;
+        let rounds = epoch::rounds(&plan, &states)?;
+        let all: Vec<Rewound> = rounds.into_iter().flatten().map(|(_, rewound)| rewound).collect();
+        self.rewind(&all)
+    }
+
+    /// Makes of each of these ranks what it was at an epoch, from which it will be started again; none may
+    /// run. Returns how much those of this process had printed then.
+    pub(in crate::run) fn rewind(&mut self, all: &[Rewound]) -> Result<Vec<Lengths>, String> {
+        let printed: BTreeMap<u32, Lengths> = all.iter().map(|one| (one.rank, one.output)).collect();
+        let lengths: Option<Vec<Lengths>> =
+            self.ranks.clone().map(|rank| printed.get(&rank).copied()).collect();
+        let lengths = lengths.ok_or("how much each rank had printed is not known")?;
         self.sayings.next_incarnation();
         // Whatever was told, was so of ranks that are gone.
-        let _ = self.have_resumed();
+        let _ = self.told();
         self.output.cut(&lengths).map_err(|error| format!("taking output back: {error}"))?;
         self.input.rewind().map_err(|error| format!("standard input cannot be read again: {error}"))?;
-        let plan = epoch::find(before, &self.stores).map_err(|why| why.to_string())?;
-        epoch::carry_out(&plan, &self.stores).map_err(|error| format!("writing the stores: {error}"))?;
+        for Rewound { rank, base, .. } in all {
+            let store = self.store(*rank).ok_or_else(|| format!("rank {rank} has no store here"))?;
+            store.set_base(*base);
+            store.sync().map_err(|error| format!("writing the stores: {error}"))?;
+        }
         Ok(lengths)
     }
 }
 
 impl Parts {
     fn in_memory(ranks: u32, is_one: bool) -> io::Result<Parts> {
-        let store = |rank| {
-            let store = Store::create(rank, ranks)?;
-            Store::open(out_of_the_way(store.file().try_clone_to_owned()?))
-        };
-        let stores = (0..ranks).map(store).collect::<io::Result<_>>()?;
         let output = Saved::new(ranks, is_one)?;
+        let stores = stores_in_memory(0..ranks, ranks)?;
         Ok(Parts { stores, output, directory: None, base: Base::default() })
     }
 
@@ -250,6 +313,15 @@ impl Parts {
         let base = go_on(&stores, &output)?;
         Ok(Parts { stores, output, directory: Some(directory), base })
     }
+}
+
+/// Empty stores of these ranks, of so many.
+fn stores_in_memory(ranks: Range<u32>, size: u32) -> io::Result<Vec<Store>> {
+    let store = |rank| {
+        let store = Store::create(rank, size)?;
+        Store::open(out_of_the_way(store.file().try_clone_to_owned()?))
+    };
+    ranks.map(store).collect()
 }
 
 /// A number that no other job has whose stores may come to lie beside those of this one.
@@ -298,7 +370,8 @@ pub(super) fn open_stores(directory: &Directory, ranks: u32) -> io::Result<Vec<S
 pub(super) fn go_on(stores: &[Store], output: &Saved) -> io::Result<Base> {
     let Found { plan, instead } = epoch::resume(stores).map_err(io::Error::other)?;
     let base = plan.base;
-    let lengths = lengths(stores, base.epoch).ok_or_else(|| io::Error::other("their marks are gone"))?;
+    let lengths = lengths(stores.iter().map(Some), base.epoch)
+        .ok_or_else(|| io::Error::other("their marks are gone"))?;
     output.cut(&lengths)?;
     epoch::carry_out(&plan, stores)?;
     if let Some(why) = instead {
@@ -317,14 +390,15 @@ fn signal_of_commits() -> io::Result<File> {
 }
 
 /// How much each rank had printed at an epoch.
-fn lengths(stores: &[Store], epoch: Epoch) -> Option<Vec<Lengths>> {
-    if epoch == Epoch(0) {
-        return Some(vec![[0; 2]; stores.len()]);
-    }
-    stores.iter().map(|store| store.outputs(epoch)).collect()
+fn lengths<'a>(stores: impl Iterator<Item = Option<&'a Store>>, epoch: Epoch) -> Option<Vec<Lengths>> {
+    let of = |store: Option<&Store>| {
+        let store = store?;
+        if epoch == Epoch(0) { Some([0; 2]) } else { store.outputs(epoch) }
+    };
+    stores.map(of).collect()
 }
 
-/// Readable when rank 0 has told of something.
+/// Readable when a rank has told of something.
 impl AsFd for Kept {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.committed.as_fd()

@@ -1,8 +1,8 @@
-//! How a job goes on when ranks die (`--replicas`), on one host.
+//! How a job goes on when ranks die (`--replicas`).
 //!
 //! Ranks cannot lose each other: when one is lost, **all** are killed and started again, as the next
 //! *incarnation* of the job. Each restores its image of one *epoch* (the number of a checkpoint) from its
-//! *store*, a file in memory that the launcher holds. This module decides, as a value without IO; [`Kept`] is
+//! *store*, a file in memory that whoever has started it holds. This module decides, as a value without IO; [`Kept`] is
 //! what outlives the ranks.
 //!
 //! ```text
@@ -35,12 +35,15 @@ mod input;
 mod keepers;
 mod kept;
 mod sayings;
+mod withheld;
 
 pub(super) use describe::how_a_job_goes_on;
 pub(crate) use describe::start_again;
 pub(super) use directory::Directory;
+pub(super) use epoch::{Marked, Rewound, StoreState, barrier, find_on, rounds};
 pub(super) use keepers::{Charge, Refused, Wish, agree};
 pub(super) use kept::{Kept, Outfit, Place};
+pub(super) use withheld::withhold_descriptors;
 
 use super::Refusal;
 use super::supervisor::{WORD_OF_FRONT, is_interrupt};
@@ -90,8 +93,8 @@ pub(super) enum Step {
 pub(super) struct Loss {
     pub(super) rank: u32,
     pub(super) exit: Exit,
-    /// Where it ran, for people.
-    pub(super) place: Option<String>,
+    /// The host where it ran, if there are several.
+    pub(super) host: Option<String>,
     /// What else there is to say of it.
     pub(super) hint: &'static str,
 }
@@ -322,7 +325,8 @@ impl Recovery {
 
 /// How a rank was lost, for people.
 fn death(loss: &Loss) -> String {
-    format!("rank {} was killed by {}{}", loss.rank, name_of(loss.exit), loss.hint)
+    let host = loss.host.as_ref().map_or_else(String::new, |host| format!(" on host {host}"));
+    format!("rank {}{host} was killed by {}{}", loss.rank, name_of(loss.exit), loss.hint)
 }
 
 /// Why the job ends although ranks could be started again.

@@ -1,6 +1,8 @@
 use super::*;
+use crate::run::recovery::Marked;
 use proptest::prelude::*;
 use scash_comm::Secret;
+use scash_ft::{Incarnation, Mark};
 use scash_join::boot::{Exit, Layout, RankState, Settings};
 use std::ffi::OsString;
 
@@ -14,12 +16,22 @@ fn assignment() -> Assignment {
         settings: Settings { threads: 2, provider: "tcp".into() },
         one_stream: true,
         bind: true,
+        replicas: Some(vec![("SCASH_CHECKPOINT", "every=3".into()), ("SCASH_MTBF", "5s".into())]),
         copied: Some(5_000_000_000),
         directory: "/home".into(),
         program: ("/bin/sh".into(), "sh".into()),
         arguments: vec!["-c".into(), OsString::new()],
         env: vec![("A".into(), "b=c".into())],
     }
+}
+
+fn base(number: u64) -> Base {
+    Base { incarnation: Incarnation(number), epoch: Epoch(number / 2) }
+}
+
+fn marked(number: u64) -> Marked {
+    let mark = Mark { incarnation: Incarnation(number), epoch: Epoch(number) };
+    Marked { mark, barrier: number / 3, output: [number, number / 5] }
 }
 
 fn ups() -> Vec<Up> {
@@ -36,6 +48,13 @@ fn ups() -> Vec<Up> {
         Up::Done,
         Up::Alive,
         Up::OutOfMemory,
+        Up::Store(StoreState { rank: 3, base: base(2), marks: [None, Some(marked(5))] }),
+        Up::Store(StoreState { rank: u32::MAX, base: base(u64::MAX), marks: [Some(marked(u64::MAX)); 2] }),
+        Up::Ended,
+        Up::Rewound,
+        Up::Committed(Epoch(70_000_000_000)),
+        Up::Resumed,
+        Up::Said(b"scash: rank 3 cannot be saved\n".to_vec()),
     ]
 }
 
@@ -54,6 +73,16 @@ fn downs() -> Vec<Down> {
         Down::Shut(Stream::Out),
         Down::Alive,
         Down::Program(vec![0x7f; 1000]),
+        Down::Recall,
+        Down::Rewind(vec![]),
+        Down::Rewind(vec![Rewound { rank: 3, base: base(2), output: [7, 8] }; 3]),
+        Down::Again(Again {
+            base: base(3),
+            ago: [Duration::from_millis(300), Duration::from_nanos(1)],
+            secret: Secret::from_bytes([9; Secret::LENGTH]),
+        }),
+        Down::Commit(Epoch(17)),
+        Down::Finish,
     ]
 }
 
@@ -84,6 +113,39 @@ fn a_truncated_or_padded_frame_is_refused() {
             assert!(Down::decode(&bytes[..length]).is_err(), "{length} bytes of {down:?}");
         }
         assert_eq!(Down::decode(&[bytes, &[0]].concat()).is_ok(), open, "{down:?}");
+    }
+}
+
+#[test]
+fn a_frame_that_says_more_than_there_can_be_is_refused() {
+    let state = Up::Store(StoreState { rank: 3, base: base(2), marks: [None, None] }).encode();
+    let mut two = state[4..].to_vec();
+    *two.last_mut().unwrap() = 2;
+    assert!(Up::decode(&two).unwrap_err().contains("2 marks"));
+    // A list that is longer than its frame takes no memory.
+    let mut long = Down::Rewind(Vec::new()).encode();
+    long[5..].copy_from_slice(&u32::MAX.to_le_bytes());
+    assert!(Down::decode(&long[4..]).is_err());
+    let mut other = assignment();
+    other.replicas = Some(vec![("PATH", "/tmp".into())]);
+    let why = Down::decode(&Down::Start(Box::new(other)).encode()[4..]).unwrap_err();
+    assert!(why.contains("PATH"), "{why}");
+}
+
+proptest! {
+    #[test]
+    fn what_stores_say_and_are_told_survives_the_pipe(
+        rank: u32, numbers: [u64; 2], marks: [Option<[u64; 5]>; 2], all in prop::collection::vec(any::<(u32, [u64; 4])>(), 0..20)
+    ) {
+        let base = |numbers: [u64; 2]| Base { incarnation: Incarnation(numbers[0]), epoch: Epoch(numbers[1]) };
+        let marked = |[incarnation, epoch, barrier, out, err]: [u64; 5]| Marked {
+            mark: Mark { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) }, barrier, output: [out, err],
+        };
+        let up = Up::Store(StoreState { rank, base: base(numbers), marks: marks.map(|mark| mark.map(marked)) });
+        prop_assert_eq!(Up::decode(&up.encode()[4..]), Ok(up));
+        let rewound = |(rank, [a, b, c, d]): (u32, [u64; 4])| Rewound { rank, base: base([a, b]), output: [c, d] };
+        let down = Down::Rewind(all.into_iter().map(rewound).collect());
+        prop_assert_eq!(Down::decode(&down.encode()[4..]), Ok(down));
     }
 }
 

@@ -1,0 +1,198 @@
+//! What an agent does whose ranks may die (`--replicas`): it keeps their stores and what they print, ends
+//! them, makes them what they were, and starts them again, as the launcher says.
+//!
+//! ```text
+//!             Recall: kill all             all have ended: Store of each, Ended
+//!   Together ────────────────────▶ Ending ─────────────────────────────────────▶ Ended ─┐ Rewind: stores and
+//!      ▲                                                                          │ ▲   │ output go back;
+//!      │                       Again: start all                                   │ └───┘ Rewound
+//!      └──────────────────────────────────────────────────────────────────────────┘
+//! ```
+
+use super::work::Work;
+use super::{Agent, COMMITTED, LINES, SAID, failed, outputs, trouble};
+use crate::run::hosts::frames::{Again, Down, MOST_OUTPUT, Up};
+use crate::run::oom::OomKills;
+use crate::run::output::Printing;
+use crate::run::recovery::{self, Kept, Rewound};
+use crate::run::{Refusal, status};
+use nix::sys::signal::Signal;
+use scash_ft::{Base, Epoch};
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+/// How far the agent's part in a restart is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Ranks compute, or have ended by themselves.
+    Together,
+    /// They were killed.
+    Ending,
+    /// They have ended, and the launcher knows what their stores say.
+    Ended,
+}
+
+/// What an agent has whose ranks may die.
+#[derive(Debug)]
+pub(super) struct Survival {
+    kept: Kept,
+    /// What ranks were started from.
+    base: Base,
+    /// The newest epoch of which rank 0 has told.
+    told: Epoch,
+    phase: Phase,
+    /// Whether ranks will not be started again.
+    is_finished: bool,
+}
+
+impl Survival {
+    /// For these ranks of so many, which are told this. From then on this process is as they must be.
+    pub(super) fn new(
+        ranks: Range<u32>,
+        size: u32,
+        env: Vec<(&'static str, String)>,
+        is_one: bool,
+    ) -> Result<Survival, Refusal> {
+        recovery::fix_addresses()?;
+        recovery::withhold_descriptors();
+        let kept = Kept::of_host(ranks, size, env, is_one)?;
+        let (base, told) = (Base::default(), Epoch(0));
+        Ok(Survival { kept, base, told, phase: Phase::Together, is_finished: false })
+    }
+}
+
+impl Agent {
+    /// Starts all ranks from where they are to go on. `lost`: when the launcher learnt that a rank was lost,
+    /// and when all had ended.
+    pub(super) fn start_survivors(
+        &mut self,
+        work: &mut Work,
+        lost: Option<(Instant, Instant)>,
+    ) -> Result<(), Refusal> {
+        let Some(survival) = work.survival.take() else { return Ok(()) };
+        let started = self.start_ranks(work, |rank| survival.kept.outfit(rank, survival.base, lost));
+        work.survival = Some(survival);
+        started
+    }
+
+    /// Starts to send what ranks will have printed that is not taken back, and to hear what they tell.
+    pub(super) fn send_saved(&self, work: &Work) -> Result<Printing, Refusal> {
+        let Some(Survival { kept, .. }) = &work.survival else {
+            return Err(Refusal::new(status::LAUNCHER, "nothing is kept of what ranks print"));
+        };
+        self.watch(kept, COMMITTED)?;
+        self.watch(&kept.sayings, SAID)?;
+        let first = work.branch.ranks().start;
+        let sinks = |done| outputs(&self.uplink, first, done);
+        Printing::send_saved(kept.output(), sinks).map_err(|error| trouble(&error))
+    }
+
+    /// Takes what a launcher says whose job's ranks may die.
+    pub(super) fn take_of_survivors(&mut self, down: Down) -> Result<(), Refusal> {
+        let Some(work) = &mut self.work else { return Ok(()) };
+        let Some(survival) = &mut work.survival else { return Ok(()) };
+        match (down, survival.phase) {
+            (Down::Recall, Phase::Together) if work.begun => {
+                survival.phase = Phase::Ending;
+                work.processes.signal(Signal::SIGKILL);
+            }
+            (Down::Rewind(all), Phase::Ended) => return self.rewind(&all),
+            (Down::Again(again), Phase::Ended) => return self.start_again(again),
+            (Down::Commit(epoch), _) => {
+                let lengths = survival.kept.printed_at(epoch);
+                if let (Some(lengths), Some(printing)) = (lengths, &work.printing) {
+                    printing.commit(&lengths);
+                }
+            }
+            (Down::Finish, _) => survival.is_finished = true,
+            (down, phase) => {
+                let what: String = format!("{down:?}").chars().take(20).collect();
+                let why = format!("the launcher says {what} out of turn ({phase:?})");
+                return Err(Refusal::new(status::LAUNCHER, why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Rank 0 has told of something: that all ranks go on again, or that they have an epoch.
+    pub(super) fn take_news(&mut self) -> Result<(), Refusal> {
+        let Some(Survival { kept, told, .. }) = self.survival() else { return Ok(()) };
+        let news = kept.told();
+        *told = Epoch(told.0.saturating_add(news.epochs));
+        let committed = Up::Committed(*told);
+        if news.resumed {
+            self.send(&Up::Resumed)?;
+        }
+        if news.epochs > 0 { self.send(&committed) } else { Ok(()) }
+    }
+
+    /// Passes on what ranks have said that cannot wait for a checkpoint.
+    pub(super) fn pass_sayings_on(&mut self) -> Result<(), Refusal> {
+        while let Some(lines) = self.survival().and_then(|survival| survival.kept.sayings.next()) {
+            for part in lines.as_bytes().chunks(MOST_OUTPUT) {
+                self.send(&Up::Said(part.to_vec()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// No rank runs. Tells the launcher what stores say, if it has recalled the ranks; sends all that they have
+    /// printed, if they will not be started again.
+    pub(super) fn survivors_have_ended(&mut self) -> Result<(), Refusal> {
+        if self.survival().is_none() {
+            return Ok(());
+        }
+        self.pass_sayings_on()?;
+        let Some(survival) = self.survival() else { return Ok(()) };
+        if survival.phase == Phase::Ending {
+            survival.phase = Phase::Ended;
+            for state in survival.kept.states() {
+                self.send(&Up::Store(state))?;
+            }
+            return self.send(&Up::Ended);
+        }
+        if survival.is_finished
+            && let Some(printing) = self.work.as_ref().and_then(|work| work.printing.as_ref())
+        {
+            printing.finish();
+        }
+        Ok(())
+    }
+
+    /// Makes of all ranks what they were.
+    fn rewind(&mut self, all: &[Rewound]) -> Result<(), Refusal> {
+        let Some(work) = &mut self.work else { return Ok(()) };
+        let Some(survival) = &mut work.survival else { return Ok(()) };
+        match survival.kept.rewind(all) {
+            Ok(lengths) => {
+                if let Some(printing) = &work.printing {
+                    printing.commit(&lengths);
+                }
+                self.send(&Up::Rewound)
+            }
+            Err(why) => self.send(&Up::Refused { status: status::LAUNCHER, why }),
+        }
+    }
+
+    /// Starts all ranks, as the next incarnation.
+    fn start_again(&mut self, again: Again) -> Result<(), Refusal> {
+        let Some(mut work) = self.work.take() else { return Ok(()) };
+        let Again { base, ago, secret } = again;
+        if let Some(survival) = &mut work.survival {
+            (survival.base, survival.told, survival.phase) = (base, base.epoch, Phase::Together);
+        }
+        self.oom_kills = OomKills::until_now();
+        self.epoll.delete(&work.branch).map_err(failed("forgetting a descriptor"))?;
+        work.renew(secret)?;
+        self.watch(&work.branch, LINES)?;
+        let now = Instant::now();
+        let then = |ago: Duration| now.checked_sub(ago).unwrap_or(now);
+        self.start_survivors(&mut work, Some((then(ago[0]), then(ago[1]))))?;
+        self.work = Some(work);
+        Ok(())
+    }
+
+    fn survival(&mut self) -> Option<&mut Survival> {
+        self.work.as_mut()?.survival.as_mut()
+    }
+}

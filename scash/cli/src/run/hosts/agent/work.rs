@@ -1,0 +1,108 @@
+//! What an agent has for its host's ranks, once the launcher has said what to run.
+
+use super::survive::Survival;
+use crate::run::hosts::address;
+use crate::run::hosts::assignment::Assignment;
+use crate::run::hosts::copy::Copy;
+use crate::run::output::Printing;
+use crate::run::plan::Task;
+use crate::run::processes::Processes;
+use crate::run::program::{self, Program};
+use crate::run::{Refusal, limits, status};
+use scash_comm::Secret;
+use scash_join::boot::{Branch, Layout, Settings};
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+/// This host's ranks.
+pub(super) struct Work {
+    pub(super) branch: Branch,
+    layout: Layout,
+    /// Which of its hosts this is.
+    host: u32,
+    pub(super) processes: Processes,
+    pub(super) task: Task,
+    /// The program itself, if it was sent here: ranks are started from it.
+    _copy: Option<Copy>,
+    pub(super) bind: bool,
+    pub(super) settings: Settings,
+    /// Whether both streams of a rank go to one file.
+    pub(super) one_stream: bool,
+    /// Whether they were started.
+    pub(super) begun: bool,
+    /// `None` when all output is on its way.
+    pub(super) printing: Option<Printing>,
+    /// Where ranks may die.
+    pub(super) survival: Option<Survival>,
+}
+
+impl Work {
+    /// Looks whether all is here that ranks need.
+    pub(super) fn new(assignment: Assignment, copy: Option<Copy>) -> Result<Work, Refusal> {
+        let several = assignment.layout.hosts() > 1;
+        let mut env = assignment.env.clone();
+        let is_given = std::env::var_os(address::INTERFACE).is_some()
+            || env.iter().any(|(name, _)| name == address::INTERFACE);
+        if several && !is_given {
+            let address = address::choose(&assignment).map_err(|why| Refusal::new(status::LAUNCHER, why))?;
+            env.push((address::INTERFACE.into(), address.to_string().into()));
+        }
+        enter(&assignment.directory)?;
+        let path = copy.as_ref().map_or_else(|| PathBuf::from(assignment.program.0), Copy::path);
+        let program = Program { path, name: assignment.program.1 };
+        program::check(&program.path)?;
+        let (layout, host, settings) = (assignment.layout, assignment.host, assignment.settings);
+        let branch = branch(&layout, host, assignment.secret, &settings)?;
+        let ranks = branch.ranks();
+        limits::make_room(ranks.end - ranks.start, "ranks")?;
+        let survival = |env| Survival::new(ranks.clone(), layout.size(), env, assignment.one_stream);
+        Ok(Work {
+            processes: Processes::from(ranks.start),
+            survival: assignment.replicas.map(survival).transpose()?,
+            branch,
+            layout,
+            host,
+            settings,
+            task: Task { program, arguments: assignment.arguments, env },
+            _copy: copy,
+            bind: assignment.bind,
+            one_stream: assignment.one_stream,
+            begun: false,
+            printing: None,
+        })
+    }
+
+    pub(super) fn take_exit(&mut self, rank: u32) {
+        if let Some(exit) = self.processes.take_exit(rank) {
+            // What ranks have printed that may be started again is perhaps taken back.
+            let is_last = exit.shell_status() != 0 && self.survival.is_none();
+            if let Some(printing) = self.printing.as_ref().filter(|_| is_last) {
+                printing.catch_up();
+            }
+            self.branch.exited(rank, exit);
+        }
+    }
+
+    /// Makes lines for ranks that are started again, which know this secret.
+    pub(super) fn renew(&mut self, secret: Secret) -> Result<(), Refusal> {
+        self.branch = branch(&self.layout, self.host, secret, &self.settings)?;
+        self.processes = Processes::from(self.branch.ranks().start);
+        Ok(())
+    }
+}
+
+fn branch(layout: &Layout, host: u32, secret: Secret, settings: &Settings) -> Result<Branch, Refusal> {
+    let branch = Branch::new(layout.clone(), host, secret, settings.clone());
+    branch.map_err(|error| Refusal::new(status::LAUNCHER, error.to_string()))
+}
+
+/// Makes the launcher's directory this process's own, and its ranks'.
+fn enter(directory: &OsStr) -> Result<(), Refusal> {
+    std::env::set_current_dir(directory).map_err(|error| {
+        let shown = directory.display();
+        let why = format!(
+            "the job's directory {shown} cannot be entered: {error}; start the job in one that all hosts have"
+        );
+        Refusal::new(status::LAUNCHER, why)
+    })
+}

@@ -1,0 +1,244 @@
+//! What the launcher of a job on several hosts does whose ranks may die (`--replicas`): it carries out what
+//! the [`Recovery`] decides, by the word of agents, which have the stores. [`Recall`] says whose word is
+//! missing.
+
+use super::Job;
+use crate::run::hosts::Hosts;
+use crate::run::hosts::frames::{Again, Down, Up};
+use crate::run::hosts::recall::Recall;
+use crate::run::oom;
+use crate::run::output;
+use crate::run::plan::Plan;
+use crate::run::recovery::{self, Loss, Recovery, Step};
+use crate::run::{Refusal, status};
+use scash_comm::Secret;
+use scash_ft::{Base, Epoch};
+use scash_join::boot::{Exit, Failure, Report, Trunk};
+use std::time::Instant;
+
+/// What a job has in which ranks may die.
+#[derive(Debug)]
+pub(super) struct Survival {
+    recovery: Recovery,
+    recall: Recall,
+    /// Whether agents were told that ranks will not be started again.
+    is_finished: bool,
+}
+
+impl Survival {
+    /// That of the job, if it asks for replicas.
+    pub(super) fn of(plan: &Plan, hosts: &Hosts) -> Option<Survival> {
+        let replicas = plan.replicas.as_ref()?;
+        Some(Survival {
+            recovery: Recovery::new(plan.ranks, replicas.restarts, Base::default()),
+            recall: Recall::new(hosts.layout.clone()),
+            is_finished: false,
+        })
+    }
+
+    /// When [`Job::recover`] is due.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.recovery.deadline()
+    }
+}
+
+impl Job<'_> {
+    /// Whether ranks end that are lost, or may be: what they say on their lines does not count.
+    pub(super) fn is_ending(&self) -> bool {
+        self.survival.as_ref().is_some_and(|survival| survival.recovery.is_ending())
+    }
+
+    /// Whether an agent may be done whose ranks have all ended.
+    pub(super) fn may_be_done(&self) -> bool {
+        self.survival.as_ref().is_none_or(|survival| survival.is_finished)
+    }
+
+    /// Takes a frame that agents send where ranks may die. The error says why no agent sends it.
+    pub(super) fn take_of_survivors(&mut self, host: u32, up: Up) -> Result<(), String> {
+        let has_rank_0 = self.is_of(0, host);
+        let Some(Survival { recovery, recall, .. }) = &mut self.survival else { return Ok(()) };
+        match up {
+            Up::Store(state) => recall.store(host, state)?,
+            Up::Ended => {
+                recall.ended(host)?;
+                self.link(host).ranks.clear();
+            }
+            Up::Rewound => recall.rewound(host)?,
+            Up::Resumed if has_rank_0 => {
+                if let Some(news) = recovery.resumed(Instant::now()) {
+                    crate::say(&news);
+                }
+            }
+            Up::Committed(epoch) if has_rank_0 => self.tell_all(&Down::Commit(epoch)),
+            Up::Said(bytes) => output::say(&String::from_utf8_lossy(&bytes)),
+            up => {
+                let what: String = format!("{up:?}").chars().take(60).collect();
+                return Err(format!("{what} while ranks may die"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The process of a rank has ended, which may be a loss.
+    pub(super) fn take_survivors_exit(&mut self, host: u32, rank: u32, exit: Exit) {
+        let may_go_on = self.supervisor.may_go_on();
+        let link = &self.links[host as usize];
+        let is_starved = oom::is_kill(exit.shell_status()) && link.out_of_memory;
+        let hint = if is_starved { oom::HINT } else { "" };
+        let loss = Loss { rank, exit, host: Some(link.name.clone()), hint };
+        let Some(Survival { recovery, .. }) = &mut self.survival else { return };
+        let step = recovery.exited(loss, may_go_on, Instant::now());
+        // It cannot fail: only starting can.
+        let _ = self.take_step(step);
+    }
+
+    /// Does what is due in a recovery.
+    pub(super) fn recover(&mut self) -> Result<(), Refusal> {
+        loop {
+            let (may_go_on, may_start) = (self.supervisor.may_go_on(), !self.supervisor.is_stopped());
+            let Some(Survival { recovery, recall, .. }) = &mut self.survival else { return Ok(()) };
+            if recall.is_writing() {
+                return self.go_on(may_go_on, may_start);
+            }
+            // Those that begin anew have no more to do than that.
+            if recovery.base().epoch == Epoch(0)
+                && recovery.awaits_joining()
+                && self.trunk.have_all_joined()
+                && let Some(news) = recovery.resumed(Instant::now())
+            {
+                crate::say(&news);
+            }
+            let step = recovery.tick(recall.any_run(), may_go_on, may_start, Instant::now());
+            if step.is_none() {
+                return Ok(());
+            }
+            self.take_step(step)?;
+        }
+    }
+
+    fn take_step(&mut self, step: Option<Step>) -> Result<(), Refusal> {
+        match step {
+            None => {}
+            Some(Step::Kill) => {
+                self.supervisor.recovering(self.plan.ranks);
+                if let Some(Survival { recovery, recall, .. }) = &mut self.survival {
+                    recall.begin(recovery.base());
+                }
+                self.tell_all(&Down::Recall);
+            }
+            Some(Step::Judge(exits)) => {
+                for (rank, exit) in exits {
+                    self.supervisor.exited();
+                    // It is the agent's, or the exit would not have come so far.
+                    let _ = self.trunk.take(self.hosts.layout.host_of(rank), Report::Exited(rank, exit));
+                }
+                self.settle();
+            }
+            Some(Step::End) => self.supervisor.gone(),
+            Some(Step::Find) => self.find(),
+        }
+        Ok(())
+    }
+
+    /// No rank runs any more. Has agents make all ranks what they were, unless that is of no use, or an order
+    /// has come meanwhile.
+    fn find(&mut self) {
+        self.take_orders();
+        if !self.supervisor.may_go_on() || self.supervisor.is_stopped() {
+            return; // which is another step, now or when the user continues the job
+        }
+        let layout = &self.hosts.layout;
+        let Some(Survival { recovery, recall, .. }) = &mut self.survival else { return };
+        let states = recall.states();
+        let plan = recovery::find_on(recovery.base(), &states, |rank| layout.host_of(rank));
+        let found = plan.map_err(|why| recovery.nothing_found(&why.to_string())).and_then(|plan| {
+            let epoch = plan.base.epoch;
+            recovery.found(epoch, recovery::barrier(&states, epoch), Instant::now())?;
+            recall.carry_out(&plan).map_err(|why| recovery.nothing_found(&why))
+        });
+        if let Err(failure) = found {
+            recall.over();
+            self.give_up(&failure);
+        }
+    }
+
+    /// Agents make all ranks what they were. Starts them when that is done.
+    fn go_on(&mut self, may_go_on: bool, may_start: bool) -> Result<(), Refusal> {
+        let Some(Survival { recall, .. }) = &mut self.survival else { return Ok(()) };
+        if !may_go_on {
+            recall.over();
+            self.supervisor.gone();
+            return Ok(());
+        }
+        if recall.is_written() && may_start {
+            return self.start_again();
+        }
+        for (host, all) in recall.next_round().into_iter().flatten() {
+            self.link(host).send(&Down::Rewind(all));
+        }
+        Ok(())
+    }
+
+    /// Has agents start all ranks, as the next incarnation.
+    fn start_again(&mut self) -> Result<(), Refusal> {
+        let secret = Secret::random().map_err(|error| Refusal::new(status::LAUNCHER, error.to_string()))?;
+        let Some(Survival { recovery, recall, .. }) = &mut self.survival else { return Ok(()) };
+        recall.over();
+        let now = Instant::now();
+        let (first, all) = recovery.restart().unwrap_or((now, now));
+        let ago = [first, all].map(|then| now.saturating_duration_since(then));
+        let again = Down::Again(Again { base: recovery.base(), ago, secret });
+        self.trunk = Trunk::new(self.hosts.layout.clone());
+        self.pids.fill(None);
+        self.held_back.clear();
+        for (host, link) in (0..).zip(&mut self.links) {
+            link.ranks = self.hosts.layout.ranks_of(host).collect();
+            link.out_of_memory = false;
+        }
+        self.tell_all(&again);
+        Ok(())
+    }
+
+    /// Ranks that were lost will not be started again.
+    fn give_up(&mut self, failure: &Failure) {
+        self.supervisor.gone();
+        let place = failure.rank.and_then(|rank| self.place(rank));
+        let actions = self.supervisor.failed(failure, place.as_deref(), Instant::now());
+        self.act(actions);
+    }
+
+    /// A host is out of reach, which ends the job also while it does not count what is said of ranks. Returns
+    /// whether ranks were recalled: then all of them count as running until all have ended.
+    pub(super) fn lose_in_a_recovery(&mut self, host: u32, why: &str) -> bool {
+        let Some(Survival { recovery, recall, .. }) = &mut self.survival else { return false };
+        recall.lost(host);
+        let is_recalled = recall.is_under_way();
+        if is_recalled || recovery.is_ending() {
+            let failure = Failure { rank: None, why: why.to_owned(), status: status::LAUNCHER };
+            let actions = self.supervisor.failed(&failure, None, Instant::now());
+            self.act(actions);
+        }
+        is_recalled
+    }
+
+    /// Something has gone wrong, of which the user will be told: before that, if ranks have been started
+    /// again and will not go on, of why they were.
+    pub(super) fn tell_of_a_restart_in_vain(&mut self) {
+        let is_news = self.supervisor.may_go_on();
+        let Some(Survival { recovery, .. }) = &mut self.survival else { return };
+        if let Some(news) = recovery.cut_short().filter(|_| is_news) {
+            crate::say(&news);
+        }
+    }
+
+    /// All ranks have ended for good: agents print what is left, and are done.
+    pub(super) fn finish_survivors(&mut self) {
+        let went_on = self.supervisor.may_go_on();
+        let Some(Survival { recovery, is_finished, .. }) = &mut self.survival else { return };
+        *is_finished = true;
+        if let Some(news) = recovery.over().filter(|_| went_on) {
+            crate::say(&news);
+        }
+        self.tell_all(&Down::Finish);
+    }
+}

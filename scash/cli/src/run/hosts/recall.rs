@@ -1,0 +1,288 @@
+//! How all hosts come back to one epoch, as a value: what agents say goes in, what they are told comes out.
+//!
+//! ```text
+//!             a rank is lost                 all have Ended, and a plan is made
+//!   Running ────────────────────▶ Ending ─────────────────────────────────────▶ Writing ─┐ Rewind, to those
+//!      ▲           Recall, to all   │ ▲                                           │ ▲    │ whose stores are
+//!      │                            └─┘ Store, Ended                              │ └────┘ to be written
+//!      └──────────────────────────────────────────────────────────────────────────┘
+//!            all have Rewound, and all is written: Again, to all
+//! ```
+//!
+//! - Nothing is decided before every agent has said that its ranks have ended: until then something may
+//!   still arrive at a store.
+//! - No rank starts before every agent has written what the plan says: a rank that is lost again at once must
+//!   find all stores in the same incarnation.
+//! - An agent that is out of reach is waited for no longer. The job ends then, and no plan is made.
+
+use crate::run::recovery::{Rewound, StoreState, rounds};
+use scash_ft::Base;
+use scash_ft::recovery::Plan;
+use scash_join::boot::Layout;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// What agents write at a time: by host, each with its ranks.
+type Round = BTreeMap<u32, Vec<Rewound>>;
+
+#[derive(Debug)]
+enum State {
+    /// Ranks run, or have ended by themselves.
+    Running,
+    /// Agents end their ranks, and say what the stores say of them.
+    Ending {
+        /// What ranks were started from.
+        base: Base,
+        states: BTreeMap<u32, StoreState>,
+        /// Hosts that have not said all.
+        silent: BTreeSet<u32>,
+    },
+    /// Agents write what the plan says.
+    Writing { rounds: VecDeque<Round>, silent: BTreeSet<u32> },
+}
+
+/// See [the module](self).
+#[derive(Debug)]
+pub(super) struct Recall {
+    layout: Layout,
+    state: State,
+    /// Hosts that are out of reach.
+    lost: BTreeSet<u32>,
+}
+
+impl Recall {
+    pub(super) fn new(layout: Layout) -> Recall {
+        Recall { layout, state: State::Running, lost: BTreeSet::new() }
+    }
+
+    /// All ranks are to end, which were started from `base`: agents are told to recall them.
+    pub(super) fn begin(&mut self, base: Base) {
+        let silent = (0..self.layout.hosts()).filter(|host| !self.lost.contains(host)).collect();
+        self.state = State::Ending { base, states: BTreeMap::new(), silent };
+    }
+
+    /// An agent says what a store says. The error says why no agent says that.
+    pub(super) fn store(&mut self, host: u32, state: StoreState) -> Result<(), String> {
+        let rank = state.rank;
+        if !self.layout.ranks_of(host).contains(&rank) {
+            return Err(format!("the store of rank {rank}, which runs elsewhere"));
+        }
+        let State::Ending { base, states, silent } = &mut self.state else {
+            return Err(format!("the store of rank {rank}, which nobody has asked for"));
+        };
+        if !silent.contains(&host) || states.contains_key(&rank) {
+            return Err(format!("the store of rank {rank} a second time"));
+        }
+        if state.base != *base {
+            let Base { incarnation, epoch } = state.base;
+            return Err(format!("the store of rank {rank} of incarnation {incarnation} and epoch {epoch}"));
+        }
+        states.insert(rank, state);
+        Ok(())
+    }
+
+    /// An agent says that its ranks have ended, and that it has told of all their stores.
+    pub(super) fn ended(&mut self, host: u32) -> Result<(), String> {
+        let State::Ending { states, silent, .. } = &mut self.state else {
+            return Err("the end of ranks that nobody has ended".to_owned());
+        };
+        if let Some(rank) = self.layout.ranks_of(host).find(|rank| !states.contains_key(rank)) {
+            return Err(format!("the end of its ranks, and nothing of the store of rank {rank}"));
+        }
+        if silent.remove(&host) { Ok(()) } else { Err("the end of its ranks a second time".to_owned()) }
+    }
+
+    /// An agent says that it has written what it was to write.
+    pub(super) fn rewound(&mut self, host: u32) -> Result<(), String> {
+        let was_silent = match &mut self.state {
+            State::Writing { silent, .. } => silent.remove(&host),
+            _ => false,
+        };
+        if was_silent { Ok(()) } else { Err("that it has written what nobody has asked for".to_owned()) }
+    }
+
+    /// Whether ranks were recalled, and are not started again yet.
+    pub(super) fn is_under_way(&self) -> bool {
+        !matches!(self.state, State::Running)
+    }
+
+    /// A host is out of reach.
+    pub(super) fn lost(&mut self, host: u32) {
+        self.lost.insert(host);
+        if let State::Ending { silent, .. } | State::Writing { silent, .. } = &mut self.state {
+            silent.remove(&host);
+        }
+    }
+
+    /// Whether some agent has not said that its ranks have ended, though it was told to end them.
+    pub(super) fn any_run(&self) -> bool {
+        matches!(&self.state, State::Ending { silent, .. } if !silent.is_empty())
+    }
+
+    /// What all stores say, once all ranks have ended; by rank.
+    pub(super) fn states(&self) -> Vec<StoreState> {
+        match &self.state {
+            State::Ending { states, .. } => states.values().copied().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// All ranks go on as this plan says, which was made of [`states`](Self::states).
+    pub(super) fn carry_out(&mut self, plan: &Plan) -> Result<(), String> {
+        let rounds = rounds(plan, &self.states())?.into_iter().map(by_host).collect();
+        self.state = State::Writing { rounds, silent: BTreeSet::new() };
+        Ok(())
+    }
+
+    /// Whether a plan is being carried out.
+    pub(super) fn is_writing(&self) -> bool {
+        matches!(self.state, State::Writing { .. })
+    }
+
+    /// What agents are to write now, if all is written that they were told before: by host.
+    pub(super) fn next_round(&mut self) -> Option<Round> {
+        let State::Writing { rounds, silent } = &mut self.state else { return None };
+        if !silent.is_empty() {
+            return None;
+        }
+        let round = rounds.pop_front()?;
+        *silent = round.keys().copied().collect();
+        Some(round)
+    }
+
+    /// Whether all is written, so that ranks can be started.
+    pub(super) fn is_written(&self) -> bool {
+        matches!(&self.state, State::Writing { rounds, silent } if rounds.is_empty() && silent.is_empty())
+    }
+
+    /// Ranks are started again, or never will be.
+    pub(super) fn over(&mut self) {
+        self.state = State::Running;
+    }
+}
+
+fn by_host(round: Vec<(u32, Rewound)>) -> Round {
+    let mut hosts = Round::new();
+    for (host, rewound) in round {
+        hosts.entry(host).or_default().push(rewound);
+    }
+    hosts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::recovery::{Marked, find_on};
+    use proptest::prelude::*;
+    use scash_ft::{Epoch, Incarnation, Mark};
+
+    fn base(incarnation: u64, epoch: u64) -> Base {
+        Base { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) }
+    }
+
+    /// The store of a rank that was started from `base`, and has marked these epochs since.
+    fn store(rank: u32, base: Base, epochs: [u64; 2]) -> StoreState {
+        let marked = |epoch: u64| {
+            let mark = Mark { incarnation: base.incarnation, epoch: Epoch(epoch) };
+            (epoch > 0).then_some(Marked { mark, barrier: 10 * epoch, output: [epoch, u64::from(rank)] })
+        };
+        StoreState { rank, base, marks: epochs.map(marked) }
+    }
+
+    /// Two hosts, of two ranks and of one.
+    fn recall() -> Recall {
+        Recall::new(Layout::new(&[2, 1]).unwrap())
+    }
+
+    #[test]
+    fn ranks_start_when_all_agents_have_ended_theirs_and_have_written_what_they_are_to_write() {
+        let mut recall = recall();
+        assert!(!recall.any_run());
+        recall.begin(base(0, 0));
+        for (host, rank, epochs) in [(1, 2, [2, 3]), (0, 0, [2, 3]), (0, 1, [2, 1])] {
+            assert!(recall.any_run());
+            recall.store(host, store(rank, base(0, 0), epochs)).unwrap();
+            let _ = recall.ended(host);
+        }
+        assert!(!recall.any_run());
+        let states = recall.states();
+        let layout = Layout::new(&[2, 1]).unwrap();
+        let plan = find_on(base(0, 0), &states, |rank| layout.host_of(rank)).unwrap();
+        assert_eq!(plan.base, base(1, 2), "rank 1 has not marked epoch 3");
+        recall.carry_out(&plan).unwrap();
+        let round = recall.next_round().unwrap();
+        let rewound = |rank: u32| Rewound { rank, base: base(1, 2), output: [2, u64::from(rank)] };
+        assert_eq!(round[&0], [rewound(0), rewound(1)]);
+        assert_eq!(round[&1], [rewound(2)]);
+        recall.rewound(1).unwrap();
+        assert!(!recall.is_written() && recall.next_round().is_none());
+        recall.rewound(0).unwrap();
+        assert!(recall.is_written() && recall.next_round().is_none());
+        recall.over();
+        assert!(!recall.is_writing());
+    }
+
+    #[test]
+    fn a_host_that_is_lost_is_waited_for_no_longer() {
+        let mut recall = recall();
+        recall.begin(base(0, 0));
+        recall.store(1, store(2, base(0, 0), [0, 0])).unwrap();
+        recall.ended(1).unwrap();
+        recall.lost(0);
+        assert!(!recall.any_run());
+        recall.begin(base(1, 0));
+        recall.store(1, store(2, base(1, 0), [0, 0])).unwrap();
+        recall.ended(1).unwrap();
+        assert!(!recall.any_run(), "nor the next time");
+    }
+
+    #[test]
+    fn what_no_agent_says_is_refused_with_what_is_wrong() {
+        let refused = |result: Result<(), String>, words: &str| {
+            let why = result.unwrap_err();
+            assert!(why.contains(words), "{why}");
+        };
+        let (mut recall, now) = (recall(), base(1, 4));
+        refused(recall.store(0, store(0, now, [4, 0])), "nobody has asked for");
+        refused(recall.ended(0), "nobody has ended");
+        refused(recall.rewound(0), "nobody has asked for");
+        recall.begin(now);
+        refused(recall.store(0, store(2, now, [4, 0])), "runs elsewhere");
+        refused(recall.store(1, store(9, now, [4, 0])), "runs elsewhere");
+        refused(recall.store(0, store(0, base(2, 4), [4, 0])), "of incarnation 2");
+        recall.store(0, store(0, now, [4, 0])).unwrap();
+        refused(recall.store(0, store(0, now, [4, 0])), "a second time");
+        refused(recall.ended(0), "nothing of the store of rank 1");
+        refused(recall.rewound(0), "nobody has asked for");
+        recall.store(0, store(1, now, [4, 0])).unwrap();
+        recall.ended(0).unwrap();
+        refused(recall.ended(0), "a second time");
+        refused(recall.store(0, store(1, now, [4, 0])), "a second time");
+    }
+
+    proptest! {
+        /// A plan is one that ranks can go on from, or there is none: whatever agents say of their stores.
+        #[test]
+        fn whatever_stores_say_there_is_a_plan_of_theirs_or_none(
+            all in prop::collection::vec((prop::array::uniform2(prop::option::of((0u64..4, any::<u64>()))), any::<[u64; 2]>()), 3)
+        ) {
+            let mut recall = recall();
+            recall.begin(base(2, 3));
+            for (rank, (marks, output)) in (0..).zip(all) {
+                let marked = |(incarnation, epoch)| Marked {
+                    mark: Mark { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) }, barrier: epoch, output,
+                };
+                let state = StoreState { rank, base: base(2, 3), marks: marks.map(|mark| mark.map(marked)) };
+                recall.store(rank / 2, state).unwrap();
+            }
+            recall.ended(0).unwrap();
+            recall.ended(1).unwrap();
+            if let Ok(plan) = find_on(base(2, 3), &recall.states(), |rank| rank / 2) {
+                prop_assert_eq!(plan.base.incarnation, Incarnation(3));
+                if recall.carry_out(&plan).is_ok() {
+                    let ranks = |round: Round| round.into_values().flatten().map(|one| one.rank).collect::<Vec<_>>();
+                    prop_assert_eq!(recall.next_round().map(ranks), Some(vec![0, 1, 2]));
+                }
+            }
+        }
+    }
+}

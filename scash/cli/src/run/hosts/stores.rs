@@ -1,0 +1,65 @@
+//! What launcher and agents tell each other of the stores of ranks, as fields of frames: numbers alone, of
+//! which each is as good as any other here. Whether they make sense is for `recall` to say.
+
+use super::fields::{Fields, Frame};
+use crate::run::recovery::{Marked, Rewound, StoreState};
+use scash_ft::{Base, Epoch, Incarnation, Mark};
+
+impl Frame {
+    pub(super) fn base(self, base: Base) -> Frame {
+        self.long(base.incarnation.0).long(base.epoch.0)
+    }
+
+    /// Rank, base, and each mark behind a byte that says whether there is one.
+    pub(super) fn state(self, state: &StoreState) -> Frame {
+        let frame = self.number(state.rank).base(state.base);
+        state.marks.iter().fold(frame, |frame, marked| match marked {
+            None => frame.byte(0),
+            Some(Marked { mark, barrier, output }) => {
+                let frame = frame.byte(1).long(mark.incarnation.0).long(mark.epoch.0).long(*barrier);
+                frame.long(output[0]).long(output[1])
+            }
+        })
+    }
+
+    /// How many there are, and each: rank, base, how much it had printed.
+    pub(super) fn rewound(self, all: &[Rewound]) -> Frame {
+        all.iter().fold(self.length(all.len()), |frame, Rewound { rank, base, output }| {
+            frame.number(*rank).base(*base).long(output[0]).long(output[1])
+        })
+    }
+}
+
+impl Fields<'_> {
+    pub(super) fn base(&mut self) -> Result<Base, String> {
+        Ok(Base { incarnation: Incarnation(self.long()?), epoch: Epoch(self.long()?) })
+    }
+
+    pub(super) fn state(&mut self) -> Result<StoreState, String> {
+        let (rank, base) = (self.number()?, self.base()?);
+        Ok(StoreState { rank, base, marks: [self.marked()?, self.marked()?] })
+    }
+
+    fn marked(&mut self) -> Result<Option<Marked>, String> {
+        match self.byte()? {
+            0 => Ok(None),
+            1 => {
+                let mark = Mark { incarnation: Incarnation(self.long()?), epoch: Epoch(self.long()?) };
+                let (barrier, output) = (self.long()?, [self.long()?, self.long()?]);
+                Ok(Some(Marked { mark, barrier, output }))
+            }
+            other => Err(format!("{other} marks where there is one or none")),
+        }
+    }
+
+    /// Their number is believed only as far as they come.
+    pub(super) fn rewound(&mut self) -> Result<Vec<Rewound>, String> {
+        let length = self.number()?;
+        let mut all = Vec::new();
+        for _ in 0..length {
+            let (rank, base) = (self.number()?, self.base()?);
+            all.push(Rewound { rank, base, output: [self.long()?, self.long()?] });
+        }
+        Ok(all)
+    }
+}
