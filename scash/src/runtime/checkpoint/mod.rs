@@ -30,7 +30,7 @@ use crate::runtime::frames;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::stat::fstat;
 use scash_comm::Stillness;
-use scash_comm::descriptors::{is_out_of_the_way, out_of_the_way};
+use scash_comm::descriptors::{is_out_of_the_way, out_of_the_way, remember};
 use scash_comm::say::say;
 use scash_ft::commit::{Commit, Input, Output};
 use scash_ft::image::{self, Own, Prepared, Refusal, STORE_AT, Took, Tracking};
@@ -116,6 +116,7 @@ impl Checkpoints {
             policy.parse().map_err(|e| Error::Setting(format!("{}: {e}", vars::CHECKPOINT)))?;
         let mtbf = setting(vars::MTBF).map_or(Ok(DEFAULT_MTBF), |text| parse_mtbf(&text));
         let mtbf = mtbf.map_err(|e| Error::Setting(format!("{}: {e}", vars::MTBF)))?;
+        remember();
         let (store, given) = open(var)?;
         let now = Instant::now();
         Ok(Some(Checkpoints {
