@@ -159,6 +159,12 @@ impl RankStore {
         Ok(store)
     }
 
+    /// Bytes of the file.
+    #[expect(clippy::len_without_is_empty, reason = "it has a header")]
+    pub fn len(&self) -> u64 {
+        self.geometry.len()
+    }
+
     /// The newest epoch that all ranks have, as far as this one knows.
     pub fn epoch(&self) -> Epoch {
         self.epoch

@@ -21,7 +21,7 @@ use crate::runtime::stats::BarrierTime;
 use crate::runtime::whose_frames::Frames;
 use scash_comm::forked;
 use scash_comm::{Caps, Endpoint, Exchange, LocalSegment};
-use scash_ft::store::vars;
+use scash_ft::store::RankStore;
 use scash_join::boot::{Identity, Member};
 use scash_join::job;
 use scash_proto::Rank;
@@ -59,7 +59,8 @@ pub fn init() -> Result<&'static Runtime> {
     let fate = inject::read(&|name| std::env::var_os(name), member.rank())?;
     member.hello(&identity()?).map_err(join)?;
     let chosen = fault::choose(config.fault.as_deref()).map_err(|e| Error::Setting(e.to_string()))?;
-    let context = assemble(&mut member, &config, chosen, &var)?;
+    let store = checkpoints.as_ref().map(Checkpoints::store);
+    let context = assemble(&mut member, &config, chosen, store, &var)?;
     if let Some(checkpoints) = &mut checkpoints {
         checkpoints.has(&context.copies);
     }
@@ -114,11 +115,13 @@ pub(super) fn identity() -> Result<Identity> {
 }
 
 /// Joins the peers: region, endpoint, engine, and what ranks share. Collective. `chosen` is the engine of
-/// ranks with frames of their own; `var` knows what the launcher has given.
+/// ranks with frames of their own; `store` this rank's, if it can come back; `var` knows what the launcher has
+/// given.
 pub(super) fn assemble(
     member: &mut Member,
     config: &Config,
     chosen: Kind,
+    store: Option<&RankStore>,
     var: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<RankContext> {
     let mut region = Region::create(REGION_BASE, config.pages)?;
@@ -132,8 +135,8 @@ pub(super) fn assemble(
     let segment = unsafe { endpoint.register(member, whole(&region)) }.map_err(join)?;
     let claims = Claims(PageWords::new(config.pages, &*endpoint, member)?);
     let marks = Marks(PageWords::new(config.pages, &*endpoint, member)?);
-    let comes_back = var(vars::STORE).is_some();
-    let copies = if comes_back { Copies::join(member, &*endpoint, var)? } else { Copies::default() };
+    let copies = store.map(|store| Copies::join(member, &*endpoint, store, var)).transpose()?;
+    let copies = copies.unwrap_or_default();
     let page = member.page().clone();
     let transfer = config.transfer;
     Ok(RankContext {

@@ -63,6 +63,8 @@ pub(super) struct Schedule {
 /// What is to be done when ranks die.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Replicas {
+    /// Copies of a checkpoint besides the ranks' own, on other hosts.
+    pub(super) copies: u32,
     /// Restarts without a new checkpoint, at most.
     pub(super) restarts: u32,
     env: Vec<(&'static str, String)>,
@@ -83,6 +85,7 @@ impl Raw {
         provider: &str,
         has_hosts: bool,
     ) -> Result<Option<Replicas>, Refusal> {
+        let copies = self.replicas.unwrap_or(0);
         let (option, place) = match (self.replicas, self.checkpoint_dir, self.resume) {
             (_, Some(_), Some(directory)) => ("resume", Place::Resumed(directory)),
             (_, Some(directory), None) => ("--checkpoint-dir", Place::New(directory)),
@@ -99,7 +102,7 @@ impl Raw {
             return refuse("what libfabric knows of a rank cannot be saved: use --provider auto, shm or tcp");
         }
         let (restarts, env) = (self.restarts.unwrap_or(Restarts::DEFAULT_LIMIT), self.schedule.env(ranks)?);
-        Ok(Some(Replicas { restarts, env, place }))
+        Ok(Some(Replicas { copies, restarts, env, place }))
     }
 }
 

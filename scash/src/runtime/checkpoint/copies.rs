@@ -5,7 +5,6 @@
 //! is asked ([`scash_ft::store::Piece`]).
 
 use crate::error::{Error, Result, join};
-use crate::fault::PAGE;
 use scash_comm::descriptors::out_of_the_way;
 use scash_comm::{Endpoint, Exchange, LocalSegment, PutRange, SegmentId, SharedMemory};
 use scash_ft::commit::MOST_HOLDERS;
@@ -21,7 +20,7 @@ const AT_ONCE: usize = 4 << 20;
 pub(crate) struct Copies {
     /// Those of others. They stay mapped as long as the endpoint is there.
     _held: Vec<Held>,
-    /// What is registered in their place where other ranks hold more.
+    /// What is registered in their place where other ranks hold more: as long, and without memory.
     _nothing: Vec<SharedMemory>,
     /// Where copies of this rank's store are.
     holders: Vec<Holder>,
@@ -44,28 +43,34 @@ impl Copies {
     /// Registers the copies that this rank holds, and learns which ranks hold its own. Collective.
     ///
     /// # Errors
-    /// What the launcher has given are no stores; or ranks hold copies for ranks that there are not.
+    /// What the launcher has given are no stores, or none of one length; or ranks hold copies for ranks that there
+    /// are not.
     pub(crate) fn join(
         exchange: &mut dyn Exchange,
         endpoint: &dyn Endpoint,
+        store: &RankStore,
         var: &dyn Fn(&str) -> Option<OsString>,
     ) -> Result<Copies> {
-        let mut mine = Vec::new();
+        let len = usize::try_from(store.len()).unwrap_or(usize::MAX);
+        let mut mine = store.len().to_le_bytes().to_vec();
         let mut held = Vec::new();
         for Charge { owner, file } in charges(&var(vars::HELD).unwrap_or_default())? {
             mine.extend(owner.to_le_bytes());
             let copy = Held::open(file);
-            held.push(copy.map_err(|e| Error::Join(format!("the copy of rank {owner}'s store: {e}")))?);
+            let copy = copy.map_err(|e| Error::Join(format!("the copy of rank {owner}'s store: {e}")))?;
+            if copy.len() != len {
+                return Err(Error::Join(format!("the copy of rank {owner}'s store has another length")));
+            }
+            held.push(copy);
         }
-        let owners = owners(&exchange.all_gather(&mine, &[]).map_err(join)?, endpoint.size())?;
+        let told = exchange.all_gather(&mine, &[]).map_err(join)?;
+        let owners = owners(&told, endpoint.size(), store.len())?;
         let mut copies = Copies { _held: Vec::new(), _nothing: Vec::new(), holders: Vec::new() };
         for number in 0..owners.iter().map(Vec::len).max().unwrap_or(0) {
             let memory = match held.get(number) {
-                Some(held) => {
-                    LocalSegment { base: held.base(), len: held.len(), fd: held.file().as_raw_fd() }
-                }
+                Some(held) => LocalSegment { base: held.base(), len, fd: held.file().as_raw_fd() },
                 None => {
-                    copies._nothing.push(SharedMemory::new(PAGE).map_err(join)?);
+                    copies._nothing.push(SharedMemory::new(len).map_err(join)?);
                     copies._nothing[copies._nothing.len() - 1].segment()
                 }
             };
@@ -149,9 +154,15 @@ fn charges(text: &OsString) -> Result<Vec<Charge>> {
     words.map(|word| one(word).ok_or_else(wrong)).collect()
 }
 
-/// Whose stores each rank says that it holds.
-fn owners(told: &[(Vec<u8>, Vec<OwnedFd>)], size: u32) -> Result<Vec<Vec<u32>>> {
+/// Whose stores each rank says that it holds, where all must be as long.
+fn owners(told: &[(Vec<u8>, Vec<OwnedFd>)], size: u32, len: u64) -> Result<Vec<Vec<u32>>> {
     let of = |(rank, (told, _)): (u32, &(Vec<u8>, Vec<OwnedFd>))| {
+        let (theirs, told) = told.split_first_chunk().unwrap_or((&[0; 8], &[]));
+        if u64::from_le_bytes(*theirs) != len {
+            return Err(Error::Join(format!(
+                "the store of rank {rank} has another length than that of this one: set `ulimit -f` alike on all hosts"
+            )));
+        }
         let (words, rest) = told.as_chunks::<4>();
         let owners: Vec<u32> = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
         let is_right = rest.is_empty() && owners.iter().all(|owner| *owner < size && *owner != rank);

@@ -138,6 +138,11 @@ impl Checkpoints {
         }))
     }
 
+    /// This rank's store.
+    pub(super) fn store(&self) -> &RankStore {
+        &self.store
+    }
+
     /// Copies of the store are there.
     pub(super) fn has(&mut self, copies: &Copies) {
         self.commit = commit_of(&self.store, copies);
