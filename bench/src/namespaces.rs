@@ -91,6 +91,23 @@ impl Namespaces {
         self.on(0, &format!("link set p{host} nomaster"))
     }
 
+    /// Kills all processes of a host at once, as one that loses its power.
+    ///
+    /// # Errors
+    /// They cannot be asked for.
+    pub fn kill(&self, host: u32) -> Result<(), Error> {
+        let output = Command::new("ip").args(["netns", "pids", &self.namespace(host)]).output();
+        let output = output
+            .map_err(|error| Error::Failed { command: "netns pids".to_owned(), why: error.to_string() })?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        for pid in text.split_whitespace().filter_map(|pid| pid.parse().ok()) {
+            // One that has ended meanwhile is as dead.
+            let _ =
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
+        }
+        Ok(())
+    }
+
     fn namespace(&self, host: u32) -> String {
         format!("{}-{host}", self.prefix)
     }

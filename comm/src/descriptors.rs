@@ -13,7 +13,7 @@ use nix::sys::stat::fstat;
 use nix::unistd::Pid;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// From here on, if there may be twice as many. (The system keeps a table as long as the highest number, of 8
 /// bytes for each.)
@@ -40,12 +40,29 @@ pub fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
 /// Room for descriptors that are known. Of two whose numbers are so far apart the later one is.
 const ROOM: usize = 1 << 13;
 
-/// Descriptors that [`out_of_the_way`] has given, by number: number and a sum over what file it is, or 0. A
-/// program may have files under numbers as high.
+/// Descriptors that [`out_of_the_way`] has given, by number: number and a sum over what file it is, if that was
+/// asked for ([`remember`]), or 0. A program may have files under numbers as high.
 static GIVEN: [AtomicU64; ROOM] = [const { AtomicU64::new(0) }; ROOM];
 
+/// Whether it is noted which files they are: a system call for each.
+static REMEMBERS: AtomicBool = AtomicBool::new(false);
+
+/// From now on [`is_out_of_the_way`] knows descriptors. To be called before the program may have put files of
+/// its own under their numbers.
+pub fn remember() {
+    REMEMBERS.store(true, Ordering::Relaxed);
+    for given in &GIVEN {
+        if let Ok(number @ 1..) = RawFd::try_from(given.load(Ordering::Relaxed) >> 32) {
+            // SAFETY: it is not -1; if it is not open, the call fails.
+            note(unsafe { BorrowedFd::borrow_raw(number) });
+        }
+    }
+}
+
 fn note(fd: BorrowedFd<'_>) {
-    if let (Some(place), Some(word)) = (place(fd.as_raw_fd()), word(fd)) {
+    let number = u64::from(fd.as_raw_fd().cast_unsigned()) << 32;
+    let word = if REMEMBERS.load(Ordering::Relaxed) { word(fd) } else { Some(number) };
+    if let (Some(place), Some(word)) = (place(fd.as_raw_fd()), word) {
         place.store(word, Ordering::Relaxed);
     }
 }
@@ -61,8 +78,8 @@ fn word(fd: BorrowedFd<'_>) -> Option<u64> {
     Some(u64::from(fd.as_raw_fd().cast_unsigned()) << 32 | file >> 32)
 }
 
-/// Whether a descriptor is one that [`out_of_the_way`] has given, and still is that file. Allocates nothing, and
-/// waits for no lock.
+/// Whether a descriptor is one that [`out_of_the_way`] has given, and still is that file; where that is to be
+/// [known](remember). Allocates nothing, and waits for no lock.
 pub fn is_out_of_the_way(fd: RawFd) -> bool {
     if fd < 0 {
         return false;
@@ -107,6 +124,7 @@ mod tests {
     fn a_file_is_the_same_under_a_high_number_and_closed_under_its_own() {
         let low = OwnedFd::from(File::open("/proc/self/comm").unwrap());
         let high = out_of_the_way(low);
+        remember();
         assert!(rlim_t::try_from(high.as_raw_fd()).unwrap() >= FIRST.min(most() / 2));
         assert!(is_out_of_the_way(high.as_raw_fd()));
         let again = out_of_the_way(high);

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 use std::fmt;
+use std::ops::Range;
 
 #[cfg(test)]
 mod tests;
@@ -127,6 +128,19 @@ impl<'a> Slots<'a> {
             self.used_words = self.used_words.max(word + 1);
         }
         Ok(())
+    }
+
+    /// The slots that the staged index names and the committed one does not, or all that the staged one names:
+    /// in runs of at most so many.
+    pub fn staged_runs(&self, all: bool, most: u32) -> impl Iterator<Item = Range<u32>> {
+        let words = self.committed[..self.used_words].iter().zip(&*self.staged);
+        let words = words.map(move |(committed, staged)| if all { *staged } else { staged & !committed });
+        let mut bits = words.flat_map(|word| (0..u64::BITS).map(move |bit| word >> bit & 1 == 1)).zip(0..);
+        std::iter::from_fn(move || {
+            let first = bits.find(|&(is_named, _)| is_named)?.1;
+            let more = bits.by_ref().take(most as usize - 1).take_while(|&(is_named, _)| is_named).count();
+            Some(first..first + 1 + u32::try_from(more).unwrap_or(0))
+        })
     }
 
     /// How many slots the committed and the staged index name together.

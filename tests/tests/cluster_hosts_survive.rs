@@ -338,13 +338,13 @@ fn an_agent_that_is_killed_ends_the_job_at_whatever_it_is() {
                 {death}
                 {WAIT}"
             );
-            let ended = hosts.job(TWO).options("--replicas 1").run_script(&text);
+            let ended = hosts.job(TWO).options("--replicas 1 --on-loss fail").run_script(&text);
             ended.failed(125, &words);
             assert!(ended.err.lines().count() <= 2, "{ended}");
         }
         // With a rank, which the launcher may hear of or not.
         let text = format!("{FAMILY} [ $SCASH_RANK = 3 ] && kill -9 {victims} $$; {WAIT}");
-        let ended = hosts.job(TWO).options("--replicas 1").run_script(&text);
+        let ended = hosts.job(TWO).options("--replicas 1 --on-loss fail").run_script(&text);
         ended.failed(125, &words);
         assert!(ended.err.lines().count() <= 2, "{ended}");
     }
@@ -354,7 +354,7 @@ fn an_agent_that_is_killed_ends_the_job_at_whatever_it_is() {
 fn an_agent_that_is_killed_at_any_instant_of_restarts_ends_the_job() {
     let Some(hosts) = Hosts::new(2) else { return };
     for milliseconds in (0..300).step_by(17) {
-        let job = hosts.job(TWO).options("--replicas 1 --restarts 1000000 --timeout 100");
+        let job = hosts.job(TWO).options("--replicas 1 --on-loss fail --restarts 1000000 --timeout 100");
         let mark = new_mark();
         let mut command =
             job.command(Path::new("/bin/sh"), &["-c", &format!("[ $SCASH_RANK = 0 ] && kill -9 $$; {WAIT}")]);
@@ -392,7 +392,7 @@ fn an_agent_that_says_what_no_agent_says_ends_the_job() {
             "exec 3<&0; {} $host \"$@\" <&3 3<&- & exec 3<&-; sleep 1; printf '{frame}'; wait; exit",
             hosts.file("rsh").display()
         );
-        let ended = hosts.job_where(TWO, 2, &rsh).options("--replicas 1").run_script(WAIT);
+        let ended = hosts.job_where(TWO, 2, &rsh).options("--replicas 1 --on-loss fail").run_script(WAIT);
         in_one_line(&ended, 125, &["says what no agent says: ", words]);
     }
 }
@@ -403,7 +403,7 @@ fn an_agent_that_does_not_end_its_ranks_is_taken_for_gone() {
     let text = format!(
         "{FAMILY} [ $SCASH_RANK = 3 ] && kill -STOP $agent; [ $SCASH_RANK = 0 ] && sleep 0.3 && kill -9 $$; {WAIT}"
     );
-    let ended = hosts.job(TWO).options("--replicas 1").run_script(&text);
+    let ended = hosts.job(TWO).options("--replicas 1 --on-loss fail").run_script(&text);
     in_one_line(&ended, 125, &["host 10.77.0.2: its agent has said nothing for 20 s"]);
 }
 

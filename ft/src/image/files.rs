@@ -14,7 +14,7 @@ use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// An open file of the program's.
 #[derive(Clone, Copy, Debug)]
@@ -165,7 +165,11 @@ impl Inherited {
 }
 
 /// The descriptors that this process had when it began: whoever starts it again gives them to it again.
-static INHERITED: OnceLock<Vec<Inherited>> = OnceLock::new();
+static INHERITED: Mutex<Vec<Inherited>> = Mutex::new(Vec::new());
+
+fn inherited() -> MutexGuard<'static, Vec<Inherited>> {
+    INHERITED.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Notes which descriptors this process has now.
 pub(super) fn note_inherited() {
@@ -175,11 +179,28 @@ pub(super) fn note_inherited() {
         let is = fstat(unsafe { BorrowedFd::borrow_raw(number) }).ok()?;
         Some(Inherited::new(number, &is))
     });
-    let _ = INHERITED.set(known.collect());
+    *inherited() = known.collect();
+}
+
+/// In a process that has come back: standard output and error are among these files, if the program has not put
+/// others in their place. They are others than before if it has come back on another host.
+pub(super) fn note_streams(given: &[BorrowedFd<'_>]) {
+    let is_of = |is: &FileStat, file: &BorrowedFd<'_>| {
+        fstat(file).is_ok_and(|file| (file.st_dev, file.st_ino) == (is.st_dev, is.st_ino))
+    };
+    for number in 1..=2 {
+        // SAFETY: what is not open is refused by the call.
+        let Ok(is) = fstat(unsafe { BorrowedFd::borrow_raw(number) }) else { continue };
+        if given.iter().any(|file| is_of(&is, file)) {
+            let mut all = inherited();
+            all.retain(|known| known.number != number);
+            all.push(Inherited::new(number, &is));
+        }
+    }
 }
 
 fn is_inherited(number: RawFd, is: &FileStat) -> bool {
-    INHERITED.get().is_some_and(|all| all.contains(&Inherited::new(number, is)))
+    inherited().contains(&Inherited::new(number, is))
 }
 
 /// Numbers of the descriptors of this process, and that of the one by which they were read, which is closed.

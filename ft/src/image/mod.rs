@@ -45,7 +45,7 @@ use identity::Identity;
 use std::ffi::c_void;
 use std::fmt;
 use std::ops::Range;
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 
 /// Why no image can be taken of a process, or why one cannot be gone on from.
@@ -121,6 +121,11 @@ pub fn prepare(own: &Own<'_>) -> Result<Prepared, Refusal> {
     area::have_scratch()?;
     save::refuse_what_cannot_be_saved()?;
     Ok(Prepared { identity: Identity::of_this_process()?, files: Files::of_this_process(own.descriptors)? })
+}
+
+/// In a process that has come back: these are the files that were given to it as standard output and error.
+pub fn streams_are(given: &[BorrowedFd<'_>]) {
+    files::note_streams(given);
 }
 
 /// Sees to it that what the program has written to its open files is on their disks: where an image is to

@@ -24,6 +24,14 @@ const MARKS_AT: usize = 192;
 /// one is written leaves the others.
 const STRIDE: usize = 64;
 
+/// Bytes of the place of a mark.
+pub(super) const MARK_LEN: u64 = STRIDE as u64 * 8;
+
+/// Where in a store the place of mark 0 or 1 is.
+pub(super) fn mark_at(number: u64) -> u64 {
+    MARKS_AT as u64 * 8 + number * MARK_LEN
+}
+
 /// A mark with what it vouches for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Marked {

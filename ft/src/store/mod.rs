@@ -18,15 +18,19 @@
 //!
 //! The file is as long as its address space, and takes memory where something was written.
 //!
+//! Copies on other hosts (`copies`) are the same, byte by byte.
+//!
 //! A store on disk (`disk`) is the same, and more careful: what an epoch consists of is on the disk before
 //! its mark is, and each page has a sum in its entry, so that what a disk has lost is found out.
 
+mod copies;
 mod disk;
 mod geometry;
 mod header;
 mod rank;
 mod staged;
 
+pub use copies::{Held, Piece};
 pub use geometry::{Geometry, PAGE};
 pub use rank::{Entry, Key, Pages, RankStore};
 pub use staged::{Staged, Unsaved, Written};
@@ -34,6 +38,7 @@ pub use staged::{Staged, Unsaved, Written};
 use crate::{Base, Epoch, Mark};
 use header::Header;
 use memmap2::{MmapOptions, MmapRaw};
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::stat::fstat;
@@ -45,6 +50,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub mod vars {
     /// The descriptor of the store.
     pub const STORE: &str = "SCASH_STORE";
+    /// The stores of other ranks of which this one holds a copy: rank and descriptor of each, `4:1234,5:1235`.
+    pub const HELD: &str = "SCASH_HELD";
     /// Which start of the job this is, from 0.
     pub const INCARNATION: &str = "SCASH_INCARNATION";
     /// The epoch to go on from; 0 is the beginning.
@@ -88,10 +95,13 @@ impl Store {
     /// # Errors
     /// The system has no descriptor or no address space left, or files may not be as long (`ulimit -f`).
     pub fn create(rank: u32, size: u32) -> io::Result<Store> {
-        let file = memfd_create(c"scash-store", MFdFlags::MFD_CLOEXEC)?;
+        let file = memfd_create(c"scash-store", MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
         let most = getrlimit(Resource::RLIMIT_FSIZE).map_or(u64::MAX, |(most, _)| most);
         let geometry = Geometry::within(most)?;
         ftruncate(&file, i64::try_from(geometry.len()).unwrap_or(i64::MAX))?;
+        // Whoever maps it may rely on its length.
+        let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+        fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
         let header = Header::new(map_header(&file)?);
         header.set_up(rank, size, geometry, None);
         Ok(Store { file, header })

@@ -83,7 +83,7 @@ pub struct RankStore {
     epoch: Epoch,
     /// Words of the bit maps that have ever said that a slot is used.
     pub(super) used_words: usize,
-    written: Option<Written>,
+    pub(super) written: Option<Written>,
 }
 
 // SAFETY: the pointer is that of a mapping of the process; a store is used through one `&mut` at a time.
@@ -157,6 +157,12 @@ impl RankStore {
         store.empty_maps();
         store.load()?;
         Ok(store)
+    }
+
+    /// Bytes of the file.
+    #[expect(clippy::len_without_is_empty, reason = "it has a header")]
+    pub fn len(&self) -> u64 {
+        self.geometry.len()
     }
 
     /// The newest epoch that all ranks have, as far as this one knows.
@@ -252,6 +258,7 @@ impl RankStore {
         let epoch = self.epoch.next();
         // Whatever was marked there is over: an epoch that all ranks have left, or one that was given up.
         self.header.clear_mark(epoch.0 % 2);
+        self.written = None;
         let mut slots = self.slots();
         slots.abandon();
         let newest = self.header.mark(self.epoch.0 % 2).filter(|marked| marked.mark.epoch == self.epoch);
@@ -270,6 +277,11 @@ impl RankStore {
         self.sync()?;
         self.written = Some(written);
         Ok(())
+    }
+
+    /// Whether an epoch was written and not marked yet.
+    pub fn has_written(&self) -> bool {
+        self.written.is_some()
     }
 
     /// Marks the epoch that was written as whole, which was taken at that memory barrier. `outputs`: the bytes

@@ -14,7 +14,7 @@ fn open(store: &Store, base: Base) -> io::Result<RankStore> {
     open_at(AT, store, base)
 }
 
-fn open_at(at: usize, store: &Store, base: Base) -> io::Result<RankStore> {
+pub(super) fn open_at(at: usize, store: &Store, base: Base) -> io::Result<RankStore> {
     // SAFETY: nothing else of this test's process is there; each test has an address of its own.
     unsafe { RankStore::map(store.file().try_clone_to_owned()?, std::ptr::without_provenance_mut(at), base) }
 }
@@ -23,7 +23,7 @@ fn page(byte: u8) -> [u8; PAGE] {
     [byte; PAGE]
 }
 
-fn save(store: &mut RankStore, pages: &[(Key, u8)]) -> u64 {
+pub(super) fn save(store: &mut RankStore, pages: &[(Key, u8)]) -> u64 {
     let bytes: Vec<_> = pages.iter().map(|&(_, byte)| page(byte)).collect();
     let mut staged = store.stage();
     for (&(key, _), page) in pages.iter().zip(&bytes) {
@@ -37,7 +37,7 @@ fn save(store: &mut RankStore, pages: &[(Key, u8)]) -> u64 {
     copied
 }
 
-fn contents(store: &RankStore) -> Vec<(Key, u8)> {
+pub(super) fn contents(store: &RankStore) -> Vec<(Key, u8)> {
     let saved = store.saved().unwrap();
     // SAFETY: a slot is a page.
     let byte = |entry| unsafe { saved.bytes(entry).wrapping_add(7).read() };

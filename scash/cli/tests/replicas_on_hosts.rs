@@ -218,7 +218,7 @@ fn an_interrupt_ends_a_job_that_is_being_started_again() {
 fn an_agent_or_a_launcher_that_dies_in_a_restart_ends_the_job() {
     let place = Place::new();
     for host in 0..2 {
-        let scash = hanging(&place, "", "started");
+        let scash = hanging(&place, "--on-loss fail", "started");
         kill("KILL", agents(&scash)[host]);
         let ended = scash.end();
         assert_eq!(ended.status, 125, "{}", ended.stderr);
@@ -226,7 +226,7 @@ fn an_agent_or_a_launcher_that_dies_in_a_restart_ends_the_job() {
         assert!(ended.left.is_empty(), "{:?}", ended.left);
     }
     for is_front in [true, false] {
-        let scash = hanging(&place, "", "started");
+        let scash = hanging(&place, "--on-loss fail", "started");
         kill("KILL", if is_front { scash.pid() } else { common::child_of(scash.pid()) });
         let left = scash.processes_left();
         assert!(left.is_empty(), "{left:?}");

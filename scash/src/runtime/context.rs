@@ -3,6 +3,7 @@
 
 use crate::error::Result;
 use crate::fault::{self, FaultEngine, PAGE, Region};
+use crate::runtime::checkpoint::Copies;
 use crate::runtime::claims::Claims;
 use crate::runtime::frames;
 use crate::runtime::marks::Marks;
@@ -32,6 +33,8 @@ pub(crate) struct RankContext {
     pub(crate) frames: Frames,
     /// What the launcher says of ranks.
     pub(crate) page: Arc<JobPage>,
+    /// Copies of stores, where ranks come back.
+    pub(crate) copies: Copies,
 }
 
 /// A run of pages as engines take it.

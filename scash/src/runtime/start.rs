@@ -6,7 +6,7 @@ use crate::config::{Config, REGION_BASE, RaceSetting};
 use crate::error::{Error, Result, join};
 use crate::fault::{self, Kind, PAGE, Region};
 use crate::runtime::broken::Broken;
-use crate::runtime::checkpoint::Checkpoints;
+use crate::runtime::checkpoint::{Checkpoints, Copies};
 use crate::runtime::claims::Claims;
 use crate::runtime::context::RankContext;
 use crate::runtime::core::Core;
@@ -21,10 +21,12 @@ use crate::runtime::stats::BarrierTime;
 use crate::runtime::whose_frames::Frames;
 use scash_comm::forked;
 use scash_comm::{Caps, Endpoint, Exchange, LocalSegment};
+use scash_ft::store::RankStore;
 use scash_join::boot::{Identity, Member};
 use scash_join::job;
 use scash_proto::Rank;
 use scash_proto::node::{MIGRATE_AFTER, Node};
+use std::ffi::OsString;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -52,11 +54,16 @@ pub fn init() -> Result<&'static Runtime> {
     if STARTED.swap(true, Ordering::Relaxed) {
         return Err(Error::Join("this process has joined a job before; that can be done once".to_owned()));
     }
-    let checkpoints = Checkpoints::from_vars(&|name| std::env::var_os(name))?;
+    let var = |name: &str| std::env::var_os(name);
+    let mut checkpoints = Checkpoints::from_vars(&var)?;
     let fate = inject::read(&|name| std::env::var_os(name), member.rank())?;
     member.hello(&identity()?).map_err(join)?;
     let chosen = fault::choose(config.fault.as_deref()).map_err(|e| Error::Setting(e.to_string()))?;
-    let context = assemble(&mut member, &config, chosen)?;
+    let store = checkpoints.as_ref().map(Checkpoints::store);
+    let context = assemble(&mut member, &config, chosen, store, &var)?;
+    if let Some(checkpoints) = &mut checkpoints {
+        checkpoints.has(&context.copies);
+    }
     let mut node_config = node_config(&config, &*context.endpoint, context.frames);
     node_config.replicas = u32::from(checkpoints.is_some());
     let core = Core::new(Node::new(node_config), &config)?;
@@ -108,8 +115,15 @@ pub(super) fn identity() -> Result<Identity> {
 }
 
 /// Joins the peers: region, endpoint, engine, and what ranks share. Collective. `chosen` is the engine of
-/// ranks with frames of their own.
-pub(super) fn assemble(member: &mut Member, config: &Config, chosen: Kind) -> Result<RankContext> {
+/// ranks with frames of their own; `store` this rank's, if it can come back; `var` knows what the launcher has
+/// given.
+pub(super) fn assemble(
+    member: &mut Member,
+    config: &Config,
+    chosen: Kind,
+    store: Option<&RankStore>,
+    var: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<RankContext> {
     let mut region = Region::create(REGION_BASE, config.pages)?;
     let endpoint = job::endpoint(member, &config.network, ABI).map_err(join)?;
     agree(member, config)?;
@@ -121,9 +135,23 @@ pub(super) fn assemble(member: &mut Member, config: &Config, chosen: Kind) -> Re
     let segment = unsafe { endpoint.register(member, whole(&region)) }.map_err(join)?;
     let claims = Claims(PageWords::new(config.pages, &*endpoint, member)?);
     let marks = Marks(PageWords::new(config.pages, &*endpoint, member)?);
+    let copies = store.map(|store| Copies::join(member, &*endpoint, store, var)).transpose()?;
+    let copies = copies.unwrap_or_default();
     let page = member.page().clone();
     let transfer = config.transfer;
-    Ok(RankContext { region, engine, endpoint, segment, transfer, claims, marks, objects, frames, page })
+    Ok(RankContext {
+        region,
+        engine,
+        endpoint,
+        segment,
+        transfer,
+        claims,
+        marks,
+        objects,
+        frames,
+        page,
+        copies,
+    })
 }
 
 /// A region as what peers reach.

@@ -44,6 +44,11 @@ impl Hosts {
         self.namespaces.cut(host).unwrap();
     }
 
+    /// Kills all processes of a host at once, as one that loses its power.
+    pub fn kill(&self, host: u32) {
+        self.namespaces.kill(host).unwrap();
+    }
+
     /// A command line of `scash run`, whose ranks are dealt to `hosts` (a value of `--host`).
     pub fn job(&self, hosts: &str) -> HostsJob {
         let rsh = self.file("rsh");

@@ -1,4 +1,5 @@
-//! Which host each rank runs on. Ranks are numbered along hosts, so those of a host follow one another.
+//! Which host each rank runs on. As a job begins, ranks are numbered along hosts, so those of a host follow one
+//! another; ranks that come back elsewhere keep their numbers.
 
 use super::frame::{Reader, Rubbish, rubbish};
 use std::ops::Range;
@@ -6,11 +7,20 @@ use std::ops::Range;
 /// Most hosts of a job. With their number, a rank's Start message stays one packet.
 pub const MOST_HOSTS: usize = 4096;
 
-/// The ranks of each host of a job. Every host has at least one.
+/// The host of each rank of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// The first rank that is not on host `h` any more: ascending, and not empty.
-    ends: Vec<u32>,
+    hosts: u32,
+    /// Ascending, and not empty. No two that follow one another are of one host.
+    runs: Vec<Run>,
+}
+
+/// Ranks of one host that follow one another, from where the run before ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    /// The first rank behind it.
+    end: u32,
+    host: u32,
 }
 
 impl Layout {
@@ -20,29 +30,46 @@ impl Layout {
     /// If there are none.
     pub fn one_host(size: u32) -> Layout {
         assert!(size > 0, "a job has ranks");
-        Layout { ends: vec![size] }
+        Layout { hosts: 1, runs: vec![Run { end: size, host: 0 }] }
     }
 
     /// So many ranks on each host in turn; `None` if a host has none, or there are no hosts or too many
     /// ([`MOST_HOSTS`]) or too many ranks.
     pub fn new(ranks: &[u32]) -> Option<Layout> {
-        let mut end = 0_u32;
-        let mut ends = Vec::with_capacity(ranks.len());
-        for &count in ranks.iter().take(MOST_HOSTS + 1) {
-            end = end.checked_add(count).filter(|_| count > 0)?;
-            ends.push(end);
+        let hosts = u32::try_from(ranks.len()).ok()?;
+        Layout::of_runs(hosts, (0..).zip(ranks).map(|(host, count)| (host, *count)))
+    }
+
+    /// So many ranks on that host, and then so many on that one; `None` as for [`new`](Self::new), but that hosts
+    /// may have no ranks, and several runs.
+    fn of_runs(hosts: u32, counts: impl Iterator<Item = (u32, u32)>) -> Option<Layout> {
+        let (mut end, mut runs) = (0_u32, Vec::<Run>::new());
+        if !(1..=MOST_HOSTS).contains(&usize::try_from(hosts).ok()?) {
+            return None;
         }
-        (1..=MOST_HOSTS).contains(&ends.len()).then_some(Layout { ends })
+        for (host, count) in counts {
+            end = end.checked_add(count).filter(|_| count > 0 && host < hosts)?;
+            match runs.last_mut() {
+                Some(last) if last.host == host => last.end = end,
+                _ => runs.push(Run { end, host }),
+            }
+        }
+        (!runs.is_empty()).then_some(Layout { hosts, runs })
+    }
+
+    /// The same with each rank on the host that is said for it; `None` if there is no such host.
+    pub fn moved(&self, host_of: impl Fn(u32) -> u32) -> Option<Layout> {
+        Layout::of_runs(self.hosts, (0..self.size()).map(|rank| (host_of(rank), 1)))
     }
 
     /// Number of ranks.
     pub fn size(&self) -> u32 {
-        self.ends.last().copied().unwrap_or(0)
+        self.runs.last().map_or(0, |run| run.end)
     }
 
     /// Number of hosts.
     pub fn hosts(&self) -> u32 {
-        u32::try_from(self.ends.len()).expect("bounded by MOST_HOSTS")
+        self.hosts
     }
 
     /// The host of a rank.
@@ -51,39 +78,44 @@ impl Layout {
     /// If there is no such rank.
     pub fn host_of(&self, rank: u32) -> u32 {
         assert!(rank < self.size(), "rank {rank} of a job of {}", self.size());
-        u32::try_from(self.ends.partition_point(|&end| end <= rank)).expect("bounded by MOST_HOSTS")
+        self.runs[self.runs.partition_point(|run| run.end <= rank)].host
     }
 
-    /// The ranks of a host.
-    ///
-    /// # Panics
-    /// If there is no such host.
-    pub fn ranks_of(&self, host: u32) -> Range<u32> {
-        let host = host as usize;
-        let first = if host == 0 { 0 } else { self.ends[host - 1] };
-        first..self.ends[host]
+    /// Whether there is such a rank, on that host.
+    pub fn is_on(&self, rank: u32, host: u32) -> bool {
+        rank < self.size() && self.host_of(rank) == host
     }
 
-    /// As it stands in messages: the number of hosts, then for each the end of its ranks.
+    /// The ranks of a host, ascending.
+    pub fn ranks_of(&self, host: u32) -> impl Iterator<Item = u32> + '_ {
+        self.ranges().filter(move |(of, _)| *of == host).flat_map(|(_, ranks)| ranks)
+    }
+
+    /// The lowest rank of a host, if it has any.
+    pub fn first_of(&self, host: u32) -> Option<u32> {
+        self.ranks_of(host).next()
+    }
+
+    fn ranges(&self) -> impl Iterator<Item = (u32, Range<u32>)> + '_ {
+        let starts = std::iter::once(0).chain(self.runs.iter().map(|run| run.end));
+        starts.zip(&self.runs).map(|(start, run)| (run.host, start..run.end))
+    }
+
+    /// As it stands in messages: the number of hosts, that of runs, and of each host and number of ranks.
     pub fn encode(&self) -> Vec<u8> {
-        let numbers = std::iter::once(self.hosts()).chain(self.ends.iter().copied());
-        numbers.flat_map(u32::to_le_bytes).collect()
+        let count = u32::try_from(self.runs.len()).expect("there are no more runs than ranks");
+        let runs = self.ranges().flat_map(|(host, ranks)| [host, ranks.end - ranks.start]);
+        [self.hosts, count].into_iter().chain(runs).flat_map(u32::to_le_bytes).collect()
     }
 
     /// Takes one off the front of a message, for a job of `size` ranks.
     pub(super) fn read(reader: &mut Reader<'_>, size: u32) -> Result<Layout, Rubbish> {
-        let hosts = reader.u32()? as usize;
-        if hosts > MOST_HOSTS {
-            return rubbish(format!("a job of {hosts} hosts"));
+        let (hosts, count) = (reader.u32()?, reader.u32()?);
+        let mut runs = Vec::new();
+        for _ in 0..count {
+            runs.push((reader.u32()?, reader.u32()?));
         }
-        let mut last = 0;
-        let mut counts = Vec::with_capacity(hosts);
-        for _ in 0..hosts {
-            let end = reader.u32()?;
-            counts.push(end.saturating_sub(last));
-            last = end;
-        }
-        match Layout::new(&counts) {
+        match Layout::of_runs(hosts, runs.into_iter()) {
             Some(layout) if layout.size() == size => Ok(layout),
             _ => rubbish(format!("hosts whose ranks are not the {size} of the job")),
         }
@@ -108,7 +140,23 @@ mod tests {
         let layout = Layout::new(&[2, 1, 3]).unwrap();
         assert_eq!((layout.size(), layout.hosts()), (6, 3));
         assert_eq!([0, 1, 2, 3, 4, 5].map(|rank| layout.host_of(rank)), [0, 0, 1, 2, 2, 2]);
-        assert_eq!([0, 1, 2].map(|host| layout.ranks_of(host)), [0..2, 2..3, 3..6]);
+        assert_eq!([0, 1, 2].map(|host| ranks(&layout, host)), [vec![0, 1], vec![2], vec![3, 4, 5]]);
+    }
+
+    fn ranks(layout: &Layout, host: u32) -> Vec<u32> {
+        layout.ranks_of(host).collect()
+    }
+
+    #[test]
+    fn ranks_that_move_keep_their_numbers() {
+        let layout = Layout::new(&[2, 1, 3]).unwrap();
+        let moved = layout.moved(|rank| if rank == 2 { 0 } else { layout.host_of(rank) }).unwrap();
+        assert_eq!([0, 1, 2].map(|host| ranks(&moved, host)), [vec![0, 1, 2], vec![], vec![3, 4, 5]]);
+        let moved = layout.moved(|rank| rank % 2).unwrap();
+        assert_eq!([0, 1, 2].map(|host| ranks(&moved, host)), [vec![0, 2, 4], vec![1, 3, 5], vec![]]);
+        assert_eq!((moved.hosts(), moved.is_on(4, 0), moved.is_on(6, 0)), (3, true, false));
+        assert_eq!(Layout::decode(&moved.encode(), 6), Ok(moved));
+        assert_eq!(layout.moved(|_| 3), None);
     }
 
     #[test]
@@ -129,7 +177,7 @@ mod tests {
         fn any_bytes_are_a_layout_of_the_job_or_refused(bytes in prop::collection::vec(0_u8..4, 0..40), size in 1_u32..9) {
             if let Ok(layout) = Layout::decode(&bytes, size) {
                 prop_assert_eq!(layout.size(), size);
-                prop_assert!((0..size).all(|rank| layout.ranks_of(layout.host_of(rank)).contains(&rank)));
+                prop_assert!((0..size).all(|rank| layout.ranks_of(layout.host_of(rank)).any(|other| other == rank)));
             }
         }
     }

@@ -57,7 +57,7 @@
 //!
 //! | kind | name | direction | payload of the whole message | descriptors |
 //! |---|---|---|---|---|
-//! | 1 | Start | to the rank | rank `u32`, size `u32`, the job's secret (32 bytes), number of hosts `u32`, for each the first rank past its own `u32`, the launcher's version (UTF-8) | the job page |
+//! | 1 | Start | to the rank | rank `u32`, size `u32`, the job's secret (32 bytes), number of hosts `u32`, number of runs `u32`, for each its host and its number of ranks `u32`, the launcher's version (UTF-8) | the job page |
 //! | 2 | Hello | to the launcher | ABI `u32`, then build id, version and path, each `u32` length + bytes | none |
 //! | 3 | Welcome | to the rank | none | none |
 //! | 4 | Gather | to the launcher | the blob | any |

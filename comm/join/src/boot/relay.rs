@@ -22,8 +22,7 @@ use super::page::{PageWriter, RankState};
 use super::roster::{self, Exit, Failure, Output, Reason, Roster};
 use super::seats::{Heard, Seats};
 use scash_comm::{Result, Secret};
-use std::collections::VecDeque;
-use std::ops::Range;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -84,7 +83,7 @@ impl Trunk {
     /// Takes a report of the agent of `host`. The error says why it cannot be a report of that agent.
     pub fn take(&mut self, host: u32, report: Report) -> std::result::Result<(), String> {
         let (Report::Packet(rank, _) | Report::Lie(rank, _) | Report::Exited(rank, _)) = report;
-        if !self.layout.ranks_of(host).contains(&rank) {
+        if !self.layout.is_on(rank, host) {
             return Err(format!("a report about rank {rank}, which runs elsewhere"));
         }
         match report {
@@ -155,9 +154,8 @@ pub struct Branch {
 #[derive(Debug)]
 struct Desk {
     reports: VecDeque<Report>,
-    first: u32,
-    /// The descriptors that each rank gave to the gather that is under way.
-    kept: Vec<Vec<OwnedFd>>,
+    /// The descriptors that each rank of this host gave to the gather that is under way.
+    kept: BTreeMap<u32, Vec<OwnedFd>>,
 }
 
 impl Branch {
@@ -178,18 +176,17 @@ impl Branch {
         settings: Settings,
         page: PageWriter,
     ) -> Result<Branch> {
-        let ranks = layout.ranks_of(host);
-        let kept = ranks.clone().map(|_| Vec::new()).collect();
+        let kept = layout.ranks_of(host).map(|rank| (rank, Vec::new())).collect();
         Ok(Branch {
             seats: Seats::new(layout, host, secret, settings, page)?,
-            desk: Desk { reports: VecDeque::new(), first: ranks.start, kept },
+            desk: Desk { reports: VecDeque::new(), kept },
             assembler: Assembler::new(Limits::FROM_LAUNCHER),
             aborted: false,
         })
     }
 
-    /// This host's ranks.
-    pub fn ranks(&self) -> Range<u32> {
+    /// This host's ranks, ascending.
+    pub fn ranks(&self) -> &[u32] {
         self.seats.ranks()
     }
 
@@ -273,8 +270,8 @@ impl Branch {
     fn with_descriptors(&mut self, message: Message) -> std::result::Result<Message, Rubbish> {
         let sequence = message.sequence;
         let mut shares: Vec<Share> = decode_gathered(self.seats.layout().size(), message)?;
-        for (rank, kept) in self.seats.ranks().zip(&mut self.desk.kept) {
-            shares[rank as usize].1 = std::mem::take(kept);
+        for (rank, kept) in &mut self.desk.kept {
+            shares[*rank as usize].1 = std::mem::take(kept);
         }
         Ok(encode_gathered(sequence, shares))
     }
@@ -287,7 +284,7 @@ impl Desk {
             Heard::Message(mut message) => {
                 let fds = std::mem::take(&mut message.fds);
                 if message.kind == Kind::Gather {
-                    self.kept[(rank - self.first) as usize] = fds;
+                    self.kept.insert(rank, fds);
                 }
                 self.reports.extend(packets(&message).map(|packet| Report::Packet(rank, packet)));
             }

@@ -15,7 +15,6 @@ use scash_comm::descriptors::out_of_the_way;
 use scash_comm::wipe;
 use scash_comm::{Error, Result, Secret};
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,8 +34,9 @@ pub(super) struct Seats {
     settings: Settings,
     pub(super) secret: Secret,
     layout: Layout,
-    /// The ranks whose lines these are.
-    ranks: Range<u32>,
+    /// The ranks whose lines these are, ascending.
+    ranks: Vec<u32>,
+    /// By rank, as those.
     seats: Vec<Seat>,
     page: PageWriter,
     /// Tells which lines have something to be read or room to be written.
@@ -78,11 +78,11 @@ impl Seats {
             next_packet: 0,
             awaits_room: false,
         };
-        let ranks = layout.ranks_of(host);
+        let ranks: Vec<u32> = layout.ranks_of(host).collect();
         Ok(Seats {
             settings,
             secret,
-            seats: ranks.clone().map(seat).collect(),
+            seats: ranks.iter().map(seat).collect(),
             ranks,
             page,
             layout,
@@ -92,8 +92,14 @@ impl Seats {
         })
     }
 
-    pub(super) fn ranks(&self) -> Range<u32> {
-        self.ranks.clone()
+    pub(super) fn ranks(&self) -> &[u32] {
+        &self.ranks
+    }
+
+    /// The place of a rank among these. Panics if it is none of them.
+    pub(super) fn index(&self, rank: u32) -> usize {
+        let index = self.ranks.binary_search(&rank);
+        index.unwrap_or_else(|_| panic!("rank {rank} is none of these: {:?}", self.ranks))
     }
 
     pub(super) fn layout(&self) -> &Layout {
@@ -160,7 +166,7 @@ impl Seats {
         }
         if self.congested {
             self.congested = false;
-            self.ranks().for_each(|rank| self.write(rank));
+            self.each(Seats::write);
         }
     }
 
@@ -187,23 +193,31 @@ impl Seats {
     /// Sends a message to all these ranks.
     pub(super) fn tell(&mut self, message: Message) {
         let message = Arc::new(message);
-        for rank in self.ranks() {
-            let seat = self.seat(rank);
+        self.each(|seats, rank| {
+            let seat = seats.seat(rank);
             if seat.line.is_some() {
                 seat.outbox.push_back(Arc::clone(&message));
-                self.write(rank);
+                seats.write(rank);
             }
+        });
+    }
+
+    fn each(&mut self, mut act: impl FnMut(&mut Seats, u32)) {
+        for index in 0..self.ranks.len() {
+            act(self, self.ranks[index]);
         }
     }
 
     fn seat(&mut self, rank: u32) -> &mut Seat {
-        &mut self.seats[(rank - self.ranks.start) as usize]
+        let index = self.index(rank);
+        &mut self.seats[index]
     }
 
     /// Reads all that is there.
     fn read(&mut self, rank: u32, hear: &mut impl FnMut(&mut Seats, u32, Heard)) {
         loop {
-            let seat = &mut self.seats[(rank - self.ranks.start) as usize];
+            let index = self.index(rank);
+            let seat = &mut self.seats[index];
             let Some(line) = &seat.line else { return };
             let complaint = match line::receive(line.as_fd(), &mut self.buffer, Wait::No) {
                 Err(Errno::EAGAIN) => return,
@@ -235,7 +249,8 @@ impl Seats {
 
     /// Sends as much as the line takes.
     fn write(&mut self, rank: u32) {
-        let seat = &mut self.seats[(rank - self.ranks.start) as usize];
+        let index = self.index(rank);
+        let seat = &mut self.seats[index];
         while let Some(line) = &seat.line {
             let Some(message) = seat.outbox.front() else {
                 seat.next_packet = 0;
@@ -267,7 +282,8 @@ impl Seats {
 
     /// Asks the epoll for room to write exactly while there is something to be written.
     fn await_room(&mut self, rank: u32) {
-        let seat = &mut self.seats[(rank - self.ranks.start) as usize];
+        let index = self.index(rank);
+        let seat = &mut self.seats[index];
         let wanted = !seat.outbox.is_empty();
         let Some(line) = &seat.line else { return };
         if wanted != seat.awaits_room {

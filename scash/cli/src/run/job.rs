@@ -88,7 +88,7 @@ impl<'a> Job<'a> {
             supervisor: Supervisor::new(plan.ranks, plan.timeout, Instant::now()),
             oom_kills: OomKills::until_now(),
             host,
-            processes: Processes::from(0),
+            processes: Processes::default(),
             orders: Some(orders),
             child_signals: SignalFd::with_flags(&child, flags).map_err(failed("making a signalfd"))?,
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("making an epoll"))?,
@@ -154,7 +154,7 @@ impl<'a> Job<'a> {
             match spawn(&self.plan.task, streams, self.host.invite(number), number, place) {
                 Ok(rank) => {
                     self.watch(&rank.pidfd, u64::from(number))?;
-                    self.processes.add(rank);
+                    self.processes.add(number, rank);
                 }
                 Err(refusal) => {
                     crate::say(&refusal.why);

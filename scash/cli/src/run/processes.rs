@@ -5,14 +5,12 @@ use super::spawn::Rank;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use scash_join::boot::Exit;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
-/// The processes of ranks that follow one another.
-#[derive(Debug)]
-pub(super) struct Processes {
-    first: u32,
-    processes: Vec<Process>,
-}
+/// The processes of ranks, by rank.
+#[derive(Debug, Default)]
+pub(super) struct Processes(BTreeMap<u32, Process>);
 
 #[derive(Debug)]
 struct Process {
@@ -22,30 +20,24 @@ struct Process {
 }
 
 impl Processes {
-    /// None yet, the first of which will be that of rank `first`.
-    pub(super) fn from(first: u32) -> Processes {
-        Processes { first, processes: Vec::new() }
-    }
-
-    /// Adds that of the next rank.
-    pub(super) fn add(&mut self, rank: Rank) {
-        self.processes.push(Process { pid: rank.pid, pidfd: Some(rank.pidfd) });
+    /// Adds that of a rank.
+    pub(super) fn add(&mut self, number: u32, rank: Rank) {
+        self.0.insert(number, Process { pid: rank.pid, pidfd: Some(rank.pidfd) });
     }
 
     /// The process of a rank, if it was started.
     pub(super) fn pid(&self, rank: u32) -> Option<Pid> {
-        let index = usize::try_from(rank.checked_sub(self.first)?).ok()?;
-        Some(self.processes.get(index)?.pid)
+        Some(self.0.get(&rank)?.pid)
     }
 
     /// Whether any of them runs.
     pub(super) fn any_run(&self) -> bool {
-        self.processes.iter().any(|process| process.pidfd.is_some())
+        self.0.values().any(|process| process.pidfd.is_some())
     }
 
     /// Reaps the process of a rank, if it has just ended.
     pub(super) fn take_exit(&mut self, rank: u32) -> Option<Exit> {
-        let process = self.processes.get_mut(usize::try_from(rank.checked_sub(self.first)?).ok()?)?;
+        let process = self.0.get_mut(&rank)?;
         process.pidfd.as_ref()?;
         let exit = reap(process.pid)?;
         process.pidfd = None;
@@ -55,7 +47,7 @@ impl Processes {
     /// Sends a signal to all that run.
     pub(super) fn signal(&self, signal: Signal) {
         // One that was not reaped yet keeps its number: no stranger is hit.
-        for process in self.processes.iter().filter(|process| process.pidfd.is_some()) {
+        for process in self.0.values().filter(|process| process.pidfd.is_some()) {
             let _ = kill(process.pid, signal);
         }
     }
@@ -63,7 +55,7 @@ impl Processes {
     /// Reaps what ranks have left behind and what has ended since. Ranks are reaped in their turn only.
     pub(super) fn reap_orphans(&self) {
         while let Children::Ended(pid) = children() {
-            if self.processes.iter().any(|process| process.pid == pid && process.pidfd.is_some()) {
+            if self.0.values().any(|process| process.pid == pid && process.pidfd.is_some()) {
                 return; // its pidfd is readable, and we shall come by here again
             }
             reap(pid);

@@ -15,9 +15,8 @@ const MOST: i64 = 7;
 #[derive(Debug, clap::Args)]
 pub(super) struct Raw {
     /// Go on when ranks die: all ranks start again from their newest checkpoint, of which there are so many
-    /// copies besides their own (1 to 7; so far each host keeps those of its own ranks alone, so that any number
-    /// is as good as 1, and a host that is lost ends the job). What ranks print appears once it is part of a
-    /// checkpoint, and they see files instead of a terminal
+    /// copies on other hosts besides their own (1 to 7; of several hosts, as many as that may be lost at once).
+    /// What ranks print appears once it is part of a checkpoint, and they see files instead of a terminal
     #[arg(long, value_name = "K", group = "survival", value_parser = clap::value_parser!(u32).range(1..=MOST))]
     replicas: Option<u32>,
 
@@ -33,6 +32,11 @@ pub(super) struct Raw {
 
     #[command(flatten)]
     schedule: Schedule,
+
+    /// What becomes of ranks whose host is lost: adopt (they come back on a host that has a copy of their
+    /// checkpoint), or fail (the job ends; checkpoints are not copied to other hosts) [default: adopt]
+    #[arg(long, value_name = "WHAT", requires = "replicas")]
+    on_loss: Option<OnLoss>,
 
     /// End the job when ranks die again after so many restarts without a new checkpoint [default: 10]
     #[arg(long, value_name = "N", requires = "survival")]
@@ -60,9 +64,18 @@ pub(super) struct Schedule {
     chaos: Option<u64>,
 }
 
+/// What becomes of ranks whose host is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum OnLoss {
+    Adopt,
+    Fail,
+}
+
 /// What is to be done when ranks die.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Replicas {
+    /// Copies of a checkpoint besides the ranks' own, on other hosts.
+    pub(super) copies: u32,
     /// Restarts without a new checkpoint, at most.
     pub(super) restarts: u32,
     env: Vec<(&'static str, String)>,
@@ -83,6 +96,7 @@ impl Raw {
         provider: &str,
         has_hosts: bool,
     ) -> Result<Option<Replicas>, Refusal> {
+        let copies = if self.on_loss == Some(OnLoss::Fail) { 0 } else { self.replicas.unwrap_or(0) };
         let (option, place) = match (self.replicas, self.checkpoint_dir, self.resume) {
             (_, Some(_), Some(directory)) => ("resume", Place::Resumed(directory)),
             (_, Some(directory), None) => ("--checkpoint-dir", Place::New(directory)),
@@ -99,7 +113,7 @@ impl Raw {
             return refuse("what libfabric knows of a rank cannot be saved: use --provider auto, shm or tcp");
         }
         let (restarts, env) = (self.restarts.unwrap_or(Restarts::DEFAULT_LIMIT), self.schedule.env(ranks)?);
-        Ok(Some(Replicas { restarts, env, place }))
+        Ok(Some(Replicas { copies, restarts, env, place }))
     }
 }
 

@@ -3,16 +3,19 @@
 //!
 //! | | |
 //! |---|---|
+//! | [`copies`] | what goes to other hosts |
 //! | [`counts`] | what is counted and timed |
 //! | [`files`] | pages of files in memory that have contents: frames, words of objects |
 //! | [`restart`] | how long a restart took |
 //! | [`revive`] | a runtime for the process that has come back |
 
+mod copies;
 mod counts;
 mod files;
 mod restart;
 mod revive;
 
+pub(crate) use copies::Copies;
 pub use counts::CheckpointStats;
 use counts::Watch;
 pub use restart::RestartTime;
@@ -22,11 +25,12 @@ use super::owned::Guard;
 use super::{Runtime, lock};
 use crate::error::{Error, Result};
 use crate::fault::PAGE;
+use crate::runtime::context::RankContext;
 use crate::runtime::frames;
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::stat::fstat;
 use scash_comm::Stillness;
-use scash_comm::descriptors::{is_out_of_the_way, out_of_the_way};
+use scash_comm::descriptors::{is_out_of_the_way, out_of_the_way, remember};
 use scash_comm::say::say;
 use scash_ft::commit::{Commit, Input, Output};
 use scash_ft::image::{self, Own, Prepared, Refusal, STORE_AT, Took, Tracking};
@@ -53,6 +57,8 @@ const PATIENCE_SECONDS: u32 = 30;
 /// What a rank has that can come back.
 pub(crate) struct Checkpoints {
     store: RankStore,
+    /// Whether the copies on other hosts have the newest epoch. In a new incarnation nobody knows.
+    copies_are_whole: bool,
     commit: Commit,
     tracking: Tracking,
     given: Given,
@@ -110,10 +116,12 @@ impl Checkpoints {
             policy.parse().map_err(|e| Error::Setting(format!("{}: {e}", vars::CHECKPOINT)))?;
         let mtbf = setting(vars::MTBF).map_or(Ok(DEFAULT_MTBF), |text| parse_mtbf(&text));
         let mtbf = mtbf.map_err(|e| Error::Setting(format!("{}: {e}", vars::MTBF)))?;
+        remember();
         let (store, given) = open(var)?;
         let now = Instant::now();
         Ok(Some(Checkpoints {
-            commit: commit_of(&store),
+            commit: commit_of(&store, &Copies::default()),
+            copies_are_whole: false,
             tracking: Tracking::new(out_of_the_way),
             store,
             given,
@@ -128,6 +136,17 @@ impl Checkpoints {
             counts: CheckpointStats::default(),
             passes_messages: false,
         }))
+    }
+
+    /// This rank's store.
+    pub(super) fn store(&self) -> &RankStore {
+        &self.store
+    }
+
+    /// Copies of the store are there.
+    pub(super) fn has(&mut self, copies: &Copies) {
+        self.commit = commit_of(&self.store, copies);
+        self.copies_are_whole = false;
     }
 
     /// This rank comes to a memory barrier: whether a checkpoint is due.
@@ -155,7 +174,7 @@ impl Checkpoints {
     }
 
     /// The checkpoint that all ranks have answered counts, or does not.
-    fn end(&mut self, counts: bool) -> Result<()> {
+    fn end(&mut self, counts: bool, context: &RankContext) -> Result<()> {
         let (now, cost) = (self.started.elapsed(), self.watch.all());
         self.counts.meeting += self.watch.lap();
         if std::mem::take(&mut self.resumes) {
@@ -168,9 +187,16 @@ impl Checkpoints {
         self.tell(Input::Met { committed: counts })?;
         while let Some(output) = self.commit.poll() {
             match output {
-                Output::Free { .. } => self.store.commit(),
-                Output::Clear { holder, .. } => {
+                Output::Free { .. } => {
+                    self.store.commit();
+                    self.copies_are_whole = true;
+                }
+                Output::Clear { holder: 0, .. } => {
                     self.store.abandon();
+                    self.tell(Input::Cleared(0))?;
+                }
+                Output::Clear { holder, .. } => {
+                    context.copies.mark(&*context.endpoint, holder, &self.store)?;
                     self.tell(Input::Cleared(holder))?;
                 }
                 _ => {}
@@ -196,8 +222,9 @@ impl Checkpoints {
     }
 }
 
-fn commit_of(store: &RankStore) -> Commit {
-    Commit::new(store.incarnation(), store.epoch(), 1).expect("a store has one holder here")
+fn commit_of(store: &RankStore, copies: &Copies) -> Commit {
+    let commit = Commit::new(store.incarnation(), store.epoch(), copies.count());
+    commit.expect("a store has a holder, and not too many")
 }
 
 /// Maps the store that the launcher has given, and takes what else it has.
@@ -266,24 +293,38 @@ impl Runtime {
         checkpoints.tell(Input::Stage)?;
         while let Some(output) = checkpoints.commit.poll() {
             match output {
-                Output::Write { holder } => match self.save(core, &mut checkpoints)? {
+                Output::Write { holder: 0 } => match self.save(core, &mut checkpoints)? {
                     Saved::InStore => {
                         self.passes(Point::CheckpointCopy);
-                        checkpoints.tell(Input::Copied(holder))?;
+                        checkpoints.tell(Input::Copied(0))?;
                     }
                     Saved::CameBack => return Ok(true),
-                    Saved::Nothing => checkpoints.tell(Input::NoRoom(holder))?,
+                    Saved::Nothing => checkpoints.tell(Input::NoRoom(0))?,
                 },
+                Output::Write { holder } if checkpoints.store.has_written() => {
+                    let Checkpoints { store, copies_are_whole, .. } = &mut *checkpoints;
+                    self.context.copies.send(&*self.context.endpoint, holder, store, !*copies_are_whole)?;
+                    checkpoints.tell(Input::Copied(holder))?;
+                }
+                Output::Write { holder } => checkpoints.tell(Input::NoRoom(holder))?,
                 // The store is memory of this host, or a disk that has taken what was written (`save`).
-                Output::Fence { holder } => {
+                Output::Fence { holder: 0 } => {
                     fence(Ordering::SeqCst);
                     self.passes(Point::CheckpointFence);
+                    checkpoints.tell(Input::Fenced(0))?;
+                }
+                Output::Fence { holder } => {
+                    self.context.copies.fence(&*self.context.endpoint, holder)?;
                     checkpoints.tell(Input::Fenced(holder))?;
                 }
-                Output::Mark { holder, .. } => {
+                Output::Mark { holder: 0, .. } => {
                     let Checkpoints { printed, barriers, .. } = *checkpoints;
                     checkpoints.store.mark(printed, barriers).map_err(no_mark)?;
                     self.passes(Point::CheckpointMark);
+                    checkpoints.tell(Input::Marked(0))?;
+                }
+                Output::Mark { holder, .. } => {
+                    self.context.copies.mark(&*self.context.endpoint, holder, &checkpoints.store)?;
                     checkpoints.tell(Input::Marked(holder))?;
                 }
                 Output::Staged => return Ok(true),
@@ -399,7 +440,7 @@ impl Runtime {
     pub(super) fn committed(&self, counts: bool) -> Result<()> {
         let Some(checkpoints) = &self.checkpoints else { return Ok(()) };
         self.passes(Point::CheckpointMeet);
-        lock(checkpoints).end(counts)?;
+        lock(checkpoints).end(counts, &self.context)?;
         self.passes(Point::CheckpointDone);
         Ok(())
     }

@@ -9,16 +9,19 @@ use super::super::start;
 use super::super::{Runtime, lock};
 use super::restart::RestartWatch;
 use super::{Checkpoints, files};
+use crate::config::Config;
 use crate::error::{Error, Result, join};
 use crate::runtime::context::RankContext;
 use crate::runtime::inject;
+use crate::runtime::whose_frames::Frames;
 use scash_comm::Exchange;
 use scash_comm::descriptors::out_of_the_way;
-use scash_ft::image::{Tracking, environment};
+use scash_ft::image::{self, Tracking, environment};
 use scash_ft::inject::Point;
 use scash_ft::store::{A_RESTART, Entry, RankStore};
 use scash_join::boot::Member;
 use std::mem;
+use std::os::fd::AsFd;
 
 impl Runtime {
     /// Makes all of it anew.
@@ -27,15 +30,21 @@ impl Runtime {
         *lock(&self.fate) = inject::read(&environment, self.rank)?;
         self.passes(Point::ImageRestored);
         let (store, given) = super::open(&environment)?;
+        image::streams_are(&given.prints.each_ref().map(|file| file.as_fd()));
         mem::forget(mem::replace(&mut checkpoints.store, store));
         mem::forget(mem::replace(&mut checkpoints.given, given));
         mem::forget(mem::replace(&mut checkpoints.tracking, Tracking::new(out_of_the_way)));
-        checkpoints.commit = super::commit_of(&checkpoints.store);
         checkpoints.resumes = true;
         let mut member = Member::from_vars(&environment).map_err(join)?;
         let identity = start::identity()?;
         member.hello(&identity).map_err(join)?;
-        let context = start::assemble(&mut member, &self.config, self.kind)?;
+        // All ranks may be on one host now, and have frames of their own in their images.
+        let share = self.config.share && self.context.frames == Frames::Shared;
+        let config = Config { share, ..self.config.clone() };
+        let mut context =
+            start::assemble(&mut member, &config, self.kind, Some(&checkpoints.store), &environment)?;
+        context.frames = if share { context.frames } else { self.context.frames };
+        checkpoints.has(&context.copies);
         let moved = *lock(&self.moved_before) + self.context.endpoint.traffic();
         *lock(&self.moved_before) = moved;
         self.passes(Point::RecoveryJoined);
@@ -113,7 +122,7 @@ fn run(entries: &[Entry]) -> usize {
 
 /// Ends what the process that is gone had.
 fn abandon(old: RankContext) {
-    let RankContext { region, engine, endpoint, claims, marks, objects, page, .. } = old;
+    let RankContext { region, engine, endpoint, claims, marks, objects, page, copies, .. } = old;
     endpoint.abandon();
-    mem::forget((region, engine, claims, marks, objects, page));
+    mem::forget((region, engine, claims, marks, objects, page, copies));
 }

@@ -56,7 +56,7 @@ impl Standing {
 
     /// The lead of this rank's host.
     pub(super) fn lead(&self) -> u32 {
-        self.layout.ranks_of(self.host()).start
+        self.layout.first_of(self.host()).unwrap_or(self.rank)
     }
 
     /// Whether this is it.
@@ -72,7 +72,7 @@ pub(super) fn meet(space: &mut dyn Space, interface: Option<&str>, deadline: Ins
     fence(space, deadline)?;
     let Census { numbers, layout, rank } = Census::take(space)?;
     let host = layout.host_of(rank);
-    let lead = layout.ranks_of(host).start;
+    let lead = layout.first_of(host).unwrap_or(rank);
     let socket = if rank == lead { Some(LocalSocket::open()?) } else { None };
     if let Some(socket) = &socket {
         space.put(&format!("scash.socket.{host}"), &socket.describe())?;

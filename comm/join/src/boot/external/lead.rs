@@ -109,7 +109,7 @@ fn connect(
     match root {
         None => Ok(Vec::new()),
         Some(Root::Here(listener)) => {
-            let leads: Vec<u32> = (1..layout.hosts()).map(|host| layout.ranks_of(host).start).collect();
+            let leads: Vec<u32> = (1..layout.hosts()).filter_map(|host| layout.first_of(host)).collect();
             star::receive(listener, &leads, size, secret, deadline)
         }
         Some(Root::There(addresses)) => {
@@ -218,7 +218,7 @@ impl LeadThread {
     /// Nothing comes from another lead any more. If it was done, that is in order.
     fn lose(&mut self, number: usize, lie: Option<String>) {
         let lead = match &self.trunk {
-            Some(_) => self.layout.ranks_of(u32::try_from(number + 1).unwrap_or(0)).start,
+            Some(_) => self.layout.first_of(u32::try_from(number + 1).unwrap_or(0)).unwrap_or(0),
             None => 0,
         };
         if self.branch.state(lead) != RankState::Running {

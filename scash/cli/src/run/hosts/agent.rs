@@ -284,7 +284,7 @@ impl Agent {
             let mut wiring = Wiring::elsewhere(work.one_stream);
             self.start_ranks(&mut work, |rank| wiring.make(rank).map(Outfit::plain))?;
             let uplink = &self.uplink;
-            Printing::send(wiring, |done| outputs(uplink, 0, done)).map_err(|error| trouble(&error))?
+            Printing::send(wiring, |done| outputs(uplink, done)).map_err(|error| trouble(&error))?
         };
         self.watch(&printing, PRINTED)?;
         work.printing = Some(printing);
@@ -298,17 +298,18 @@ impl Agent {
         work: &mut Work,
         mut outfit: impl FnMut(u32) -> io::Result<Outfit>,
     ) -> Result<(), Refusal> {
-        let ranks = work.branch.ranks();
-        let places = cores::places(work.bind, ranks.end - ranks.start, work.settings.threads)?;
-        for number in ranks.clone() {
-            let place = places.as_ref().and_then(|places| places.of(number - ranks.start));
+        let ranks = work.branch.ranks().to_vec();
+        let count = u32::try_from(ranks.len()).unwrap_or(u32::MAX);
+        let places = cores::places(work.bind, count, work.settings.threads)?;
+        for (index, number) in (0..).zip(ranks) {
+            let place = places.as_ref().and_then(|places| places.of(index));
             let outfit = outfit(number).map_err(|error| trouble(&error))?;
             let streams = Streams { stdin: false, outfit };
             match spawn(&work.task, streams, work.branch.invite(number), number, place) {
                 Ok(rank) => {
                     self.watch(&rank.pidfd, u64::from(number))?;
                     let pid = u32::try_from(rank.pid.as_raw()).unwrap_or(0);
-                    work.processes.add(rank);
+                    work.processes.add(number, rank);
                     self.send(&Up::Started { rank: number, pid })?;
                 }
                 Err(Refusal { status, why }) => {
@@ -365,10 +366,10 @@ impl Agent {
     }
 }
 
-/// Where both streams go, of which the ranks' numbers begin with that one.
-fn outputs(uplink: &Arc<Uplink>, first: u32, done: File) -> io::Result<[Output; 2]> {
+/// Where both streams go.
+fn outputs(uplink: &Arc<Uplink>, done: File) -> io::Result<[Output; 2]> {
     let other = done.try_clone()?;
-    let output = |stream, done| Output::new(Arc::clone(uplink), stream, first, done);
+    let output = |stream, done| Output::new(Arc::clone(uplink), stream, done);
     Ok([output(Stream::Out, done), output(Stream::Err, other)])
 }
 

@@ -26,8 +26,8 @@ pub(super) struct Assignment {
     pub(super) one_stream: bool,
     /// Whether ranks are bound to cores.
     pub(super) bind: bool,
-    /// If ranks may die and are started again: what they are told of that, as environment variables.
-    pub(super) replicas: Option<Vec<(&'static str, String)>>,
+    /// If ranks may die and are started again.
+    pub(super) replicas: Option<Replicated>,
     /// Bytes of the program, if it follows in parts.
     pub(super) copied: Option<u64>,
     pub(super) directory: OsString,
@@ -35,6 +35,15 @@ pub(super) struct Assignment {
     pub(super) program: (OsString, OsString),
     pub(super) arguments: Vec<OsString>,
     pub(super) env: Vec<(OsString, OsString)>,
+}
+
+/// What an agent must know of ranks that may die.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Replicated {
+    /// How many other hosts hold copies of a store.
+    pub(super) copies: u32,
+    /// What ranks are told, as environment variables.
+    pub(super) env: Vec<(&'static str, String)>,
 }
 
 impl Assignment {
@@ -48,9 +57,9 @@ impl Assignment {
         frame = frame.number(self.settings.threads).text(&self.settings.provider);
         frame = frame.byte(u8::from(self.one_stream)).byte(u8::from(self.bind));
         frame = frame.byte(u8::from(self.replicas.is_some()));
-        if let Some(env) = &self.replicas {
-            frame =
-                env.iter().fold(frame.length(env.len()), |frame, (name, value)| frame.text(name).text(value));
+        if let Some(Replicated { copies, env }) = &self.replicas {
+            let words = frame.number(*copies).length(env.len());
+            frame = env.iter().fold(words, |frame, (name, value)| frame.text(name).text(value));
         }
         // No program is empty.
         for byte in self.copied.unwrap_or(0).to_le_bytes() {
@@ -89,7 +98,11 @@ impl Assignment {
             settings: Settings { threads: fields.number()?, provider: fields.text()? },
             one_stream: fields.byte()? != 0,
             bind: fields.byte()? != 0,
-            replicas: if fields.byte()? != 0 { Some(list(fields, survival)?) } else { None },
+            replicas: if fields.byte()? != 0 {
+                Some(Replicated { copies: fields.number()?, env: list(fields, survival)? })
+            } else {
+                None
+            },
             copied: Some(u64::from_le_bytes(fields.array()?)).filter(|&size| size > 0),
             directory: word(fields)?,
             program: (word(fields)?, word(fields)?),

@@ -19,7 +19,7 @@
 //! | 7 | Done: all ranks have ended and all output is out | |
 //! | 8 | Alive, now and then | |
 //! | 9 | OutOfMemory: the system has killed a process there for want of memory, perhaps the rank whose end is told next | |
-//! | 10 | Store: what the store of one of its ranks says, after Recall | see [`Frame::state`] |
+//! | 10 | Store: what the store of a rank says, or a copy of it, after Recall | see [`Frame::state`] |
 //! | 11 | Ended: no rank of its runs any more, and all stores were told of | |
 //! | 12 | Rewound: done, as Rewind said | |
 //! | 13 | Committed: rank 0 has told that all ranks have this epoch | epoch `u64` |
@@ -38,7 +38,7 @@
 //! | 8 | Program: the next part of the program, as long as parts are left that Start has announced | the bytes |
 //! | 9 | Recall: end all ranks; some have been lost | |
 //! | 10 | Rewind: make of ranks what they were at an epoch | see [`Frame::rewound`] |
-//! | 11 | Again: start all ranks from there | base; how long ago, in nanoseconds, the launcher learnt that a rank was lost, and when all had ended, `u64` each; the new secret |
+//! | 11 | Again: start all ranks from there | base; how long ago, in nanoseconds, the launcher learnt that a rank was lost, and when all had ended, `u64` each; number of ranks `u32`, and where they run, see [`Layout::encode`]; the new secret |
 //! | 12 | Commit: what ranks had printed at this epoch is not taken back any more | epoch `u64` |
 //! | 13 | Finish: ranks will not be started again | |
 //!
@@ -57,11 +57,11 @@ use crate::run::recovery::{Rewound, StoreState};
 use nix::sys::signal::Signal;
 use scash_comm::{Secret, SecretBytes};
 use scash_ft::{Base, Epoch};
-use scash_join::boot::{Decision, Report};
+use scash_join::boot::{Decision, Layout, Report};
 use std::time::Duration;
 
 /// The version of these frames.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 /// What an agent calls itself, so that it is not taken for something else that prints.
 const NAME: &str = "scash agent";
 /// Longest frame of an agent: a packet of a boot line, or [`MOST_OUTPUT`].
@@ -122,6 +122,8 @@ pub(super) struct Again {
     pub(super) ago: [Duration; 2],
     /// What ranks know of this incarnation.
     pub(super) secret: Secret,
+    /// Where they run now.
+    pub(super) layout: Layout,
 }
 
 /// The greeting of this version's agent.
@@ -205,9 +207,10 @@ impl Down {
             Down::Program(bytes) => Frame::new(8).rest(bytes),
             Down::Recall => Frame::new(9),
             Down::Rewind(all) => Frame::new(10).rewound(all),
-            Down::Again(Again { base, ago, secret }) => {
+            Down::Again(Again { base, ago, secret, layout }) => {
                 let nanos = |ago: Duration| u64::try_from(ago.as_nanos()).unwrap_or(u64::MAX);
-                Frame::new(11).base(*base).long(nanos(ago[0])).long(nanos(ago[1])).secret(secret)
+                let frame = Frame::new(11).base(*base).long(nanos(ago[0])).long(nanos(ago[1]));
+                frame.number(layout.size()).bytes(&layout.encode()).secret(secret)
             }
             Down::Commit(epoch) => Frame::new(12).long(epoch.0),
             Down::Finish => Frame::new(13),
@@ -236,7 +239,9 @@ impl Down {
             11 => {
                 let base = fields.base()?;
                 let ago = [Duration::from_nanos(fields.long()?), Duration::from_nanos(fields.long()?)];
-                Down::Again(Again { base, ago, secret: fields.secret()? })
+                let size = fields.number()?;
+                let layout = Layout::decode(fields.bytes()?, size)?;
+                Down::Again(Again { base, ago, layout, secret: fields.secret()? })
             }
             12 => Down::Commit(Epoch(fields.long()?)),
             13 => Down::Finish,

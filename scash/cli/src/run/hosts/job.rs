@@ -20,7 +20,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use scash_comm::Secret;
-use scash_join::boot::{Exit, Report, Trunk};
+use scash_join::boot::{Exit, Layout, Report, Trunk};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -71,6 +71,8 @@ pub(in crate::run) fn run(plan: &Plan, hosts: &Hosts, orders: Orders) -> u8 {
 struct Job<'a> {
     plan: &'a Plan,
     hosts: &'a Hosts,
+    /// Where ranks run: as the hosts were dealt them, until one is lost.
+    layout: Layout,
     secret: Secret,
     /// The program, if it is sent to the hosts.
     program: Option<Rc<[u8]>>,
@@ -113,6 +115,7 @@ impl<'a> Job<'a> {
         let job = Job {
             plan,
             hosts,
+            layout: hosts.layout.clone(),
             secret: Secret::random().map_err(|error| refuse(error.to_string()))?,
             program: hosts.copy.then(|| start::read_program(&plan.task.program.path)).transpose()?,
             supervisor: Supervisor::new(plan.ranks, plan.timeout, Instant::now()),
@@ -287,8 +290,11 @@ impl<'a> Job<'a> {
             (Stage::Running, Up::OutOfMemory) => self.link(host).out_of_memory = true,
             (Stage::Running, Up::Report(report)) => self.report(host, report)?,
             (Stage::Running, Up::Output { stream, rank, bytes }) if self.is_of(rank, host) => {
+                self.has_come(rank, stream, bytes.len());
                 self.printers.print(stream, Piece { host, rank, bytes });
             }
+            // An agent says of all ranks whose output it may have had that they print no more.
+            (Stage::Running, Up::Output { bytes, .. }) if bytes.is_empty() && self.survival.is_some() => {}
             (Stage::Running, Up::Done) if self.link(host).ranks.is_empty() && self.may_be_done() => {
                 self.link(host).stage = Stage::Done
             }
@@ -303,7 +309,7 @@ impl<'a> Job<'a> {
 
     /// Whether there is such a rank, on that host.
     fn is_of(&self, rank: u32, host: u32) -> bool {
-        self.hosts.layout.ranks_of(host).contains(&rank)
+        self.layout.is_on(rank, host)
     }
 
     /// An agent cannot start (all of) its ranks.
@@ -376,7 +382,10 @@ impl<'a> Job<'a> {
         let ranks: Vec<u32> = self.link(host).ranks.iter().copied().collect();
         self.link(host).let_go();
         self.link(host).kill();
-        for rank in self.hosts.layout.ranks_of(host) {
+        if self.survive_a_host(host, &why) {
+            return;
+        }
+        for rank in self.layout.ranks_of(host).collect::<Vec<u32>>() {
             for stream in Stream::BOTH {
                 self.printers.print(stream, Piece { host, rank, bytes: Vec::new() });
             }
@@ -393,7 +402,7 @@ impl<'a> Job<'a> {
         let now = Instant::now();
         self.links.iter_mut().for_each(|link| link.reap(now));
         let is_late = |by: Option<Instant>| by.is_some_and(|by| now >= by);
-        for host in 0..self.hosts.layout.hosts() {
+        for host in 0..self.layout.hosts() {
             let link = self.link(host);
             let said_all = link.ends().is_none() && link.exit.is_some();
             if link.cut_off.is_some_and(|at| said_all || now >= at + LAST_WORDS) {
@@ -436,7 +445,7 @@ impl<'a> Job<'a> {
         }
         while let Some(mut failure) = self.trunk.failure() {
             self.tell_of_a_restart_in_vain();
-            let link = failure.rank.map(|rank| &self.links[self.hosts.layout.host_of(rank) as usize]);
+            let link = failure.rank.map(|rank| &self.links[self.layout.host_of(rank) as usize]);
             if oom::is_kill(failure.status) && link.is_some_and(|link| link.out_of_memory) {
                 failure.why += oom::HINT;
             }
@@ -448,7 +457,7 @@ impl<'a> Job<'a> {
 
     /// Where a rank runs or ran, for people.
     fn place(&self, rank: u32) -> Option<String> {
-        let (pid, host) = (*self.pids.get(rank as usize)?, self.hosts.layout.host_of(rank));
+        let (pid, host) = (*self.pids.get(rank as usize)?, self.layout.host_of(rank));
         Some(format!("pid {} on host {}", pid?, self.links[host as usize].name))
     }
 

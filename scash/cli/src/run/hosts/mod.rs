@@ -55,6 +55,7 @@ mod frames;
 mod job;
 mod link;
 pub(super) mod list;
+mod placement;
 mod printer;
 mod recall;
 mod stores;

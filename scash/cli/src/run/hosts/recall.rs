@@ -13,11 +13,14 @@
 //!   still arrive at a store.
 //! - No rank starts before every agent has written what the plan says: a rank that is lost again at once must
 //!   find all stores in the same incarnation.
-//! - An agent that is out of reach is waited for no longer. The job ends then, and no plan is made.
+//! - An agent that is out of reach is waited for no longer: its ranks come back where copies of their stores are,
+//!   if that is possible, and otherwise the job ends.
+//! - Each agent tells of all stores of the job that it has, its own ranks' and copies.
 
-use crate::run::recovery::{Rewound, StoreState, rounds};
+use super::placement::{self, Course, States};
+use crate::run::recovery::{Rewound, RewoundPlace, StoreState, rounds};
 use scash_ft::Base;
-use scash_ft::recovery::Plan;
+use scash_ft::recovery::Unrecoverable;
 use scash_join::boot::Layout;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -32,7 +35,7 @@ enum State {
     Ending {
         /// What ranks were started from.
         base: Base,
-        states: BTreeMap<u32, StoreState>,
+        states: States,
         /// Hosts that have not said all.
         silent: BTreeSet<u32>,
     },
@@ -43,40 +46,43 @@ enum State {
 /// See [the module](self).
 #[derive(Debug)]
 pub(super) struct Recall {
-    layout: Layout,
+    hosts: u32,
+    ranks: u32,
     state: State,
     /// Hosts that are out of reach.
     lost: BTreeSet<u32>,
 }
 
 impl Recall {
-    pub(super) fn new(layout: Layout) -> Recall {
-        Recall { layout, state: State::Running, lost: BTreeSet::new() }
+    /// Of so many hosts and ranks.
+    pub(super) fn new(hosts: u32, ranks: u32) -> Recall {
+        Recall { hosts, ranks, state: State::Running, lost: BTreeSet::new() }
     }
 
     /// All ranks are to end, which were started from `base`: agents are told to recall them.
     pub(super) fn begin(&mut self, base: Base) {
-        let silent = (0..self.layout.hosts()).filter(|host| !self.lost.contains(host)).collect();
-        self.state = State::Ending { base, states: BTreeMap::new(), silent };
+        let silent = (0..self.hosts).filter(|host| !self.lost.contains(host)).collect();
+        self.state = State::Ending { base, states: States::new(), silent };
     }
 
     /// An agent says what a store says. The error says why no agent says that.
     pub(super) fn store(&mut self, host: u32, state: StoreState) -> Result<(), String> {
         let rank = state.rank;
-        if !self.layout.ranks_of(host).contains(&rank) {
-            return Err(format!("the store of rank {rank}, which runs elsewhere"));
+        if rank >= self.ranks {
+            return Err(format!("the store of rank {rank}, which there is not"));
         }
         let State::Ending { base, states, silent } = &mut self.state else {
             return Err(format!("the store of rank {rank}, which nobody has asked for"));
         };
-        if !silent.contains(&host) || states.contains_key(&rank) {
+        if !silent.contains(&host) || states.contains_key(&(host, rank)) {
             return Err(format!("the store of rank {rank} a second time"));
         }
-        if state.base != *base {
+        // Copies that are not any more know of former ones only.
+        if state.base.incarnation > base.incarnation {
             let Base { incarnation, epoch } = state.base;
             return Err(format!("the store of rank {rank} of incarnation {incarnation} and epoch {epoch}"));
         }
-        states.insert(rank, state);
+        states.insert((host, rank), state);
         Ok(())
     }
 
@@ -85,7 +91,7 @@ impl Recall {
         let State::Ending { states, silent, .. } = &mut self.state else {
             return Err("the end of ranks that nobody has ended".to_owned());
         };
-        if let Some(rank) = self.layout.ranks_of(host).find(|rank| !states.contains_key(rank)) {
+        if let Some(rank) = (0..self.ranks).find(|rank| !states.contains_key(&(host, *rank))) {
             return Err(format!("the end of its ranks, and nothing of the store of rank {rank}"));
         }
         if silent.remove(&host) { Ok(()) } else { Err("the end of its ranks a second time".to_owned()) }
@@ -118,17 +124,28 @@ impl Recall {
         matches!(&self.state, State::Ending { silent, .. } if !silent.is_empty())
     }
 
-    /// What all stores say, once all ranks have ended; by rank.
-    pub(super) fn states(&self) -> Vec<StoreState> {
-        match &self.state {
-            State::Ending { states, .. } => states.values().copied().collect(),
-            _ => Vec::new(),
-        }
+    /// How all go on that were started from `base` and ran as `layout` says, by what the stores say, once all
+    /// ranks have ended.
+    pub(super) fn course(&self, base: Base, layout: &Layout, copies: u32) -> Result<Course, Unrecoverable> {
+        let none = States::new();
+        let states = if let State::Ending { states, .. } = &self.state { states } else { &none };
+        placement::course(base, layout, copies, states, &self.lost)
     }
 
-    /// All ranks go on as this plan says, which was made of [`states`](Self::states).
-    pub(super) fn carry_out(&mut self, plan: &Plan) -> Result<(), String> {
-        let rounds = rounds(plan, &self.states())?.into_iter().map(by_host).collect();
+    /// All ranks go on so, which ran as `before` says.
+    pub(super) fn carry_out(&mut self, course: &Course, before: &Layout) -> Result<(), String> {
+        let place = |host: u32, rank: u32| {
+            if !course.layout.is_on(rank, host) {
+                RewoundPlace::Elsewhere
+            } else if before.is_on(rank, host) {
+                RewoundPlace::Stays
+            } else {
+                RewoundPlace::Comes
+            }
+        };
+        let placed = |(host, one): (u32, Rewound)| (host, Rewound { place: place(host, one.rank), ..one });
+        let rounds = rounds(&course.plan, &course.states)?;
+        let rounds = rounds.into_iter().map(|round| by_host(round.into_iter().map(placed))).collect();
         self.state = State::Writing { rounds, silent: BTreeSet::new() };
         Ok(())
     }
@@ -160,7 +177,7 @@ impl Recall {
     }
 }
 
-fn by_host(round: Vec<(u32, Rewound)>) -> Round {
+fn by_host(round: impl Iterator<Item = (u32, Rewound)>) -> Round {
     let mut hosts = Round::new();
     for (host, rewound) in round {
         hosts.entry(host).or_default().push(rewound);
@@ -171,7 +188,7 @@ fn by_host(round: Vec<(u32, Rewound)>) -> Round {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::recovery::{Marked, find_on};
+    use crate::run::recovery::Marked;
     use proptest::prelude::*;
     use scash_ft::{Epoch, Incarnation, Mark};
 
@@ -189,8 +206,21 @@ mod tests {
     }
 
     /// Two hosts, of two ranks and of one.
+    fn layout() -> Layout {
+        Layout::new(&[2, 1]).unwrap()
+    }
+
     fn recall() -> Recall {
-        Recall::new(Layout::new(&[2, 1]).unwrap())
+        Recall::new(2, 3)
+    }
+
+    /// An agent tells of all stores, of which those of its ranks have these epochs.
+    fn tell(recall: &mut Recall, host: u32, base: Base, epochs: [[u64; 2]; 3]) {
+        for (rank, epochs) in (0..).zip(epochs) {
+            let epochs = if layout().is_on(rank, host) { epochs } else { [0, 0] };
+            recall.store(host, store(rank, base, epochs)).unwrap();
+        }
+        recall.ended(host).unwrap();
     }
 
     #[test]
@@ -198,19 +228,19 @@ mod tests {
         let mut recall = recall();
         assert!(!recall.any_run());
         recall.begin(base(0, 0));
-        for (host, rank, epochs) in [(1, 2, [2, 3]), (0, 0, [2, 3]), (0, 1, [2, 1])] {
-            assert!(recall.any_run());
-            recall.store(host, store(rank, base(0, 0), epochs)).unwrap();
-            let _ = recall.ended(host);
-        }
+        let epochs = [[2, 3], [2, 1], [2, 3]];
+        tell(&mut recall, 1, base(0, 0), epochs);
+        assert!(recall.any_run());
+        tell(&mut recall, 0, base(0, 0), epochs);
         assert!(!recall.any_run());
-        let states = recall.states();
-        let layout = Layout::new(&[2, 1]).unwrap();
-        let plan = find_on(base(0, 0), &states, |rank| layout.host_of(rank)).unwrap();
-        assert_eq!(plan.base, base(1, 2), "rank 1 has not marked epoch 3");
-        recall.carry_out(&plan).unwrap();
+        let course = recall.course(base(0, 0), &layout(), 0).unwrap();
+        assert_eq!(course.plan.base, base(1, 2), "rank 1 has not marked epoch 3");
+        recall.carry_out(&course, &layout()).unwrap();
         let round = recall.next_round().unwrap();
-        let rewound = |rank: u32| Rewound { rank, base: base(1, 2), output: [2, u64::from(rank)] };
+        let rewound = |rank: u32| {
+            let (output, place) = ([2, u64::from(rank)], RewoundPlace::Stays);
+            Rewound { rank, base: base(1, 2), output, place }
+        };
         assert_eq!(round[&0], [rewound(0), rewound(1)]);
         assert_eq!(round[&1], [rewound(2)]);
         recall.rewound(1).unwrap();
@@ -225,13 +255,11 @@ mod tests {
     fn a_host_that_is_lost_is_waited_for_no_longer() {
         let mut recall = recall();
         recall.begin(base(0, 0));
-        recall.store(1, store(2, base(0, 0), [0, 0])).unwrap();
-        recall.ended(1).unwrap();
+        tell(&mut recall, 1, base(0, 0), [[0, 0]; 3]);
         recall.lost(0);
         assert!(!recall.any_run());
         recall.begin(base(1, 0));
-        recall.store(1, store(2, base(1, 0), [0, 0])).unwrap();
-        recall.ended(1).unwrap();
+        tell(&mut recall, 1, base(1, 0), [[0, 0]; 3]);
         assert!(!recall.any_run(), "nor the next time");
     }
 
@@ -246,14 +274,14 @@ mod tests {
         refused(recall.ended(0), "nobody has ended");
         refused(recall.rewound(0), "nobody has asked for");
         recall.begin(now);
-        refused(recall.store(0, store(2, now, [4, 0])), "runs elsewhere");
-        refused(recall.store(1, store(9, now, [4, 0])), "runs elsewhere");
+        refused(recall.store(1, store(9, now, [4, 0])), "which there is not");
         refused(recall.store(0, store(0, base(2, 4), [4, 0])), "of incarnation 2");
         recall.store(0, store(0, now, [4, 0])).unwrap();
         refused(recall.store(0, store(0, now, [4, 0])), "a second time");
         refused(recall.ended(0), "nothing of the store of rank 1");
         refused(recall.rewound(0), "nobody has asked for");
         recall.store(0, store(1, now, [4, 0])).unwrap();
+        recall.store(0, store(2, now, [0, 0])).unwrap();
         recall.ended(0).unwrap();
         refused(recall.ended(0), "a second time");
         refused(recall.store(0, store(1, now, [4, 0])), "a second time");
@@ -263,22 +291,23 @@ mod tests {
         /// A plan is one that ranks can go on from, or there is none: whatever agents say of their stores.
         #[test]
         fn whatever_stores_say_there_is_a_plan_of_theirs_or_none(
-            all in prop::collection::vec((prop::array::uniform2(prop::option::of((0u64..4, any::<u64>()))), any::<[u64; 2]>()), 3)
+            all in prop::collection::vec((prop::array::uniform2(prop::option::of((0u64..4, any::<u64>()))), any::<[u64; 2]>()), 6)
         ) {
             let mut recall = recall();
             recall.begin(base(2, 3));
-            for (rank, (marks, output)) in (0..).zip(all) {
+            for (number, (marks, output)) in (0..).zip(all) {
+                let (host, rank) = (number / 3, number % 3);
                 let marked = |(incarnation, epoch)| Marked {
                     mark: Mark { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) }, barrier: epoch, output,
                 };
                 let state = StoreState { rank, base: base(2, 3), marks: marks.map(|mark| mark.map(marked)) };
-                recall.store(rank / 2, state).unwrap();
+                recall.store(host, state).unwrap();
             }
             recall.ended(0).unwrap();
             recall.ended(1).unwrap();
-            if let Ok(plan) = find_on(base(2, 3), &recall.states(), |rank| rank / 2) {
-                prop_assert_eq!(plan.base.incarnation, Incarnation(3));
-                if recall.carry_out(&plan).is_ok() {
+            if let Ok(course) = recall.course(base(2, 3), &layout(), 0) {
+                prop_assert_eq!(course.plan.base.incarnation, Incarnation(3));
+                if recall.carry_out(&course, &layout()).is_ok() {
                     let ranks = |round: Round| round.into_values().flatten().map(|one| one.rank).collect::<Vec<_>>();
                     prop_assert_eq!(recall.next_round().map(ranks), Some(vec![0, 1, 2]));
                 }

@@ -2,7 +2,7 @@
 //! which each is as good as any other here. Whether they make sense is for `recall` to say.
 
 use super::fields::{Fields, Frame};
-use crate::run::recovery::{Marked, Rewound, StoreState};
+use crate::run::recovery::{Marked, Rewound, RewoundPlace, StoreState};
 use scash_ft::{Base, Epoch, Incarnation, Mark};
 
 impl Frame {
@@ -22,10 +22,12 @@ impl Frame {
         })
     }
 
-    /// How many there are, and each: rank, base, how much it had printed.
+    /// How many there are, and each: rank, base, how much it had printed, and what it is there: 0 stays, 1 comes,
+    /// 2 a copy.
     pub(super) fn rewound(self, all: &[Rewound]) -> Frame {
-        all.iter().fold(self.length(all.len()), |frame, Rewound { rank, base, output }| {
-            frame.number(*rank).base(*base).long(output[0]).long(output[1])
+        all.iter().fold(self.length(all.len()), |frame, Rewound { rank, base, output, place }| {
+            let frame = frame.number(*rank).base(*base).long(output[0]).long(output[1]);
+            frame.byte(*place as u8)
         })
     }
 }
@@ -52,13 +54,23 @@ impl Fields<'_> {
         }
     }
 
+    fn place(&mut self) -> Result<RewoundPlace, String> {
+        match self.byte()? {
+            0 => Ok(RewoundPlace::Stays),
+            1 => Ok(RewoundPlace::Comes),
+            2 => Ok(RewoundPlace::Elsewhere),
+            other => Err(format!("place {other}, which there is not")),
+        }
+    }
+
     /// Their number is believed only as far as they come.
     pub(super) fn rewound(&mut self) -> Result<Vec<Rewound>, String> {
         let length = self.number()?;
         let mut all = Vec::new();
         for _ in 0..length {
             let (rank, base) = (self.number()?, self.base()?);
-            all.push(Rewound { rank, base, output: [self.long()?, self.long()?] });
+            let output = [self.long()?, self.long()?];
+            all.push(Rewound { rank, base, output, place: self.place()? });
         }
         Ok(all)
     }

@@ -68,15 +68,13 @@ impl Uplink {
 pub(super) struct Output {
     uplink: Arc<Uplink>,
     stream: Stream,
-    /// The number of the first of these ranks, where those that come here begin with 0.
-    first: u32,
     /// Closed when nothing more is to be sent.
     _done: File,
 }
 
 impl Output {
-    pub(super) fn new(uplink: Arc<Uplink>, stream: Stream, first: u32, done: File) -> Output {
-        Output { uplink, stream, first, _done: done }
+    pub(super) fn new(uplink: Arc<Uplink>, stream: Stream, done: File) -> Output {
+        Output { uplink, stream, _done: done }
     }
 
     /// Takes room for some of so many bytes; waits until there is any.
@@ -97,7 +95,6 @@ impl Output {
     }
 
     fn send(&self, rank: u32, bytes: &[u8]) -> io::Result<()> {
-        let rank = rank.saturating_add(self.first);
         self.uplink.send(&Up::Output { stream: self.stream, rank, bytes: bytes.to_vec() })
     }
 }
@@ -126,7 +123,7 @@ mod tests {
     fn output_waits_for_room_and_learns_that_nobody_reads() {
         let mut file = tempfile::tempfile().unwrap();
         let uplink = Uplink::new(file.try_clone().unwrap());
-        let mut output = Output::new(uplink.clone(), Stream::Err, 0, tempfile::tempfile().unwrap());
+        let mut output = Output::new(uplink.clone(), Stream::Err, tempfile::tempfile().unwrap());
         let writer = thread::spawn(move || output.take(3, &vec![7; 2 * WINDOW]));
         uplink.taken(Stream::Out, 1); // means nothing to it
         uplink.taken(Stream::Err, 10);

@@ -73,7 +73,7 @@ impl Job<'_> {
         let is_starved = !survival.recovery.is_ending()
             && self.oom_kills.may_explain(exit.shell_status(), OomKills::until_now);
         let hint = if is_starved { oom::HINT } else { "" };
-        let loss = Loss { rank, exit, host: None, hint };
+        let loss = Loss { rank, exit, host: None, hint, with_host: None };
         let step = survival.recovery.exited(loss, may_go_on, Instant::now());
         // It cannot fail: only starting can.
         let _ = self.take_step(step);
@@ -149,7 +149,7 @@ impl Job<'_> {
                 self.epoll.delete(&self.host).map_err(failed("forgetting a descriptor"))?;
                 self.host = host(self.plan)?;
                 self.watch(&self.host, HOST)?;
-                self.processes = Processes::from(0);
+                self.processes = Processes::default();
                 self.start_survivors()?;
                 Ok(())
             }

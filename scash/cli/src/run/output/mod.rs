@@ -174,6 +174,13 @@ impl Printing {
         Ok(Printing { news: news.into(), copiers: Vec::new(), saved: Some(printer) })
     }
 
+    /// So much of what these ranks have printed was printed elsewhere.
+    pub(super) fn skip(&self, ranks: &[(usize, Lengths)]) {
+        if let Some(saved) = &self.saved {
+            saved.skip(ranks);
+        }
+    }
+
     /// Returns when what ranks have printed so far is out: what is said of a rank's end then comes behind it.
     /// (No rank will be started again.)
     pub(super) fn catch_up(&self) {

@@ -117,6 +117,21 @@ impl Saved {
     }
 }
 
+impl Saved {
+    /// What a rank has printed elsewhere counts as if it had been printed here: its file begins with zeros, which
+    /// nobody reads ([`Printer::skip`]).
+    pub(in crate::run) fn lengthen(&self, lengths: &[Lengths]) -> io::Result<()> {
+        for (files, lengths) in self.files.iter().zip(lengths) {
+            for (file, length) in files.iter().zip(lengths) {
+                if file.metadata()?.len() < *length {
+                    file.set_len(*length)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A file that is appended to, whoever writes.
 fn file() -> io::Result<File> {
     let file = memfd_create(c"scash-output", MFdFlags::MFD_CLOEXEC)?;
@@ -141,6 +156,8 @@ struct Board {
 struct Wishes {
     /// By rank: how much is to be printed.
     up_to: Vec<Lengths>,
+    /// By rank: how much of that others have printed.
+    from: Vec<Lengths>,
     /// How many times everything was asked for that is there, and how many times that was done.
     asked: u64,
     answered: u64,
@@ -170,6 +187,18 @@ impl Printer {
         });
     }
 
+    /// So much of what these ranks have printed was printed elsewhere. What is to be printed of it here must be
+    /// known before.
+    pub(super) fn skip(&self, ranks: &[(usize, Lengths)]) {
+        self.board.change(|wishes| {
+            for (rank, lengths) in ranks {
+                if let Some(from) = wishes.from.get_mut(*rank) {
+                    *from = *lengths;
+                }
+            }
+        });
+    }
+
     /// Nothing will be taken back any more: prints all that is there. Returns when that is out, or after so
     /// long.
     pub(super) fn print_all(&self, patience: Duration) {
@@ -194,7 +223,13 @@ impl Printer {
 /// Starts the thread. `sinks`: where what is printed to stdout goes, and to stderr.
 pub(super) fn start<S: Sink>(saved: Arc<Saved>, sinks: [S; 2]) -> io::Result<Printer> {
     let ranks = saved.files.len();
-    let wishes = Wishes { up_to: vec![[0; 2]; ranks], asked: 0, answered: 0, is_over: false };
+    let wishes = Wishes {
+        up_to: vec![[0; 2]; ranks],
+        from: vec![[0; 2]; ranks],
+        asked: 0,
+        answered: 0,
+        is_over: false,
+    };
     let board = Arc::new(Board { wishes: Mutex::new(wishes), changed: Condvar::new() });
     let printing = Printing {
         board: Arc::clone(&board),
@@ -225,6 +260,8 @@ impl<S: Sink> Printing<S> {
             let is_all = wishes.is_over || wishes.asked > wishes.answered;
             for rank in 0..self.printed.len() {
                 for stream in 0..2 {
+                    let printed = &mut self.printed[rank][stream];
+                    *printed = (*printed).max(wishes.from[rank][stream]);
                     let up_to = if is_all { u64::MAX } else { wishes.up_to[rank][stream] };
                     self.print(rank, stream, up_to);
                 }

@@ -36,6 +36,18 @@ pub(in crate::run) struct Rewound {
     pub(in crate::run) rank: u32,
     pub(in crate::run) base: Base,
     pub(in crate::run) output: Lengths,
+    pub(in crate::run) place: RewoundPlace,
+}
+
+/// What the store is, and whoever writes the record, to the rank that goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::run) enum RewoundPlace {
+    /// It goes on where it was.
+    Stays,
+    /// It comes from a host that was lost.
+    Comes,
+    /// It goes on elsewhere: this is a copy.
+    Elsewhere,
 }
 
 impl StoreState {
@@ -48,7 +60,13 @@ impl StoreState {
         StoreState { rank: store.rank(), base: store.base(), marks }
     }
 
-    fn at(&self, epoch: Epoch) -> Option<&Marked> {
+    /// As plans have it, for a store on that host.
+    pub(in crate::run) fn survivor(&self, host: u32) -> Survivor {
+        let marks = self.marks.map(|marked| marked.map(|marked| marked.mark));
+        Survivor { host, marks, base: self.base }
+    }
+
+    pub(in crate::run) fn at(&self, epoch: Epoch) -> Option<&Marked> {
         self.marks.iter().flatten().find(|marked| marked.mark.epoch == epoch)
     }
 }
@@ -56,24 +74,11 @@ impl StoreState {
 /// What to do to start all ranks again that were started from `base`, by what their stores say, which are
 /// here.
 pub(super) fn find(base: Base, states: &[StoreState]) -> Result<Plan, Unrecoverable> {
-    find_on(base, states, |_| HERE)
+    plan(&read(states), Known::Started(base))
 }
 
-/// The same, where each rank's store is on a host.
-pub(in crate::run) fn find_on(
-    base: Base,
-    states: &[StoreState],
-    host: impl Fn(u32) -> u32,
-) -> Result<Plan, Unrecoverable> {
-    plan(&read(states, host), Known::Started(base))
-}
-
-fn read(states: &[StoreState], host: impl Fn(u32) -> u32) -> Vec<RankStores> {
-    let of = |state: &StoreState| {
-        let host = host(state.rank);
-        let marks = state.marks.map(|marked| marked.map(|marked| marked.mark));
-        RankStores { survivors: vec![Survivor { host, marks, base: state.base }], holders: vec![host] }
-    };
+fn read(states: &[StoreState]) -> Vec<RankStores> {
+    let of = |state: &StoreState| RankStores { survivors: vec![state.survivor(HERE)], holders: vec![HERE] };
     states.iter().map(of).collect()
 }
 
@@ -98,7 +103,7 @@ pub(in crate::run) fn rounds(plan: &Plan, states: &[StoreState]) -> Result<Vec<V
         let Step::WriteBase { rank, host, base } = *step else { continue };
         let output = printed.get(&rank).copied();
         let output = output.ok_or_else(|| format!("what ranks had printed at epoch {epoch} is not known"))?;
-        let rewound = (host, Rewound { rank, base, output });
+        let rewound = (host, Rewound { rank, base, output, place: RewoundPlace::Stays });
         match rounds.last_mut() {
             Some(round) if round[0].1.base == base => round.push(rewound),
             _ => rounds.push(vec![rewound]),
@@ -133,7 +138,7 @@ pub(super) struct Found {
 /// There is none: what is wrong.
 pub(super) fn resume(stores: &[Store]) -> Result<Found, String> {
     let states: Vec<StoreState> = stores.iter().map(StoreState::of).collect();
-    let plan = plan(&read(&states, |_| HERE), Known::Nothing).map_err(|why| why.to_string())?;
+    let plan = plan(&read(&states), Known::Nothing).map_err(|why| why.to_string())?;
     let newest = plan.base.epoch;
     let Err(why) = verify(stores, newest) else { return Ok(Found { plan, instead: None }) };
     // A job that has begun anew from the beginning would lose what the user knows to be there.

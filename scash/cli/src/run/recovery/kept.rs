@@ -4,7 +4,7 @@
 
 use super::describe::Description;
 use super::directory::Directory;
-use super::epoch::{self, Found, Rewound, StoreState};
+use super::epoch::{self, Found, Rewound, RewoundPlace, StoreState};
 use super::input::Input;
 use super::sayings::Sayings;
 use crate::run::output::{Given, Lengths, Saved};
@@ -63,11 +63,15 @@ pub(in crate::run) struct Told {
 /// What this process keeps for ranks that may die.
 #[derive(Debug)]
 pub(in crate::run) struct Kept {
-    /// Ranks that this process starts, and whose output it has.
-    ranks: Range<u32>,
-    /// Of ranks that follow one another, these among them.
+    /// Ranks that this process starts.
+    here: Vec<u32>,
+    /// Whose stores ranks of this process hold copies of, which are here, too, and which of them does.
+    holdings: Vec<Holding>,
+    /// Of ranks that follow one another, all these among them.
     stores: Vec<Store>,
-    /// By rank, of `ranks`.
+    /// The ranks whose output may be here.
+    printing: Range<u32>,
+    /// By rank, of `printing`.
     output: Arc<Saved>,
     input: Input,
     /// An eventfd, to which one rank writes after each commit, and when all ranks go on again.
@@ -80,6 +84,13 @@ pub(in crate::run) struct Kept {
     env: Vec<(&'static str, String)>,
     /// Where stores and output are, if they are not in memory.
     directory: Option<Directory>,
+}
+
+/// A copy of a rank's store, and the rank of this process that holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::run) struct Holding {
+    pub(in crate::run) owner: u32,
+    pub(in crate::run) holder: u32,
 }
 
 /// Stores and what belongs to them.
@@ -108,8 +119,10 @@ impl Kept {
         let make = || {
             let Parts { stores, output, directory, base } = parts?;
             let kept = Kept {
-                ranks: 0..ranks,
+                here: (0..ranks).collect(),
+                holdings: Vec::new(),
                 stores,
+                printing: 0..ranks,
                 output: Arc::new(output),
                 input,
                 committed: signal_of_commits()?,
@@ -125,19 +138,19 @@ impl Kept {
         })
     }
 
-    /// For these ranks of so many, which are those of this host, and read nothing.
+    /// For ranks of a host, out of so many: which, is said by [`place`](Self::place). They read nothing.
     pub(in crate::run) fn of_host(
-        ranks: Range<u32>,
         size: u32,
         env: Vec<(&'static str, String)>,
         is_one: bool,
     ) -> Result<Kept, Refusal> {
         let make = || {
-            let count = ranks.end - ranks.start;
             Ok(Kept {
-                stores: stores_in_memory(ranks.clone(), size)?,
-                output: Arc::new(Saved::new(count, is_one)?),
-                ranks: ranks.clone(),
+                here: Vec::new(),
+                holdings: Vec::new(),
+                stores: stores_in_memory(0..size, size)?,
+                printing: 0..size,
+                output: Arc::new(Saved::new(size, is_one)?),
                 input: Input::none(),
                 committed: signal_of_commits()?,
                 teller: 0,
@@ -151,6 +164,11 @@ impl Kept {
         })
     }
 
+    /// These ranks are here now, and hold these copies.
+    pub(in crate::run) fn place(&mut self, here: Vec<u32>, holdings: Vec<Holding>) {
+        (self.here, self.holdings) = (here, holdings);
+    }
+
     /// For one rank, whose store is one of these of all, and whose output is in that directory.
     pub(super) fn of_rank(
         rank: u32,
@@ -162,7 +180,9 @@ impl Kept {
         Ok(Kept {
             stores,
             output: Arc::new(Saved::on_disk(directory, ranks.clone(), false, false)?),
-            ranks,
+            printing: ranks,
+            here: vec![rank],
+            holdings: Vec::new(),
             input: Input::none(),
             committed: signal_of_commits()?,
             teller: rank,
@@ -192,7 +212,7 @@ impl Kept {
         base: Base,
         lost: Option<(Instant, Instant)>,
     ) -> io::Result<Outfit> {
-        let printed = rank.checked_sub(self.ranks.start).and_then(|index| usize::try_from(index).ok());
+        let printed = rank.checked_sub(self.printing.start).and_then(|index| usize::try_from(index).ok());
         let (Some(store), Some(printed)) = (self.store(rank), printed) else {
             return Err(io::Error::other("there is no such rank"));
         };
@@ -209,6 +229,15 @@ impl Kept {
         let prints = self.output.numbers(printed);
         env.push((vars::PRINTS, format!("{},{}", prints[0], prints[1])));
         let mut inherited = vec![store, says, prints[0], prints[1]];
+        let held = self.holdings.iter().filter(|holding| holding.holder == rank);
+        let held =
+            held.filter_map(|holding| Some((holding.owner, self.store(holding.owner)?.file().as_raw_fd())));
+        let held: Vec<(u32, RawFd)> = held.collect();
+        if !held.is_empty() {
+            let words: Vec<String> = held.iter().map(|(owner, file)| format!("{owner}:{file}")).collect();
+            env.push((vars::HELD, words.join(",")));
+            inherited.extend(held.iter().map(|(_, file)| file));
+        }
         if rank == self.teller {
             let committed = self.committed.as_raw_fd();
             env.push((vars::COMMITTED, committed.to_string()));
@@ -259,7 +288,13 @@ impl Kept {
     /// How much each rank had printed at an epoch. If ranks have gone on meanwhile to where marks are used
     /// again, nobody knows; but they will tell of that, too.
     pub(in crate::run) fn printed_at(&self, epoch: Epoch) -> Option<Vec<Lengths>> {
-        lengths(self.ranks.clone().map(|rank| self.store(rank)), epoch)
+        self.of_all(|rank| lengths_at(self.store(rank)?, epoch))
+    }
+
+    /// Something of the output of each rank whose output may be here: of those that are, what `of` says.
+    fn of_all(&self, of: impl Fn(u32) -> Option<Lengths>) -> Option<Vec<Lengths>> {
+        let here = |rank: &u32| self.here.contains(rank);
+        self.printing.clone().map(|rank| if here(&rank) { of(rank) } else { Some([0; 2]) }).collect()
     }
 
     /// Makes all as it was at the newest epoch that ranks have, from which they will be started again, and
@@ -275,14 +310,19 @@ impl Kept {
     /// Makes of each of these ranks what it was at an epoch, from which it will be started again; none may
     /// run. Returns how much those of this process had printed then.
     pub(in crate::run) fn rewind(&mut self, all: &[Rewound]) -> Result<Vec<Lengths>, String> {
-        let printed: BTreeMap<u32, Lengths> = all.iter().map(|one| (one.rank, one.output)).collect();
-        let lengths: Option<Vec<Lengths>> =
-            self.ranks.clone().map(|rank| printed.get(&rank).copied()).collect();
+        let runs: BTreeMap<u32, &Rewound> = all
+            .iter()
+            .filter(|one| one.place != RewoundPlace::Elsewhere)
+            .map(|one| (one.rank, one))
+            .collect();
+        self.here = runs.keys().copied().collect();
+        let lengths = self.of_all(|rank| Some(runs.get(&rank)?.output));
         let lengths = lengths.ok_or("how much each rank had printed is not known")?;
         self.sayings.next_incarnation();
         // Whatever was told, was so of ranks that are gone.
         let _ = self.told();
-        self.output.cut(&lengths).map_err(|error| format!("taking output back: {error}"))?;
+        let cut = self.output.cut(&lengths).and_then(|()| self.output.lengthen(&lengths));
+        cut.map_err(|error| format!("taking output back: {error}"))?;
         self.input.rewind().map_err(|error| format!("standard input cannot be read again: {error}"))?;
         for Rewound { rank, base, .. } in all {
             let store = self.store(*rank).ok_or_else(|| format!("rank {rank} has no store here"))?;
@@ -370,8 +410,8 @@ pub(super) fn open_stores(directory: &Directory, ranks: u32) -> io::Result<Vec<S
 pub(super) fn go_on(stores: &[Store], output: &Saved) -> io::Result<Base> {
     let Found { plan, instead } = epoch::resume(stores).map_err(io::Error::other)?;
     let base = plan.base;
-    let lengths = lengths(stores.iter().map(Some), base.epoch)
-        .ok_or_else(|| io::Error::other("their marks are gone"))?;
+    let lengths: Option<Vec<Lengths>> = stores.iter().map(|store| lengths_at(store, base.epoch)).collect();
+    let lengths = lengths.ok_or_else(|| io::Error::other("their marks are gone"))?;
     output.cut(&lengths)?;
     epoch::carry_out(&plan, stores)?;
     if let Some(why) = instead {
@@ -389,13 +429,9 @@ fn signal_of_commits() -> io::Result<File> {
     Ok(out_of_the_way(EventFd::from_value_and_flags(0, flags)?.into()).into())
 }
 
-/// How much each rank had printed at an epoch.
-fn lengths<'a>(stores: impl Iterator<Item = Option<&'a Store>>, epoch: Epoch) -> Option<Vec<Lengths>> {
-    let of = |store: Option<&Store>| {
-        let store = store?;
-        if epoch == Epoch(0) { Some([0; 2]) } else { store.outputs(epoch) }
-    };
-    stores.map(of).collect()
+/// How much a rank had printed at an epoch.
+fn lengths_at(store: &Store, epoch: Epoch) -> Option<Lengths> {
+    if epoch == Epoch(0) { Some([0; 2]) } else { store.outputs(epoch) }
 }
 
 /// Readable when a rank has told of something.

@@ -40,9 +40,9 @@ mod withheld;
 pub(super) use describe::how_a_job_goes_on;
 pub(crate) use describe::start_again;
 pub(super) use directory::Directory;
-pub(super) use epoch::{Marked, Rewound, StoreState, barrier, find_on, rounds};
+pub(super) use epoch::{Marked, Rewound, RewoundPlace, StoreState, barrier, rounds};
 pub(super) use keepers::{Charge, Refused, Wish, agree};
-pub(super) use kept::{Kept, Outfit, Place};
+pub(super) use kept::{Holding, Kept, Outfit, Place};
 pub(super) use withheld::withhold_descriptors;
 
 use super::Refusal;
@@ -56,8 +56,9 @@ use scash_join::boot::{self, Exit, Failure};
 use std::time::Instant;
 
 /// The environment variables that ranks have in such a job, and in no other.
-pub(super) const VARIABLES: [&str; 10] = [
+pub(super) const VARIABLES: [&str; 11] = [
     vars::STORE,
+    vars::HELD,
     vars::INCARNATION,
     vars::EPOCH,
     vars::CHECKPOINT,
@@ -97,6 +98,15 @@ pub(super) struct Loss {
     pub(super) host: Option<String>,
     /// What else there is to say of it.
     pub(super) hint: &'static str,
+    /// If it was lost with its host: what became of that.
+    pub(super) with_host: Option<String>,
+}
+
+impl Loss {
+    /// How the rank ended, for people.
+    fn how(&self) -> String {
+        self.with_host.clone().unwrap_or_else(|| format!("{}{}", self.exit, self.hint))
+    }
 }
 
 /// A recovery under way.
@@ -221,6 +231,21 @@ impl Recovery {
         Some(Step::Kill)
     }
 
+    /// A host is lost, and with it this rank and perhaps others, which may come back elsewhere.
+    pub(super) fn lost_host(&mut self, loss: Loss, now: Instant) -> Option<Step> {
+        match std::mem::replace(&mut self.state, State::Together) {
+            State::Ending { course } => {
+                self.state = State::Ending { course: Course { loss, ..course } };
+                None
+            }
+            State::Doubtful { course, .. } => {
+                self.state = State::Ending { course: Course { loss, ..course } };
+                Some(Step::Kill)
+            }
+            before => self.lost(before, loss, false, now),
+        }
+    }
+
     /// Time has passed, or something has happened. `any_run`: some process of a rank has not ended.
     /// `may_start`: the user has not stopped the job.
     pub(super) fn tick(
@@ -269,7 +294,7 @@ impl Recovery {
             State::Together => Failure { rank: None, why: why.to_owned(), status: 1 },
             State::Doubtful { course, .. } | State::Ending { course } | State::Joining { course, .. } => {
                 let Loss { rank, exit, .. } = course.loss;
-                let why = format!("{exit}, and {why}");
+                let why = format!("{}, and {why}", course.loss.how());
                 Failure { rank: Some(rank), why, status: exit.shell_status().max(1) }
             }
         }
@@ -325,6 +350,9 @@ impl Recovery {
 
 /// How a rank was lost, for people.
 fn death(loss: &Loss) -> String {
+    if let Some(what) = &loss.with_host {
+        return what.clone();
+    }
     let host = loss.host.as_ref().map_or_else(String::new, |host| format!(" on host {host}"));
     format!("rank {}{host} was killed by {}{}", loss.rank, name_of(loss.exit), loss.hint)
 }
@@ -332,14 +360,14 @@ fn death(loss: &Loss) -> String {
 /// Why the job ends although ranks could be started again.
 fn given_up(loss: &Loss, why: NoProgress) -> Failure {
     let NoProgress { restarts, epoch } = why;
-    let Loss { rank, exit, hint, .. } = loss;
+    let Loss { rank, exit, .. } = loss;
     let whence = if epoch == Epoch(0) { "the beginning".into() } else { format!("epoch {epoch}") };
     let often = match restarts {
         0 => "and is not to be started again".to_owned(),
         1 => format!("after 1 restart from {whence} without a new checkpoint"),
         _ => format!("after {restarts} restarts from {whence} without a new checkpoint"),
     };
-    let why = format!("{exit}{hint}, {often} (--restarts)");
+    let why = format!("{}, {often} (--restarts)", loss.how());
     Failure { rank: Some(*rank), why, status: exit.shell_status().max(1) }
 }
 

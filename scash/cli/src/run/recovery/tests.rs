@@ -6,7 +6,7 @@ const KILL: Exit = Exit::Signal(9);
 const INTERRUPT: Exit = Exit::Signal(2);
 
 fn loss(rank: u32, exit: Exit) -> Loss {
-    Loss { rank, exit, host: None, hint: "" }
+    Loss { rank, exit, host: None, hint: "", with_host: None }
 }
 
 /// A job of four ranks at a time that is given, which may be started again so often.

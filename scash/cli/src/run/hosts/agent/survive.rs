@@ -11,14 +11,16 @@
 
 use super::work::Work;
 use super::{Agent, COMMITTED, LINES, SAID, failed, outputs, trouble};
+use crate::run::hosts::assignment::Replicated;
 use crate::run::hosts::frames::{Again, Down, MOST_OUTPUT, Up};
+use crate::run::hosts::placement::holdings;
 use crate::run::oom::OomKills;
-use crate::run::output::Printing;
-use crate::run::recovery::{self, Kept, Rewound};
+use crate::run::output::{Lengths, Printing};
+use crate::run::recovery::{self, Kept, Rewound, RewoundPlace};
 use crate::run::{Refusal, status};
 use nix::sys::signal::Signal;
 use scash_ft::{Base, Epoch};
-use std::ops::Range;
+use scash_join::boot::Layout;
 use std::time::{Duration, Instant};
 
 /// How far the agent's part in a restart is.
@@ -36,6 +38,8 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct Survival {
     kept: Kept,
+    /// How many other hosts hold copies of a store.
+    copies: u32,
     /// What ranks were started from.
     base: Base,
     /// The newest epoch of which rank 0 has told.
@@ -46,18 +50,25 @@ pub(super) struct Survival {
 }
 
 impl Survival {
-    /// For these ranks of so many, which are told this. From then on this process is as they must be.
+    /// For the ranks of that host. From then on this process is as they must be.
     pub(super) fn new(
-        ranks: Range<u32>,
-        size: u32,
-        env: Vec<(&'static str, String)>,
+        layout: &Layout,
+        host: u32,
+        Replicated { copies, env }: Replicated,
         is_one: bool,
     ) -> Result<Survival, Refusal> {
         recovery::fix_addresses()?;
         recovery::withhold_descriptors();
-        let kept = Kept::of_host(ranks, size, env, is_one)?;
+        let kept = Kept::of_host(layout.size(), env, is_one)?;
         let (base, told) = (Base::default(), Epoch(0));
-        Ok(Survival { kept, base, told, phase: Phase::Together, is_finished: false })
+        let mut survival = Survival { kept, copies, base, told, phase: Phase::Together, is_finished: false };
+        survival.place(layout, host);
+        Ok(survival)
+    }
+
+    /// Ranks run so from now on.
+    fn place(&mut self, layout: &Layout, host: u32) {
+        self.kept.place(layout.ranks_of(host).collect(), holdings(layout, self.copies, host));
     }
 }
 
@@ -82,8 +93,7 @@ impl Agent {
         };
         self.watch(kept, COMMITTED)?;
         self.watch(&kept.sayings, SAID)?;
-        let first = work.branch.ranks().start;
-        let sinks = |done| outputs(&self.uplink, first, done);
+        let sinks = |done| outputs(&self.uplink, done);
         Printing::send_saved(kept.output(), sinks).map_err(|error| trouble(&error))
     }
 
@@ -166,6 +176,7 @@ impl Agent {
         match survival.kept.rewind(all) {
             Ok(lengths) => {
                 if let Some(printing) = &work.printing {
+                    printing.skip(&come(all));
                     printing.commit(&lengths);
                 }
                 self.send(&Up::Rewound)
@@ -177,13 +188,14 @@ impl Agent {
     /// Starts all ranks, as the next incarnation.
     fn start_again(&mut self, again: Again) -> Result<(), Refusal> {
         let Some(mut work) = self.work.take() else { return Ok(()) };
-        let Again { base, ago, secret } = again;
+        let Again { base, ago, secret, layout } = again;
         if let Some(survival) = &mut work.survival {
             (survival.base, survival.told, survival.phase) = (base, base.epoch, Phase::Together);
+            survival.place(&layout, work.host);
         }
         self.oom_kills = OomKills::until_now();
         self.epoll.delete(&work.branch).map_err(failed("forgetting a descriptor"))?;
-        work.renew(secret)?;
+        work.renew(secret, layout)?;
         self.watch(&work.branch, LINES)?;
         let now = Instant::now();
         let then = |ago: Duration| now.checked_sub(ago).unwrap_or(now);
@@ -195,4 +207,10 @@ impl Agent {
     fn survival(&mut self) -> Option<&mut Survival> {
         self.work.as_mut()?.survival.as_mut()
     }
+}
+
+/// How much ranks have printed elsewhere that come here.
+fn come(all: &[Rewound]) -> Vec<(usize, Lengths)> {
+    let come = all.iter().filter(|one| one.place == RewoundPlace::Comes);
+    come.filter_map(|one| Some((usize::try_from(one.rank).ok()?, one.output))).collect()
 }

@@ -19,7 +19,7 @@ pub(super) struct Work {
     pub(super) branch: Branch,
     layout: Layout,
     /// Which of its hosts this is.
-    host: u32,
+    pub(super) host: u32,
     pub(super) processes: Processes,
     pub(super) task: Task,
     /// The program itself, if it was sent here: ranks are started from it.
@@ -53,11 +53,12 @@ impl Work {
         program::check(&program.path)?;
         let (layout, host, settings) = (assignment.layout, assignment.host, assignment.settings);
         let branch = branch(&layout, host, assignment.secret, &settings)?;
-        let ranks = branch.ranks();
-        limits::make_room(ranks.end - ranks.start, "ranks")?;
-        let survival = |env| Survival::new(ranks.clone(), layout.size(), env, assignment.one_stream);
+        // Of ranks that may come here the stores and the output are here, too.
+        let ranks = if assignment.replicas.is_some() { layout.size() as usize } else { branch.ranks().len() };
+        limits::make_room(u32::try_from(ranks).unwrap_or(u32::MAX), "ranks")?;
+        let survival = |replicas| Survival::new(&layout, host, replicas, assignment.one_stream);
         Ok(Work {
-            processes: Processes::from(ranks.start),
+            processes: Processes::default(),
             survival: assignment.replicas.map(survival).transpose()?,
             branch,
             layout,
@@ -83,10 +84,11 @@ impl Work {
         }
     }
 
-    /// Makes lines for ranks that are started again, which know this secret.
-    pub(super) fn renew(&mut self, secret: Secret) -> Result<(), Refusal> {
+    /// Makes lines for ranks that are started again, there, and which know this secret.
+    pub(super) fn renew(&mut self, secret: Secret, layout: Layout) -> Result<(), Refusal> {
+        self.layout = layout;
         self.branch = branch(&self.layout, self.host, secret, &self.settings)?;
-        self.processes = Processes::from(self.branch.ranks().start);
+        self.processes = Processes::default();
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
+use super::super::assignment::Replicated;
 use super::*;
-use crate::run::recovery::Marked;
+use crate::run::recovery::{Marked, RewoundPlace};
 use proptest::prelude::*;
 use scash_comm::Secret;
 use scash_ft::{Incarnation, Mark};
@@ -16,7 +17,10 @@ fn assignment() -> Assignment {
         settings: Settings { threads: 2, provider: "tcp".into() },
         one_stream: true,
         bind: true,
-        replicas: Some(vec![("SCASH_CHECKPOINT", "every=3".into()), ("SCASH_MTBF", "5s".into())]),
+        replicas: Some(Replicated {
+            copies: 2,
+            env: vec![("SCASH_CHECKPOINT", "every=3".into()), ("SCASH_MTBF", "5s".into())],
+        }),
         copied: Some(5_000_000_000),
         directory: "/home".into(),
         program: ("/bin/sh".into(), "sh".into()),
@@ -75,8 +79,9 @@ fn downs() -> Vec<Down> {
         Down::Program(vec![0x7f; 1000]),
         Down::Recall,
         Down::Rewind(vec![]),
-        Down::Rewind(vec![Rewound { rank: 3, base: base(2), output: [7, 8] }; 3]),
+        Down::Rewind(vec![Rewound { rank: 3, base: base(2), output: [7, 8], place: RewoundPlace::Comes }; 3]),
         Down::Again(Again {
+            layout: Layout::new(&[2, 1]).unwrap().moved(|rank| 1 - rank % 2).unwrap(),
             base: base(3),
             ago: [Duration::from_millis(300), Duration::from_nanos(1)],
             secret: Secret::from_bytes([9; Secret::LENGTH]),
@@ -127,7 +132,7 @@ fn a_frame_that_says_more_than_there_can_be_is_refused() {
     long[5..].copy_from_slice(&u32::MAX.to_le_bytes());
     assert!(Down::decode(&long[4..]).is_err());
     let mut other = assignment();
-    other.replicas = Some(vec![("PATH", "/tmp".into())]);
+    other.replicas = Some(Replicated { copies: 1, env: vec![("PATH", "/tmp".into())] });
     let why = Down::decode(&Down::Start(Box::new(other)).encode()[4..]).unwrap_err();
     assert!(why.contains("PATH"), "{why}");
 }
@@ -143,7 +148,12 @@ proptest! {
         };
         let up = Up::Store(StoreState { rank, base: base(numbers), marks: marks.map(|mark| mark.map(marked)) });
         prop_assert_eq!(Up::decode(&up.encode()[4..]), Ok(up));
-        let rewound = |(rank, [a, b, c, d]): (u32, [u64; 4])| Rewound { rank, base: base([a, b]), output: [c, d] };
+        let rewound = |(rank, [a, b, c, d]): (u32, [u64; 4])| Rewound {
+            rank,
+            base: base([a, b]),
+            output: [c, d],
+            place: [RewoundPlace::Stays, RewoundPlace::Comes, RewoundPlace::Elsewhere][rank as usize % 3],
+        };
         let down = Down::Rewind(all.into_iter().map(rewound).collect());
         prop_assert_eq!(Down::decode(&down.encode()[4..]), Ok(down));
     }

@@ -3,11 +3,10 @@
 
 use super::Job;
 use crate::run::hosts::address;
-use crate::run::hosts::assignment::Assignment;
+use crate::run::hosts::assignment::{Assignment, Replicated};
 use crate::run::hosts::frames::{Down, FROM_LAUNCHER, check_hello};
 use crate::run::hosts::link::{Link, Stage};
 use crate::run::plan::Plan;
-use crate::run::replicas::Replicas;
 use crate::run::{Refusal, status};
 use nix::sys::epoll::EpollFlags;
 use nix::sys::signal::Signal;
@@ -22,7 +21,7 @@ impl Job<'_> {
     /// Calls the agents of all hosts.
     pub(super) fn call(&mut self) -> Result<(), Refusal> {
         for (host, name) in (0..).zip(&self.hosts.names) {
-            let ranks = self.hosts.layout.ranks_of(host).collect();
+            let ranks = self.layout.ranks_of(host).collect();
             let link = Link::call(self.hosts, name, ranks);
             let link = link.map_err(|why| Refusal::new(status::LAUNCHER, format!("host {name}: {why}")))?;
             if let Some((from, to)) = link.ends() {
@@ -66,17 +65,21 @@ impl Job<'_> {
         let absolute = std::path::absolute(&task.program.path).map_err(|error| error.to_string())?;
         let directory =
             std::env::current_dir().map_err(|error| format!("asking for the directory here: {error}"))?;
-        let several = self.hosts.layout.hosts() > 1;
+        let several = self.layout.hosts() > 1;
         Ok(Assignment {
             secret: self.secret.clone(),
-            layout: self.hosts.layout.clone(),
+            layout: self.layout.clone(),
             host,
             name: name.clone(),
             addresses: if several { address::resolve(name) } else { Vec::new() },
             settings: Settings { threads: self.plan.threads, provider: self.plan.provider.to_owned() },
             one_stream: self.one_stream,
             bind: self.plan.bind,
-            replicas: self.plan.replicas.as_ref().map(Replicas::env),
+            replicas: self
+                .plan
+                .replicas
+                .as_ref()
+                .map(|replicas| Replicated { copies: replicas.copies, env: replicas.env() }),
             copied: self.program.as_ref().map(|program| program.len() as u64),
             directory: directory.into(),
             program: (absolute.into(), task.program.name.clone()),

@@ -5,9 +5,11 @@
 use super::Job;
 use crate::run::hosts::Hosts;
 use crate::run::hosts::frames::{Again, Down, Up};
+use crate::run::hosts::link::{Link, Stage};
+use crate::run::hosts::placement::Course;
 use crate::run::hosts::recall::Recall;
 use crate::run::oom;
-use crate::run::output;
+use crate::run::output::{self, Lengths, Stream};
 use crate::run::plan::Plan;
 use crate::run::recovery::{self, Loss, Recovery, Step};
 use crate::run::{Refusal, status};
@@ -21,6 +23,10 @@ use std::time::Instant;
 pub(super) struct Survival {
     recovery: Recovery,
     recall: Recall,
+    /// How many other hosts hold copies of a store.
+    copies: u32,
+    /// By rank: how many bytes of what it has printed have come.
+    come: Vec<Lengths>,
     /// Whether agents were told that ranks will not be started again.
     is_finished: bool,
 }
@@ -31,7 +37,9 @@ impl Survival {
         let replicas = plan.replicas.as_ref()?;
         Some(Survival {
             recovery: Recovery::new(plan.ranks, replicas.restarts, Base::default()),
-            recall: Recall::new(hosts.layout.clone()),
+            recall: Recall::new(hosts.layout.hosts(), plan.ranks),
+            copies: replicas.copies,
+            come: vec![[0; 2]; plan.ranks as usize],
             is_finished: false,
         })
     }
@@ -85,7 +93,7 @@ impl Job<'_> {
         let link = &self.links[host as usize];
         let is_starved = oom::is_kill(exit.shell_status()) && link.out_of_memory;
         let hint = if is_starved { oom::HINT } else { "" };
-        let loss = Loss { rank, exit, host: Some(link.name.clone()), hint };
+        let loss = Loss { rank, exit, host: Some(link.name.clone()), hint, with_host: None };
         let Some(Survival { recovery, .. }) = &mut self.survival else { return };
         let step = recovery.exited(loss, may_go_on, Instant::now());
         // It cannot fail: only starting can.
@@ -130,7 +138,7 @@ impl Job<'_> {
                 for (rank, exit) in exits {
                     self.supervisor.exited();
                     // It is the agent's, or the exit would not have come so far.
-                    let _ = self.trunk.take(self.hosts.layout.host_of(rank), Report::Exited(rank, exit));
+                    let _ = self.trunk.take(self.layout.host_of(rank), Report::Exited(rank, exit));
                 }
                 self.settle();
             }
@@ -147,19 +155,46 @@ impl Job<'_> {
         if !self.supervisor.may_go_on() || self.supervisor.is_stopped() {
             return; // which is another step, now or when the user continues the job
         }
-        let layout = &self.hosts.layout;
-        let Some(Survival { recovery, recall, .. }) = &mut self.survival else { return };
-        let states = recall.states();
-        let plan = recovery::find_on(recovery.base(), &states, |rank| layout.host_of(rank));
-        let found = plan.map_err(|why| recovery.nothing_found(&why.to_string())).and_then(|plan| {
-            let epoch = plan.base.epoch;
-            recovery.found(epoch, recovery::barrier(&states, epoch), Instant::now())?;
-            recall.carry_out(&plan).map_err(|why| recovery.nothing_found(&why))
+        let Some(Survival { recovery, recall, copies, .. }) = &mut self.survival else { return };
+        let course = recall.course(recovery.base(), &self.layout, *copies);
+        let found = course.map_err(|why| recovery.nothing_found(&why.to_string())).and_then(|course| {
+            let epoch = course.plan.base.epoch;
+            recovery.found(epoch, recovery::barrier(&course.states, epoch), Instant::now())?;
+            let carried_out = recall.carry_out(&course, &self.layout);
+            carried_out.map(|()| course).map_err(|why| recovery.nothing_found(&why))
         });
-        if let Err(failure) = found {
-            recall.over();
-            self.give_up(&failure);
+        match found {
+            Ok(course) => self.go_elsewhere(&course),
+            Err(failure) => {
+                recall.over();
+                self.give_up(&failure);
+            }
         }
+    }
+
+    /// Ranks whose host is lost go on where copies of their stores are.
+    fn go_elsewhere(&mut self, course: &Course) {
+        let epoch = course.plan.base.epoch;
+        let Some(Survival { come, .. }) = &mut self.survival else { return };
+        let streams = if self.one_stream { 1 } else { 2 };
+        for state in &course.states {
+            let (rank, before) = (state.rank, self.layout.host_of(state.rank));
+            let host = course.layout.host_of(rank);
+            if host == before {
+                continue;
+            }
+            let printed = state.at(epoch).map_or([0; 2], |marked| marked.output);
+            let come = &mut come[rank as usize];
+            let missing: u64 = (0..streams).map(|i| printed[i].saturating_sub(come[i])).sum();
+            *come = printed;
+            let [before, host] = [before, host].map(|host| &self.hosts.names[host as usize]);
+            let mut news = format!("rank {rank} comes back on host {host}");
+            if missing > 0 {
+                news += &format!("; {missing} bytes that it has printed are lost with host {before}");
+            }
+            crate::say(&news);
+        }
+        self.layout = course.layout.clone();
     }
 
     /// Agents make all ranks what they were. Starts them when that is done.
@@ -187,12 +222,12 @@ impl Job<'_> {
         let now = Instant::now();
         let (first, all) = recovery.restart().unwrap_or((now, now));
         let ago = [first, all].map(|then| now.saturating_duration_since(then));
-        let again = Down::Again(Again { base: recovery.base(), ago, secret });
-        self.trunk = Trunk::new(self.hosts.layout.clone());
+        let again = Down::Again(Again { base: recovery.base(), ago, secret, layout: self.layout.clone() });
+        self.trunk = Trunk::new(self.layout.clone());
         self.pids.fill(None);
         self.held_back.clear();
-        for (host, link) in (0..).zip(&mut self.links) {
-            link.ranks = self.hosts.layout.ranks_of(host).collect();
+        for (host, link) in (0..).zip(&mut self.links).filter(|(_, link)| link.stage == Stage::Running) {
+            link.ranks = self.layout.ranks_of(host).collect();
             link.out_of_memory = false;
         }
         self.tell_all(&again);
@@ -205,6 +240,38 @@ impl Job<'_> {
         let place = failure.rank.and_then(|rank| self.place(rank));
         let actions = self.supervisor.failed(failure, place.as_deref(), Instant::now());
         self.act(actions);
+    }
+
+    /// So much of what a rank has printed has come.
+    pub(super) fn has_come(&mut self, rank: u32, stream: Stream, bytes: usize) {
+        if let Some(Survival { come, .. }) = &mut self.survival {
+            come[rank as usize][stream as usize - 1] += bytes as u64;
+        }
+    }
+
+    /// A host is out of reach. Returns whether its ranks may come back elsewhere: then all are recalled. Not while
+    /// agents write what a plan says.
+    pub(super) fn survive_a_host(&mut self, host: u32, why: &str) -> bool {
+        let is_left = |link: &Link| link.stage == Stage::Running;
+        let others = self.links.iter().any(is_left);
+        let rank = self.layout.first_of(host);
+        let may_go_on = self.supervisor.may_go_on();
+        let Some(Survival { recovery, recall, copies, is_finished, .. }) = &mut self.survival else {
+            return false;
+        };
+        if *copies == 0 || *is_finished || !others || !may_go_on || recall.is_writing() {
+            return false;
+        }
+        recall.lost(host);
+        self.held_back.retain(|(_, of, ..)| *of != host);
+        // One that has no ranks any more takes only copies along.
+        let Some(rank) = rank else { return true };
+        let with_host = Some(why.to_owned());
+        let loss = Loss { rank, exit: Exit::Signal(9), host: None, hint: "", with_host };
+        let step = recovery.lost_host(loss, Instant::now());
+        // It cannot fail: only starting can.
+        let _ = self.take_step(step);
+        true
     }
 
     /// A host is out of reach, which ends the job also while it does not count what is said of ranks. Returns

@@ -1,0 +1,209 @@
+//! Where ranks run and who holds copies of their stores, as a value: as the job begins, and after hosts were lost.
+//!
+//! A rank's store is on its own host, and a copy of it on each of the next hosts in a ring, as many as the user asks
+//! for (`--replicas`). A host that is lost takes its ranks' stores along, and they come back where a copy is.
+
+use crate::run::recovery::{Holding, StoreState};
+use scash_ft::recovery::{Known, Plan, RankStores, Unrecoverable, plan};
+use scash_ft::{Base, Epoch, Mark};
+use scash_join::boot::Layout;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What each store says that a host has: by host and rank.
+pub(super) type States = BTreeMap<(u32, u32), StoreState>;
+
+/// The hosts that hold copies of the stores of a host's ranks: the next `copies` ones that have ranks.
+pub(super) fn holders(layout: &Layout, copies: u32, host: u32) -> impl Iterator<Item = u32> + '_ {
+    let hosts = layout.hosts();
+    let others = (1..hosts).map(move |distance| (host + distance) % hosts);
+    others.filter(|other| layout.first_of(*other).is_some()).take(copies as usize)
+}
+
+/// The copies that ranks of a host hold, which take turns.
+pub(super) fn holdings(layout: &Layout, copies: u32, host: u32) -> Vec<Holding> {
+    let here: Vec<u32> = layout.ranks_of(host).collect();
+    let holds = |owner: &u32| holders(layout, copies, layout.host_of(*owner)).any(|holder| holder == host);
+    let owners = (0..layout.size()).filter(holds);
+    owners.zip(here.iter().cycle()).map(|(owner, holder)| Holding { owner, holder: *holder }).collect()
+}
+
+/// How the job goes on.
+#[derive(Debug)]
+pub(super) struct Course {
+    pub(super) plan: Plan,
+    /// Where ranks run then.
+    pub(super) layout: Layout,
+    /// What the store says that each rank comes back from.
+    pub(super) states: Vec<StoreState>,
+}
+
+/// How ranks go on that were started from `base` and ran as `layout` says, by what the stores of all hosts say
+/// that are not `lost`.
+///
+/// # Errors
+/// A rank has no store any more that it could come back from.
+pub(super) fn course(
+    base: Base,
+    layout: &Layout,
+    copies: u32,
+    states: &States,
+    lost: &BTreeSet<u32>,
+) -> Result<Course, Unrecoverable> {
+    // Others may have held copies in former incarnations, which say nothing of this one.
+    let hosts_of = |rank: u32| {
+        let host = layout.host_of(rank);
+        let all = std::iter::once(host).chain(holders(layout, copies, host));
+        all.filter(|host| !lost.contains(host)).collect::<Vec<u32>>()
+    };
+    let survivors = |rank: u32| {
+        let of = |host: u32| states.get(&(host, rank)).map(|state| state.survivor(host));
+        hosts_of(rank).into_iter().filter_map(of).collect()
+    };
+    let stores = |holders: &dyn Fn(u32) -> Vec<u32>| -> Vec<RankStores> {
+        (0..layout.size())
+            .map(|rank| RankStores { survivors: survivors(rank), holders: holders(rank) })
+            .collect()
+    };
+    let epoch = plan(&stores(&|_| Vec::new()), Known::Started(base))?.base.epoch;
+    let holds = |host: u32, rank: u32| states.get(&(host, rank)).is_some_and(|state| has(state, base, epoch));
+    let home = |rank: u32| hosts_of(rank).into_iter().find(|host| holds(*host, rank));
+    if let Some(rank) = (0..layout.size()).find(|rank| home(*rank).is_none()) {
+        return Err(Unrecoverable::Lost { rank, epoch });
+    }
+    let next = layout.moved(|rank| home(rank).unwrap_or(0)).ok_or(Unrecoverable::Lost { rank: 0, epoch })?;
+    // New copies have nothing yet: they get all with the next checkpoint.
+    let keeps = |rank: u32| {
+        let host = next.host_of(rank);
+        let copies = holders(&next, copies, host).filter(|copy| epoch == Epoch(0) || holds(*copy, rank));
+        std::iter::once(host).chain(copies).collect::<Vec<u32>>()
+    };
+    let plan = plan(&stores(&keeps), Known::Started(base))?;
+    let states = (0..layout.size()).filter_map(|rank| states.get(&(next.host_of(rank), rank)).copied());
+    Ok(Course { plan, states: states.collect(), layout: next })
+}
+
+/// Whether a store has an epoch of the incarnation that was started from `base`.
+fn has(state: &StoreState, base: Base, epoch: Epoch) -> bool {
+    let mark = Mark { incarnation: base.incarnation, epoch };
+    let is_marked = state.at(epoch).is_some_and(|marked| marked.mark == mark);
+    is_marked || epoch == base.epoch && (state.base == base || epoch == Epoch(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::recovery::Marked;
+    use scash_ft::Incarnation;
+    use scash_ft::recovery::Step;
+
+    fn base(incarnation: u64, epoch: u64) -> Base {
+        Base { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) }
+    }
+
+    /// A store that was started from `base` and has marked these epochs since.
+    fn store(rank: u32, base: Base, epochs: &[u64]) -> StoreState {
+        let mut marks = [None; 2];
+        for epoch in epochs {
+            let mark = Mark { incarnation: base.incarnation, epoch: Epoch(*epoch) };
+            marks[(epoch % 2) as usize] =
+                Some(Marked { mark, barrier: 10 * epoch, output: [*epoch, u64::from(rank)] });
+        }
+        StoreState { rank, base, marks }
+    }
+
+    /// All hosts have all stores; those that count have these epochs, and the others nothing.
+    fn states(layout: &Layout, copies: u32, base: Base, epochs: &[u64]) -> States {
+        let mut states = States::new();
+        for rank in 0..layout.size() {
+            let home = layout.host_of(rank);
+            for host in 0..layout.hosts() {
+                let counts =
+                    host == home || holders(layout, copies, host_of(home)).any(|holder| holder == host);
+                let epochs = if counts { epochs } else { &[] };
+                let base = if counts { base } else { Base::default() };
+                states.insert((host, rank), store(rank, base, epochs));
+            }
+        }
+        states
+    }
+
+    fn host_of(host: u32) -> u32 {
+        host
+    }
+
+    fn ranks(layout: &Layout, host: u32) -> Vec<u32> {
+        layout.ranks_of(host).collect()
+    }
+
+    #[test]
+    fn copies_lie_on_the_next_hosts_whose_ranks_take_turns() {
+        let layout = Layout::new(&[2, 2, 1]).unwrap();
+        assert_eq!(holders(&layout, 1, 0).collect::<Vec<_>>(), [1]);
+        assert_eq!(holders(&layout, 2, 2).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(holders(&layout, 7, 1).collect::<Vec<_>>(), [2, 0]);
+        let holding = |owner, holder| Holding { owner, holder };
+        assert_eq!(holdings(&layout, 1, 1), [holding(0, 2), holding(1, 3)]);
+        assert_eq!(holdings(&layout, 2, 2), [holding(0, 4), holding(1, 4), holding(2, 4), holding(3, 4)]);
+        assert_eq!(holdings(&Layout::one_host(3), 1, 0), []);
+    }
+
+    #[test]
+    fn ranks_of_a_lost_host_come_back_where_copies_are() {
+        let layout = Layout::new(&[2, 2, 1]).unwrap();
+        let all = states(&layout, 1, base(3, 4), &[4, 5]);
+        let course = course(base(3, 4), &layout, 1, &all, &BTreeSet::from([1])).unwrap();
+        assert_eq!(course.plan.base, base(4, 5));
+        assert_eq!([0, 1, 2].map(|host| ranks(&course.layout, host)), [vec![0, 1], vec![], vec![2, 3, 4]]);
+        assert_eq!(course.states[2].rank, 2);
+        // Ranks 0 and 1 had their copies on the host that is gone; those of ranks 2 to 4 would be new ones. That
+        // of rank 4 was on host 0, and is.
+        let written = |step: &Step| match step {
+            Step::WriteBase { rank, host, .. } => (*rank, *host),
+            other => panic!("{other:?}"),
+        };
+        let steps = &course.plan.steps[..course.plan.steps.len() - 1];
+        assert_eq!(
+            steps.iter().map(written).collect::<Vec<_>>(),
+            [(0, 0), (1, 0), (2, 2), (3, 2), (4, 2), (4, 0)]
+        );
+    }
+
+    #[test]
+    fn a_job_without_a_checkpoint_begins_anew_on_the_hosts_that_are_left() {
+        let layout = Layout::new(&[1, 1]).unwrap();
+        let all = states(&layout, 1, base(0, 0), &[]);
+        let course = course(base(0, 0), &layout, 1, &all, &BTreeSet::from([0])).unwrap();
+        assert_eq!((course.plan.base, ranks(&course.layout, 1)), (base(1, 0), vec![0, 1]));
+    }
+
+    #[test]
+    fn a_rank_whose_stores_are_all_lost_is_lost() {
+        let layout = Layout::new(&[1, 1, 1]).unwrap();
+        let all = states(&layout, 1, base(2, 3), &[3, 4]);
+        let lost = BTreeSet::from([0, 1]);
+        let why = course(base(2, 3), &layout, 1, &all, &lost).unwrap_err();
+        assert_eq!(why, Unrecoverable::Lost { rank: 0, epoch: Epoch(3) });
+        assert!(course(base(2, 3), &layout, 2, &states(&layout, 2, base(2, 3), &[3, 4]), &lost).is_ok());
+    }
+
+    #[test]
+    fn an_epoch_that_some_copy_has_not_is_not_gone_on_from() {
+        let layout = Layout::new(&[1, 1]).unwrap();
+        let mut all = states(&layout, 1, base(0, 0), &[6, 7]);
+        all.insert((1, 0), store(0, base(0, 0), &[6]));
+        let of =
+            |lost: &[u32]| course(base(0, 0), &layout, 1, &all, &lost.iter().copied().collect()).unwrap();
+        assert_eq!(of(&[]).plan.base.epoch, Epoch(7));
+        assert_eq!(of(&[0]).plan.base.epoch, Epoch(6), "rank 0 was on its way to it");
+    }
+
+    #[test]
+    fn copies_of_former_incarnations_count_for_nothing() {
+        let layout = Layout::new(&[1, 1, 1]).unwrap();
+        let mut all = states(&layout, 1, base(5, 8), &[8, 9]);
+        // Host 2 held a copy of rank 0 in former times.
+        all.insert((2, 0), store(0, base(3, 8), &[8, 9]));
+        let why = course(base(5, 8), &layout, 1, &all, &BTreeSet::from([0, 1])).unwrap_err();
+        assert!(matches!(why, Unrecoverable::Lost { rank: 0, .. }), "{why}");
+    }
+}

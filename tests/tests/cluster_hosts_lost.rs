@@ -1,0 +1,181 @@
+//! Hosts of a job are lost, and its ranks come back on those that are left (`scash run --host … --replicas`): the
+//! results are what they would have been.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use scash_tests::cluster::built::built;
+use scash_tests::cluster::{Ended, Hosts, HostsJob, run_beside};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const LAPLACE: [&str; 4] = ["--size", "126", "--iterations", "60"];
+const LU: [&str; 4] = ["--size", "256", "--block", "16"];
+
+/// Two hosts of two ranks each.
+const TWO: &str = "10.77.0.1:2,10.77.0.2:2";
+/// Three hosts of one to two ranks.
+const THREE: &str = "10.77.0.1,10.77.0.2:2,10.77.0.3:2";
+
+/// Where rank 2, which is on host 2 of all jobs here, waits for its host's end.
+const POINTS: [&str; 12] = [
+    "barrier 7 after enter",
+    "barrier 8 after flush",
+    "barrier 8 after meet",
+    "barrier 9 after done",
+    "checkpoint 2 after due",
+    "checkpoint 2 after stop",
+    "checkpoint 2 after copy",
+    "checkpoint 2 after fence",
+    "checkpoint 2 after mark",
+    "checkpoint 2 after meet",
+    "checkpoint 2 after done",
+    "checkpoint 1 after copy",
+];
+
+fn replicas(job: HostsJob, copies: u32, every: u32) -> HostsJob {
+    job.options(&format!("--replicas {copies} --checkpoint every={every}"))
+}
+
+/// The arguments of an application that compares its result.
+fn checked<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    [arguments, &["--check", "--json"]].concat()
+}
+
+/// Checks that an application's result is bitwise that of the sequential program.
+fn is_the_same(ended: &Ended) {
+    assert_eq!(ended.status, 0, "{ended}");
+    let report: serde_json::Value =
+        serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended}"));
+    assert_eq!(report["check"], "equal", "{ended}");
+}
+
+/// Runs a job until some rank has done as an injection says, and then ends hosts at once.
+fn run_until_injected(hosts: &Hosts, mut command: Command, lost: &[u32]) -> Ended {
+    let told = hosts.file("injected");
+    let _ = std::fs::remove_file(&told);
+    command.env("SCASH_INJECTED", &told);
+    run_beside(command, |_| {
+        let started = Instant::now();
+        while std::fs::read(&told).unwrap_or_default().is_empty() {
+            assert!(started.elapsed() < Duration::from_secs(60), "nothing was injected");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        lost.iter().for_each(|host| hosts.kill(*host));
+    })
+}
+
+/// A rank dies there, and its host with it while the others are being ended, or started again.
+fn is_lost_at_each_point(list: &str, program: &str, arguments: &[&str]) {
+    let Some(hosts) = Hosts::new(3) else { return };
+    for point in POINTS {
+        let job = replicas(hosts.job(list), 1, 3).option("--inject", &format!("kill rank 2 at {point}"));
+        let ended = run_until_injected(&hosts, job.command(&built(program), &checked(arguments)), &[2]);
+        is_the_same(&ended);
+        ended.said(&["rank 2 comes back on host 10.77.0."]);
+    }
+}
+
+#[test]
+fn laplace_on_two_hosts_survives_the_loss_of_one_at_each_point() {
+    is_lost_at_each_point(TWO, "laplace", &LAPLACE);
+}
+
+#[test]
+fn lu_on_three_hosts_survives_the_loss_of_one_at_each_point() {
+    is_lost_at_each_point(THREE, "lu", &LU);
+}
+
+/// Ends hosts one after the other, so many milliseconds after the job began and then again.
+fn lose(hosts: &Hosts, job: &HostsJob, program: &str, arguments: &[&str], pauses: &[(u64, u32)]) -> Ended {
+    run_beside(job.command(&built(program), &checked(arguments)), |_| {
+        for (pause, host) in pauses {
+            std::thread::sleep(Duration::from_millis(*pause));
+            hosts.kill(*host);
+        }
+    })
+}
+
+const LONG: [&str; 4] = ["--size", "254", "--iterations", "1500"];
+
+#[test]
+fn a_host_that_is_lost_at_any_instant_takes_no_result_along() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    for (round, host) in (0..8).zip([1, 2].into_iter().cycle()) {
+        let job = replicas(hosts.job(TWO), 1, 7);
+        is_the_same(&lose(&hosts, &job, "laplace", &LONG, &[(500 + 170 * round, host)]));
+    }
+}
+
+#[test]
+fn copies_are_made_anew_so_that_one_host_after_the_other_may_be_lost() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    for (first, second) in [(2, 3), (1, 3), (3, 1)] {
+        let job = replicas(hosts.job(THREE), 1, 5);
+        let ended = lose(&hosts, &job, "laplace", &LONG, &[(900, first), (1500, second)]);
+        is_the_same(&ended);
+    }
+}
+
+#[test]
+fn two_hosts_may_be_lost_at_once_where_there_are_two_copies() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    for (first, second) in [(1, 2), (2, 3), (3, 1)] {
+        let job = replicas(hosts.job(THREE), 2, 5);
+        is_the_same(&lose(&hosts, &job, "laplace", &LONG, &[(900, first), (0, second)]));
+    }
+}
+
+#[test]
+fn programs_of_all_kinds_survive_the_loss_of_a_host() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    for (program, options) in [
+        ("lu", "--encrypt"),
+        ("laplace", "--fault mprotect"),
+        ("laplace", "--threads 2"),
+        ("water", "--provider tcp"),
+        ("market", "--encrypt"),
+        ("fft", "--checkpoint every=2"),
+        ("tsp", "--provider auto"),
+    ] {
+        let job = hosts.job(TWO).options("--replicas 1").options(options);
+        let job = if options.contains("every") { job } else { job.options("--checkpoint every=3") };
+        let job = job.option("--inject", "kill rank 3 at barrier 5");
+        let ended = run_until_injected(&hosts, job.command(&built(program), &checked(&[])), &[2]);
+        is_the_same(&ended);
+    }
+}
+
+#[test]
+fn ranks_that_came_from_a_lost_host_print_on_and_each_line_comes_once() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let phoenix = std::path::Path::new(env!("CARGO_BIN_EXE_phoenix"));
+    let job = replicas(hosts.job(TWO), 1, 2);
+    let undisturbed = job.run(phoenix, &["loud"]);
+    let job = job.option("--inject", "kill rank 2 at barrier 30");
+    let ended = run_until_injected(&hosts, job.command(phoenix, &["loud"]), &[2]);
+    assert_eq!((ended.status, undisturbed.status), (0, 0), "{ended}");
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    if !ended.err.contains("bytes that it has printed are lost") {
+        assert_eq!(sorted(&ended.out), sorted(&undisturbed.out), "{ended}");
+    }
+}
+
+#[test]
+fn a_host_whose_copies_are_lost_too_ends_the_job_with_a_word_of_the_rank() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let job = replicas(hosts.job(THREE), 1, 5);
+    let ended = lose(&hosts, &job, "laplace", &LONG, &[(1200, 2), (0, 3)]);
+    ended.failed(137, &["rank 1", "is lost: no store that is left has its checkpoint"]);
+}
+
+#[test]
+fn a_host_that_is_lost_ends_the_job_where_that_is_asked_for() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let job = replicas(hosts.job(TWO), 1, 5).options("--on-loss fail");
+    let ended = lose(&hosts, &job, "laplace", &LONG, &[(900, 2)]);
+    ended.failed(125, &["host 10.77.0.2: its agent is gone, and its ranks with it"]);
+}
