@@ -38,9 +38,11 @@ impl Runtime {
         let mut member = Member::from_vars(&environment).map_err(join)?;
         let identity = start::identity()?;
         member.hello(&identity).map_err(join)?;
-        // All ranks may be on one host now, and have frames of their own in their images.
+        // All ranks may be on one host now, and have frames of their own in their images. And a rank may be on
+        // another host, which has other addresses.
         let share = self.config.share && self.context.frames == Frames::Shared;
-        let config = Config { share, ..self.config.clone() };
+        let network = Config::read(&environment)?.network;
+        let config = Config { share, network, ..self.config.clone() };
         let mut context =
             start::assemble(&mut member, &config, self.kind, Some(&checkpoints.store), &environment)?;
         context.frames = if share { context.frames } else { self.context.frames };
