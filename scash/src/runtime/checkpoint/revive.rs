@@ -41,7 +41,7 @@ impl Runtime {
         // All ranks may be on one host now, and have frames of their own in their images. And a rank may be on
         // another host, which has other addresses.
         let share = self.config.share && self.context.frames == Frames::Shared;
-        let network = Config::read(&environment)?.network;
+        let network = Config::read(environment)?.network;
         let config = Config { share, network, ..self.config.clone() };
         let mut context =
             start::assemble(&mut member, &config, self.kind, Some(&checkpoints.store), &environment)?;
