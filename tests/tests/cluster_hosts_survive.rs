@@ -191,6 +191,21 @@ fn processes_of(mark: &str, is_meant: impl Fn(&[u8]) -> bool) -> Vec<i32> {
     numbers.filter(|pid| is_marked(pid) && is_meant(&read(pid, "cmdline"))).collect()
 }
 
+/// The agents of a job on two hosts, and their fronts. A process that is about to become a rank looks like them for
+/// a moment.
+fn agents_of_two_hosts(mark: &str) -> Vec<i32> {
+    let all = || processes_of(mark, |words| words.ends_with(b"/scash\0agent\0"));
+    loop {
+        let before = all();
+        std::thread::sleep(Duration::from_millis(10));
+        let now = all();
+        let agents: Vec<i32> = before.into_iter().filter(|pid| now.contains(pid)).collect();
+        if agents.len() == 4 {
+            return agents;
+        }
+    }
+}
+
 fn parent_of(pid: i32) -> i32 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap()
@@ -367,9 +382,8 @@ fn an_agent_that_is_killed_at_any_instant_of_restarts_ends_the_job() {
         command.env(MARK, &mark);
         let ended = run_beside(command, |_| {
             while processes_of(&mark, |words| words.starts_with(b"/bin/sh\0-c\0[ ")).is_empty() {}
+            let agents = agents_of_two_hosts(&mark);
             std::thread::sleep(Duration::from_millis(milliseconds));
-            let agents = processes_of(&mark, |words| words.ends_with(b"/scash\0agent\0"));
-            // One of the four: agents and their fronts.
             let victim = agents[usize::try_from(milliseconds).unwrap() % agents.len()];
             assert_eq!(kill(&[victim]), 1);
         });
@@ -423,13 +437,12 @@ fn an_agent_that_takes_its_time_is_waited_for() {
     command.env(MARK, &mark);
     let mut stopped = 0;
     let ended = run_beside(command, |_| {
-        let agents = || processes_of(&mark, |words| words.ends_with(b"/scash\0agent\0"));
         while processes_of(&mark, |words| words.starts_with(built("laplace").as_os_str().as_encoded_bytes()))
             .len()
             < 4
         {}
         std::thread::sleep(Duration::from_secs(1));
-        let agents = agents();
+        let agents = agents_of_two_hosts(&mark);
         // Those of both hosts, and not their fronts.
         let victims = agents.iter().filter(|pid| agents.contains(&parent_of(**pid)));
         for pid in victims.clone() {
