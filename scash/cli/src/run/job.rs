@@ -132,7 +132,12 @@ impl<'a> Job<'a> {
         let plan = self.plan;
         let printing = if self.survival.is_some() {
             let printing = self.print_saved()?;
-            self.start_survivors()?;
+            if self.has_ended() {
+                crate::say("the job had ended: what it had printed and nobody has seen follows");
+                self.supervisor.gone();
+            } else {
+                self.start_survivors()?;
+            }
             printing
         } else {
             let mut wiring = Wiring::here(plan.ranks, plan.label);
@@ -215,6 +220,7 @@ impl<'a> Job<'a> {
         sweep::sweep(&[]);
         self.pass_sayings_on();
         self.say_the_rest();
+        self.note_end();
         if let Some(printing) = &self.printing {
             printing.finish();
         }

@@ -26,6 +26,18 @@ impl Job<'_> {
         Printing::start_saved(saved, screens).map_err(no_printing)
     }
 
+    /// Whether the job that is resumed had ended: only what it has printed is left to be shown.
+    pub(super) fn has_ended(&self) -> bool {
+        self.survival.as_ref().is_some_and(|survival| survival.kept.has_ended())
+    }
+
+    /// No rank runs any more. If all went well, none is ever to be started again.
+    pub(super) fn note_end(&self) {
+        if let Some(survival) = self.survival.as_ref().filter(|_| self.supervisor.verdict() == 0) {
+            survival.kept.note_end();
+        }
+    }
+
     /// Starts all ranks from where they are to go on.
     pub(super) fn start_survivors(&mut self) -> Result<(), Refusal> {
         let Some(survival) = self.survival.take() else { return Ok(()) };

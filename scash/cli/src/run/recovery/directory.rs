@@ -17,12 +17,15 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 const NEW_JOB: &str = "job.json.new";
 const PRINTED: &str = "printed";
 const TOLD: &str = "told";
 /// Bytes for which each file of output has room.
 const OUTPUT: i64 = 64 << 10;
+/// How long processes of an earlier start, which were killed, may take to be gone.
+pub(super) const LINGERING: Duration = Duration::from_secs(5);
 /// How names of files of ranks begin and may end.
 const RANK: &str = "rank-";
 const ENDS: [&str; 4] = [".store", ".out", ".err", ENDED];
@@ -192,6 +195,19 @@ fn lock(file: File, taken: &str) -> io::Result<Flock<File>> {
         nix::errno::Errno::EWOULDBLOCK => io::Error::new(ErrorKind::WouldBlock, taken),
         errno => errno.into(),
     })
+}
+
+/// Tries for a while what processes prevent that are ending.
+pub(super) fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let deadline = Instant::now() + LINGERING;
+    loop {
+        match attempt() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            done => return done,
+        }
+    }
 }
 
 /// A file that is not there is gone.

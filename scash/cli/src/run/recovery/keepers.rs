@@ -15,7 +15,7 @@
 //! rules as `scash run` (`scash_ft::recovery`).
 
 use super::describe::how_to_go_on;
-use super::directory::Directory;
+use super::directory::{Directory, LINGERING, patiently};
 use super::input::Input;
 use super::kept::{Kept, fill, go_on, open_stores};
 use crate::run::output::Saved;
@@ -26,12 +26,10 @@ use scash_ft::store::Store;
 use scash_ft::{Base, Epoch, Incarnation};
 use scash_join::boot::{Gathering, Keeper};
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// How long processes of an earlier start, which were killed, may take to be gone.
-const LINGERING: Duration = Duration::from_secs(5);
 /// How slow a disk may be from which rank 0's process reads all stores, in bytes a second.
 const SLOW: u64 = 20 << 20;
 /// The word of a process for which something went wrong.
@@ -229,19 +227,6 @@ fn read(word: &str) -> Option<Base> {
     Some(Base { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) })
 }
 
-/// Tries for a while what processes prevent that are ending.
-fn patiently<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    let deadline = Instant::now() + LINGERING;
-    loop {
-        match attempt() {
-            Err(error) if error.kind() == ErrorKind::WouldBlock && Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            done => return done,
-        }
-    }
-}
-
 impl Charge {
     /// The rank has ended well. At rank 0's process, which is the last: waits for the others, and removes all
     /// files if they have, too. Returns what there is to say.
@@ -309,7 +294,7 @@ mod tests {
         let inherited = store.file().try_clone_to_owned().unwrap();
         std::mem::forget(directory.claim(&store).unwrap()); // as a process does that is killed
         let why = directory.claim(&open(None)).unwrap_err();
-        assert_eq!(why.kind(), ErrorKind::WouldBlock);
+        assert_eq!(why.kind(), io::ErrorKind::WouldBlock);
         assert!(why.to_string().contains("rank 0 of an earlier start"), "{why}");
         drop((store, inherited));
     }

@@ -3,13 +3,14 @@
 //! launcher a rank's keeper.
 
 use super::describe::Description;
-use super::directory::Directory;
+use super::directory::{Directory, patiently};
 use super::epoch::{self, Found, Rewound, RewoundPlace, StoreState};
 use super::input::Input;
 use super::sayings::Sayings;
 use crate::run::output::{Given, Lengths, Saved};
 use crate::run::replicas::Replicas;
 use crate::run::{Refusal, status};
+use nix::fcntl::Flock;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use scash_comm::descriptors::out_of_the_way;
 use scash_ft::store::{A_RESTART, Store, vars};
@@ -83,7 +84,7 @@ pub(in crate::run) struct Kept {
     /// Variables that are the same in each incarnation.
     env: Vec<(&'static str, String)>,
     /// Where stores and output are, if they are not in memory.
-    directory: Option<Directory>,
+    taken: Option<Taken>,
 }
 
 /// A copy of a rank's store, and the rank of this process that holds it.
@@ -97,8 +98,27 @@ pub(in crate::run) struct Holding {
 struct Parts {
     stores: Vec<Store>,
     output: Saved,
-    directory: Option<Directory>,
+    taken: Option<Taken>,
     base: Base,
+}
+
+/// Files that nobody else has: this process, and the ranks that inherit their stores from it.
+#[derive(Debug)]
+struct Taken {
+    directory: Directory,
+    _claims: Vec<Flock<File>>,
+    /// Whether all ranks of the job that was found there have ended well.
+    has_ended: bool,
+}
+
+impl Taken {
+    /// Waits for ranks of an earlier start that are ending, as their launcher was killed.
+    fn new(directory: Directory, stores: &[Store]) -> io::Result<Taken> {
+        let claims = stores.iter().map(|store| patiently(|| directory.claim(store)));
+        let claims = claims.collect::<io::Result<_>>()?;
+        let ranks = stores.first().map_or(0, Store::size);
+        Ok(Taken { has_ended: directory.have_all_ended(ranks), directory, _claims: claims })
+    }
 }
 
 impl Kept {
@@ -117,7 +137,7 @@ impl Kept {
             Place::Resumed(path) => (Parts::found_in(path, ranks), format!("resume {}", path.display())),
         };
         let make = || {
-            let Parts { stores, output, directory, base } = parts?;
+            let Parts { stores, output, taken, base } = parts?;
             let kept = Kept {
                 here: (0..ranks).collect(),
                 holdings: Vec::new(),
@@ -129,7 +149,7 @@ impl Kept {
                 teller: 0,
                 sayings: Sayings::new()?,
                 env: replicas.env(),
-                directory,
+                taken,
             };
             Ok((kept, base))
         };
@@ -156,7 +176,7 @@ impl Kept {
                 teller: 0,
                 sayings: Sayings::new()?,
                 env,
-                directory: None,
+                taken: None,
             })
         };
         make().map_err(|error: io::Error| {
@@ -188,14 +208,28 @@ impl Kept {
             teller: rank,
             sayings: Sayings::new()?,
             env,
-            directory: None,
+            taken: None,
         })
+    }
+
+    /// Whether the job that was found here has ended well, and its launcher was killed before it had printed all and
+    /// removed the files.
+    pub(in crate::run) fn has_ended(&self) -> bool {
+        self.taken.as_ref().is_some_and(|taken| taken.has_ended)
+    }
+
+    /// All ranks have ended well. Who finds the files from now on does not start them again. (If that cannot be
+    /// noted, they are started from their newest epoch.)
+    pub(in crate::run) fn note_end(&self) {
+        if let Some(taken) = &self.taken {
+            let _ = self.stores.iter().try_for_each(|store| taken.directory.note_end(store.rank()));
+        }
     }
 
     /// The job has ended, with this status. What it leaves on disk is of no use if all went well; else
     /// returns where it can be gone on with.
     pub(in crate::run) fn over(&self, status: u8, base: Base) -> Option<String> {
-        let directory = self.directory.as_ref()?;
+        let directory = &self.taken.as_ref()?.directory;
         let name = directory.path().display();
         if status == 0 {
             return directory.remove().err().map(|error| format!("removing the files in {name}: {error}"));
@@ -337,21 +371,23 @@ impl Parts {
     fn in_memory(ranks: u32, is_one: bool) -> io::Result<Parts> {
         let output = Saved::new(ranks, is_one)?;
         let stores = stores_in_memory(0..ranks, ranks)?;
-        Ok(Parts { stores, output, directory: None, base: Base::default() })
+        Ok(Parts { stores, output, taken: None, base: Base::default() })
     }
 
     fn new_in(path: &Path, ranks: u32, is_one: bool) -> io::Result<Parts> {
-        let directory = Directory::create(path)?;
+        let directory = patiently(|| Directory::create(path))?;
         let (stores, output) = fill(&directory, ranks, is_one, None)?;
-        Ok(Parts { stores, output, directory: Some(directory), base: Base::default() })
+        let taken = Some(Taken::new(directory, &stores)?);
+        Ok(Parts { stores, output, taken, base: Base::default() })
     }
 
     fn found_in(path: &Path, ranks: u32) -> io::Result<Parts> {
-        let (directory, description) = Directory::open(path)?;
+        let (directory, description) = patiently(|| Directory::open(path))?;
         let stores = open_stores(&directory, ranks)?;
         let output = Saved::on_disk(&directory, 0..ranks, description.is_one, false)?;
-        let base = go_on(&stores, &output)?;
-        Ok(Parts { stores, output, directory: Some(directory), base })
+        let taken = Taken::new(directory, &stores)?;
+        let base = if taken.has_ended { Base::default() } else { go_on(&stores, &output)? };
+        Ok(Parts { stores, output, taken: Some(taken), base })
     }
 }
 
@@ -438,5 +474,35 @@ fn lengths_at(store: &Store, epoch: Epoch) -> Option<Lengths> {
 impl AsFd for Kept {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.committed.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_job_that_had_ended_well_is_found_as_it_was_and_its_ranks_are_not_to_be_started() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("job");
+        let kept = |parts: Parts| Kept {
+            stores: parts.stores,
+            taken: parts.taken,
+            ..Kept::of_host(2, Vec::new(), false).unwrap()
+        };
+        let parts = Parts::new_in(&path, 2, false).unwrap();
+        parts.taken.as_ref().unwrap().directory.output(1, 0, false).unwrap().write_all(b"done\n").unwrap();
+        let first = kept(parts);
+        assert!(!first.has_ended());
+        first.note_end();
+        drop(first);
+        let second = kept(Parts::found_in(&path, 2).unwrap());
+        assert!(second.has_ended());
+        assert_eq!(std::fs::read(path.join("rank-1.out")).unwrap(), b"done\n");
+        assert_eq!(second.over(0, Base::default()), None);
+        assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
     }
 }
