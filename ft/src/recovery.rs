@@ -158,7 +158,8 @@ impl Known {
         }
     }
 
-    fn base(self) -> Option<Base> {
+    /// The newest base record that it knows of.
+    pub fn base(self) -> Option<Base> {
         match self {
             Known::Nothing => None,
             Known::Begun(base) | Known::Started(base) => Some(base),
@@ -176,9 +177,8 @@ struct Newest {
 
 /// What to do, from the stores of all ranks and what the coordinator knows by itself.
 pub fn plan(ranks: &[RankStores], known: Known) -> Result<Plan, Unrecoverable> {
-    let base = newest_base(ranks, known)?;
-    let newest = Newest { base, is_everywhere: known == Known::Started(base) };
-    let epoch = decide(ranks, newest)?;
+    let newest = newest(ranks, known)?;
+    let (base, epoch) = (newest.base, decide(ranks, newest)?);
     let mark = Mark { incarnation: base.incarnation, epoch };
     let next = Base { incarnation: base.incarnation.next(), epoch };
     let mut steps = Vec::new();
@@ -191,6 +191,19 @@ pub fn plan(ranks: &[RankStores], known: Known) -> Result<Plan, Unrecoverable> {
     steps.extend(base_records(ranks, next));
     steps.push(Step::Start { base: next });
     Ok(Plan { base: next, steps })
+}
+
+/// By rank, the hosts whose stores hold an epoch: those among which the coordinator chooses where a rank will run.
+pub fn hosts_with(ranks: &[RankStores], known: Known, epoch: Epoch) -> Result<Vec<Vec<u32>>, Unrecoverable> {
+    let newest = newest(ranks, known)?;
+    let holds = |store: &&Survivor| newest.is_held(store, epoch);
+    let hosts = |rank: &RankStores| rank.survivors.iter().filter(holds).map(|store| store.host).collect();
+    Ok(ranks.iter().map(hosts).collect())
+}
+
+fn newest(ranks: &[RankStores], known: Known) -> Result<Newest, Unrecoverable> {
+    let base = newest_base(ranks, known)?;
+    Ok(Newest { base, is_everywhere: known == Known::Started(base) })
 }
 
 fn newest_base(ranks: &[RankStores], known: Known) -> Result<Base, Unrecoverable> {

@@ -49,8 +49,8 @@ fn is_the_same(ended: &Ended) {
     assert_eq!(report["check"], "equal", "{ended}");
 }
 
-/// Runs a job until some rank has done as an injection says, and then ends hosts at once.
-fn run_until_injected(hosts: &Hosts, mut command: Command, lost: &[u32]) -> Ended {
+/// Runs a job until some rank has done as an injection says, and then ends hosts, each after so many milliseconds.
+fn run_until_injected(hosts: &Hosts, mut command: Command, lost: &[(u64, u32)]) -> Ended {
     let told = hosts.file("injected");
     let _ = std::fs::remove_file(&told);
     command.env("SCASH_INJECTED", &told);
@@ -60,7 +60,10 @@ fn run_until_injected(hosts: &Hosts, mut command: Command, lost: &[u32]) -> Ende
             assert!(started.elapsed() < Duration::from_secs(60), "nothing was injected");
             std::thread::sleep(Duration::from_millis(1));
         }
-        lost.iter().for_each(|host| hosts.kill(*host));
+        for (pause, host) in lost {
+            std::thread::sleep(Duration::from_millis(*pause));
+            hosts.kill(*host);
+        }
     })
 }
 
@@ -69,7 +72,7 @@ fn is_lost_at_each_point(list: &str, program: &str, arguments: &[&str]) {
     let Some(hosts) = Hosts::new(3) else { return };
     for point in POINTS {
         let job = replicas(hosts.job(list), 1, 3).option("--inject", &format!("kill rank 2 at {point}"));
-        let ended = run_until_injected(&hosts, job.command(&built(program), &checked(arguments)), &[2]);
+        let ended = run_until_injected(&hosts, job.command(&built(program), &checked(arguments)), &[(0, 2)]);
         is_the_same(&ended);
         ended.said(&["rank 2 comes back on host 10.77.0."]);
     }
@@ -83,6 +86,20 @@ fn laplace_on_two_hosts_survives_the_loss_of_one_at_each_point() {
 #[test]
 fn lu_on_three_hosts_survives_the_loss_of_one_at_each_point() {
     is_lost_at_each_point(THREE, "lu", &LU);
+}
+
+/// Wherever the others are by then: being ended, being taken back, being started.
+#[test]
+fn hosts_may_be_lost_at_any_instant_of_a_restart() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    for pause in (0..60).step_by(4) {
+        for rank in [0, 4] {
+            let job = replicas(hosts.job(THREE), 2, 3);
+            let job = job.option("--inject", &format!("kill rank {rank} at barrier 9"));
+            let command = job.command(&built("laplace"), &checked(&LAPLACE));
+            is_the_same(&run_until_injected(&hosts, command, &[(pause, 2), (pause / 4, 1)]));
+        }
+    }
 }
 
 /// Ends hosts one after the other, so many milliseconds after the job began and then again.
@@ -140,7 +157,7 @@ fn programs_of_all_kinds_survive_the_loss_of_a_host() {
         let job = hosts.job(TWO).options("--replicas 1").options(options);
         let job = if options.contains("every") { job } else { job.options("--checkpoint every=3") };
         let job = job.option("--inject", "kill rank 3 at barrier 5");
-        let ended = run_until_injected(&hosts, job.command(&built(program), &checked(&[])), &[2]);
+        let ended = run_until_injected(&hosts, job.command(&built(program), &checked(&[])), &[(0, 2)]);
         is_the_same(&ended);
     }
 }
@@ -152,7 +169,7 @@ fn ranks_that_came_from_a_lost_host_print_on_and_each_line_comes_once() {
     let job = replicas(hosts.job(TWO), 1, 2);
     let undisturbed = job.run(phoenix, &["loud"]);
     let job = job.option("--inject", "kill rank 2 at barrier 30");
-    let ended = run_until_injected(&hosts, job.command(phoenix, &["loud"]), &[2]);
+    let ended = run_until_injected(&hosts, job.command(phoenix, &["loud"]), &[(0, 2)]);
     assert_eq!((ended.status, undisturbed.status), (0, 0), "{ended}");
     let sorted = |text: &str| {
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();

@@ -4,8 +4,8 @@
 //! for (`--replicas`). A host that is lost takes its ranks' stores along, and they come back where a copy is.
 
 use crate::run::recovery::{Holding, StoreState};
-use scash_ft::recovery::{Known, Plan, RankStores, Unrecoverable, plan};
-use scash_ft::{Base, Epoch, Mark};
+use scash_ft::Epoch;
+use scash_ft::recovery::{Known, Plan, RankStores, Unrecoverable, hosts_with, plan};
 use scash_join::boot::Layout;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,13 +37,13 @@ pub(super) struct Course {
     pub(super) states: Vec<StoreState>,
 }
 
-/// How ranks go on that were started from `base` and ran as `layout` says, by what the stores of all hosts say
-/// that are not `lost`.
+/// How ranks go on that ran as `layout` says, by what the stores say of all hosts that are not `lost`, and by what
+/// is `known` of restarts.
 ///
 /// # Errors
 /// A rank has no store any more that it could come back from.
 pub(super) fn course(
-    base: Base,
+    known: Known,
     layout: &Layout,
     copies: u32,
     states: &States,
@@ -64,37 +64,32 @@ pub(super) fn course(
             .map(|rank| RankStores { survivors: survivors(rank), holders: holders(rank) })
             .collect()
     };
-    let epoch = plan(&stores(&|_| Vec::new()), Known::Started(base))?.base.epoch;
-    let holds = |host: u32, rank: u32| states.get(&(host, rank)).is_some_and(|state| has(state, base, epoch));
-    let home = |rank: u32| hosts_of(rank).into_iter().find(|host| holds(*host, rank));
-    if let Some(rank) = (0..layout.size()).find(|rank| home(*rank).is_none()) {
+    let all = stores(&|_| Vec::new());
+    let epoch = plan(&all, known)?.base.epoch;
+    let with_epoch = hosts_with(&all, known, epoch)?;
+    let with_epoch = |rank: u32| with_epoch[rank as usize].as_slice();
+    if let Some(rank) = (0..layout.size()).find(|rank| with_epoch(*rank).is_empty()) {
         return Err(Unrecoverable::Lost { rank, epoch });
     }
-    let next = layout.moved(|rank| home(rank).unwrap_or(0)).ok_or(Unrecoverable::Lost { rank: 0, epoch })?;
+    let next = layout.moved(|rank| with_epoch(rank).first().copied().unwrap_or(0));
+    let next = next.ok_or(Unrecoverable::Lost { rank: 0, epoch })?;
     // New copies have nothing yet: they get all with the next checkpoint.
     let keeps = |rank: u32| {
         let host = next.host_of(rank);
-        let copies = holders(&next, copies, host).filter(|copy| epoch == Epoch(0) || holds(*copy, rank));
-        std::iter::once(host).chain(copies).collect::<Vec<u32>>()
+        let has = |copy: &u32| epoch == Epoch(0) || with_epoch(rank).contains(copy);
+        std::iter::once(host).chain(holders(&next, copies, host).filter(has)).collect::<Vec<u32>>()
     };
-    let plan = plan(&stores(&keeps), Known::Started(base))?;
+    let plan = plan(&stores(&keeps), known)?;
     let states = (0..layout.size()).filter_map(|rank| states.get(&(next.host_of(rank), rank)).copied());
     Ok(Course { plan, states: states.collect(), layout: next })
-}
-
-/// Whether a store has an epoch of the incarnation that was started from `base`.
-fn has(state: &StoreState, base: Base, epoch: Epoch) -> bool {
-    let mark = Mark { incarnation: base.incarnation, epoch };
-    let is_marked = state.at(epoch).is_some_and(|marked| marked.mark == mark);
-    is_marked || epoch == base.epoch && (state.base == base || epoch == Epoch(0))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::run::recovery::Marked;
-    use scash_ft::Incarnation;
     use scash_ft::recovery::Step;
+    use scash_ft::{Base, Incarnation, Mark};
 
     fn base(incarnation: u64, epoch: u64) -> Base {
         Base { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) }
@@ -151,7 +146,7 @@ mod tests {
     fn ranks_of_a_lost_host_come_back_where_copies_are() {
         let layout = Layout::new(&[2, 2, 1]).unwrap();
         let all = states(&layout, 1, base(3, 4), &[4, 5]);
-        let course = course(base(3, 4), &layout, 1, &all, &BTreeSet::from([1])).unwrap();
+        let course = course(Known::Started(base(3, 4)), &layout, 1, &all, &BTreeSet::from([1])).unwrap();
         assert_eq!(course.plan.base, base(4, 5));
         assert_eq!([0, 1, 2].map(|host| ranks(&course.layout, host)), [vec![0, 1], vec![], vec![2, 3, 4]]);
         assert_eq!(course.states[2].rank, 2);
@@ -172,7 +167,7 @@ mod tests {
     fn a_job_without_a_checkpoint_begins_anew_on_the_hosts_that_are_left() {
         let layout = Layout::new(&[1, 1]).unwrap();
         let all = states(&layout, 1, base(0, 0), &[]);
-        let course = course(base(0, 0), &layout, 1, &all, &BTreeSet::from([0])).unwrap();
+        let course = course(Known::Started(base(0, 0)), &layout, 1, &all, &BTreeSet::from([0])).unwrap();
         assert_eq!((course.plan.base, ranks(&course.layout, 1)), (base(1, 0), vec![0, 1]));
     }
 
@@ -181,9 +176,12 @@ mod tests {
         let layout = Layout::new(&[1, 1, 1]).unwrap();
         let all = states(&layout, 1, base(2, 3), &[3, 4]);
         let lost = BTreeSet::from([0, 1]);
-        let why = course(base(2, 3), &layout, 1, &all, &lost).unwrap_err();
+        let why = course(Known::Started(base(2, 3)), &layout, 1, &all, &lost).unwrap_err();
         assert_eq!(why, Unrecoverable::Lost { rank: 0, epoch: Epoch(3) });
-        assert!(course(base(2, 3), &layout, 2, &states(&layout, 2, base(2, 3), &[3, 4]), &lost).is_ok());
+        assert!(
+            course(Known::Started(base(2, 3)), &layout, 2, &states(&layout, 2, base(2, 3), &[3, 4]), &lost)
+                .is_ok()
+        );
     }
 
     #[test]
@@ -191,8 +189,9 @@ mod tests {
         let layout = Layout::new(&[1, 1]).unwrap();
         let mut all = states(&layout, 1, base(0, 0), &[6, 7]);
         all.insert((1, 0), store(0, base(0, 0), &[6]));
-        let of =
-            |lost: &[u32]| course(base(0, 0), &layout, 1, &all, &lost.iter().copied().collect()).unwrap();
+        let of = |lost: &[u32]| {
+            course(Known::Started(base(0, 0)), &layout, 1, &all, &lost.iter().copied().collect()).unwrap()
+        };
         assert_eq!(of(&[]).plan.base.epoch, Epoch(7));
         assert_eq!(of(&[0]).plan.base.epoch, Epoch(6), "rank 0 was on its way to it");
     }
@@ -203,7 +202,7 @@ mod tests {
         let mut all = states(&layout, 1, base(5, 8), &[8, 9]);
         // Host 2 held a copy of rank 0 in former times.
         all.insert((2, 0), store(0, base(3, 8), &[8, 9]));
-        let why = course(base(5, 8), &layout, 1, &all, &BTreeSet::from([0, 1])).unwrap_err();
+        let why = course(Known::Started(base(5, 8)), &layout, 1, &all, &BTreeSet::from([0, 1])).unwrap_err();
         assert!(matches!(why, Unrecoverable::Lost { rank: 0, .. }), "{why}");
     }
 }

@@ -7,6 +7,8 @@
 //!      │                            └─┘ Store, Ended                              │ └────┘ to be written
 //!      └──────────────────────────────────────────────────────────────────────────┘
 //!            all have Rewound, and all is written: Again, to all
+//!
+//!   Writing ──▶ Ending: a host is lost; Recall, to all
 //! ```
 //!
 //! - Nothing is decided before every agent has said that its ranks have ended: until then something may
@@ -15,12 +17,14 @@
 //!   find all stores in the same incarnation.
 //! - An agent that is out of reach is waited for no longer: its ranks come back where copies of their stores are,
 //!   if that is possible, and otherwise the job ends.
+//! - If that happens while agents write, all are recalled once more: those that had been told to write do so first.
+//!   Some stores know of the restart that came to nothing, which the next plan takes into account.
 //! - Each agent tells of all stores of the job that it has, its own ranks' and copies.
 
 use super::placement::{self, Course, States};
 use crate::run::recovery::{Rewound, RewoundPlace, StoreState, rounds};
 use scash_ft::Base;
-use scash_ft::recovery::Unrecoverable;
+use scash_ft::recovery::{Known, Unrecoverable};
 use scash_join::boot::Layout;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -33,11 +37,13 @@ enum State {
     Running,
     /// Agents end their ranks, and say what the stores say of them.
     Ending {
-        /// What ranks were started from.
-        base: Base,
+        /// What ranks were started from, or were to be.
+        known: Known,
         states: States,
         /// Hosts that have not said all.
         silent: BTreeSet<u32>,
+        /// Hosts that have not said that they have written what they were told to before.
+        writing: BTreeSet<u32>,
     },
     /// Agents write what the plan says.
     Writing { rounds: VecDeque<Round>, silent: BTreeSet<u32> },
@@ -59,10 +65,14 @@ impl Recall {
         Recall { hosts, ranks, state: State::Running, lost: BTreeSet::new() }
     }
 
-    /// All ranks are to end, which were started from `base`: agents are told to recall them.
+    /// All ranks are to end, which were started from `base` or were to be: agents are told to recall them.
     pub(super) fn begin(&mut self, base: Base) {
         let silent = (0..self.hosts).filter(|host| !self.lost.contains(host)).collect();
-        self.state = State::Ending { base, states: States::new(), silent };
+        let (known, writing) = match std::mem::replace(&mut self.state, State::Running) {
+            State::Writing { silent, .. } => (Known::Begun(base), silent),
+            _ => (Known::Started(base), BTreeSet::new()),
+        };
+        self.state = State::Ending { known, states: States::new(), silent, writing };
     }
 
     /// An agent says what a store says. The error says why no agent says that.
@@ -71,14 +81,17 @@ impl Recall {
         if rank >= self.ranks {
             return Err(format!("the store of rank {rank}, which there is not"));
         }
-        let State::Ending { base, states, silent } = &mut self.state else {
+        let State::Ending { known, states, silent, writing } = &mut self.state else {
             return Err(format!("the store of rank {rank}, which nobody has asked for"));
         };
+        if writing.contains(&host) {
+            return Err(format!("the store of rank {rank} before it has written it"));
+        }
         if !silent.contains(&host) || states.contains_key(&(host, rank)) {
             return Err(format!("the store of rank {rank} a second time"));
         }
         // Copies that are not any more know of former ones only.
-        if state.base.incarnation > base.incarnation {
+        if Some(state.base.incarnation) > known.base().map(|base| base.incarnation) {
             let Base { incarnation, epoch } = state.base;
             return Err(format!("the store of rank {rank} of incarnation {incarnation} and epoch {epoch}"));
         }
@@ -100,8 +113,9 @@ impl Recall {
     /// An agent says that it has written what it was to write.
     pub(super) fn rewound(&mut self, host: u32) -> Result<(), String> {
         let was_silent = match &mut self.state {
+            State::Ending { writing, .. } => writing.remove(&host),
             State::Writing { silent, .. } => silent.remove(&host),
-            _ => false,
+            State::Running => false,
         };
         if was_silent { Ok(()) } else { Err("that it has written what nobody has asked for".to_owned()) }
     }
@@ -117,6 +131,9 @@ impl Recall {
         if let State::Ending { silent, .. } | State::Writing { silent, .. } = &mut self.state {
             silent.remove(&host);
         }
+        if let State::Ending { writing, .. } = &mut self.state {
+            writing.remove(&host);
+        }
     }
 
     /// Whether some agent has not said that its ranks have ended, though it was told to end them.
@@ -124,15 +141,18 @@ impl Recall {
         matches!(&self.state, State::Ending { silent, .. } if !silent.is_empty())
     }
 
-    /// How all go on that were started from `base` and ran as `layout` says, by what the stores say, once all
-    /// ranks have ended.
-    pub(super) fn course(&self, base: Base, layout: &Layout, copies: u32) -> Result<Course, Unrecoverable> {
-        let none = States::new();
-        let states = if let State::Ending { states, .. } = &self.state { states } else { &none };
-        placement::course(base, layout, copies, states, &self.lost)
+    /// How all go on that ran as `layout` says, by what the stores say, once all ranks have ended.
+    pub(super) fn course(&self, layout: &Layout, copies: u32) -> Result<Course, Unrecoverable> {
+        match &self.state {
+            State::Ending { known, states, .. } => {
+                placement::course(*known, layout, copies, states, &self.lost)
+            }
+            _ => placement::course(Known::Nothing, layout, copies, &States::new(), &self.lost),
+        }
     }
 
-    /// All ranks go on so, which ran as `before` says.
+    /// All ranks go on so, which ran as `before` says. In the last round ranks get their places; the rounds before
+    /// write what stores are to know of former restarts.
     pub(super) fn carry_out(&mut self, course: &Course, before: &Layout) -> Result<(), String> {
         let place = |host: u32, rank: u32| {
             if !course.layout.is_on(rank, host) {
@@ -143,7 +163,11 @@ impl Recall {
                 RewoundPlace::Comes
             }
         };
-        let placed = |(host, one): (u32, Rewound)| (host, Rewound { place: place(host, one.rank), ..one });
+        let placed = |(host, one): (u32, Rewound)| {
+            let is_last = one.base == course.plan.base;
+            let place = if is_last { place(host, one.rank) } else { RewoundPlace::Elsewhere };
+            (host, Rewound { place, ..one })
+        };
         let rounds = rounds(&course.plan, &course.states)?;
         let rounds = rounds.into_iter().map(|round| by_host(round.into_iter().map(placed))).collect();
         self.state = State::Writing { rounds, silent: BTreeSet::new() };
@@ -233,7 +257,7 @@ mod tests {
         assert!(recall.any_run());
         tell(&mut recall, 0, base(0, 0), epochs);
         assert!(!recall.any_run());
-        let course = recall.course(base(0, 0), &layout(), 0).unwrap();
+        let course = recall.course(&layout(), 0).unwrap();
         assert_eq!(course.plan.base, base(1, 2), "rank 1 has not marked epoch 3");
         recall.carry_out(&course, &layout()).unwrap();
         let round = recall.next_round().unwrap();
@@ -287,7 +311,136 @@ mod tests {
         refused(recall.store(0, store(1, now, [4, 0])), "a second time");
     }
 
+    #[test]
+    fn a_host_that_is_lost_while_agents_write_has_all_recalled_when_the_others_have_written() {
+        let mut recall = Recall::new(3, 3);
+        let layout = Layout::new(&[1, 1, 1]).unwrap();
+        let mut agents = Agents::new(&layout, 1, base(4, 6));
+        recall.begin(base(4, 6));
+        for host in 0..3 {
+            agents.tell(&mut recall, host);
+        }
+        let first = recall.course(&layout, 1).unwrap();
+        recall.carry_out(&first, &layout).unwrap();
+        let round = recall.next_round().unwrap();
+        agents.write(0, &round[&0]);
+        recall.lost(2);
+        recall.begin(first.plan.base);
+        assert!(recall.store(0, agents.0[&(0, 0)]).unwrap_err().contains("before it has written it"));
+        recall.rewound(0).unwrap();
+        agents.tell(&mut recall, 0);
+        agents.write(1, &round[&1]);
+        recall.rewound(1).unwrap();
+        agents.tell(&mut recall, 1);
+        let second = recall.course(&layout, 1).unwrap();
+        assert_eq!(second.plan.base, base(6, 7));
+        assert_eq!(second.layout.host_of(2), 0);
+        recall.carry_out(&second, &layout).unwrap();
+        let places = |round: Round| round.into_values().flatten().map(|one| one.place).collect::<Vec<_>>();
+        use RewoundPlace::{Comes, Elsewhere, Stays};
+        // Rank 2 goes on where its copy is.
+        assert_eq!(places(recall.next_round().unwrap()), [Stays, Comes, Elsewhere, Stays]);
+        assert!(recall.next_round().is_none());
+    }
+
+    /// What the stores of all agents say, by host and rank.
+    struct Agents(BTreeMap<(u32, u32), StoreState>);
+
+    impl Agents {
+        /// Ranks went on from `from` and have all come one epoch further.
+        fn new(layout: &Layout, copies: u32, from: Base) -> Agents {
+            let ranks = 0..layout.size();
+            let pairs = (0..layout.hosts()).flat_map(|host| ranks.clone().map(move |rank| (host, rank)));
+            let state = |(host, rank): (u32, u32)| {
+                let home = layout.host_of(rank);
+                let has = host == home || placement::holders(layout, copies, home).any(|copy| copy == host);
+                let all = if has {
+                    store(rank, from, [0, from.epoch.0 + 1])
+                } else {
+                    store(rank, base(0, 0), [0, 0])
+                };
+                ((host, rank), all)
+            };
+            Agents(pairs.map(state).collect())
+        }
+
+        fn tell(&self, recall: &mut Recall, host: u32) {
+            self.0.range((host, 0)..(host + 1, 0)).for_each(|(_, state)| recall.store(host, *state).unwrap());
+            recall.ended(host).unwrap();
+        }
+
+        fn write(&mut self, host: u32, all: &[Rewound]) {
+            for one in all {
+                self.0.get_mut(&(host, one.rank)).unwrap().base = one.base;
+            }
+        }
+    }
+
+    /// What the launcher has told an agent that it has not taken yet.
+    #[derive(Clone, Debug)]
+    enum Told {
+        Recall,
+        Write(Vec<Rewound>),
+    }
+
     proptest! {
+        /// Whenever hosts are lost, as many as there are copies: the others come to a start from the epoch that all
+        /// ranks had, with stores that say so.
+        #[test]
+        fn hosts_may_be_lost_at_any_moment_of_a_recall(copies in 1u32..3, moves in prop::collection::vec((0u32..4, 0u32..9), 400)) {
+            let layout = Layout::new(&[2, 1, 2, 1]).unwrap();
+            let mut agents = Agents::new(&layout, copies, base(3, 7));
+            let mut recall = Recall::new(4, 6);
+            let mut told: BTreeMap<u32, VecDeque<Told>> = (0..4).map(|host| (host, VecDeque::new())).collect();
+            let recall_all = |told: &mut BTreeMap<u32, VecDeque<Told>>| {
+                told.values_mut().for_each(|queue| queue.push_back(Told::Recall));
+            };
+            recall.begin(base(3, 7));
+            recall_all(&mut told);
+            let mut course: Option<Course> = None;
+            for (host, what) in moves {
+                if what == 0 && 4 - told.len() < copies as usize && told.remove(&host).is_some() {
+                    let was_writing = recall.is_writing();
+                    recall.lost(host);
+                    if was_writing {
+                        recall.begin(course.as_ref().unwrap().plan.base);
+                        recall_all(&mut told);
+                    }
+                } else if let Some(queue) = told.get_mut(&host) {
+                    match queue.pop_front() {
+                        None => {}
+                        Some(Told::Recall) => agents.tell(&mut recall, host),
+                        Some(Told::Write(all)) => {
+                            agents.write(host, &all);
+                            recall.rewound(host).unwrap();
+                        }
+                    }
+                }
+                if recall.is_written() {
+                    break;
+                }
+                if recall.is_writing() {
+                    for (host, all) in recall.next_round().into_iter().flatten() {
+                        told.get_mut(&host).unwrap().push_back(Told::Write(all));
+                    }
+                } else if !recall.any_run() {
+                    let next = recall.course(&layout, copies).unwrap();
+                    recall.carry_out(&next, &layout).unwrap();
+                    course = Some(next);
+                }
+            }
+            prop_assume!(recall.is_written());
+            let Course { plan, layout: next, .. } = course.unwrap();
+            prop_assert_eq!(plan.base.epoch, Epoch(8));
+            for rank in 0..6 {
+                let home = next.host_of(rank);
+                prop_assert!(told.contains_key(&home), "rank {} is on host {}, which is lost", rank, home);
+                let state = agents.0[&(home, rank)];
+                prop_assert_eq!(state.base, plan.base);
+                prop_assert!(state.at(Epoch(8)).is_some());
+            }
+        }
+
         /// A plan is one that ranks can go on from, or there is none: whatever agents say of their stores.
         #[test]
         fn whatever_stores_say_there_is_a_plan_of_theirs_or_none(
@@ -305,7 +458,7 @@ mod tests {
             }
             recall.ended(0).unwrap();
             recall.ended(1).unwrap();
-            if let Ok(course) = recall.course(base(2, 3), &layout(), 0) {
+            if let Ok(course) = recall.course(&layout(), 0) {
                 prop_assert_eq!(course.plan.base.incarnation, Incarnation(3));
                 if recall.carry_out(&course, &layout()).is_ok() {
                     let ranks = |round: Round| round.into_values().flatten().map(|one| one.rank).collect::<Vec<_>>();

@@ -40,8 +40,8 @@ impl Job<'_> {
 
     /// Starts all ranks from where they are to go on.
     pub(super) fn start_survivors(&mut self) -> Result<(), Refusal> {
-        let Some(survival) = self.survival.take() else { return Ok(()) };
-        let (base, lost) = (survival.recovery.base(), survival.recovery.restart());
+        let Some(mut survival) = self.survival.take() else { return Ok(()) };
+        let (base, lost) = (survival.recovery.base(), survival.recovery.starting());
         let started = self.start_ranks(|rank| survival.kept.outfit(rank, base, lost));
         self.survival = Some(survival);
         started

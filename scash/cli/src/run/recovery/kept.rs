@@ -342,13 +342,25 @@ impl Kept {
     }
 
     /// Makes of each of these ranks what it was at an epoch, from which it will be started again; none may
-    /// run. Returns how much those of this process had printed then.
+    /// run. Returns how much those of this process had printed then. If none of them goes on here, only their stores
+    /// are written.
     pub(in crate::run) fn rewind(&mut self, all: &[Rewound]) -> Result<Vec<Lengths>, String> {
         let runs: BTreeMap<u32, &Rewound> = all
             .iter()
             .filter(|one| one.place != RewoundPlace::Elsewhere)
             .map(|one| (one.rank, one))
             .collect();
+        let lengths = if runs.is_empty() { Vec::new() } else { self.take_output_back(&runs)? };
+        for Rewound { rank, base, .. } in all {
+            let store = self.store(*rank).ok_or_else(|| format!("rank {rank} has no store here"))?;
+            store.set_base(*base);
+            store.sync().map_err(|error| format!("writing the stores: {error}"))?;
+        }
+        Ok(lengths)
+    }
+
+    /// Makes of the output and input of the ranks that go on here what they were. Returns how much each had printed.
+    fn take_output_back(&mut self, runs: &BTreeMap<u32, &Rewound>) -> Result<Vec<Lengths>, String> {
         self.here = runs.keys().copied().collect();
         let lengths = self.of_all(|rank| Some(runs.get(&rank)?.output));
         let lengths = lengths.ok_or("how much each rank had printed is not known")?;
@@ -358,11 +370,6 @@ impl Kept {
         let cut = self.output.cut(&lengths).and_then(|()| self.output.lengthen(&lengths));
         cut.map_err(|error| format!("taking output back: {error}"))?;
         self.input.rewind().map_err(|error| format!("standard input cannot be read again: {error}"))?;
-        for Rewound { rank, base, .. } in all {
-            let store = self.store(*rank).ok_or_else(|| format!("rank {rank} has no store here"))?;
-            store.set_base(*base);
-            store.sync().map_err(|error| format!("writing the stores: {error}"))?;
-        }
         Ok(lengths)
     }
 }

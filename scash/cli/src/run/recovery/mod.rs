@@ -129,15 +129,15 @@ enum State {
     Doubtful { course: Course, until: Instant, exits: Vec<(u32, Exit)> },
     /// All ranks were killed, and some have not ended yet.
     Ending { course: Course },
-    /// All ranks were started, then, and do not all go on yet.
-    Joining { course: Course, started: Instant },
+    /// All ranks had ended then. They were started, or will be, and do not all go on yet.
+    Joining { course: Course, ended: Instant },
 }
 
 /// The course of a job whose ranks may die.
 #[derive(Debug)]
 pub(super) struct Recovery {
     ranks: u32,
-    /// What ranks were started from.
+    /// What ranks were started from, or will be.
     base: Base,
     /// The memory barrier of its epoch.
     barrier: u64,
@@ -151,7 +151,7 @@ impl Recovery {
         Recovery { ranks, base, barrier: 0, restarts: Restarts::new(limit), state: State::Together }
     }
 
-    /// What ranks were started from.
+    /// What ranks were started from, or will be.
     pub(super) fn base(&self) -> Base {
         self.base
     }
@@ -161,12 +161,13 @@ impl Recovery {
         matches!(self.state, State::Ending { .. } | State::Doubtful { .. })
     }
 
-    /// If ranks are being started again: when the first one was lost, and when all had ended.
-    pub(super) fn restart(&self) -> Option<(Instant, Instant)> {
-        match &self.state {
-            State::Joining { course, started } => Some((course.since, *started)),
-            _ => None,
-        }
+    /// Ranks are being started. If that is again: when the first one was lost, and when all had ended.
+    pub(super) fn starting(&mut self) -> Option<(Instant, Instant)> {
+        let State::Joining { course, ended } = &mut self.state else { return None };
+        course.starts = course.starts.saturating_add(1);
+        // Whether there may be one more was asked when they were found.
+        let _ = self.restarts.restart(self.base.epoch);
+        Some((course.since, *ended))
     }
 
     /// Whether ranks were started again, and do not all go on yet.
@@ -279,12 +280,10 @@ impl Recovery {
         let State::Ending { course } = std::mem::replace(&mut self.state, State::Together) else {
             return Ok(self.base); // nobody has died
         };
-        let Course { loss, since, starts } = course;
-        self.restarts.restart(epoch).map_err(|why| given_up(&loss, why))?;
+        self.restarts.clone().restart(epoch).map_err(|why| given_up(&course.loss, why))?;
         self.base = Base { incarnation: self.base.incarnation.next(), epoch };
         self.barrier = barrier;
-        let course = Course { loss, since, starts: starts.saturating_add(1) };
-        self.state = State::Joining { course, started: now };
+        self.state = State::Joining { course, ended: now };
         Ok(self.base)
     }
 
@@ -308,7 +307,7 @@ impl Recovery {
     /// All ranks have ended. If they had been started again and never joined, as programs that know nothing
     /// of scash, returns what to say of that.
     pub(super) fn over(&mut self) -> Option<String> {
-        self.take_joining().map(|(course, started)| self.news(&course, started))
+        self.take_joining().map(|(course, ended)| self.news(&course, ended))
     }
 
     /// The job ends by an error, or because somebody wants that. If ranks had been started again and have not
@@ -321,7 +320,7 @@ impl Recovery {
 
     fn take_joining(&mut self) -> Option<(Course, Instant)> {
         match std::mem::replace(&mut self.state, State::Together) {
-            State::Joining { course, started } => Some((course, started)),
+            State::Joining { course, ended } => Some((course, ended)),
             state => {
                 self.state = state;
                 None

@@ -38,7 +38,9 @@ impl Story {
         assert_eq!(self.exits(rank, KILL), Some(Step::Kill));
         (0..4).filter(|other| *other != rank).for_each(|other| assert_eq!(self.exits(other, KILL), None));
         assert_eq!(self.tick(false), Some(Step::Find));
-        self.recovery.found(Epoch(epoch), 10 * epoch, self.now)
+        let base = self.recovery.found(Epoch(epoch), 10 * epoch, self.now)?;
+        assert!(self.recovery.starting().is_some());
+        Ok(base)
     }
 }
 
@@ -172,6 +174,23 @@ fn restarts_are_counted_from_the_last_new_epoch_on() {
     let why = "was killed by signal 9 (SIGKILL), after 2 restarts from epoch 9 without a new checkpoint (--restarts)";
     assert_eq!(failure, Failure { rank: Some(3), why: why.into(), status: 137 });
     assert!(!story.recovery.is_ending() && !story.recovery.awaits_joining());
+}
+
+#[test]
+fn a_host_that_is_lost_before_ranks_are_started_again_does_not_make_two_restarts_of_one() {
+    let mut story = Story::new(1);
+    story.exits(2, KILL);
+    story.tick(false);
+    assert_eq!(story.recovery.found(Epoch(3), 30, story.now), Ok(base(1, 3)));
+    let why = "host b: its agent is gone".to_owned();
+    let lost = Loss { with_host: Some(why), ..loss(2, KILL) };
+    assert_eq!(story.recovery.lost_host(lost, story.now), Some(Step::Kill));
+    assert_eq!(story.tick(false), Some(Step::Find));
+    assert_eq!(story.recovery.found(Epoch(3), 30, story.now), Ok(base(2, 3)));
+    assert!(story.recovery.starting().is_some());
+    let expected =
+        "host b: its agent is gone; all 4 ranks go on from barrier 30 (epoch 3, incarnation 2) after 0.00 s";
+    assert_eq!(story.recovery.resumed(story.now).as_deref(), Some(expected));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //!             Recall: kill all             all have ended: Store of each, Ended
 //!   Together ────────────────────▶ Ending ─────────────────────────────────────▶ Ended ─┐ Rewind: stores and
 //!      ▲                                                                          │ ▲   │ output go back;
-//!      │                       Again: start all                                   │ └───┘ Rewound
+//!      │                       Again: start all                                   │ └───┘ Rewound; Recall: Store, Ended
 //!      └──────────────────────────────────────────────────────────────────────────┘
 //! ```
 
@@ -106,6 +106,8 @@ impl Agent {
                 survival.phase = Phase::Ending;
                 work.processes.signal(Signal::SIGKILL);
             }
+            // Another host was lost before ranks could be started again.
+            (Down::Recall, Phase::Ended) => return self.tell_of_stores(),
             (Down::Rewind(all), Phase::Ended) => return self.rewind(&all),
             (Down::Again(again), Phase::Ended) => return self.start_again(again),
             (Down::Commit(epoch), _) => {
@@ -156,10 +158,7 @@ impl Agent {
         let Some(survival) = self.survival() else { return Ok(()) };
         if survival.phase == Phase::Ending {
             survival.phase = Phase::Ended;
-            for state in survival.kept.states() {
-                self.send(&Up::Store(state))?;
-            }
-            return self.send(&Up::Ended);
+            return self.tell_of_stores();
         }
         if survival.is_finished
             && let Some(printing) = self.work.as_ref().and_then(|work| work.printing.as_ref())
@@ -167,6 +166,15 @@ impl Agent {
             printing.finish();
         }
         Ok(())
+    }
+
+    /// Tells the launcher what the stores say of ranks that have ended.
+    fn tell_of_stores(&mut self) -> Result<(), Refusal> {
+        let Some(survival) = self.survival() else { return Ok(()) };
+        for state in survival.kept.states() {
+            self.send(&Up::Store(state))?;
+        }
+        self.send(&Up::Ended)
     }
 
     /// Makes of all ranks what they were.

@@ -25,6 +25,8 @@ pub(super) struct Survival {
     recall: Recall,
     /// How many other hosts hold copies of a store.
     copies: u32,
+    /// How ranks go on, from when that is known until they are started.
+    course: Option<Course>,
     /// By rank: how many bytes of what it has printed have come.
     come: Vec<Lengths>,
     /// Whether agents were told that ranks will not be started again.
@@ -39,6 +41,7 @@ impl Survival {
             recovery: Recovery::new(plan.ranks, replicas.restarts, Base::default()),
             recall: Recall::new(hosts.layout.hosts(), plan.ranks),
             copies: replicas.copies,
+            course: None,
             come: vec![[0; 2]; plan.ranks as usize],
             is_finished: false,
         })
@@ -155,16 +158,18 @@ impl Job<'_> {
         if !self.supervisor.may_go_on() || self.supervisor.is_stopped() {
             return; // which is another step, now or when the user continues the job
         }
-        let Some(Survival { recovery, recall, copies, .. }) = &mut self.survival else { return };
-        let course = recall.course(recovery.base(), &self.layout, *copies);
-        let found = course.map_err(|why| recovery.nothing_found(&why.to_string())).and_then(|course| {
+        let Some(Survival { recovery, recall, copies, course: found, .. }) = &mut self.survival else {
+            return;
+        };
+        let course = recall.course(&self.layout, *copies);
+        let course = course.map_err(|why| recovery.nothing_found(&why.to_string())).and_then(|course| {
             let epoch = course.plan.base.epoch;
             recovery.found(epoch, recovery::barrier(&course.states, epoch), Instant::now())?;
             let carried_out = recall.carry_out(&course, &self.layout);
             carried_out.map(|()| course).map_err(|why| recovery.nothing_found(&why))
         });
-        match found {
-            Ok(course) => self.go_elsewhere(&course),
+        match course {
+            Ok(course) => *found = Some(course),
             Err(failure) => {
                 recall.over();
                 self.give_up(&failure);
@@ -173,9 +178,10 @@ impl Job<'_> {
     }
 
     /// Ranks whose host is lost go on where copies of their stores are.
-    fn go_elsewhere(&mut self, course: &Course) {
+    fn go_elsewhere(&mut self) {
+        let Some(Survival { come, course, .. }) = &mut self.survival else { return };
+        let Some(course) = course.take() else { return };
         let epoch = course.plan.base.epoch;
-        let Some(Survival { come, .. }) = &mut self.survival else { return };
         let streams = if self.one_stream { 1 } else { 2 };
         for state in &course.states {
             let (rank, before) = (state.rank, self.layout.host_of(state.rank));
@@ -194,7 +200,7 @@ impl Job<'_> {
             }
             crate::say(&news);
         }
-        self.layout = course.layout.clone();
+        self.layout = course.layout;
     }
 
     /// Agents make all ranks what they were. Starts them when that is done.
@@ -217,10 +223,11 @@ impl Job<'_> {
     /// Has agents start all ranks, as the next incarnation.
     fn start_again(&mut self) -> Result<(), Refusal> {
         let secret = Secret::random().map_err(|error| Refusal::new(status::LAUNCHER, error.to_string()))?;
+        self.go_elsewhere();
         let Some(Survival { recovery, recall, .. }) = &mut self.survival else { return Ok(()) };
         recall.over();
         let now = Instant::now();
-        let (first, all) = recovery.restart().unwrap_or((now, now));
+        let (first, all) = recovery.starting().unwrap_or((now, now));
         let ago = [first, all].map(|then| now.saturating_duration_since(then));
         let again = Down::Again(Again { base: recovery.base(), ago, secret, layout: self.layout.clone() });
         self.trunk = Trunk::new(self.layout.clone());
@@ -249,8 +256,7 @@ impl Job<'_> {
         }
     }
 
-    /// A host is out of reach. Returns whether its ranks may come back elsewhere: then all are recalled. Not while
-    /// agents write what a plan says.
+    /// A host is out of reach. Returns whether its ranks may come back elsewhere: then all are recalled.
     pub(super) fn survive_a_host(&mut self, host: u32, why: &str) -> bool {
         let is_left = |link: &Link| link.stage == Stage::Running;
         let others = self.links.iter().any(is_left);
@@ -259,7 +265,7 @@ impl Job<'_> {
         let Some(Survival { recovery, recall, copies, is_finished, .. }) = &mut self.survival else {
             return false;
         };
-        if *copies == 0 || *is_finished || !others || !may_go_on || recall.is_writing() {
+        if *copies == 0 || *is_finished || !others || !may_go_on {
             return false;
         }
         recall.lost(host);
