@@ -181,6 +181,20 @@ fn ranks_that_came_from_a_lost_host_print_on_and_each_line_comes_once() {
     }
 }
 
+/// Each rank marks an epoch in its own store first, and then in the copies. If it dies in between, all go on from
+/// where all copies are.
+#[test]
+fn a_host_may_be_lost_behind_a_rank_that_died_while_it_marked_an_epoch() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    for (rank, host) in [(2, 2), (0, 1), (4, 3)] {
+        let job = replicas(hosts.job(THREE), 1, 3)
+            .option("--inject", &format!("kill rank {rank} at checkpoint 2 after mark"))
+            .option("--inject", "delay all ranks by 3s at barrier 1 in incarnation 1");
+        let command = job.command(&built("laplace"), &checked(&LAPLACE));
+        is_the_same(&run_until_injected(&hosts, command, &[(2000, host)]));
+    }
+}
+
 #[test]
 fn a_host_whose_copies_are_lost_too_ends_the_job_with_a_word_of_the_rank() {
     let Some(hosts) = Hosts::new(3) else { return };

@@ -57,14 +57,14 @@ pub(super) fn course(
     };
     let survivors = |rank: u32| {
         let of = |host: u32| states.get(&(host, rank)).map(|state| state.survivor(host));
-        hosts_of(rank).into_iter().filter_map(of).collect()
+        RankStores { survivors: hosts_of(rank).into_iter().filter_map(of).collect(), holders: Vec::new() }
     };
+    let all = whole((0..layout.size()).map(survivors).collect(), known)?;
     let stores = |holders: &dyn Fn(u32) -> Vec<u32>| -> Vec<RankStores> {
-        (0..layout.size())
-            .map(|rank| RankStores { survivors: survivors(rank), holders: holders(rank) })
-            .collect()
+        let with =
+            |(rank, stores): (u32, &RankStores)| RankStores { holders: holders(rank), ..stores.clone() };
+        (0..).zip(&all).map(with).collect()
     };
-    let all = stores(&|_| Vec::new());
     let epoch = plan(&all, known)?.base.epoch;
     let with_epoch = hosts_with(&all, known, epoch)?;
     let with_epoch = |rank: u32| with_epoch[rank as usize].as_slice();
@@ -82,6 +82,27 @@ pub(super) fn course(
     let plan = plan(&stores(&keeps), known)?;
     let states = (0..layout.size()).filter_map(|rank| states.get(&(next.host_of(rank), rank)).copied());
     Ok(Course { plan, states: states.collect(), layout: next })
+}
+
+/// Without the marks of an epoch that some copy lacks, if ranks can do without: nobody has run on in it, and no copy
+/// is made until ranks have gone on. If they went on from there, the loss of one more host could be one too many.
+fn whole(all: Vec<RankStores>, known: Known) -> Result<Vec<RankStores>, Unrecoverable> {
+    let epoch = plan(&all, known)?.base.epoch;
+    let with_epoch = hosts_with(&all, known, epoch)?;
+    let lacks = |(rank, hosts): (&RankStores, &Vec<u32>)| {
+        // Those that ranks were not started with may be of former incarnations, and say nothing.
+        let mut current = rank.survivors.iter().filter(|store| Some(store.base) == known.base());
+        current.any(|store| !hosts.contains(&store.host))
+    };
+    if !all.iter().zip(&with_epoch).any(lacks) {
+        return Ok(all);
+    }
+    let mut without = all.clone();
+    for store in without.iter_mut().flat_map(|rank| &mut rank.survivors) {
+        store.marks = store.marks.map(|mark| mark.filter(|mark| mark.epoch != epoch));
+    }
+    let is_there = plan(&without, known).is_ok_and(|plan| plan.base.epoch.next() == epoch);
+    Ok(if is_there { without } else { all })
 }
 
 #[cfg(test)]
@@ -192,8 +213,24 @@ mod tests {
         let of = |lost: &[u32]| {
             course(Known::Started(base(0, 0)), &layout, 1, &all, &lost.iter().copied().collect()).unwrap()
         };
-        assert_eq!(of(&[]).plan.base.epoch, Epoch(7));
+        assert_eq!(of(&[]).plan.base.epoch, Epoch(6), "its host might be lost next");
         assert_eq!(of(&[0]).plan.base.epoch, Epoch(6), "rank 0 was on its way to it");
+        assert_eq!(of(&[1]).plan.base.epoch, Epoch(7), "nothing that is left lacks it");
+    }
+
+    #[test]
+    fn an_epoch_that_some_copy_has_not_is_gone_on_from_if_there_is_no_other() {
+        let layout = Layout::new(&[1, 1, 1]).unwrap();
+        let mut all = states(&layout, 1, base(1, 6), &[7]);
+        // Rank 0 has a new copy on host 1, which has got all of epoch 7; that of rank 1 on host 2 has not.
+        let fresh = store(0, base(1, 6), &[7]);
+        all.insert((1, 0), StoreState { base: Base::default(), ..fresh });
+        all.insert((2, 1), store(1, base(1, 6), &[]));
+        let course = |lost: &[u32]| {
+            course(Known::Started(base(1, 6)), &layout, 1, &all, &lost.iter().copied().collect()).unwrap()
+        };
+        assert_eq!(course(&[]).plan.base.epoch, Epoch(6));
+        assert_eq!(course(&[0]).plan.base.epoch, Epoch(7));
     }
 
     #[test]
