@@ -198,9 +198,20 @@ fn a_host_may_be_lost_behind_a_rank_that_died_while_it_marked_an_epoch() {
 #[test]
 fn a_host_whose_copies_are_lost_too_ends_the_job_with_a_word_of_the_rank() {
     let Some(hosts) = Hosts::new(3) else { return };
-    let job = replicas(hosts.job(THREE), 1, 5);
-    let ended = lose(&hosts, &job, "laplace", &LONG, &[(1200, 2), (0, 3)]);
+    let job = replicas(hosts.job(THREE), 1, 3).option("--inject", "kill rank 2 at checkpoint 2 after done");
+    let command = job.command(&built("laplace"), &checked(&LAPLACE));
+    let ended = run_until_injected(&hosts, command, &[(0, 2), (0, 3)]);
     ended.failed(137, &["rank 1", "is lost: no store that is left has its checkpoint"]);
+}
+
+#[test]
+fn a_job_without_a_checkpoint_begins_anew_however_many_hosts_are_lost() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let job = replicas(hosts.job(THREE), 1, 1000).option("--inject", "kill rank 2 at barrier 9");
+    let command = job.command(&built("laplace"), &checked(&LAPLACE));
+    let ended = run_until_injected(&hosts, command, &[(0, 2), (0, 3)]);
+    is_the_same(&ended);
+    ended.said(&["all 5 ranks go on from the beginning"]);
 }
 
 #[test]

@@ -4,8 +4,8 @@
 //! for (`--replicas`). A host that is lost takes its ranks' stores along, and they come back where a copy is.
 
 use crate::run::recovery::{Holding, StoreState};
-use scash_ft::Epoch;
-use scash_ft::recovery::{Known, Plan, RankStores, Unrecoverable, hosts_with, plan};
+use scash_ft::recovery::{Known, Plan, RankStores, Survivor, Unrecoverable, hosts_with, plan};
+use scash_ft::{Base, Epoch};
 use scash_join::boot::Layout;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,7 +59,16 @@ pub(super) fn course(
         let of = |host: u32| states.get(&(host, rank)).map(|state| state.survivor(host));
         RankStores { survivors: hosts_of(rank).into_iter().filter_map(of).collect(), holders: Vec::new() }
     };
-    let all = whole((0..layout.size()).map(survivors).collect(), known)?;
+    let mut all: Vec<RankStores> = (0..layout.size()).map(survivors).collect();
+    if let Some(base) = beginning(&all, known) {
+        let hosts = layout.hosts();
+        for (rank, stores) in (0..).zip(&mut all).filter(|(_, stores)| stores.survivors.is_empty()) {
+            let home = layout.host_of(rank);
+            let left = (1..hosts).map(|distance| (home + distance) % hosts).find(|host| !lost.contains(host));
+            stores.survivors.extend(left.map(|host| Survivor { host, marks: [None; 2], base }));
+        }
+    }
+    let all = whole(all, known)?;
     let stores = |holders: &dyn Fn(u32) -> Vec<u32>| -> Vec<RankStores> {
         let with =
             |(rank, stores): (u32, &RankStores)| RankStores { holders: holders(rank), ..stores.clone() };
@@ -82,6 +91,19 @@ pub(super) fn course(
     let plan = plan(&stores(&keeps), known)?;
     let states = (0..layout.size()).filter_map(|rank| states.get(&(next.host_of(rank), rank)).copied());
     Ok(Course { plan, states: states.collect(), layout: next })
+}
+
+/// What ranks were started from, if that is the beginning and stores that are left know of no later epoch: then nobody
+/// has run on from the beginning, of which nothing is stored, and a rank whose stores are all lost begins anew like
+/// the others.
+fn beginning(all: &[RankStores], known: Known) -> Option<Base> {
+    let base = known.base().filter(|base| base.epoch == Epoch(0))?;
+    let stores = || all.iter().flat_map(|rank| &rank.survivors);
+    let has_marked =
+        |store: &Survivor| store.marks.iter().flatten().any(|mark| mark.incarnation == base.incarnation);
+    // Ranks that were not started have not run on, whoever is left to say so.
+    let is_told = known == Known::Begun(base) || stores().any(|store| store.base == base);
+    (is_told && !stores().any(has_marked)).then_some(base)
 }
 
 /// Without the marks of an epoch that some copy lacks, if ranks can do without: nobody has run on in it, and no copy
@@ -190,6 +212,26 @@ mod tests {
         let all = states(&layout, 1, base(0, 0), &[]);
         let course = course(Known::Started(base(0, 0)), &layout, 1, &all, &BTreeSet::from([0])).unwrap();
         assert_eq!((course.plan.base, ranks(&course.layout, 1)), (base(1, 0), vec![0, 1]));
+    }
+
+    #[test]
+    fn ranks_whose_stores_are_all_lost_begin_anew_if_nobody_has_come_further() {
+        let layout = Layout::new(&[1, 1, 1]).unwrap();
+        let lost = BTreeSet::from([0, 1]);
+        let course = |known, all: &States| course(known, &layout, 1, all, &lost);
+        // Host 2 was not to hold a copy of rank 0: what it has of it is of former times, or nothing.
+        let nowhere = states(&layout, 1, base(4, 0), &[]);
+        for known in [Known::Started(base(4, 0)), Known::Begun(base(4, 0))] {
+            let anew = course(known, &nowhere).unwrap();
+            assert_eq!((anew.plan.base, ranks(&anew.layout, 2)), (base(5, 0), vec![0, 1, 2]));
+        }
+        // Rank 0 may have run on from where rank 2 is.
+        let further = course(Known::Started(base(4, 0)), &states(&layout, 1, base(4, 0), &[1]));
+        assert_eq!(further.unwrap_err(), Unrecoverable::Lost { rank: 0, epoch: Epoch(0) });
+        // Or nobody is left who had a store.
+        let on_one = layout.moved(|_| 0).unwrap();
+        let lost = BTreeSet::from([0]);
+        assert!(super::course(Known::Started(base(4, 0)), &on_one, 1, &nowhere, &lost).is_err());
     }
 
     #[test]
