@@ -419,14 +419,14 @@ mod tests {
                 if recall.is_written() {
                     break;
                 }
-                if recall.is_writing() {
-                    for (host, all) in recall.next_round().into_iter().flatten() {
-                        told.get_mut(&host).unwrap().push_back(Told::Write(all));
-                    }
-                } else if !recall.any_run() {
+                if !recall.is_writing() && !recall.any_run() {
                     let next = recall.course(&layout, copies).unwrap();
                     recall.carry_out(&next, &layout).unwrap();
                     course = Some(next);
+                }
+                // At once, as the launcher does: a plan of which nothing was told cannot have been begun.
+                for (host, all) in recall.next_round().into_iter().flatten() {
+                    told.get_mut(&host).unwrap().push_back(Told::Write(all));
                 }
             }
             prop_assume!(recall.is_written());
