@@ -11,8 +11,10 @@
 //! they differ in what they reach. What a remote shell does on real hosts is done by a script
 //! ([`Namespaces::rsh`]).
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -70,6 +72,11 @@ impl Namespaces {
         Ok(hosts)
     }
 
+    /// How many hosts there are.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
     /// The shell's words that run `"$@"` on the host whose name is in `$host`.
     pub fn on_host(&self) -> String {
         format!("exec ip netns exec {}-\"${{host##*.}}\" \"$@\"", self.prefix)
@@ -91,21 +98,28 @@ impl Namespaces {
         self.on(0, &format!("link set p{host} nomaster"))
     }
 
-    /// Kills all processes of a host at once, as one that loses its power.
+    /// The processes of a host.
     ///
     /// # Errors
     /// They cannot be asked for.
-    pub fn kill(&self, host: u32) -> Result<(), Error> {
-        let output = Command::new("ip").args(["netns", "pids", &self.namespace(host)]).output();
-        let output = output
-            .map_err(|error| Error::Failed { command: "netns pids".to_owned(), why: error.to_string() })?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        for pid in text.split_whitespace().filter_map(|pid| pid.parse().ok()) {
-            // One that has ended meanwhile is as dead.
-            let _ =
-                nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
-        }
-        Ok(())
+    pub fn processes(&self, host: u32) -> std::io::Result<Vec<i32>> {
+        let namespace = fs::metadata(Path::new("/run/netns").join(self.namespace(host)))?.ino();
+        let numbers =
+            fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        // One that ends just now has no namespace any more.
+        let is_there =
+            |pid: &i32| fs::metadata(format!("/proc/{pid}/ns/net")).is_ok_and(|it| it.ino() == namespace);
+        Ok(numbers.filter(is_there).collect())
+    }
+
+    /// Kills all processes of a host at once, as one that loses its power. Returns how many there were.
+    ///
+    /// # Errors
+    /// They cannot be asked for.
+    pub fn kill(&self, host: u32) -> std::io::Result<usize> {
+        // One that has ended meanwhile is as dead.
+        let kill = |pid: &i32| kill(Pid::from_raw(*pid), Signal::SIGKILL).is_ok();
+        Ok(self.processes(host)?.into_iter().filter(kill).count())
     }
 
     fn namespace(&self, host: u32) -> String {

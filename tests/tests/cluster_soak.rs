@@ -2,20 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
-use scash_tests::cluster::{self, Kind};
-use scash_tests::soak::{Blow, Expected, Job, Plan, Programs, Run, Strike, Tally, Wrong, run};
+use scash_tests::cluster::{self, Hosts, Kind};
+use scash_tests::soak::{Blow, Expected, Job, MOST_HOSTS, Plan, Programs, Run, Strike, Tally, Wrong, run};
 use std::path::Path;
 use std::time::Duration;
 
 /// Runs of one test.
 const RUNS: u64 = 12;
+/// The same, of jobs on hosts, which take longer.
+const RUNS_ON_HOSTS: u64 = 5;
 
-/// Runs some seeds, and prints what is wrong with each.
-fn all_is_right(seeds: std::ops::Range<u64>) {
+/// Carries out some plans, and prints what is wrong with each.
+fn all_is_right(plans: impl Iterator<Item = Plan>, hosts: Option<&Hosts>) {
     let (programs, mut tally) = (Programs::new(), Tally::default());
-    let plans = seeds.map(Plan::draw).filter(|plan| programs.has(&plan.program));
-    for plan in plans {
-        let run = run(&plan, &programs, cluster::LIMIT);
+    for plan in plans.filter(|plan| programs.has(&plan.program)) {
+        let run = run(&plan, &programs, hosts, cluster::LIMIT);
         tally.take(&run);
         if !run.findings.is_empty() {
             eprintln!("{plan}\n{run}");
@@ -26,16 +27,22 @@ fn all_is_right(seeds: std::ops::Range<u64>) {
 
 #[test]
 fn jobs_whose_ranks_are_killed_at_random_do_all_that_they_must() {
-    all_is_right(0..RUNS);
+    all_is_right((0..RUNS).map(Plan::draw), None);
 }
 
 #[test]
 fn jobs_whose_ranks_are_killed_at_other_times_do_all_that_they_must() {
-    all_is_right(RUNS..2 * RUNS);
+    all_is_right((RUNS..2 * RUNS).map(Plan::draw), None);
+}
+
+#[test]
+fn jobs_whose_hosts_are_lost_at_random_do_all_that_they_must() {
+    let Some(hosts) = Hosts::new(MOST_HOSTS) else { return };
+    all_is_right((0..RUNS_ON_HOSTS).map(Plan::draw_on_hosts), Some(&hosts));
 }
 
 /// A job of a program that does this, of which two ranks must print a line each.
-fn job(what: &str, deaths: &[&str]) -> Job {
+fn job(what: &str, deaths: &[&str]) -> Job<'static> {
     let kind = Kind { engine: "mprotect", provider: "shm", shares: true };
     let job = kind.job(2).option("--replicas", "1").option("--checkpoint", "every=1");
     let job = deaths.iter().fold(job, |job, death| job.option("--inject", death));
@@ -46,6 +53,7 @@ fn job(what: &str, deaths: &[&str]) -> Job {
         strikes: Vec::new(),
         seed: 0,
         limit: cluster::LIMIT,
+        hosts: None,
     }
 }
 

@@ -44,9 +44,19 @@ impl Hosts {
         self.namespaces.cut(host).unwrap();
     }
 
-    /// Kills all processes of a host at once, as one that loses its power.
-    pub fn kill(&self, host: u32) {
-        self.namespaces.kill(host).unwrap();
+    /// Kills all processes of a host at once, as one that loses its power. Returns how many there were.
+    pub fn kill(&self, host: u32) -> usize {
+        self.namespaces.kill(host).unwrap()
+    }
+
+    /// The processes of a host.
+    pub fn processes(&self, host: u32) -> Vec<i32> {
+        self.namespaces.processes(host).unwrap()
+    }
+
+    /// How many there are: they have the numbers from 1 on.
+    pub fn count(&self) -> u32 {
+        self.namespaces.count()
     }
 
     /// A command line of `scash run`, whose ranks are dealt to `hosts` (a value of `--host`).

@@ -2,6 +2,7 @@
 
 use super::built::built;
 use super::ended::Ended;
+use super::interrupt::is_interrupted;
 use scash::fault::{self, Probe};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -200,10 +201,10 @@ fn reader(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
     })
 }
 
-/// Waits for the end; `None` if it does not come.
+/// Waits for the end; `None` if it does not come, or nobody wants to wait for it any more.
 fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let started = Instant::now();
-    while started.elapsed() < limit {
+    while started.elapsed() < limit && !is_interrupted() {
         if let Some(status) = child.try_wait().unwrap() {
             return Some(status);
         }

@@ -14,6 +14,7 @@ pub mod built;
 mod damage;
 mod ended;
 mod hosts;
+mod interrupt;
 mod job;
 mod job_directory;
 pub mod slurm;
@@ -23,6 +24,7 @@ use std::path::Path;
 pub use damage::damage;
 pub use ended::Ended;
 pub use hosts::{Hosts, HostsJob};
+pub use interrupt::{heed_interrupts, is_interrupted};
 pub use job::{Job, Kind, LIMIT, MARK, Observed, all_kinds, kinds, new_mark, observe, run, run_beside};
 pub use job_directory::JobDirectory;
 

@@ -10,13 +10,22 @@
 //! - It ends. It leaves no process, no file in `/dev/shm`, and none in the directory of its checkpoints.
 //! - Each restart is explained by a kill (`told`).
 //! - No rank and no launcher says anything else.
+//!
+//! A job may be spread over hosts, which are network namespaces, and lose some ([`Spread`]). Then it must also
+//! hold:
+//! - What launchers tell of ranks and hosts that were lost, and of where ranks come back, is so (`losses`).
+//! - Lines are missing only where it is said that what a rank had printed is lost with its host.
+//! - It ends for want of a checkpoint only if more hosts were lost, since there were copies, than there were
+//!   copies.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a soak that cannot go on ends")]
 
+mod losses;
 mod output;
 mod plan;
 mod programs;
 mod run;
+mod spread;
 mod tally;
 mod told;
 mod torment;
@@ -25,6 +34,7 @@ pub use output::{Expected, Files};
 pub use plan::{Blow, Plan, Strike};
 pub use programs::{PROGRAMS, Program, Programs, Proof};
 pub use run::{Finding, Job, Run, Wrong, run};
+pub use spread::{MOST_HOSTS, Spread};
 pub use tally::Tally;
 pub use told::Injected;
 pub use torment::{Hit, Process};

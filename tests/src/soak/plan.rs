@@ -1,10 +1,13 @@
 //! What a run is, drawn from its seed.
 
 use super::programs::{PROGRAMS, Program};
-use crate::cluster::{Job, Kind, kinds};
+use super::spread::{self, Spread};
+use crate::cluster::{Hosts, Kind, kinds};
 use crate::sim::rng::Rng;
 use scash_ft::inject::{self, Act, Injection, Point, When};
 use std::fmt;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 /// Kinds of jobs. The first one, which users have who set nothing, is drawn more often.
@@ -52,6 +55,23 @@ pub enum Blow {
     KillFront,
     /// Both are.
     KillBoth,
+    /// A host is lost: all its processes are killed.
+    Lose(u32),
+    /// Two are, at once.
+    LoseBoth(u32, u32),
+    /// A rank is killed, and a host is lost at once behind it.
+    KillThenLose(u32),
+}
+
+impl Blow {
+    /// Hosts that are lost by it.
+    pub fn hosts(self) -> Vec<u32> {
+        match self {
+            Blow::Lose(host) | Blow::KillThenLose(host) => vec![host],
+            Blow::LoseBoth(one, other) => vec![one, other],
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// A run.
@@ -63,6 +83,8 @@ pub struct Plan {
     pub program: Program,
     /// Ranks of the job.
     pub ranks: u32,
+    /// How they are spread over hosts, if there are several.
+    pub spread: Option<Spread>,
     /// Threads of each rank.
     pub threads: u32,
     /// What ranks communicate through, and the like.
@@ -80,7 +102,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The run of a seed.
+    /// The run of a seed, on one host.
     pub fn draw(seed: u64) -> Plan {
         let mut rng = Rng::part(seed, 0);
         let program = rng.pick(&PROGRAMS);
@@ -89,29 +111,56 @@ impl Plan {
         let kind = if rng.chance(40) { KINDS[0] } else { rng.pick(&KINDS[1..]) };
         let checkpoint = checkpoint(&mut rng);
         let is_on_disk = rng.chance(35);
-        let mut plan = Plan {
+        let plan = Plan { ranks, threads, kind, checkpoint, is_on_disk, ..Plan::of(seed, program) };
+        plan.with_failures(&mut rng, |rng| strikes(rng, is_on_disk))
+    }
+
+    /// The run of a seed, on several hosts, of which some may be lost.
+    pub fn draw_on_hosts(seed: u64) -> Plan {
+        let mut rng = Rng::part(seed, 2);
+        let program = rng.pick(&PROGRAMS);
+        let spread = Spread::draw(&mut rng);
+        let threads = rng.pick(&[1, 1, 1, 2]).min(program.threads);
+        let kind = if rng.chance(50) { spread::KINDS[0] } else { rng.pick(&spread::KINDS[1..]) };
+        let checkpoint = checkpoint(&mut rng);
+        let plan = Plan { ranks: spread.ranks(), threads, kind, checkpoint, ..Plan::of(seed, program) };
+        let mut plan = plan.with_failures(&mut rng, |rng| spread.strikes(rng));
+        if plan.strikes.is_empty() {
+            plan.strikes = spread.strikes(&mut rng);
+        }
+        Plan { spread: Some(spread), ..plan }
+    }
+
+    /// A run in which nothing fails, of one rank.
+    fn of(seed: u64, program: Program) -> Plan {
+        Plan {
             seed,
             program,
-            ranks,
-            threads,
-            kind,
-            checkpoint,
-            is_on_disk,
+            ranks: 1,
+            spread: None,
+            threads: 1,
+            kind: KINDS[0],
+            checkpoint: "auto".to_owned(),
+            is_on_disk: false,
             inject: Vec::new(),
             chaos: None,
             strikes: Vec::new(),
-        };
+        }
+    }
+
+    /// With failures, or, seldom, none.
+    fn with_failures(mut self, rng: &mut Rng, strikes: impl Fn(&mut Rng) -> Vec<Strike>) -> Plan {
         match rng.below(20) {
             0 => {}
-            1..=6 => plan.inject = injections(&mut rng, ranks),
-            7..=8 => plan.set_chaos(&mut rng),
+            1..=6 => self.inject = injections(rng, self.ranks),
+            7..=8 => self.set_chaos(rng),
             9..=11 => {
-                plan.inject = injections(&mut rng, ranks);
-                plan.strikes = strikes(&mut rng, is_on_disk);
+                self.inject = injections(rng, self.ranks);
+                self.strikes = strikes(rng);
             }
-            _ => plan.strikes = strikes(&mut rng, is_on_disk),
+            _ => self.strikes = strikes(rng),
         }
-        plan
+        self
     }
 
     /// Random failures, of which each incarnation has a good chance to come to a new checkpoint.
@@ -131,22 +180,55 @@ impl Plan {
         self.chaos = drawn.into_iter().find(|seed| inject::chaos(*seed, self.ranks).iter().all(bears));
     }
 
-    /// The job.
-    pub fn job(&self, directory: &str) -> Job {
+    /// What starts the job. `directory`: for its checkpoints, if they are files.
+    ///
+    /// # Panics
+    /// It is a job on several hosts, and there are none.
+    pub fn command(
+        &self,
+        hosts: Option<&Hosts>,
+        directory: &str,
+        program: &Path,
+        arguments: &[&str],
+    ) -> Command {
         let has_uffd = kinds().iter().any(|kind| kind.engine == "uffd");
         let engine = if has_uffd { self.kind.engine } else { "mprotect" };
-        let mut job = Kind { engine, ..self.kind }.job(self.ranks);
-        job = if self.is_on_disk {
-            job.option("--checkpoint-dir", directory)
-        } else {
-            job.option("--replicas", "1")
+        let kind = Kind { engine, ..self.kind };
+        let options = self.options(directory);
+        let Some(spread) = &self.spread else {
+            let job = options.iter().fold(kind.job(self.ranks), |job, (name, value)| job.option(name, value));
+            return job.command(program, arguments);
         };
-        job = job.option("--checkpoint", &self.checkpoint).option("--restarts", "1000");
-        job = job.option("--threads", &self.threads.to_string());
-        if let Some(seed) = self.chaos {
-            job = job.option("--chaos", &seed.to_string());
-        }
-        self.inject.iter().fold(job, |job, injection| job.option("--inject", injection))
+        let job = hosts.expect("a job on hosts has some").job(&spread.list());
+        let job = job.option("--provider", kind.provider).option("--fault", kind.engine);
+        let job = if spread.is_encrypted { job.options("--encrypt") } else { job };
+        let job = options.iter().fold(job, |job, (name, value)| job.option(name, value));
+        job.command(program, arguments)
+    }
+
+    /// Options of `scash run`, each with its value, that jobs on one host and on several have.
+    fn options(&self, directory: &str) -> Vec<(&'static str, String)> {
+        let copies = self.spread.as_ref().map_or(1, |spread| spread.copies);
+        let mut options = vec![
+            if self.is_on_disk {
+                ("--checkpoint-dir", directory.to_owned())
+            } else {
+                ("--replicas", copies.to_string())
+            },
+            ("--checkpoint", self.checkpoint.clone()),
+            ("--restarts", "1000".to_owned()),
+            ("--threads", self.threads.to_string()),
+        ];
+        options.extend(self.chaos.map(|seed| ("--chaos", seed.to_string())));
+        options.extend(self.inject.iter().map(|injection| ("--inject", injection.clone())));
+        options
+    }
+
+    /// Whether more hosts are lost than stores have copies: then the job may end with a word of the rank
+    /// whose checkpoint is gone.
+    fn may_be_lost(&self) -> bool {
+        let lost = self.strikes.iter().flat_map(|strike| strike.blow.hosts()).count();
+        self.spread.as_ref().is_some_and(|spread| lost > spread.copies as usize)
     }
 }
 
@@ -194,20 +276,36 @@ fn strikes(rng: &mut Rng, is_on_disk: bool) -> Vec<Strike> {
             let most = rng.pick(&[5, 30, 80, 150, 400, 800]);
             let blow = match rng.below(20) {
                 0..=6 if is_on_disk => rng.pick(&[Blow::KillLauncher, Blow::KillFront, Blow::KillBoth]),
-                0..=12 => Blow::KillOne,
-                13..=14 => Blow::KillSome,
-                15..=17 => Blow::KillAll,
-                _ => Blow::Stop(Duration::from_millis(rng.between(1, 100).into())),
+                number => rank_blow(number, rng),
             };
-            Strike { after: Duration::from_micros((1000 * most * rng.below(1000) / 1000).into()), blow }
+            Strike { after: pause(most, rng), blow }
         })
         .collect()
+}
+
+/// What is done to ranks, by a number below 20.
+pub(super) fn rank_blow(number: u32, rng: &mut Rng) -> Blow {
+    match number {
+        0..=12 => Blow::KillOne,
+        13..=14 => Blow::KillSome,
+        15..=17 => Blow::KillAll,
+        _ => Blow::Stop(Duration::from_millis(rng.between(1, 100).into())),
+    }
+}
+
+/// A time of so many milliseconds at the most.
+pub(super) fn pause(most: u32, rng: &mut Rng) -> Duration {
+    Duration::from_micros((1000 * most * rng.below(1000) / 1000).into())
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Plan { seed, program, ranks, threads, kind, checkpoint, strikes, .. } = self;
         write!(f, "seed {seed}: {} {}, {ranks} ranks, {threads} threads, ", program.name, program.arguments)?;
+        if let Some(spread) = &self.spread {
+            write!(f, "--host {} --replicas {}, ", spread.list(), spread.copies)?;
+            f.write_str(if spread.is_encrypted { "encrypted, " } else { "" })?;
+        }
         let frames = if kind.shares {
             "shared frames".to_owned()
         } else {
@@ -225,7 +323,7 @@ impl fmt::Display for Plan {
         for Strike { after, blow } in strikes {
             write!(f, "; after {:.1} ms {blow:?}", after.as_secs_f64() * 1e3)?;
         }
-        Ok(())
+        f.write_str(if self.may_be_lost() { "; it may end as lost" } else { "" })
     }
 }
 
@@ -236,12 +334,15 @@ mod tests {
     #[test]
     fn a_seed_gives_one_plan_whose_failures_are_understood() {
         for seed in 0..2000 {
-            let plan = Plan::draw(seed);
-            assert_eq!(plan, Plan::draw(seed));
-            for text in &plan.inject {
-                let injection = inject::parse(text).unwrap_or_else(|why| panic!("{text}: {why}"));
-                injection.check(plan.ranks).unwrap_or_else(|why| panic!("{text}: {why}"));
+            let (plan, on_hosts) = (Plan::draw(seed), Plan::draw_on_hosts(seed));
+            assert_eq!((&plan, &on_hosts), (&Plan::draw(seed), &Plan::draw_on_hosts(seed)));
+            for plan in [&plan, &on_hosts] {
+                for text in &plan.inject {
+                    let injection = inject::parse(text).unwrap_or_else(|why| panic!("{text}: {why}"));
+                    injection.check(plan.ranks).unwrap_or_else(|why| panic!("{text}: {why}"));
+                }
             }
+            assert!(plan.spread.is_none() && on_hosts.spread.is_some() && !on_hosts.is_on_disk, "{on_hosts}");
             let strikes = plan.strikes.iter();
             let on_launchers = strikes.filter(|strike| {
                 matches!(strike.blow, Blow::KillLauncher | Blow::KillFront | Blow::KillBoth)

@@ -1,17 +1,22 @@
 //! A run: its job is started, struck, gone on with, and looked at.
 
+use super::losses::Losses;
 use super::output::Expected;
 use super::plan::{Plan, Strike};
 use super::programs::{self, Programs};
-use super::told::{self, Injected, Told};
-use super::torment::{Done, Hit, Process, torment};
+use super::spread::Spread;
+use super::told::{self, Injected, News, Told};
+use super::torment::{Done, Hit, Process, Target, torment};
 use crate::cluster::built::built;
-use crate::cluster::{MARK, Observed, new_mark, observe};
+use crate::cluster::{Hosts, MARK, Observed, new_mark, observe};
 use crate::sim::rng::Rng;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+
+/// How a job ends that goes on from nowhere: as a rank that was killed.
+const AS_LOST: i32 = 128 + 9;
 
 /// What a run may have done wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +48,7 @@ pub struct Finding {
 
 /// A job that is to be run.
 #[derive(Debug)]
-pub struct Job {
+pub struct Job<'a> {
     /// Starts it. The run tells ranks where to note what they inject.
     pub command: Command,
     /// What it must print.
@@ -54,6 +59,8 @@ pub struct Job {
     pub seed: u64,
     /// What takes longer hangs.
     pub limit: Duration,
+    /// The hosts that it runs on, if there are several, and how it is spread over them.
+    pub hosts: Option<(&'a Hosts, &'a Spread)>,
 }
 
 /// The directories of a run.
@@ -106,27 +113,31 @@ pub struct Run {
     pub launchers_killed: u64,
     /// Restarts that were told of.
     pub restarts: u64,
+    /// Whether it has ended since a rank's checkpoint was lost with hosts, as it may when more are lost than
+    /// there are copies.
+    pub is_lost: bool,
     /// What is wrong.
     pub findings: Vec<Finding>,
 }
 
-/// Runs what a plan says.
-pub fn run(plan: &Plan, programs: &Programs, limit: Duration) -> Run {
+/// Runs what a plan says, on hosts if it says so.
+pub fn run(plan: &Plan, programs: &Programs, hosts: Option<&Hosts>, limit: Duration) -> Run {
     let place = Place::new(!plan.seed.is_multiple_of(4));
     let arguments = programs::arguments(&plan.program, &place.program());
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let job = plan.job(place.job().to_str().unwrap());
+    let (directory, program) = (place.job(), programs.path(&plan.program));
     let job = Job {
-        command: job.command(&programs.path(&plan.program), &arguments),
+        command: plan.command(hosts, directory.to_str().unwrap(), &program, &arguments),
         expected: programs.expected(&plan.program, plan.ranks, plan.threads),
         strikes: plan.strikes.clone(),
         seed: plan.seed,
         limit,
+        hosts: hosts.zip(plan.spread.as_ref()),
     };
     job.run_at(&place)
 }
 
-impl Job {
+impl Job<'_> {
     /// Runs a job whose program writes no files and whose checkpoints are in memory.
     pub fn run(self) -> Run {
         self.run_at(&Place::new(true))
@@ -137,6 +148,7 @@ impl Job {
         let mut run = Run::default();
         let mut strikes = std::mem::take(&mut self.strikes).into_iter();
         let mut rng = Rng::part(self.seed, 1);
+        let hosts = self.hosts.map(|(hosts, spread)| (hosts, spread.hosts()));
         self.command.env("SCASH_INJECTED", place.injected());
         loop {
             let mut command = if place.has_job() { resuming(&place.job()) } else { again(&self.command) };
@@ -146,8 +158,8 @@ impl Job {
             }
             command.env(MARK, &mark);
             let mut done = Done::default();
-            let observed =
-                observe(command, self.limit, |front| done = torment(front, &mut strikes, &mut rng));
+            let act = |front| done = torment(Target { front, hosts }, &mut strikes, &mut rng);
+            let observed = observe(command, self.limit, act);
             run.launchers_killed += u64::from(done.launcher_killed);
             run.hits.extend(done.hits);
             let has_hung = !observed.hanging.is_empty();
@@ -155,13 +167,14 @@ impl Job {
             run.launchers.push(observed);
             // A launcher may be killed behind its job's end.
             let is_complete =
-                || !place.has_job() && self.expected.check(&run.outputs(), &place.program()).is_ok();
+                || !place.has_job() && self.expected.check(&run.outputs(), &place.program(), false).is_ok();
             if has_hung || has_ended || is_complete() {
                 break;
             }
         }
         run.injected = told::injected(&std::fs::read_to_string(place.injected()).unwrap_or_default());
-        run.judge(&self.expected, place);
+        run.look_at_hosts(self.hosts.map(|(hosts, _)| hosts));
+        run.judge(&self.expected, place, self.hosts.map(|(_, spread)| spread));
         run
     }
 }
@@ -191,6 +204,16 @@ impl Run {
         (self.hits.iter().map(|hit| hit.killed.len()).sum::<usize>() + self.injected.len()) as u64
     }
 
+    /// Hosts that were lost.
+    pub fn hosts_lost(&self) -> u64 {
+        self.hits.iter().map(|hit| hit.hosts.len()).sum::<usize>() as u64
+    }
+
+    /// Whether somebody was killed.
+    fn is_struck(&self) -> bool {
+        self.kills() + self.hosts_lost() > 0
+    }
+
     fn outputs(&self) -> Vec<&str> {
         self.launchers.iter().map(|observed| observed.ended.out.as_str()).collect()
     }
@@ -199,7 +222,18 @@ impl Run {
         self.findings.push(Finding { wrong, what: what.into() });
     }
 
-    fn judge(&mut self, expected: &Expected, place: &Place) {
+    /// No process of a job may be left on its hosts, whatever it has made of its environment.
+    fn look_at_hosts(&mut self, hosts: Option<&Hosts>) {
+        let Some(hosts) = hosts else { return };
+        for host in 1..=hosts.count() {
+            let left = hosts.kill(host);
+            if left > 0 {
+                self.find(Wrong::Process, format!("{left} processes on host {host}"));
+            }
+        }
+    }
+
+    fn judge(&mut self, expected: &Expected, place: &Place, spread: Option<&Spread>) {
         for observed in std::mem::take(&mut self.launchers) {
             if !observed.hanging.is_empty() {
                 self.find(Wrong::Hang, format!("threads:\n{}", observed.hanging.join("\n")));
@@ -212,19 +246,35 @@ impl Run {
             }
             self.launchers.push(observed);
         }
-        let status = self.launchers.last().map_or(-1, |last| last.ended.status);
         let told = self.told();
-        self.judge_restarts(&told);
-        for line in told.iter().flat_map(|told| &told.others) {
+        self.judge_restarts(&told, spread);
+        // Whoever is killed while it connects with another has hung up.
+        let is_expected =
+            |line: &&String| self.is_struck() && line.contains("it hung up during the handshake");
+        let others = told.iter().flat_map(|told| &told.others).filter(|line| !is_expected(line));
+        for line in others.cloned().collect::<Vec<String>>() {
             self.find(Wrong::Failure, format!("nobody expects this on stderr: {line}"));
         }
+        self.judge_end(&told, expected, place, spread);
+    }
+
+    /// Looks at how it has ended, and at what it has printed and left.
+    fn judge_end(&mut self, told: &[Told], expected: &Expected, place: &Place, spread: Option<&Spread>) {
+        let status = self.launchers.last().map_or(-1, |last| last.ended.status);
         if status == -1 {
             return;
         }
+        let news: Vec<&News> = told.iter().flat_map(|told| &told.news).collect();
+        let lost = told.iter().find_map(Told::lost);
+        self.is_lost = lost.is_some_and(|epoch| self.losses(spread).may_have_lost(epoch, &news));
+        if self.is_lost && status == AS_LOST {
+            return;
+        }
         let was_killed = self.launchers_killed > 0 && status > 128;
+        let may_lack = told.iter().any(Told::lacks_output);
         if status != 0 && !was_killed {
             self.find(Wrong::Failure, format!("the job has ended with status {status}"));
-        } else if let Err(what) = expected.check(&self.outputs(), &place.program()) {
+        } else if let Err(what) = expected.check(&self.outputs(), &place.program(), may_lack) {
             self.find(Wrong::Result, what);
         }
         let left: Vec<_> = std::fs::read_dir(place.job()).into_iter().flatten().flatten().collect();
@@ -243,7 +293,14 @@ impl Run {
         self.launchers.iter().enumerate().map(of).collect()
     }
 
-    fn judge_restarts(&mut self, told: &[Told]) {
+    /// Who was lost.
+    fn losses<'a>(&self, spread: Option<&'a Spread>) -> Losses<'a> {
+        let killed = self.hits.iter().flat_map(|hit| &hit.killed).map(|process: &Process| process.rank);
+        let ranks = killed.chain(self.injected.iter().map(|one| one.rank)).collect();
+        Losses { spread, hosts: self.hits.iter().flat_map(|hit| hit.hosts.clone()).collect(), ranks }
+    }
+
+    fn judge_restarts(&mut self, told: &[Told], spread: Option<&Spread>) {
         self.restarts = told.iter().map(|told| told.restarts).sum();
         let hit = told::incarnations_hit(&self.hits, &self.injected);
         let newest = told.iter().filter_map(|told| told.incarnation).max().unwrap_or(0);
@@ -253,17 +310,14 @@ impl Run {
             let what = format!("{restarts} restarts, and kills in {hit} incarnations");
             self.find(Wrong::Spontaneous, what);
         }
-        if self.launchers_killed == 0 && newest != self.restarts {
+        // A restart that comes to nothing, since a host is lost before ranks begin, has a number, too.
+        let numbers = self.restarts..=self.restarts + self.hosts_lost();
+        if self.launchers_killed == 0 && !numbers.contains(&newest) {
             let what = format!("it tells of {} restarts, and of incarnation {newest}", self.restarts);
             self.find(Wrong::Failure, what);
         }
-        let killed = self.hits.iter().flat_map(|hit| &hit.killed).map(|process: &Process| process.rank);
-        let killed: Vec<u32> = killed.chain(self.injected.iter().map(|one| one.rank)).collect();
-        for (rank, signal) in told.iter().flat_map(|told| &told.lost) {
-            if signal != "SIGKILL" || !killed.contains(rank) {
-                self.find(Wrong::Spontaneous, format!("nobody has sent {signal} to rank {rank}"));
-            }
-        }
+        let news = told.iter().flat_map(|told| &told.news);
+        self.findings.extend(self.losses(spread).untrue(news));
     }
 }
 
@@ -272,7 +326,7 @@ impl fmt::Display for Run {
         for Finding { wrong, what } in &self.findings {
             writeln!(f, "{wrong:?}: {what}")?;
         }
-        writeln!(f, "killed from outside: {:?}", self.hits)?;
+        writeln!(f, "lost to strikes from outside: {:?}", self.hits)?;
         writeln!(f, "killed as they were told to: {:?}", self.injected)?;
         self.launchers.iter().try_for_each(|observed| writeln!(f, "{}", observed.ended))
     }

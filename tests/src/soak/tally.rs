@@ -11,6 +11,8 @@ pub struct Tally {
     kills: u64,
     injected: u64,
     launchers: u64,
+    hosts: u64,
+    lost: u64,
     restarts: u64,
     wrong: Vec<Wrong>,
 }
@@ -23,6 +25,8 @@ impl Tally {
         self.kills += run.kills();
         self.injected += run.injected.len() as u64;
         self.launchers += run.launchers_killed;
+        self.hosts += run.hosts_lost();
+        self.lost += u64::from(run.is_lost);
         self.restarts += run.restarts;
         self.wrong.extend(run.findings.iter().map(|finding| finding.wrong));
     }
@@ -44,7 +48,7 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { runs, failed, kills, injected, launchers, restarts, .. } = self;
+        let Tally { runs, failed, kills, injected, launchers, hosts, lost, restarts, .. } = self;
         let rows = [
             ("runs", runs.to_string()),
             (
@@ -52,6 +56,8 @@ impl fmt::Display for Tally {
                 format!("{kills}: {injected} injected, {} from outside", kills - injected),
             ),
             ("launchers killed", launchers.to_string()),
+            ("hosts lost", hosts.to_string()),
+            ("jobs that ended for want of a checkpoint, as they may", lost.to_string()),
             ("restarts", restarts.to_string()),
             ("wrong results", self.count(Wrong::Result).to_string()),
             ("hangs", self.count(Wrong::Hang).to_string()),

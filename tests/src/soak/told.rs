@@ -5,6 +5,7 @@
 //! whose victims were seen together hit one incarnation.
 
 use super::torment::Hit;
+use scash_bench::namespaces::address;
 use std::collections::BTreeSet;
 
 /// A rank that has killed itself as it was told to.
@@ -28,13 +29,16 @@ pub(super) fn injected(text: &str) -> Vec<Injected> {
     text.lines().filter_map(one).collect()
 }
 
-/// How many incarnations kills have hit.
+/// How many incarnations kills have hit, at most.
 pub(super) fn incarnations_hit(hits: &[Hit], injected: &[Injected]) -> u64 {
     let mut groups: Vec<BTreeSet<i32>> = Vec::new();
     let numbers: BTreeSet<u64> = injected.iter().map(|one| one.incarnation).collect();
     let of_number =
         |number: &u64| injected.iter().filter(|one| one.incarnation == *number).map(|one| one.pid).collect();
-    let all = hits.iter().map(|hit| hit.seen.clone()).chain(numbers.iter().map(of_number));
+    // Who loses a host does not know whether the ranks that were seen there were started anew meanwhile.
+    let of_ranks = hits.iter().filter(|hit| !hit.killed.is_empty());
+    let of_hosts: usize = hits.iter().map(|hit| hit.hosts.len()).sum();
+    let all = of_ranks.map(|hit| hit.seen.clone()).chain(numbers.iter().map(of_number));
     for mut group in all.collect::<Vec<BTreeSet<i32>>>() {
         // Whatever has a process in common is one.
         let (same, others) = groups.into_iter().partition(|other| !other.is_disjoint(&group));
@@ -42,7 +46,34 @@ pub(super) fn incarnations_hit(hits: &[Hit], injected: &[Injected]) -> u64 {
         same.into_iter().for_each(|other: BTreeSet<i32>| group.extend(other));
         groups.push(group);
     }
-    groups.len() as u64
+    (groups.len() + of_hosts) as u64
+}
+
+/// Whom a launcher says to have lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Whom {
+    /// A rank, on this host if there are several, by a signal.
+    Rank(u32, Option<u32>, String),
+    /// A host.
+    Host(u32),
+}
+
+/// What a launcher tells of what became of ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    /// All go on from this epoch, since somebody was lost.
+    GoOn(Whom, u64),
+    /// A rank comes back on another host.
+    Comes {
+        /// The rank.
+        rank: u32,
+        /// Where it comes back.
+        host: u32,
+        /// What it had printed, if that is lost with this host: bytes.
+        lost: Option<(u64, u32)>,
+    },
+    /// The job ends: a rank's checkpoint of this epoch is lost.
+    Lost(u64),
 }
 
 /// What a launcher has told.
@@ -52,10 +83,22 @@ pub(super) struct Told {
     pub restarts: u64,
     /// The newest incarnation that it has named.
     pub incarnation: Option<u64>,
-    /// Ranks that were lost, and by which signal.
-    pub lost: Vec<(u32, String)>,
+    /// What became of ranks, in its order.
+    pub news: Vec<News>,
     /// Lines that say something else.
     pub others: Vec<String>,
+}
+
+impl Told {
+    /// Whether it says that some of what ranks had printed is lost.
+    pub(super) fn lacks_output(&self) -> bool {
+        self.news.iter().any(|news| matches!(news, News::Comes { lost: Some(_), .. }))
+    }
+
+    /// The epoch of which the job has lost a checkpoint, by which it has ended.
+    pub(super) fn lost(&self) -> Option<u64> {
+        self.news.iter().find_map(|news| if let News::Lost(epoch) = news { Some(*epoch) } else { None })
+    }
 }
 
 /// What is in the stderr of a launcher, which was killed or not.
@@ -65,11 +108,13 @@ pub(super) fn told(text: &str, was_killed: bool) -> Told {
     let text = if was_killed { text.rfind('\n').map_or("", |end| &text[..end]) } else { text };
     for line in text.lines() {
         let incarnation = number_behind(line, "incarnation ");
-        match lost(line).filter(|_| incarnation.is_some()) {
-            Some(lost) => {
-                told.lost.push(lost);
-                let often = line.rsplit_once(" s and ").and_then(|(_, rest)| number_behind(rest, ""));
-                told.restarts += often.unwrap_or(1);
+        match news(line, incarnation.is_some()) {
+            Some(news) => {
+                if matches!(news, News::GoOn(..)) {
+                    let often = line.rsplit_once(" s and ").and_then(|(_, rest)| number_behind(rest, ""));
+                    told.restarts += often.unwrap_or(1);
+                }
+                told.news.push(news);
             }
             None if incarnation.is_some() && line.starts_with("scash: the job goes on from ") => {}
             None if was_killed && is_of_an_end(line) => continue,
@@ -80,11 +125,39 @@ pub(super) fn told(text: &str, was_killed: bool) -> Told {
     told
 }
 
-/// Who was lost, and by which signal.
-fn lost(line: &str) -> Option<(u32, String)> {
-    let (rank, rest) = line.strip_prefix("scash: rank ")?.split_once(" was killed by ")?;
+/// What a line tells of ranks, which may name an incarnation.
+fn news(line: &str, has_incarnation: bool) -> Option<News> {
+    let text = line.strip_prefix("scash: ")?;
+    if has_incarnation {
+        return Some(News::GoOn(whom(text)?, number_behind(text, "(epoch ").unwrap_or(0)));
+    }
+    if let Some(epoch) = number_behind(text, " is lost: no store that is left has its checkpoint of epoch ") {
+        return Some(News::Lost(epoch));
+    }
+    let (rank, rest) = text.strip_prefix("rank ")?.split_once(" comes back on host ")?;
+    let bytes =
+        number_behind(rest, "; ").filter(|_| rest.contains(" bytes that it has printed are lost with "));
+    let lost = bytes.and_then(|bytes| Some((bytes, host(rest.rsplit_once(" host ")?.1)?)));
+    Some(News::Comes { rank: rank.parse().ok()?, host: host(rest.split(';').next()?)?, lost })
+}
+
+/// Who was lost.
+fn whom(text: &str) -> Option<Whom> {
+    if let Some(rest) = text.strip_prefix("host ") {
+        let (name, rest) = rest.split_once(": ")?;
+        return host(name).filter(|_| rest.starts_with("its agent is gone, ")).map(Whom::Host);
+    }
+    let (who, rest) = text.strip_prefix("rank ")?.split_once(" was killed by ")?;
     let (signal, _) = rest.split_once([';', ' '])?;
-    Some((rank.parse().ok()?, signal.to_owned()))
+    let (rank, place) = who.split_once(" on host ").map_or((who, None), |(rank, name)| (rank, Some(name)));
+    let place = place.map(|name| host(name).ok_or(())).transpose().ok()?;
+    Some(Whom::Rank(rank.parse().ok()?, place, signal.to_owned()))
+}
+
+/// The number of a host, from its name.
+fn host(name: &str) -> Option<u32> {
+    let number = name.rsplit_once('.')?.1.parse().ok()?;
+    (address(number) == name).then_some(number)
 }
 
 /// Whether it tells of the end of a launcher by force.
@@ -101,6 +174,7 @@ fn number_behind(text: &str, words: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::soak::Process;
 
     #[test]
     fn lines_of_a_launcher_are_understood() {
@@ -110,8 +184,26 @@ mod tests {
             scash: something else\n";
         let told = told(text, false);
         assert_eq!((told.restarts, told.incarnation), (4, Some(5)));
-        assert_eq!(told.lost, [(1, "SIGKILL".to_owned()), (0, "SIGSEGV".to_owned())]);
+        let lost = |rank, signal: &str, epoch| News::GoOn(Whom::Rank(rank, None, signal.to_owned()), epoch);
+        assert_eq!(told.news, [lost(1, "SIGKILL", 2), lost(0, "SIGSEGV", 0)]);
         assert_eq!(told.others, ["scash: something else"]);
+    }
+
+    #[test]
+    fn lines_of_a_launcher_that_has_lost_hosts_are_understood() {
+        let text = "scash: rank 2 comes back on host 10.77.0.3\n\
+            scash: rank 3 comes back on host 10.77.0.1; 17 bytes that it has printed are lost with host 10.77.0.2\n\
+            scash: host 10.77.0.2: its agent is gone, and its ranks with it: `rsh 10.77.0.2 scash agent` was killed by signal 9 (SIGKILL); all 4 ranks go on from barrier 20 (epoch 2, incarnation 1) after 0.12 s\n\
+            scash: rank 1 on host 10.77.0.1 was killed by SIGKILL; all 4 ranks go on from the beginning (incarnation 3) after 0.1 s and 2 restarts\n\
+            scash: rank 1 (pid 7 on host 10.77.0.1) host 10.77.0.1: its agent is gone, and rank 2 is lost: no store that is left has its checkpoint of epoch 5\n\
+            scash: host elsewhere: its agent is gone, and all 4 ranks go on from barrier 20 (epoch 2, incarnation 1)\n";
+        let told = told(text, false);
+        let rank = Whom::Rank(1, Some(1), "SIGKILL".to_owned());
+        let comes = |rank, host, lost| News::Comes { rank, host, lost };
+        let news = [comes(2, 3, None), comes(3, 1, Some((17, 2))), News::GoOn(Whom::Host(2), 2)];
+        assert_eq!(told.news, [&news[..], &[News::GoOn(rank, 0), News::Lost(5)]].concat());
+        assert_eq!((told.restarts, told.incarnation, told.others.len()), (3, Some(3), 1));
+        assert!(told.lacks_output() && told.lost() == Some(5));
     }
 
     #[test]
@@ -123,11 +215,18 @@ mod tests {
 
     #[test]
     fn kills_of_processes_that_were_seen_together_hit_one_incarnation() {
-        let hit = |pids: &[i32]| Hit { seen: pids.iter().copied().collect(), killed: Vec::new() };
+        let process = Process { pid: 1, rank: 0 };
+        let hit = |pids: &[i32]| Hit {
+            seen: pids.iter().copied().collect(),
+            killed: vec![process],
+            hosts: Vec::new(),
+        };
         let injected = |incarnation, pid| Injected { incarnation, rank: 0, pid };
         assert_eq!(incarnations_hit(&[], &[]), 0);
         assert_eq!(incarnations_hit(&[hit(&[1, 2]), hit(&[2]), hit(&[3, 4])], &[]), 2);
         assert_eq!(incarnations_hit(&[hit(&[1]), hit(&[2]), hit(&[1, 2])], &[]), 1);
+        let host = Hit { hosts: vec![2], ..Hit::default() };
+        assert_eq!(incarnations_hit(&[hit(&[1]), host], &[]), 2, "they may have been started anew meanwhile");
         let two = [injected(0, 1), injected(0, 2), injected(3, 7)];
         assert_eq!(incarnations_hit(&[hit(&[2, 5]), hit(&[8])], &two), 3);
     }

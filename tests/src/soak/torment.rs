@@ -1,6 +1,8 @@
-//! What is done to a job from outside: its ranks and its launcher are killed and stopped.
+//! What is done to a job from outside: its ranks and its launcher are killed and stopped, and its hosts are
+//! lost.
 
 use super::plan::{Blow, Strike};
+use crate::cluster::{Hosts, is_interrupted};
 use crate::sim::rng::Rng;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -11,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// How long is waited for ranks that are being started, so that a blow hits somebody.
 const PATIENCE: Duration = Duration::from_millis(300);
+/// How long is waited for all hosts to have ranks: one that is lost before ends the job.
+const START: Duration = Duration::from_secs(60);
 
 /// A process of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,43 +25,60 @@ pub struct Process {
     pub rank: u32,
 }
 
-/// A strike that hit ranks.
+/// A strike that hit ranks or hosts.
 #[derive(Clone, Debug, Default)]
 pub struct Hit {
     /// All processes of ranks that were there.
     pub seen: BTreeSet<i32>,
     /// Those that were killed, and lived until then.
     pub killed: Vec<Process>,
+    /// Hosts that were lost, and had processes until then.
+    pub hosts: Vec<u32>,
 }
 
 /// What was done to one launcher's job.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Done {
-    /// To ranks.
+    /// To ranks and hosts.
     pub hits: Vec<Hit>,
     /// Whether the launcher was killed, or the command.
     pub launcher_killed: bool,
 }
 
-/// Strikes the job of this command, until it has ended, no strike is left, or its launcher is killed.
-pub(super) fn torment(front: i32, strikes: &mut impl Iterator<Item = Strike>, rng: &mut Rng) -> Done {
-    let mut done = Done::default();
-    while !done.launcher_killed && is_alive(front) {
+/// Where the processes of a job are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target<'a> {
+    /// The command that the user started.
+    pub front: i32,
+    /// Hosts of the job, and how many of them it has.
+    pub hosts: Option<(&'a Hosts, u32)>,
+}
+
+/// Strikes a job, until it has ended, no strike is left, or its launcher is killed.
+pub(super) fn torment(target: Target<'_>, strikes: &mut impl Iterator<Item = Strike>, rng: &mut Rng) -> Done {
+    let (mut done, front) = (Done::default(), target.front);
+    target.await_start();
+    while !done.launcher_killed && is_alive(front) && !is_interrupted() {
         let Some(Strike { after, blow }) = strikes.next() else { break };
         sleep(after);
         match blow {
             Blow::KillLauncher | Blow::KillFront | Blow::KillBoth => {
                 done.launcher_killed = strike_launcher(front, blow);
             }
-            Blow::Stop(time) => stop(front, time, rng),
-            Blow::KillOne | Blow::KillSome | Blow::KillAll => done.hits.extend(strike(front, blow, rng)),
+            Blow::Stop(time) => stop(target, time, rng),
+            Blow::KillOne | Blow::KillSome | Blow::KillAll => done.hits.extend(strike(target, blow, rng)),
+            Blow::Lose(_) | Blow::LoseBoth(..) => done.hits.extend(target.lose(blow)),
+            Blow::KillThenLose(_) => {
+                done.hits.extend(strike(target, Blow::KillOne, rng));
+                done.hits.extend(target.lose(blow));
+            }
         }
     }
     done
 }
 
-fn strike(front: i32, blow: Blow, rng: &mut Rng) -> Option<Hit> {
-    let mut ranks = await_ranks(front);
+fn strike(target: Target<'_>, blow: Blow, rng: &mut Rng) -> Option<Hit> {
+    let mut ranks = target.await_ranks();
     let seen = ranks.iter().map(|rank| rank.pid).collect();
     rng.shuffle(&mut ranks);
     let number = match blow {
@@ -67,11 +88,11 @@ fn strike(front: i32, blow: Blow, rng: &mut Rng) -> Option<Hit> {
     };
     let killed: Vec<Process> =
         ranks.into_iter().take(number).filter(|rank| send(rank.pid, Signal::SIGKILL)).collect();
-    (!killed.is_empty()).then_some(Hit { seen, killed })
+    (!killed.is_empty()).then_some(Hit { seen, killed, hosts: Vec::new() })
 }
 
-fn stop(front: i32, time: Duration, rng: &mut Rng) {
-    let ranks = await_ranks(front);
+fn stop(target: Target<'_>, time: Duration, rng: &mut Rng) {
+    let ranks = target.await_ranks();
     if ranks.is_empty() {
         return;
     }
@@ -83,9 +104,38 @@ fn stop(front: i32, time: Duration, rng: &mut Rng) {
     }
 }
 
+impl Target<'_> {
+    /// Loses the hosts that a blow names.
+    fn lose(self, blow: Blow) -> Option<Hit> {
+        let (hosts, _) = self.hosts?;
+        let lost: Vec<u32> = blow.hosts().into_iter().filter(|host| hosts.kill(*host) > 0).collect();
+        (!lost.is_empty()).then_some(Hit { hosts: lost, ..Hit::default() })
+    }
+
+    /// Waits until each host has ranks: its agent was told to start them, so all agents have answered.
+    fn await_start(self) {
+        let Some((hosts, count)) = self.hosts else { return };
+        let has_ranks = |host: u32| !ranks_of(hosts.processes(host)).is_empty();
+        waits(self.front, START, || (1..=count).all(has_ranks).then_some(()));
+    }
+
+    fn await_ranks(self) -> Vec<Process> {
+        waits(self.front, PATIENCE, || Some(self.ranks()).filter(|ranks| !ranks.is_empty()))
+            .unwrap_or_default()
+    }
+
+    /// The processes of ranks that live.
+    fn ranks(self) -> Vec<Process> {
+        match self.hosts {
+            Some((hosts, count)) => ranks_of((1..=count).flat_map(|host| hosts.processes(host)).collect()),
+            None => ranks_of(launcher(self.front).map(children).unwrap_or_default()),
+        }
+    }
+}
+
 /// Returns whether somebody was hit.
 fn strike_launcher(front: i32, blow: Blow) -> bool {
-    let launcher = await_launcher(front).filter(|_| blow != Blow::KillFront);
+    let launcher = waits(front, PATIENCE, || launcher(front)).filter(|_| blow != Blow::KillFront);
     let front = Some(front).filter(|_| blow != Blow::KillLauncher);
     // Of two, the launcher first: it would end its ranks in an orderly way.
     [launcher, front].into_iter().flatten().filter(|pid| send(*pid, Signal::SIGKILL)).count() > 0
@@ -103,30 +153,21 @@ fn is_alive(pid: i32) -> bool {
     state.is_some_and(|state| !"ZX".contains(state))
 }
 
-/// Waits until somebody is there.
-fn waits<T>(front: i32, look: impl Fn(i32) -> Option<T>) -> Option<T> {
+/// Waits until somebody is there, for so long at the most.
+fn waits<T>(front: i32, most: Duration, look: impl Fn() -> Option<T>) -> Option<T> {
     let started = Instant::now();
     loop {
-        let found = look(front);
-        if found.is_some() || started.elapsed() > PATIENCE || !is_alive(front) {
+        let found = look();
+        if found.is_some() || started.elapsed() > most || !is_alive(front) || is_interrupted() {
             return found;
         }
         sleep(Duration::from_millis(1));
     }
 }
 
-fn await_launcher(front: i32) -> Option<i32> {
-    waits(front, launcher)
-}
-
-fn await_ranks(front: i32) -> Vec<Process> {
-    waits(front, |front| Some(ranks(front)).filter(|ranks| !ranks.is_empty())).unwrap_or_default()
-}
-
-/// The processes of ranks that live.
-fn ranks(front: i32) -> Vec<Process> {
-    let children = launcher(front).map(children).unwrap_or_default();
-    children
+/// Those of some processes that are ranks and live.
+fn ranks_of(processes: Vec<i32>) -> Vec<Process> {
+    processes
         .into_iter()
         .filter(|pid| is_alive(*pid))
         .filter_map(|pid| Some(Process { pid, rank: rank_of(pid)? }))

@@ -1,0 +1,140 @@
+//! Whether what launchers tell of lost ranks and hosts is true: who was lost, where ranks come back, and
+//! whether a job had to end.
+
+use super::run::{Finding, Wrong};
+use super::spread::Spread;
+use super::told::{News, Whom};
+
+/// Who was lost in a run.
+#[derive(Debug)]
+pub(super) struct Losses<'a> {
+    /// How the job was spread over hosts, if there were several.
+    pub spread: Option<&'a Spread>,
+    /// Hosts that were lost.
+    pub hosts: Vec<u32>,
+    /// Ranks that were killed, by themselves or from outside.
+    pub ranks: Vec<u32>,
+}
+
+impl Losses<'_> {
+    /// What of the news of a job, in their order, is not so.
+    pub(super) fn untrue<'n>(&self, news: impl Iterator<Item = &'n News>) -> Vec<Finding> {
+        let mut places = self.spread.map(Spread::places).unwrap_or_default();
+        news.filter_map(|news| self.is_untrue(news, &mut places)).collect()
+    }
+
+    /// `places`: the host of each rank, which the news may change.
+    fn is_untrue(&self, news: &News, places: &mut [u32]) -> Option<Finding> {
+        let find = |wrong, what| Some(Finding { wrong, what });
+        let is_lost = |host: &u32| self.hosts.contains(host);
+        match news {
+            News::GoOn(Whom::Rank(rank, host, signal), _) => {
+                let place = places.get(*rank as usize).copied();
+                if signal != "SIGKILL"
+                    || !self.ranks.contains(rank) && !place.is_some_and(|host| is_lost(&host))
+                {
+                    return find(Wrong::Spontaneous, format!("nobody has sent {signal} to rank {rank}"));
+                }
+                if *host != place {
+                    return find(
+                        Wrong::Failure,
+                        format!("rank {rank} was not on host {host:?}, but {place:?}"),
+                    );
+                }
+            }
+            News::GoOn(Whom::Host(host), _) if !is_lost(host) => {
+                return find(Wrong::Spontaneous, format!("nobody has killed host {host}"));
+            }
+            News::Comes { rank, host, lost } => {
+                let Some(place) = places.get_mut(*rank as usize) else {
+                    return find(Wrong::Failure, format!("rank {rank} comes back, which there is not"));
+                };
+                let before = std::mem::replace(place, *host);
+                if !is_lost(&before) || before == *host || lost.is_some_and(|(_, host)| host != before) {
+                    let what = format!("rank {rank} comes from host {before} to {host} ({lost:?} lost)");
+                    return find(Wrong::Failure, what);
+                }
+            }
+            News::GoOn(Whom::Host(_), _) | News::Lost(_) => {}
+        }
+        None
+    }
+
+    /// Whether a rank's checkpoint of this epoch may have been lost, with which the job has ended: whether as
+    /// many hosts as there are copies, and one more, were lost since all copies had been made.
+    pub(super) fn may_have_lost(&self, epoch: u64, news: &[&News]) -> bool {
+        let Some(spread) = self.spread else { return false };
+        let mut places = spread.places();
+        let (mut missed, mut made_up_for) = (Vec::new(), Vec::new());
+        for news in news {
+            match news {
+                News::Comes { rank, host, .. } => {
+                    let place = places.get_mut(*rank as usize);
+                    missed.extend(place.map(|place| std::mem::replace(place, *host)));
+                }
+                // What was committed after it had all its copies.
+                News::GoOn(_, from) if *from < epoch => made_up_for.append(&mut missed),
+                News::GoOn(..) | News::Lost(_) => {}
+            }
+        }
+        let since = self.hosts.iter().filter(|host| !made_up_for.contains(host)).count();
+        since > spread.copies as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three hosts of two ranks, of which these are lost, and a rank is killed.
+    fn losses<'a>(spread: &'a Spread, hosts: &[u32]) -> Losses<'a> {
+        Losses { spread: Some(spread), hosts: hosts.to_vec(), ranks: vec![0] }
+    }
+
+    fn spread() -> Spread {
+        Spread { slots: vec![2, 2, 2], copies: 1, is_encrypted: false }
+    }
+
+    fn rank(rank: u32, host: u32) -> News {
+        News::GoOn(Whom::Rank(rank, Some(host), "SIGKILL".to_owned()), 3)
+    }
+
+    fn comes(rank: u32, host: u32) -> News {
+        News::Comes { rank, host, lost: None }
+    }
+
+    #[test]
+    fn news_are_true_of_those_who_were_lost_and_of_where_they_were() {
+        let spread = spread();
+        let untrue = |hosts: &[u32], news: &[News]| losses(&spread, hosts).untrue(news.iter()).len();
+        let host = |host| News::GoOn(Whom::Host(host), 3);
+        assert_eq!(untrue(&[2], &[comes(2, 3), comes(3, 3), host(2), rank(0, 1)]), 0);
+        assert_eq!(untrue(&[2], &[rank(3, 2)]), 0, "it was lost with its host");
+        assert_eq!(
+            untrue(&[2, 3], &[comes(2, 3), host(2), comes(2, 1), rank(2, 1)]),
+            1,
+            "nobody killed it then"
+        );
+        let lost = News::Comes { rank: 2, host: 3, lost: Some((7, 2)) };
+        assert_eq!(untrue(&[2], &[lost]), 0);
+        let elsewhere = News::Comes { rank: 2, host: 3, lost: Some((7, 1)) };
+        for wrong in [host(1), rank(0, 2), rank(1, 1), comes(0, 3), comes(2, 2), comes(6, 1), elsewhere] {
+            assert_eq!(untrue(&[2], std::slice::from_ref(&wrong)), 1, "{wrong:?}");
+        }
+        let segfault = News::GoOn(Whom::Rank(0, Some(1), "SIGSEGV".to_owned()), 3);
+        assert_eq!(untrue(&[2], &[segfault]), 1);
+    }
+
+    #[test]
+    fn a_job_may_end_when_more_hosts_were_lost_than_there_were_copies() {
+        let spread = spread();
+        let may = |hosts: &[u32], epoch, news: &[News]| {
+            losses(&spread, hosts).may_have_lost(epoch, &news.iter().collect::<Vec<_>>())
+        };
+        assert!(!may(&[2], 3, &[]));
+        assert!(may(&[2, 3], 3, &[]));
+        let one_after_the_other = [comes(2, 3), comes(3, 3), News::GoOn(Whom::Host(2), 3)];
+        assert!(may(&[2, 3], 3, &one_after_the_other), "new copies have not been made");
+        assert!(!may(&[2, 3], 4, &one_after_the_other));
+    }
+}

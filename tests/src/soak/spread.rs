@@ -1,0 +1,125 @@
+//! Jobs on several hosts: how they are spread over them, and how hosts are lost.
+
+use super::plan::{Blow, Strike, pause, rank_blow};
+use crate::cluster::Kind;
+use crate::sim::rng::Rng;
+use scash_bench::namespaces::address;
+
+/// Most hosts of a job.
+pub const MOST_HOSTS: u32 = 5;
+/// Most ranks of one: all of them share this machine.
+const MOST_RANKS: u32 = 8;
+
+/// Kinds of such jobs. The first one, which users have who set nothing, is drawn more often.
+pub(super) const KINDS: [Kind; 4] = [
+    Kind { engine: "uffd", provider: "auto", shares: false },
+    Kind { engine: "mprotect", provider: "auto", shares: false },
+    Kind { engine: "uffd", provider: "tcp", shares: false },
+    Kind { engine: "mprotect", provider: "tcp", shares: false },
+];
+
+/// How a job is spread over hosts, which have the numbers from 1 on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// How many ranks each host has.
+    pub slots: Vec<u32>,
+    /// How many other hosts have a copy of a rank's store.
+    pub copies: u32,
+    /// Whether what goes between hosts is encrypted.
+    pub is_encrypted: bool,
+}
+
+impl Spread {
+    pub(super) fn draw(rng: &mut Rng) -> Spread {
+        let hosts = rng.between(2, MOST_HOSTS);
+        let mut slots = vec![1; hosts as usize];
+        let more = rng.below(MOST_RANKS.min(2 * hosts) - hosts + 1);
+        for _ in 0..more {
+            slots[rng.below(hosts) as usize] += 1;
+        }
+        Spread { slots, copies: rng.pick(&[1, 1, 2]), is_encrypted: rng.chance(25) }
+    }
+
+    /// Ranks of the job.
+    pub fn ranks(&self) -> u32 {
+        self.slots.iter().sum()
+    }
+
+    /// Hosts of it.
+    pub fn hosts(&self) -> u32 {
+        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The value of `--host`.
+    pub fn list(&self) -> String {
+        let one = |(host, slots): (u32, &u32)| format!("{}:{slots}", address(host));
+        (1..).zip(&self.slots).map(one).collect::<Vec<String>>().join(",")
+    }
+
+    /// The host of each rank, as the job begins.
+    pub(super) fn places(&self) -> Vec<u32> {
+        (1..).zip(&self.slots).flat_map(|(host, slots)| std::iter::repeat_n(host, *slots as usize)).collect()
+    }
+
+    /// Failures from outside. One host is left in any case.
+    pub(super) fn strikes(&self, rng: &mut Rng) -> Vec<Strike> {
+        let mut order: Vec<u32> = (1..=self.hosts()).collect();
+        rng.shuffle(&mut order);
+        let mut blows: Vec<Blow> = losses(&order[1..], self.copies, rng);
+        for _ in 0..rng.below(3) {
+            let at = rng.below(u32::try_from(blows.len()).unwrap_or(0) + 1) as usize;
+            blows.insert(at, rank_blow(rng.below(20), rng));
+        }
+        let strike = |blow| {
+            // Some come while ranks are on their way back, and some when they have long gone on.
+            let most = rng.pick(&[20, 200, 800, 2000]);
+            Strike { after: pause(most, rng), blow }
+        };
+        blows.into_iter().map(strike).collect()
+    }
+}
+
+/// How some of these hosts are lost. Only one time in ten there are more at once than there are copies.
+fn losses(hosts: &[u32], copies: u32, rng: &mut Rng) -> Vec<Blow> {
+    let two = hosts.first_chunk().copied();
+    let one = |host: u32, rng: &mut Rng| {
+        if rng.chance(35) { Blow::KillThenLose(host) } else { Blow::Lose(host) }
+    };
+    match (rng.below(20), two) {
+        (0..=2, _) => Vec::new(),
+        (3..=4, Some([one, other])) => vec![Blow::LoseBoth(one, other)],
+        (5..=8, Some([one, other])) if copies > 1 => vec![Blow::LoseBoth(one, other)],
+        (9..=14, Some(_)) => {
+            let number = rng.between(2, u32::try_from(hosts.len()).unwrap_or(2));
+            hosts[..number as usize].iter().map(|host| one(*host, rng)).collect()
+        }
+        _ => hosts.first().map(|host| one(*host, rng)).into_iter().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_on_hosts_keeps_one_of_them_and_loses_each_other_one_once() {
+        for seed in 0..2000 {
+            let mut rng = Rng::part(seed, 0);
+            let spread = Spread::draw(&mut rng);
+            assert!((2..=MOST_RANKS).contains(&spread.ranks()), "{spread:?}");
+            let mut lost: Vec<u32> =
+                spread.strikes(&mut rng).iter().flat_map(|strike| strike.blow.hosts()).collect();
+            assert!(lost.len() < spread.slots.len(), "{spread:?} {lost:?}");
+            assert!(lost.iter().all(|host| (1..=spread.hosts()).contains(host)), "{spread:?} {lost:?}");
+            lost.sort_unstable();
+            assert!(lost.windows(2).all(|two| two[0] != two[1]), "{lost:?}");
+        }
+    }
+
+    #[test]
+    fn ranks_are_dealt_to_hosts_in_their_order() {
+        let spread = Spread { slots: vec![1, 3, 2], copies: 1, is_encrypted: false };
+        assert_eq!(spread.list(), "10.77.0.1:1,10.77.0.2:3,10.77.0.3:2");
+        assert_eq!((spread.ranks(), spread.places()), (6, vec![1, 2, 2, 2, 3, 3]));
+    }
+}
