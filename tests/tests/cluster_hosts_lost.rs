@@ -1,5 +1,5 @@
-//! Hosts of a job are lost, and its ranks come back on those that are left (`scash run --host … --replicas`): the
-//! results are what they would have been.
+//! Hosts of a job are lost, and its ranks come back on those that are left (`scash run --host … --replicas`):
+//! the results are what they would have been.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
@@ -49,7 +49,8 @@ fn is_the_same(ended: &Ended) {
     assert_eq!(report["check"], "equal", "{ended}");
 }
 
-/// Runs a job until some rank has done as an injection says, and then ends hosts, each after so many milliseconds.
+/// Runs a job until some rank has done as an injection says, and then ends hosts, each after so many
+/// milliseconds.
 fn run_until_injected(hosts: &Hosts, mut command: Command, lost: &[(u64, u32)]) -> Ended {
     let told = hosts.file("injected");
     let _ = std::fs::remove_file(&told);
@@ -181,8 +182,8 @@ fn ranks_that_came_from_a_lost_host_print_on_and_each_line_comes_once() {
     }
 }
 
-/// Each rank marks an epoch in its own store first, and then in the copies. If it dies in between, all go on from
-/// where all copies are.
+/// Each rank marks an epoch in its own store first, and then in the copies. If it dies in between, all go on
+/// from where all copies are.
 #[test]
 fn a_host_may_be_lost_behind_a_rank_that_died_while_it_marked_an_epoch() {
     let Some(hosts) = Hosts::new(3) else { return };

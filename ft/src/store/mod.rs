@@ -25,12 +25,14 @@
 
 mod copies;
 mod disk;
+mod extents;
 mod geometry;
 mod header;
 mod rank;
 mod staged;
 
 pub use copies::{Held, Piece};
+pub use extents::HEADER;
 pub use geometry::{Geometry, PAGE};
 pub use rank::{Entry, Key, Pages, RankStore};
 pub use staged::{Staged, Unsaved, Written};
@@ -50,7 +52,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub mod vars {
     /// The descriptor of the store.
     pub const STORE: &str = "SCASH_STORE";
-    /// The stores of other ranks of which this one holds a copy: rank and descriptor of each, `4:1234,5:1235`.
+    /// The stores of other ranks of which this one holds a copy: rank and descriptor of each,
+    /// `4:1234,5:1235`.
     pub const HELD: &str = "SCASH_HELD";
     /// Which start of the job this is, from 0.
     pub const INCARNATION: &str = "SCASH_INCARNATION";

@@ -1,12 +1,14 @@
 //! The command `scash`.
 //!
 //! `scash run` starts a job, on this machine or on several hosts, and ends it properly; `scash rank` stays
-//! with a rank that another launcher starts; `scash resume` goes on with a job; `scash info` says what this
-//! machine offers; `scash bench` starts the benchmarks, which are programs of their own. Each subcommand is a
-//! module with its arguments and one function that returns the command's exit status.
+//! with a rank that another launcher starts; `scash resume` goes on with a job; `scash status`, `migrate` and
+//! `drain` are for one that runs; `scash info` says what this machine offers; `scash bench` starts the
+//! benchmarks, which are programs of their own. Each subcommand is a module with its arguments and one
+//! function that returns the command's exit status.
 
 mod bench;
 mod info;
+mod jobs;
 mod run;
 
 use clap::error::ErrorKind;
@@ -26,6 +28,9 @@ enum Command {
     Run(Box<run::Args>),
     Resume(run::ResumeArgs),
     Rank(run::RankArgs),
+    Status(jobs::StatusArgs),
+    Migrate(jobs::MigrateArgs),
+    Drain(jobs::DrainArgs),
     Info(info::Args),
     Bench(bench::Args),
     /// Serve a launcher on another host (scash run starts it there)
@@ -44,6 +49,9 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(*args),
         Command::Resume(args) => run::resume(&args),
         Command::Rank(args) => run::rank(args),
+        Command::Status(args) => jobs::status(&args),
+        Command::Migrate(args) => jobs::migrate(&args),
+        Command::Drain(args) => jobs::drain(&args),
         Command::Info(args) => info::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Agent => run::agent(),

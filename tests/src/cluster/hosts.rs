@@ -93,7 +93,7 @@ pub struct HostsJob {
 impl HostsJob {
     /// With options of `scash run`, with spaces between them.
     pub fn options(mut self, words: &str) -> HostsJob {
-        self.options.extend(words.split(' ').map(str::to_owned));
+        self.options.extend(words.split_whitespace().map(str::to_owned));
         self
     }
 

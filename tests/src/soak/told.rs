@@ -1,8 +1,8 @@
 //! What launchers tell of restarts, and whether kills explain them.
 //!
-//! Ranks start again when one of them was killed: each *incarnation* but the last ends in a kill. Who kills from
-//! outside does not see the number of an incarnation, but sees the processes that belong to it: two strikes
-//! whose victims were seen together hit one incarnation.
+//! Ranks start again when one of them was killed: each *incarnation* but the last ends in a kill. Who kills
+//! from outside does not see the number of an incarnation, but sees the processes that belong to it: two
+//! strikes whose victims were seen together hit one incarnation.
 
 use super::torment::Hit;
 use scash_bench::namespaces::address;

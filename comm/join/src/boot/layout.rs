@@ -1,5 +1,5 @@
-//! Which host each rank runs on. As a job begins, ranks are numbered along hosts, so those of a host follow one
-//! another; ranks that come back elsewhere keep their numbers.
+//! Which host each rank runs on. As a job begins, ranks are numbered along hosts, so those of a host follow
+//! one another; ranks that come back elsewhere keep their numbers.
 
 use super::frame::{Reader, Rubbish, rubbish};
 use std::ops::Range;
@@ -36,12 +36,17 @@ impl Layout {
     /// So many ranks on each host in turn; `None` if a host has none, or there are no hosts or too many
     /// ([`MOST_HOSTS`]) or too many ranks.
     pub fn new(ranks: &[u32]) -> Option<Layout> {
-        let hosts = u32::try_from(ranks.len()).ok()?;
+        Layout::with_spares(ranks, 0)
+    }
+
+    /// As [`new`](Self::new), with so many hosts behind them that have no ranks yet.
+    pub fn with_spares(ranks: &[u32], spares: u32) -> Option<Layout> {
+        let hosts = u32::try_from(ranks.len()).ok()?.checked_add(spares)?;
         Layout::of_runs(hosts, (0..).zip(ranks).map(|(host, count)| (host, *count)))
     }
 
-    /// So many ranks on that host, and then so many on that one; `None` as for [`new`](Self::new), but that hosts
-    /// may have no ranks, and several runs.
+    /// So many ranks on that host, and then so many on that one; `None` as for [`new`](Self::new), but that
+    /// hosts may have no ranks, and several runs.
     fn of_runs(hosts: u32, counts: impl Iterator<Item = (u32, u32)>) -> Option<Layout> {
         let (mut end, mut runs) = (0_u32, Vec::<Run>::new());
         if !(1..=MOST_HOSTS).contains(&usize::try_from(hosts).ok()?) {
@@ -160,7 +165,11 @@ mod tests {
     }
 
     #[test]
-    fn a_host_without_ranks_is_no_host_of_the_job() {
+    fn a_host_without_ranks_is_one_that_is_spare() {
+        let layout = Layout::with_spares(&[2, 1], 2).unwrap();
+        assert_eq!((layout.hosts(), layout.size(), layout.first_of(3)), (4, 3, None));
+        assert_eq!(Layout::decode(&layout.encode(), 3), Ok(layout));
+        assert_eq!(Layout::with_spares(&[1], u32::MAX), None);
         for counts in [&[][..], &[1, 0], &[u32::MAX, 1], &[1; MOST_HOSTS + 1]] {
             assert_eq!(Layout::new(counts), None);
         }

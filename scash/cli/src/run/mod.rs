@@ -32,6 +32,7 @@
 //! tells the launcher that it happened; what others send to the front is forwarded to every rank. The
 //! launcher itself blocks all these signals.
 
+mod control;
 mod cores;
 mod exits;
 mod front;
@@ -53,6 +54,7 @@ mod spawn;
 mod supervisor;
 mod sweep;
 
+pub(crate) use control::{ask, jobs};
 pub(crate) use exits::pidfd_works;
 pub(crate) use hosts::agent;
 pub(crate) use limits::ranks_for;
@@ -92,7 +94,8 @@ const LAUNCHER: Option<&str> = Some("the launcher's second process");
 
 /// Go on with a job that was started with --checkpoint-dir, and has ended or was ended.
 ///
-/// If its ranks were started by another launcher (scash rank), so is this: `srun -n 4 scash resume DIR`. All ranks go on from the newest checkpoint in the directory, as the job was started: with its options, its
+/// If its ranks were started by another launcher (scash rank), so is this: `srun -n 4 scash resume DIR`. All
+/// ranks go on from the newest checkpoint in the directory, as the job was started: with its options, its
 /// environment and in its working directory.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResumeArgs {

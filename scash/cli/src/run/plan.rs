@@ -176,7 +176,7 @@ fn check_in(args: Args, var: impl Fn(&str) -> Option<String>) -> Result<Plan, Re
     }
     let several = hosts.as_ref().is_some_and(|hosts| hosts.layout.hosts() > 1);
     let provider = provider(&args.provider, several, args.encrypt)?;
-    let replicas = args.replicas.check(ranks, provider, hosts.is_some())?;
+    let replicas = args.replicas.check(ranks, provider, hosts.as_ref().map(|hosts| &hosts.layout))?;
     let mut env: Vec<(OsString, OsString)> = args.env.into_iter().map(variable).collect::<Result<_, _>>()?;
     if let Some(engine) = args.fault.filter(|engine| !engine.is_empty()) {
         env.push((scash_fault(&engine)?, engine.into()));

@@ -7,6 +7,7 @@ use scash_ft::inject::{self, Injection, parse};
 use scash_ft::interval::{DEFAULT_MTBF, Policy, parse_mtbf};
 use scash_ft::recovery::Restarts;
 use scash_ft::store::vars;
+use scash_join::boot::Layout;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,8 +16,9 @@ const MOST: i64 = 7;
 #[derive(Debug, clap::Args)]
 pub(super) struct Raw {
     /// Go on when ranks die: all ranks start again from their newest checkpoint, of which there are so many
-    /// copies on other hosts besides their own (1 to 7; of several hosts, as many as that may be lost at once).
-    /// What ranks print appears once it is part of a checkpoint, and they see files instead of a terminal
+    /// copies on other hosts besides their own (1 to 7; of several hosts, as many as that may be lost at
+    /// once). What ranks print appears once it is part of a checkpoint, and they see files instead of a
+    /// terminal
     #[arg(long, value_name = "K", group = "survival", value_parser = clap::value_parser!(u32).range(1..=MOST))]
     replicas: Option<u32>,
 
@@ -34,7 +36,8 @@ pub(super) struct Raw {
     schedule: Schedule,
 
     /// What becomes of ranks whose host is lost: adopt (they come back on a host that has a copy of their
-    /// checkpoint), or fail (the job ends; checkpoints are not copied to other hosts) [default: adopt]
+    /// checkpoint), spare (on a host that is named as spare, while one is left), or fail (the job ends;
+    /// checkpoints are not copied to other hosts) [default: spare if hosts are named so, else adopt]
     #[arg(long, value_name = "WHAT", requires = "replicas")]
     on_loss: Option<OnLoss>,
 
@@ -68,6 +71,7 @@ pub(super) struct Schedule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum OnLoss {
     Adopt,
+    Spare,
     Fail,
 }
 
@@ -76,6 +80,8 @@ enum OnLoss {
 pub(super) struct Replicas {
     /// Copies of a checkpoint besides the ranks' own, on other hosts.
     pub(super) copies: u32,
+    /// Whether ranks of lost hosts go to hosts that have none.
+    pub(super) has_spares: bool,
     /// Restarts without a new checkpoint, at most.
     pub(super) restarts: u32,
     env: Vec<(&'static str, String)>,
@@ -89,13 +95,32 @@ impl Raw {
         self.replicas.is_some() || self.checkpoint_dir.is_some()
     }
 
-    /// What the options mean, for a job of so many ranks over this provider, on several hosts or not.
+    /// What the options mean, for a job of so many ranks over this provider, on these hosts if it has any.
     pub(super) fn check(
         self,
         ranks: u32,
         provider: &str,
-        has_hosts: bool,
+        hosts: Option<&Layout>,
     ) -> Result<Option<Replicas>, Refusal> {
+        let spares = hosts
+            .map_or(0, |layout| (0..layout.hosts()).filter(|host| layout.first_of(*host).is_none()).count());
+        let misused = |why: &str| Err(Refusal::new(status::USAGE, why));
+        match self.on_loss {
+            None | Some(OnLoss::Spare) if spares > 0 && self.replicas.is_none() => {
+                return misused(
+                    "a host is named as spare: that needs --replicas, or ranks cannot come back on it",
+                );
+            }
+            Some(OnLoss::Spare) if spares == 0 => {
+                return misused(
+                    "--on-loss spare: no host is named as spare: `--host a:2,b:2,c:spare`, or `c spare` in --hostfile",
+                );
+            }
+            Some(OnLoss::Adopt | OnLoss::Fail) if spares > 0 => {
+                return misused("a host is named as spare, and --on-loss says that none is used");
+            }
+            _ => {}
+        }
         let copies = if self.on_loss == Some(OnLoss::Fail) { 0 } else { self.replicas.unwrap_or(0) };
         let (option, place) = match (self.replicas, self.checkpoint_dir, self.resume) {
             (_, Some(_), Some(directory)) => ("resume", Place::Resumed(directory)),
@@ -104,7 +129,7 @@ impl Raw {
             (None, None, _) => return Ok(None),
         };
         let refuse = |why: &str| Err(Refusal::new(status::USAGE, format!("{option}: {why}")));
-        if has_hosts && place != Place::Memory {
+        if hosts.is_some() && place != Place::Memory {
             return refuse(
                 "its files are on one host: with --host and --hostfile use --replicas, which keeps checkpoints in the memory of all hosts",
             );
@@ -113,7 +138,7 @@ impl Raw {
             return refuse("what libfabric knows of a rank cannot be saved: use --provider auto, shm or tcp");
         }
         let (restarts, env) = (self.restarts.unwrap_or(Restarts::DEFAULT_LIMIT), self.schedule.env(ranks)?);
-        Ok(Some(Replicas { copies, restarts, env, place }))
+        Ok(Some(Replicas { copies, has_spares: spares > 0, restarts, env, place }))
     }
 }
 
@@ -166,7 +191,8 @@ mod tests {
     fn checked(words: &[&str], provider: &str, has_hosts: bool) -> Result<Option<Replicas>, String> {
         let words = std::iter::once(&"run").chain(words);
         let cli = Cli::try_parse_from(words).map_err(|error| error.to_string())?;
-        cli.raw.check(3, provider, has_hosts).map_err(|refusal| refusal.why)
+        let layout = Layout::new(&[3]).filter(|_| has_hosts);
+        cli.raw.check(3, provider, layout.as_ref()).map_err(|refusal| refusal.why)
     }
 
     fn env(words: &[&str]) -> Vec<(&'static str, String)> {
@@ -204,11 +230,12 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_with_replicas_is_refused_by_name() {
-        let cases: [(&[&str], &str, bool, &str); 11] = [
+        let cases: [(&[&str], &str, bool, &str); 12] = [
             (&["--replicas", "0"], "auto", false, "0 is not in 1..=7"),
             (&["--replicas", "8"], "auto", false, "8 is not in 1..=7"),
             (&["--replicas", "1"], "ofi", false, "--provider auto, shm or tcp"),
             (&["--checkpoint-dir", "d"], "auto", true, "use --replicas"),
+            (&["--replicas", "1", "--on-loss", "spare"], "auto", true, "no host is named as spare"),
             (&["--restarts", "1"], "auto", false, "--replicas"),
             (&["--chaos", "1"], "auto", false, "--replicas"),
             (&["--replicas", "1", "--checkpoint", "every=0"], "auto", false, "every=100"),
@@ -217,6 +244,15 @@ mod tests {
             (&["--replicas", "1", "--inject", " "], "auto", false, "what is to fail?"),
             (&["--replicas", "1", "--inject", "kill rank 3 at barrier 1"], "auto", false, "rank 3"),
         ];
+        let layout = Layout::with_spares(&[3], 1).unwrap();
+        for (words, expected) in [
+            (&[][..], "that needs --replicas"),
+            (&["--replicas", "1", "--on-loss", "adopt"], "says that none is used"),
+        ] {
+            let words: Vec<&str> = ["raw"].iter().chain(words).copied().collect();
+            let raw = Cli::try_parse_from(words).unwrap().raw;
+            assert!(raw.check(3, "auto", Some(&layout)).unwrap_err().why.contains(expected));
+        }
         for (words, provider, has_hosts, expected) in cases {
             let error = checked(words, provider, has_hosts).unwrap_err();
             assert!(error.contains(expected), "{words:?}: {error}");

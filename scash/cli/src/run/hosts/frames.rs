@@ -25,6 +25,10 @@
 //! | 13 | Committed: rank 0 has told that all ranks have this epoch | epoch `u64` |
 //! | 14 | Resumed: rank 0 has told that all ranks go on again | |
 //! | 15 | Said: what ranks have said to their user at once | the bytes |
+//! | 16 | Piece: bytes of the store of a rank, as Read has asked | rank `u32`, place `u64`, the bytes |
+//! | 17 | HasRead: that was all, or enough | rank `u32`, where to go on `u64`: 2^64 - 1 if there is no more |
+//! | 18 | Stored: all pieces have been written that came | rank `u32` |
+//! | 19 | Kept: so much memory stores take there, after Commit | bytes `u64` |
 //!
 //! | kind | from the launcher | fields |
 //! |---|---|---|
@@ -41,6 +45,10 @@
 //! | 11 | Again: start all ranks from there | base; how long ago, in nanoseconds, the launcher learnt that a rank was lost, and when all had ended, `u64` each; number of ranks `u32`, and where they run, see [`Layout::encode`]; the new secret |
 //! | 12 | Commit: what ranks had printed at this epoch is not taken back any more | epoch `u64` |
 //! | 13 | Finish: ranks will not be started again | |
+//! | 14 | Empty: make the store of a rank a new one | rank `u32` |
+//! | 15 | Read: send what has been written of the store of a rank, some of it | rank `u32`, from `u64`, to `u64` |
+//! | 16 | Piece: write this into the store of a rank | rank `u32`, place `u64`, the bytes |
+//! | 17 | Store: say when that is done | rank `u32` |
 //!
 //! # Incarnations
 //! No frame has the number of an incarnation: the order of the pipe tells. What an agent sends before Ended
@@ -58,10 +66,11 @@ use nix::sys::signal::Signal;
 use scash_comm::{Secret, SecretBytes};
 use scash_ft::{Base, Epoch};
 use scash_join::boot::{Decision, Layout, Report};
+use std::ops::Range;
 use std::time::Duration;
 
 /// The version of these frames.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 /// What an agent calls itself, so that it is not taken for something else that prints.
 const NAME: &str = "scash agent";
 /// Longest frame of an agent: a packet of a boot line, or [`MOST_OUTPUT`].
@@ -71,6 +80,9 @@ pub(super) const FROM_LAUNCHER: usize = 8 << 20;
 /// Most bytes of output in a frame.
 pub(super) const MOST_OUTPUT: usize = 32 << 10;
 const _: () = assert!(MOST_OUTPUT + 16 < FROM_AGENT);
+/// Most bytes of a store in a frame.
+pub(super) const MOST_PIECE: usize = 64 << 10;
+const _: () = assert!(MOST_PIECE + 32 < FROM_AGENT);
 /// Most bytes of the program in a frame.
 pub(super) const MOST_PROGRAM: usize = 256 << 10;
 const _: () = assert!(MOST_PROGRAM + 16 < FROM_LAUNCHER);
@@ -93,6 +105,18 @@ pub(super) enum Up {
     Committed(Epoch),
     Resumed,
     Said(Vec<u8>),
+    Piece(Piece),
+    HasRead { rank: u32, next: Option<u64> },
+    Stored(u32),
+    Kept(u64),
+}
+
+/// Bytes of the store of a rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) rank: u32,
+    pub(super) at: u64,
+    pub(super) bytes: Vec<u8>,
 }
 
 /// What the launcher says.
@@ -111,6 +135,10 @@ pub(super) enum Down {
     Again(Again),
     Commit(Epoch),
     Finish,
+    Empty(u32),
+    Read { rank: u32, range: Range<u64> },
+    Piece(Piece),
+    Store(u32),
 }
 
 /// How all ranks are started again.
@@ -161,6 +189,10 @@ impl Up {
             Up::Committed(epoch) => Frame::new(13).long(epoch.0),
             Up::Resumed => Frame::new(14),
             Up::Said(bytes) => Frame::new(15).rest(bytes),
+            Up::Piece(piece) => Frame::new(16).piece(piece),
+            Up::HasRead { rank, next } => Frame::new(17).number(*rank).long(next.unwrap_or(u64::MAX)),
+            Up::Stored(rank) => Frame::new(18).number(*rank),
+            Up::Kept(bytes) => Frame::new(19).long(*bytes),
         }
         .finish()
     }
@@ -185,6 +217,13 @@ impl Up {
             13 => Up::Committed(Epoch(fields.long()?)),
             14 => Up::Resumed,
             15 => Up::Said(fields.rest()),
+            16 => Up::Piece(fields.piece()?),
+            17 => {
+                let (rank, next) = (fields.number()?, fields.long()?);
+                Up::HasRead { rank, next: Some(next).filter(|next| *next < u64::MAX) }
+            }
+            18 => Up::Stored(fields.number()?),
+            19 => Up::Kept(fields.long()?),
             kind => return Err(format!("a frame of kind {kind}")),
         };
         // Newer versions may say more in their greeting; they are refused by name.
@@ -214,6 +253,10 @@ impl Down {
             }
             Down::Commit(epoch) => Frame::new(12).long(epoch.0),
             Down::Finish => Frame::new(13),
+            Down::Empty(rank) => Frame::new(14).number(*rank),
+            Down::Read { rank, range } => Frame::new(15).number(*rank).long(range.start).long(range.end),
+            Down::Piece(piece) => Frame::new(16).piece(piece),
+            Down::Store(rank) => Frame::new(17).number(*rank),
         }
         .finish()
     }
@@ -245,6 +288,10 @@ impl Down {
             }
             12 => Down::Commit(Epoch(fields.long()?)),
             13 => Down::Finish,
+            14 => Down::Empty(fields.number()?),
+            15 => Down::Read { rank: fields.number()?, range: fields.long()?..fields.long()? },
+            16 => Down::Piece(fields.piece()?),
+            17 => Down::Store(fields.number()?),
             kind => return Err(format!("a frame of kind {kind}")),
         };
         fields.end().map(|()| down)

@@ -2,6 +2,8 @@
 //! the [`Supervisor`] decide; where ranks may die, the [`Recovery`](crate::run::recovery::Recovery) decides
 //! first ([`survive`]).
 
+mod moves;
+mod requests;
 mod start;
 mod survive;
 
@@ -9,6 +11,7 @@ use super::frames::{Down, Up};
 use super::link::{Link, Stage, waited_for};
 use super::printer::{Piece, Printed, Printers};
 use super::{BEAT, Hosts, SILENCE};
+use crate::run::control::Control;
 use crate::run::front::{News, Order, Orders};
 use crate::run::oom;
 use crate::run::output::{self, Stream};
@@ -31,6 +34,7 @@ use survive::Survival;
 const ORDERS: u64 = 1 << 32;
 const CHILD: u64 = ORDERS + 1;
 const PRINTED: u64 = ORDERS + 2;
+const ASKED: u64 = ORDERS + 3;
 
 /// How long hosts may take until all their agents are ready. Whoever is asked for a password must have time
 /// to type it.
@@ -103,6 +107,8 @@ struct Job<'a> {
     over_since: Option<Instant>,
     /// Where ranks may die.
     survival: Option<Survival>,
+    /// By which other commands ask; `None` where the system has none.
+    control: Option<Control>,
 }
 
 impl<'a> Job<'a> {
@@ -136,7 +142,11 @@ impl<'a> Job<'a> {
             held_back: Vec::new(),
             over_since: None,
             survival: Survival::of(plan, hosts),
+            control: Control::open().ok(),
         };
+        if let Some(control) = &job.control {
+            job.watch(control, EpollFlags::EPOLLIN, ASKED)?;
+        }
         job.watch(&job.child_signals, EpollFlags::EPOLLIN, CHILD)?;
         job.watch(&job.printers, EpollFlags::EPOLLIN, PRINTED)?;
         if let Some(orders) = &job.orders {
@@ -192,6 +202,7 @@ impl<'a> Job<'a> {
                 ORDERS => self.take_orders(),
                 CHILD => while let Ok(Some(_)) = self.child_signals.read_signal() {},
                 PRINTED => self.take_printed(),
+                ASKED => self.answer(),
                 tag => {
                     let host = u32::try_from(tag / 2).expect("the epoll returns what it was given");
                     if tag % 2 == 0 { self.hear(host) } else { self.link(host).flush() }

@@ -18,12 +18,15 @@ const SILENCE: u16 = 2_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::run) struct Named {
     pub(in crate::run) name: String,
-    /// Ranks that it has room for.
+    /// Ranks that it has room for; none if it is spare.
     pub(in crate::run) slots: u32,
 }
 
+/// What stands where slots stand if a host is there for the ranks of one that is lost.
+const SPARE: &str = "spare";
+
 /// Reads the values of `--host`: names with commas between them, each with its slots behind a colon or with
-/// one.
+/// one, or with `spare`.
 pub(in crate::run) fn from_options(values: &[String]) -> Result<Vec<Named>, Refusal> {
     let items = values.iter().flat_map(|value| value.split(','));
     let read = |item: &str| from_item(item).map_err(|why| usage(format!("--host {item}: {why}")));
@@ -84,17 +87,22 @@ fn wait(file: &File, limit: PollTimeout) {
     let _ = poll(&mut [PollFd::new(file.as_fd(), PollFlags::POLLIN)], limit);
 }
 
-/// Reads the text of such a file: `NAME [slots=N]` in each line, and comments behind `#`. An error has the
-/// number of its line.
+/// Reads the text of such a file: `NAME [slots=N]` or `NAME spare` in each line, and comments behind `#`. An
+/// error has the number of its line.
 fn from_text(text: &str) -> Result<Vec<Named>, (usize, String)> {
     let mut hosts = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
         let Some(name) = words.next() else { continue };
-        let slots = words.next().map(|word| word.strip_prefix("slots=").ok_or(word)).transpose();
+        let slots = words.next().map(|word| match word.strip_prefix("slots=") {
+            Some(slots) if slots != SPARE => Ok(slots),
+            None if word == SPARE => Ok(word),
+            _ => Err(word),
+        });
+        let slots = slots.transpose();
         let host = match (slots, words.next()) {
             (Err(word), _) | (_, Some(word)) => {
-                Err(format!("expected NAME [slots=N], not {:?}", brief(word)))
+                Err(format!("expected NAME [slots=N] or NAME spare, not {:?}", brief(word)))
             }
             (Ok(slots), None) => named(name, slots),
         };
@@ -113,6 +121,7 @@ fn named(name: &str, slots: Option<&str>) -> Result<Named, String> {
     }
     let slots = match slots {
         None => 1,
+        Some(SPARE) => 0,
         Some(text) => text
             .parse()
             .ok()
@@ -145,12 +154,15 @@ fn merged(hosts: Vec<Named>) -> Vec<Named> {
 }
 
 /// Deals ranks to hosts in order, filling the slots of each before the next; without `ranks`, fills all.
-/// Returns the names of hosts that have any.
+/// Returns the names of hosts that have any, and behind them those of spare ones.
 pub(in crate::run) fn deal(hosts: Vec<Named>, ranks: Option<u32>) -> Result<(Vec<String>, Layout), Refusal> {
     let room: u64 = hosts.iter().map(|host| u64::from(host.slots)).sum();
     let wanted = ranks.map_or(room, u64::from);
     if hosts.is_empty() {
         return Err(usage("no host is named: `--host a,b:2`, or lines `NAME [slots=N]` in --hostfile"));
+    }
+    if room == 0 {
+        return Err(usage("all hosts are spare: name some that ranks start on"));
     }
     if wanted > room {
         return Err(usage(format!(
@@ -161,6 +173,7 @@ pub(in crate::run) fn deal(hosts: Vec<Named>, ranks: Option<u32>) -> Result<(Vec
     }
     let most = u64::from(u16::MAX);
     let (mut names, mut counts, mut left) = (Vec::new(), Vec::new(), wanted);
+    let (spares, hosts): (Vec<Named>, Vec<Named>) = hosts.into_iter().partition(|host| host.slots == 0);
     for host in hosts {
         let count = left.min(u64::from(host.slots));
         left -= count;
@@ -169,7 +182,9 @@ pub(in crate::run) fn deal(hosts: Vec<Named>, ranks: Option<u32>) -> Result<(Vec
             counts.push(u32::try_from(count).unwrap_or(u32::MAX));
         }
     }
-    let layout = Layout::new(&counts).filter(|_| wanted <= most);
+    names.extend(spares.iter().map(|host| host.name.clone()));
+    let spares = u32::try_from(spares.len()).unwrap_or(u32::MAX);
+    let layout = Layout::with_spares(&counts, spares).filter(|_| wanted <= most);
     let layout = layout.ok_or_else(|| {
         usage(format!(
             "{wanted} ranks on {} hosts: {most} ranks and {MOST_HOSTS} hosts are the most",
@@ -269,5 +284,13 @@ mod tests {
         assert!(deal(Vec::new(), None).unwrap_err().why.contains("no host is named"));
         let many = vec![Named { name: "a".into(), slots: 70_000 }];
         assert!(deal(many, None).unwrap_err().why.contains("65535 ranks"));
+        let (names, layout) = deal(from_options(&["s:spare,a:2,b".to_owned()]).unwrap(), Some(2)).unwrap();
+        assert_eq!((names, layout), (vec!["a".into(), "s".into()], Layout::with_spares(&[2], 1).unwrap()));
+        assert!(
+            deal(from_options(&["s:spare".to_owned()]).unwrap(), None)
+                .unwrap_err()
+                .why
+                .contains("all hosts are spare")
+        );
     }
 }

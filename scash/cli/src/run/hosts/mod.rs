@@ -38,7 +38,8 @@
 //! With `--replicas`, stores, output and what ranks say to their user are kept by the agent of their host.
 //! The launcher decides when and from where all ranks go on ([`recall`]): it has agents end all ranks, hears
 //! what their stores say, tells them what to write there, and has them start all ranks again, with a new
-//! secret, and so a new trunk and new branches. A host that is lost ends the job.
+//! secret, and so a new trunk and new branches. Ranks of a host that is lost come back on another
+//! ([`placement`]), to which their stores are copied if they are not there ([`transfer`]).
 //!
 //! # Output
 //! An agent may have [`uplink::WINDOW`] bytes of each stream on their way, and waits for word that they are
@@ -59,6 +60,7 @@ mod placement;
 mod printer;
 mod recall;
 mod stores;
+mod transfer;
 mod uplink;
 
 pub(crate) use agent::agent;

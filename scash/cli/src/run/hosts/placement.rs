@@ -1,7 +1,9 @@
-//! Where ranks run and who holds copies of their stores, as a value: as the job begins, and after hosts were lost.
+//! Where ranks run and who holds copies of their stores, as a value: as the job begins, and after hosts were
+//! lost.
 //!
-//! A rank's store is on its own host, and a copy of it on each of the next hosts in a ring, as many as the user asks
-//! for (`--replicas`). A host that is lost takes its ranks' stores along, and they come back where a copy is.
+//! A rank's store is on its own host, and a copy of it on each of the next hosts in a ring, as many as the
+//! user asks for (`--replicas`). A host that is lost takes its ranks' stores along, and they come back where
+//! a copy is.
 
 use crate::run::recovery::{Holding, StoreState};
 use scash_ft::recovery::{Known, Plan, RankStores, Survivor, Unrecoverable, hosts_with, plan};
@@ -11,6 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What each store says that a host has: by host and rank.
 pub(super) type States = BTreeMap<(u32, u32), StoreState>;
+
+/// Ranks that are to run elsewhere, and there.
+pub(super) type Wanted = BTreeMap<u32, u32>;
 
 /// The hosts that hold copies of the stores of a host's ranks: the next `copies` ones that have ranks.
 pub(super) fn holders(layout: &Layout, copies: u32, host: u32) -> impl Iterator<Item = u32> + '_ {
@@ -37,18 +42,28 @@ pub(super) struct Course {
     pub(super) states: Vec<StoreState>,
 }
 
-/// How ranks go on that ran as `layout` says, by what the stores say of all hosts that are not `lost`, and by what
-/// is `known` of restarts.
+/// What is known when all ranks have ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found<'a> {
+    /// What the stores say of all hosts that are not lost.
+    pub(super) states: &'a States,
+    pub(super) lost: &'a BTreeSet<u32>,
+    /// Of restarts.
+    pub(super) known: Known,
+}
+
+/// How ranks go on that ran as `layout` says. Those that are `wanted` elsewhere go there, wherever their
+/// stores are.
 ///
 /// # Errors
 /// A rank has no store any more that it could come back from.
 pub(super) fn course(
-    known: Known,
+    found: Found<'_>,
     layout: &Layout,
     copies: u32,
-    states: &States,
-    lost: &BTreeSet<u32>,
+    wanted: &Wanted,
 ) -> Result<Course, Unrecoverable> {
+    let Found { states, lost, known } = found;
     // Others may have held copies in former incarnations, which say nothing of this one.
     let hosts_of = |rank: u32| {
         let host = layout.host_of(rank);
@@ -80,7 +95,8 @@ pub(super) fn course(
     if let Some(rank) = (0..layout.size()).find(|rank| with_epoch(*rank).is_empty()) {
         return Err(Unrecoverable::Lost { rank, epoch });
     }
-    let next = layout.moved(|rank| with_epoch(rank).first().copied().unwrap_or(0));
+    let wanted = |rank: u32| wanted.get(&rank).filter(|host| !lost.contains(host));
+    let next = layout.moved(|rank| *wanted(rank).or(with_epoch(rank).first()).unwrap_or(&0));
     let next = next.ok_or(Unrecoverable::Lost { rank: 0, epoch })?;
     // New copies have nothing yet: they get all with the next checkpoint.
     let keeps = |rank: u32| {
@@ -89,13 +105,15 @@ pub(super) fn course(
         std::iter::once(host).chain(holders(&next, copies, host).filter(has)).collect::<Vec<u32>>()
     };
     let plan = plan(&stores(&keeps), known)?;
-    let states = (0..layout.size()).filter_map(|rank| states.get(&(next.host_of(rank), rank)).copied());
+    // Of one that goes elsewhere, what it was told by.
+    let states =
+        (0..layout.size()).filter_map(|rank| states.get(&(*with_epoch(rank).first()?, rank)).copied());
     Ok(Course { plan, states: states.collect(), layout: next })
 }
 
-/// What ranks were started from, if that is the beginning and stores that are left know of no later epoch: then nobody
-/// has run on from the beginning, of which nothing is stored, and a rank whose stores are all lost begins anew like
-/// the others.
+/// What ranks were started from, if that is the beginning and stores that are left know of no later epoch:
+/// then nobody has run on from the beginning, of which nothing is stored, and a rank whose stores are all
+/// lost begins anew like the others.
 fn beginning(all: &[RankStores], known: Known) -> Option<Base> {
     let base = known.base().filter(|base| base.epoch == Epoch(0))?;
     let stores = || all.iter().flat_map(|rank| &rank.survivors);
@@ -106,8 +124,9 @@ fn beginning(all: &[RankStores], known: Known) -> Option<Base> {
     (is_told && !stores().any(has_marked)).then_some(base)
 }
 
-/// Without the marks of an epoch that some copy lacks, if ranks can do without: nobody has run on in it, and no copy
-/// is made until ranks have gone on. If they went on from there, the loss of one more host could be one too many.
+/// Without the marks of an epoch that some copy lacks, if ranks can do without: nobody has run on in it, and
+/// no copy is made until ranks have gone on. If they went on from there, the loss of one more host could be
+/// one too many.
 fn whole(all: Vec<RankStores>, known: Known) -> Result<Vec<RankStores>, Unrecoverable> {
     let epoch = plan(&all, known)?.base.epoch;
     let with_epoch = hosts_with(&all, known, epoch)?;
@@ -132,7 +151,7 @@ mod tests {
     use super::*;
     use crate::run::recovery::Marked;
     use scash_ft::recovery::Step;
-    use scash_ft::{Base, Incarnation, Mark};
+    use scash_ft::{Incarnation, Mark};
 
     fn base(incarnation: u64, epoch: u64) -> Base {
         Base { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) }
@@ -155,8 +174,7 @@ mod tests {
         for rank in 0..layout.size() {
             let home = layout.host_of(rank);
             for host in 0..layout.hosts() {
-                let counts =
-                    host == home || holders(layout, copies, host_of(home)).any(|holder| holder == host);
+                let counts = host == home || holders(layout, copies, home).any(|holder| holder == host);
                 let epochs = if counts { epochs } else { &[] };
                 let base = if counts { base } else { Base::default() };
                 states.insert((host, rank), store(rank, base, epochs));
@@ -165,8 +183,26 @@ mod tests {
         states
     }
 
-    fn host_of(host: u32) -> u32 {
-        host
+    fn course_to(
+        started: Base,
+        layout: &Layout,
+        copies: u32,
+        states: &States,
+        lost: &[u32],
+        wanted: &Wanted,
+    ) -> Result<Course, Unrecoverable> {
+        let lost = lost.iter().copied().collect();
+        course(Found { states, lost: &lost, known: Known::Started(started) }, layout, copies, wanted)
+    }
+
+    fn of(
+        started: Base,
+        layout: &Layout,
+        copies: u32,
+        states: &States,
+        lost: &[u32],
+    ) -> Result<Course, Unrecoverable> {
+        course_to(started, layout, copies, states, lost, &Wanted::new())
     }
 
     fn ranks(layout: &Layout, host: u32) -> Vec<u32> {
@@ -189,12 +225,12 @@ mod tests {
     fn ranks_of_a_lost_host_come_back_where_copies_are() {
         let layout = Layout::new(&[2, 2, 1]).unwrap();
         let all = states(&layout, 1, base(3, 4), &[4, 5]);
-        let course = course(Known::Started(base(3, 4)), &layout, 1, &all, &BTreeSet::from([1])).unwrap();
+        let course = of(base(3, 4), &layout, 1, &all, &[1]).unwrap();
         assert_eq!(course.plan.base, base(4, 5));
         assert_eq!([0, 1, 2].map(|host| ranks(&course.layout, host)), [vec![0, 1], vec![], vec![2, 3, 4]]);
         assert_eq!(course.states[2].rank, 2);
-        // Ranks 0 and 1 had their copies on the host that is gone; those of ranks 2 to 4 would be new ones. That
-        // of rank 4 was on host 0, and is.
+        // Ranks 0 and 1 had their copies on the host that is gone; those of ranks 2 to 4 would be new ones.
+        // That of rank 4 was on host 0, and is.
         let written = |step: &Step| match step {
             Step::WriteBase { rank, host, .. } => (*rank, *host),
             other => panic!("{other:?}"),
@@ -210,7 +246,7 @@ mod tests {
     fn a_job_without_a_checkpoint_begins_anew_on_the_hosts_that_are_left() {
         let layout = Layout::new(&[1, 1]).unwrap();
         let all = states(&layout, 1, base(0, 0), &[]);
-        let course = course(Known::Started(base(0, 0)), &layout, 1, &all, &BTreeSet::from([0])).unwrap();
+        let course = of(base(0, 0), &layout, 1, &all, &[0]).unwrap();
         assert_eq!((course.plan.base, ranks(&course.layout, 1)), (base(1, 0), vec![0, 1]));
     }
 
@@ -218,7 +254,9 @@ mod tests {
     fn ranks_whose_stores_are_all_lost_begin_anew_if_nobody_has_come_further() {
         let layout = Layout::new(&[1, 1, 1]).unwrap();
         let lost = BTreeSet::from([0, 1]);
-        let course = |known, all: &States| course(known, &layout, 1, all, &lost);
+        let none = Wanted::new();
+        let course =
+            |known, all: &States| course(Found { states: all, lost: &lost, known }, &layout, 1, &none);
         // Host 2 was not to hold a copy of rank 0: what it has of it is of former times, or nothing.
         let nowhere = states(&layout, 1, base(4, 0), &[]);
         for known in [Known::Started(base(4, 0)), Known::Begun(base(4, 0))] {
@@ -230,21 +268,16 @@ mod tests {
         assert_eq!(further.unwrap_err(), Unrecoverable::Lost { rank: 0, epoch: Epoch(0) });
         // Or nobody is left who had a store.
         let on_one = layout.moved(|_| 0).unwrap();
-        let lost = BTreeSet::from([0]);
-        assert!(super::course(Known::Started(base(4, 0)), &on_one, 1, &nowhere, &lost).is_err());
+        assert!(of(base(4, 0), &on_one, 1, &nowhere, &[0]).is_err());
     }
 
     #[test]
     fn a_rank_whose_stores_are_all_lost_is_lost() {
         let layout = Layout::new(&[1, 1, 1]).unwrap();
         let all = states(&layout, 1, base(2, 3), &[3, 4]);
-        let lost = BTreeSet::from([0, 1]);
-        let why = course(Known::Started(base(2, 3)), &layout, 1, &all, &lost).unwrap_err();
+        let why = of(base(2, 3), &layout, 1, &all, &[0, 1]).unwrap_err();
         assert_eq!(why, Unrecoverable::Lost { rank: 0, epoch: Epoch(3) });
-        assert!(
-            course(Known::Started(base(2, 3)), &layout, 2, &states(&layout, 2, base(2, 3), &[3, 4]), &lost)
-                .is_ok()
-        );
+        assert!(of(base(2, 3), &layout, 2, &states(&layout, 2, base(2, 3), &[3, 4]), &[0, 1]).is_ok());
     }
 
     #[test]
@@ -252,12 +285,10 @@ mod tests {
         let layout = Layout::new(&[1, 1]).unwrap();
         let mut all = states(&layout, 1, base(0, 0), &[6, 7]);
         all.insert((1, 0), store(0, base(0, 0), &[6]));
-        let of = |lost: &[u32]| {
-            course(Known::Started(base(0, 0)), &layout, 1, &all, &lost.iter().copied().collect()).unwrap()
-        };
-        assert_eq!(of(&[]).plan.base.epoch, Epoch(6), "its host might be lost next");
-        assert_eq!(of(&[0]).plan.base.epoch, Epoch(6), "rank 0 was on its way to it");
-        assert_eq!(of(&[1]).plan.base.epoch, Epoch(7), "nothing that is left lacks it");
+        let without = |lost: &[u32]| of(base(0, 0), &layout, 1, &all, lost).unwrap();
+        assert_eq!(without(&[]).plan.base.epoch, Epoch(6), "its host might be lost next");
+        assert_eq!(without(&[0]).plan.base.epoch, Epoch(6), "rank 0 was on its way to it");
+        assert_eq!(without(&[1]).plan.base.epoch, Epoch(7), "nothing that is left lacks it");
     }
 
     #[test]
@@ -268,11 +299,9 @@ mod tests {
         let fresh = store(0, base(1, 6), &[7]);
         all.insert((1, 0), StoreState { base: Base::default(), ..fresh });
         all.insert((2, 1), store(1, base(1, 6), &[]));
-        let course = |lost: &[u32]| {
-            course(Known::Started(base(1, 6)), &layout, 1, &all, &lost.iter().copied().collect()).unwrap()
-        };
-        assert_eq!(course(&[]).plan.base.epoch, Epoch(6));
-        assert_eq!(course(&[0]).plan.base.epoch, Epoch(7));
+        let without = |lost: &[u32]| of(base(1, 6), &layout, 1, &all, lost).unwrap();
+        assert_eq!(without(&[]).plan.base.epoch, Epoch(6));
+        assert_eq!(without(&[0]).plan.base.epoch, Epoch(7));
     }
 
     #[test]
@@ -281,7 +310,30 @@ mod tests {
         let mut all = states(&layout, 1, base(5, 8), &[8, 9]);
         // Host 2 held a copy of rank 0 in former times.
         all.insert((2, 0), store(0, base(3, 8), &[8, 9]));
-        let why = course(Known::Started(base(5, 8)), &layout, 1, &all, &BTreeSet::from([0, 1])).unwrap_err();
+        let why = of(base(5, 8), &layout, 1, &all, &[0, 1]).unwrap_err();
         assert!(matches!(why, Unrecoverable::Lost { rank: 0, .. }), "{why}");
+    }
+
+    #[test]
+    fn ranks_go_where_they_are_wanted_and_their_stores_are_copied_there_first() {
+        let layout = Layout::new(&[2, 1]).unwrap().moved(|rank| rank / 2).unwrap();
+        let all = states(&layout, 1, base(3, 4), &[4, 5]);
+        // Host 1 has a copy of the store of rank 1, and host 0 of that of rank 2.
+        let wanted = Wanted::from([(1, 1), (2, 0)]);
+        let moved = course_to(base(3, 4), &layout, 1, &all, &[], &wanted).unwrap();
+        assert_eq!([0, 1].map(|host| ranks(&moved.layout, host)), [vec![0, 2], vec![1]]);
+        assert!(!moved.plan.steps.iter().any(|step| matches!(step, Step::Copy { .. })));
+        // Host 2 has none of anything.
+        let layout = Layout::new(&[1, 1, 1]).unwrap();
+        let all = states(&layout, 1, base(3, 4), &[4, 5]);
+        let moved = course_to(base(3, 4), &layout, 1, &all, &[1], &Wanted::from([(1, 0)])).unwrap();
+        let copies = moved.plan.steps.iter().filter(|step| matches!(step, Step::Copy { .. }));
+        let copies: Vec<Step> = copies.copied().collect();
+        let mark = Mark { incarnation: Incarnation(3), epoch: Epoch(5) };
+        assert_eq!(copies, [Step::Copy { rank: 1, from: 2, to: 0, mark }]);
+        assert_eq!(ranks(&moved.layout, 0), [0, 1]);
+        // One that is lost is wanted in vain.
+        let moved = course_to(base(3, 4), &layout, 1, &all, &[1], &Wanted::from([(0, 1)])).unwrap();
+        assert_eq!(ranks(&moved.layout, 0), [0]);
     }
 }

@@ -2,6 +2,7 @@
 //! which each is as good as any other here. Whether they make sense is for `recall` to say.
 
 use super::fields::{Fields, Frame};
+use super::frames::Piece;
 use crate::run::recovery::{Marked, Rewound, RewoundPlace, StoreState};
 use scash_ft::{Base, Epoch, Incarnation, Mark};
 
@@ -22,8 +23,12 @@ impl Frame {
         })
     }
 
-    /// How many there are, and each: rank, base, how much it had printed, and what it is there: 0 stays, 1 comes,
-    /// 2 a copy.
+    pub(super) fn piece(self, Piece { rank, at, bytes }: &Piece) -> Frame {
+        self.number(*rank).long(*at).bytes(bytes)
+    }
+
+    /// How many there are, and each: rank, base, how much it had printed, and what it is there: 0 stays, 1
+    /// comes, 2 a copy.
     pub(super) fn rewound(self, all: &[Rewound]) -> Frame {
         all.iter().fold(self.length(all.len()), |frame, Rewound { rank, base, output, place }| {
             let frame = frame.number(*rank).base(*base).long(output[0]).long(output[1]);
@@ -52,6 +57,10 @@ impl Fields<'_> {
             }
             other => Err(format!("{other} marks where there is one or none")),
         }
+    }
+
+    pub(super) fn piece(&mut self) -> Result<Piece, String> {
+        Ok(Piece { rank: self.number()?, at: self.long()?, bytes: self.bytes()?.to_vec() })
     }
 
     fn place(&mut self) -> Result<RewoundPlace, String> {

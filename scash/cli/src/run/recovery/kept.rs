@@ -12,6 +12,7 @@ use crate::run::replicas::Replicas;
 use crate::run::{Refusal, status};
 use nix::fcntl::Flock;
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::stat::fstat;
 use scash_comm::descriptors::out_of_the_way;
 use scash_ft::store::{A_RESTART, Store, vars};
 use scash_ft::{Base, Epoch, Moment};
@@ -212,14 +213,14 @@ impl Kept {
         })
     }
 
-    /// Whether the job that was found here has ended well, and its launcher was killed before it had printed all and
-    /// removed the files.
+    /// Whether the job that was found here has ended well, and its launcher was killed before it had printed
+    /// all and removed the files.
     pub(in crate::run) fn has_ended(&self) -> bool {
         self.taken.as_ref().is_some_and(|taken| taken.has_ended)
     }
 
-    /// All ranks have ended well. Who finds the files from now on does not start them again. (If that cannot be
-    /// noted, they are started from their newest epoch.)
+    /// All ranks have ended well. Who finds the files from now on does not start them again. (If that cannot
+    /// be noted, they are started from their newest epoch.)
     pub(in crate::run) fn note_end(&self) {
         if let Some(taken) = &self.taken {
             let _ = self.stores.iter().try_for_each(|store| taken.directory.note_end(store.rank()));
@@ -297,9 +298,39 @@ impl Kept {
         epoch::find(base, &self.states()).map_or(base.epoch, |plan| plan.base.epoch)
     }
 
+    /// Makes the store of a rank a new one, to which one of another host is to be copied.
+    pub(in crate::run) fn empty(&mut self, rank: u32) -> io::Result<()> {
+        let here = self.stores.iter_mut().find(|store| store.rank() == rank).ok_or_else(no_store)?;
+        *here = store_in_memory(rank, here.size())?;
+        Ok(())
+    }
+
+    /// Writes what comes of such a store.
+    pub(in crate::run) fn write(&self, rank: u32, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.store(rank).ok_or_else(no_store)?.write(at, bytes)
+    }
+
+    /// Gives away some of the store of a rank ([`Store::read`]).
+    pub(in crate::run) fn read(
+        &self,
+        rank: u32,
+        range: Range<u64>,
+        enough: u64,
+        buffer: &mut [u8],
+        take: impl FnMut(u64, &[u8]) -> io::Result<()>,
+    ) -> io::Result<Option<u64>> {
+        self.store(rank).ok_or_else(no_store)?.read(range, enough, buffer, take)
+    }
+
     /// What the stores say.
     pub(in crate::run) fn states(&self) -> Vec<StoreState> {
         self.stores.iter().map(StoreState::of).collect()
+    }
+
+    /// How much memory the stores take.
+    pub(in crate::run) fn bytes(&self) -> u64 {
+        let blocks = |store: &Store| fstat(store.file()).map_or(0, |file| file.st_blocks.unsigned_abs());
+        self.stores.iter().map(blocks).sum::<u64>() * 512
     }
 
     /// Takes what a rank has told of since this was called last.
@@ -342,8 +373,8 @@ impl Kept {
     }
 
     /// Makes of each of these ranks what it was at an epoch, from which it will be started again; none may
-    /// run. Returns how much those of this process had printed then. If none of them goes on here, only their stores
-    /// are written.
+    /// run. Returns how much those of this process had printed then. If none of them goes on here, only their
+    /// stores are written.
     pub(in crate::run) fn rewind(&mut self, all: &[Rewound]) -> Result<Vec<Lengths>, String> {
         let runs: BTreeMap<u32, &Rewound> = all
             .iter()
@@ -359,7 +390,8 @@ impl Kept {
         Ok(lengths)
     }
 
-    /// Makes of the output and input of the ranks that go on here what they were. Returns how much each had printed.
+    /// Makes of the output and input of the ranks that go on here what they were. Returns how much each had
+    /// printed.
     fn take_output_back(&mut self, runs: &BTreeMap<u32, &Rewound>) -> Result<Vec<Lengths>, String> {
         self.here = runs.keys().copied().collect();
         let lengths = self.of_all(|rank| Some(runs.get(&rank)?.output));
@@ -400,11 +432,16 @@ impl Parts {
 
 /// Empty stores of these ranks, of so many.
 fn stores_in_memory(ranks: Range<u32>, size: u32) -> io::Result<Vec<Store>> {
-    let store = |rank| {
-        let store = Store::create(rank, size)?;
-        Store::open(out_of_the_way(store.file().try_clone_to_owned()?))
-    };
-    ranks.map(store).collect()
+    ranks.map(|rank| store_in_memory(rank, size)).collect()
+}
+
+fn store_in_memory(rank: u32, size: u32) -> io::Result<Store> {
+    let store = Store::create(rank, size)?;
+    Store::open(out_of_the_way(store.file().try_clone_to_owned()?))
+}
+
+fn no_store() -> io::Error {
+    io::Error::other("there is no store of such a rank")
 }
 
 /// A number that no other job has whose stores may come to lie beside those of this one.

@@ -2,8 +2,8 @@
 //!
 //! Ranks cannot lose each other: when one is lost, **all** are killed and started again, as the next
 //! *incarnation* of the job. Each restores its image of one *epoch* (the number of a checkpoint) from its
-//! *store*, a file in memory that whoever has started it holds. This module decides, as a value without IO; [`Kept`] is
-//! what outlives the ranks.
+//! *store*, a file in memory that whoever has started it holds. This module decides, as a value without IO;
+//! [`Kept`] is what outlives the ranks.
 //!
 //! ```text
 //!                  a signal killed a rank                       no rank runs any more
@@ -277,14 +277,18 @@ impl Recovery {
     /// This is the newest epoch that all ranks have, and its memory barrier. Returns what to start them from,
     /// or why not.
     pub(super) fn found(&mut self, epoch: Epoch, barrier: u64, now: Instant) -> Result<Base, Failure> {
+        self.planned(Base { incarnation: self.base.incarnation.next(), epoch }, barrier, now)
+    }
+
+    /// A plan says what to start ranks from, at this memory barrier. Returns that, or why not.
+    pub(super) fn planned(&mut self, base: Base, barrier: u64, now: Instant) -> Result<Base, Failure> {
         let State::Ending { course } = std::mem::replace(&mut self.state, State::Together) else {
             return Ok(self.base); // nobody has died
         };
-        self.restarts.clone().restart(epoch).map_err(|why| given_up(&course.loss, why))?;
-        self.base = Base { incarnation: self.base.incarnation.next(), epoch };
-        self.barrier = barrier;
+        self.restarts.clone().restart(base.epoch).map_err(|why| given_up(&course.loss, why))?;
+        (self.base, self.barrier) = (base, barrier);
         self.state = State::Joining { course, ended: now };
-        Ok(self.base)
+        Ok(base)
     }
 
     /// What was found is of no use: the job ends.

@@ -12,7 +12,7 @@
 use super::work::Work;
 use super::{Agent, COMMITTED, LINES, SAID, failed, outputs, trouble};
 use crate::run::hosts::assignment::Replicated;
-use crate::run::hosts::frames::{Again, Down, MOST_OUTPUT, Up};
+use crate::run::hosts::frames::{Again, Down, MOST_OUTPUT, MOST_PIECE, Piece, Up};
 use crate::run::hosts::placement::holdings;
 use crate::run::oom::OomKills;
 use crate::run::output::{Lengths, Printing};
@@ -21,7 +21,13 @@ use crate::run::{Refusal, status};
 use nix::sys::signal::Signal;
 use scash_ft::{Base, Epoch};
 use scash_join::boot::Layout;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Bytes of a store that are sent for one Read.
+const ENOUGH: u64 = 2 << 20;
 
 /// How far the agent's part in a restart is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +114,12 @@ impl Agent {
             }
             // Another host was lost before ranks could be started again.
             (Down::Recall, Phase::Ended) => return self.tell_of_stores(),
+            (Down::Empty(rank), Phase::Ended) => return self.change_store(|kept| kept.empty(rank)),
+            (Down::Read { rank, range }, Phase::Ended) => return self.read_store(rank, range),
+            (Down::Piece(piece), Phase::Ended) => {
+                return self.change_store(|kept| kept.write(piece.rank, piece.at, &piece.bytes));
+            }
+            (Down::Store(rank), Phase::Ended) => return self.send(&Up::Stored(rank)),
             (Down::Rewind(all), Phase::Ended) => return self.rewind(&all),
             (Down::Again(again), Phase::Ended) => return self.start_again(again),
             (Down::Commit(epoch), _) => {
@@ -115,6 +127,8 @@ impl Agent {
                 if let (Some(lengths), Some(printing)) = (lengths, &work.printing) {
                     printing.commit(&lengths);
                 }
+                let kept = Up::Kept(survival.kept.bytes());
+                return self.send(&kept);
             }
             (Down::Finish, _) => survival.is_finished = true,
             (down, phase) => {
@@ -148,8 +162,8 @@ impl Agent {
         Ok(())
     }
 
-    /// No rank runs. Tells the launcher what stores say, if it has recalled the ranks; sends all that they have
-    /// printed, if they will not be started again.
+    /// No rank runs. Tells the launcher what stores say, if it has recalled the ranks; sends all that they
+    /// have printed, if they will not be started again.
     pub(super) fn survivors_have_ended(&mut self) -> Result<(), Refusal> {
         if self.survival().is_none() {
             return Ok(());
@@ -175,6 +189,36 @@ impl Agent {
             self.send(&Up::Store(state))?;
         }
         self.send(&Up::Ended)
+    }
+
+    /// Does something to a store whose rank moves here.
+    fn change_store(&mut self, change: impl FnOnce(&mut Kept) -> io::Result<()>) -> Result<(), Refusal> {
+        let Some(Survival { kept, .. }) = self.survival() else { return Ok(()) };
+        match change(kept) {
+            Ok(()) => Ok(()),
+            Err(error) => self.refuse(Refusal::new(
+                status::LAUNCHER,
+                format!("the store of a rank that moves here cannot be written: {error}"),
+            )),
+        }
+    }
+
+    /// Sends some of the store of a rank that moves away.
+    fn read_store(&mut self, rank: u32, range: Range<u64>) -> Result<(), Refusal> {
+        let uplink = Arc::clone(&self.uplink);
+        let Some(Survival { kept, .. }) = self.survival() else { return Ok(()) };
+        let send = |at, bytes: &[u8]| uplink.send(&Up::Piece(Piece { rank, at, bytes: bytes.to_vec() }));
+        match kept.read(rank, range, ENOUGH, &mut vec![0; MOST_PIECE], send) {
+            Ok(next) => self.send(&Up::HasRead { rank, next }),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.over = true;
+                Ok(())
+            }
+            Err(error) => self.refuse(Refusal::new(
+                status::LAUNCHER,
+                format!("the store of rank {rank}, which moves away, cannot be read: {error}"),
+            )),
+        }
     }
 
     /// Makes of all ranks what they were.

@@ -59,6 +59,11 @@ fn ups() -> Vec<Up> {
         Up::Committed(Epoch(70_000_000_000)),
         Up::Resumed,
         Up::Said(b"scash: rank 3 cannot be saved\n".to_vec()),
+        Up::Piece(Piece { rank: 3, at: 5 << 40, bytes: vec![8; 500] }),
+        Up::HasRead { rank: 3, next: Some(7) },
+        Up::HasRead { rank: 3, next: None },
+        Up::Stored(3),
+        Up::Kept(5_000_000_000),
     ]
 }
 
@@ -88,6 +93,10 @@ fn downs() -> Vec<Down> {
         }),
         Down::Commit(Epoch(17)),
         Down::Finish,
+        Down::Empty(3),
+        Down::Read { rank: 3, range: 4096..u64::MAX },
+        Down::Piece(Piece { rank: 3, at: 5 << 40, bytes: vec![8; 500] }),
+        Down::Store(3),
     ]
 }
 

@@ -3,6 +3,7 @@
 //! missing.
 
 use super::Job;
+use super::moves::Moves;
 use crate::run::hosts::Hosts;
 use crate::run::hosts::frames::{Again, Down, Up};
 use crate::run::hosts::link::{Link, Stage};
@@ -11,7 +12,7 @@ use crate::run::hosts::recall::Recall;
 use crate::run::oom;
 use crate::run::output::{self, Lengths, Stream};
 use crate::run::plan::Plan;
-use crate::run::recovery::{self, Loss, Recovery, Step};
+use crate::run::recovery::{self, Loss, Recovery, Step, StoreState};
 use crate::run::{Refusal, status};
 use scash_comm::Secret;
 use scash_ft::{Base, Epoch};
@@ -21,16 +22,21 @@ use std::time::Instant;
 /// What a job has in which ranks may die.
 #[derive(Debug)]
 pub(super) struct Survival {
-    recovery: Recovery,
-    recall: Recall,
+    pub(super) recovery: Recovery,
+    pub(super) recall: Recall,
     /// How many other hosts hold copies of a store.
-    copies: u32,
+    pub(super) copies: u32,
     /// How ranks go on, from when that is known until they are started.
     course: Option<Course>,
+    pub(super) moves: Moves,
+    /// By host: how much memory stores take there, as it was said last.
+    pub(super) kept: Vec<u64>,
+    /// The newest epoch of which ranks have told that were started last, and when.
+    pub(super) committed: Option<(Epoch, Instant)>,
     /// By rank: how many bytes of what it has printed have come.
     come: Vec<Lengths>,
     /// Whether agents were told that ranks will not be started again.
-    is_finished: bool,
+    pub(super) is_finished: bool,
 }
 
 impl Survival {
@@ -42,6 +48,9 @@ impl Survival {
             recall: Recall::new(hosts.layout.hosts(), plan.ranks),
             copies: replicas.copies,
             course: None,
+            kept: vec![0; hosts.names.len()],
+            committed: None,
+            moves: Moves::new(&hosts.layout, replicas.has_spares),
             come: vec![[0; 2]; plan.ranks as usize],
             is_finished: false,
         })
@@ -67,7 +76,9 @@ impl Job<'_> {
     /// Takes a frame that agents send where ranks may die. The error says why no agent sends it.
     pub(super) fn take_of_survivors(&mut self, host: u32, up: Up) -> Result<(), String> {
         let has_rank_0 = self.is_of(0, host);
-        let Some(Survival { recovery, recall, .. }) = &mut self.survival else { return Ok(()) };
+        let Some(Survival { recovery, recall, kept, committed, .. }) = &mut self.survival else {
+            return Ok(());
+        };
         match up {
             Up::Store(state) => recall.store(host, state)?,
             Up::Ended => {
@@ -75,12 +86,22 @@ impl Job<'_> {
                 self.link(host).ranks.clear();
             }
             Up::Rewound => recall.rewound(host)?,
+            up @ (Up::Piece(_) | Up::HasRead { .. } | Up::Stored(_)) => {
+                if let Some((other, down)) = recall.copied(host, up)? {
+                    self.link(other).send(&down);
+                }
+            }
             Up::Resumed if has_rank_0 => {
                 if let Some(news) = recovery.resumed(Instant::now()) {
                     crate::say(&news);
                 }
             }
-            Up::Committed(epoch) if has_rank_0 => self.tell_all(&Down::Commit(epoch)),
+            Up::Kept(bytes) => kept[host as usize] = bytes,
+            Up::Committed(epoch) if has_rank_0 => {
+                *committed = Some((epoch, Instant::now()));
+                self.tell_all(&Down::Commit(epoch));
+                self.move_ranks();
+            }
             Up::Said(bytes) => output::say(&String::from_utf8_lossy(&bytes)),
             up => {
                 let what: String = format!("{up:?}").chars().take(60).collect();
@@ -127,7 +148,7 @@ impl Job<'_> {
         }
     }
 
-    fn take_step(&mut self, step: Option<Step>) -> Result<(), Refusal> {
+    pub(super) fn take_step(&mut self, step: Option<Step>) -> Result<(), Refusal> {
         match step {
             None => {}
             Some(Step::Kill) => {
@@ -158,18 +179,24 @@ impl Job<'_> {
         if !self.supervisor.may_go_on() || self.supervisor.is_stopped() {
             return; // which is another step, now or when the user continues the job
         }
-        let Some(Survival { recovery, recall, copies, course: found, .. }) = &mut self.survival else {
+        let Some(Survival { recovery, recall, copies, moves, course: found, .. }) = &mut self.survival else {
             return;
         };
-        let course = recall.course(&self.layout, *copies);
+        let course = recall.course(&self.layout, *copies, moves.wanted());
         let course = course.map_err(|why| recovery.nothing_found(&why.to_string())).and_then(|course| {
             let epoch = course.plan.base.epoch;
-            recovery.found(epoch, recovery::barrier(&course.states, epoch), Instant::now())?;
+            let barrier = recovery::barrier(&course.states, epoch);
+            recovery.planned(course.plan.base, barrier, Instant::now())?;
             let carried_out = recall.carry_out(&course, &self.layout);
             carried_out.map(|()| course).map_err(|why| recovery.nothing_found(&why))
         });
         match course {
-            Ok(course) => *found = Some(course),
+            Ok(course) => {
+                // Ranks that move have printed this, and agents keep none of it.
+                let printed = Down::Commit(course.plan.base.epoch);
+                *found = Some(course);
+                self.tell_all(&printed);
+            }
             Err(failure) => {
                 recall.over();
                 self.give_up(&failure);
@@ -179,8 +206,10 @@ impl Job<'_> {
 
     /// Ranks whose host is lost go on where copies of their stores are.
     fn go_elsewhere(&mut self) {
-        let Some(Survival { come, course, .. }) = &mut self.survival else { return };
+        let Some(Survival { come, course, moves, committed, .. }) = &mut self.survival else { return };
         let Some(course) = course.take() else { return };
+        moves.are_done();
+        *committed = None;
         let epoch = course.plan.base.epoch;
         let streams = if self.one_stream { 1 } else { 2 };
         for state in &course.states {
@@ -214,6 +243,14 @@ impl Job<'_> {
         if recall.is_written() && may_start {
             return self.start_again();
         }
+        if !self.have_movers_printed() {
+            return Ok(());
+        }
+        let Some(Survival { recall, .. }) = &mut self.survival else { return Ok(()) };
+        for (host, down) in recall.next_orders() {
+            self.link(host).send(&down);
+        }
+        let Some(Survival { recall, .. }) = &mut self.survival else { return Ok(()) };
         for (host, all) in recall.next_round().into_iter().flatten() {
             self.link(host).send(&Down::Rewind(all));
         }
@@ -249,6 +286,21 @@ impl Job<'_> {
         self.act(actions);
     }
 
+    /// Whether all has come that ranks had printed which move from hosts that are there.
+    fn have_movers_printed(&self) -> bool {
+        let Some(Survival { come, course: Some(course), .. }) = &self.survival else { return true };
+        let streams = if self.one_stream { 1 } else { 2 };
+        let has_come = |state: &StoreState| {
+            let before = self.layout.host_of(state.rank);
+            let stays = course.layout.is_on(state.rank, before);
+            let printed = state.at(course.plan.base.epoch).map_or([0; 2], |marked| marked.output);
+            let come = come[state.rank as usize];
+            let all = (0..streams).all(|stream| come[stream] >= printed[stream]);
+            stays || all || self.links[before as usize].stage != Stage::Running
+        };
+        course.states.iter().all(has_come)
+    }
+
     /// So much of what a rank has printed has come.
     pub(super) fn has_come(&mut self, rank: u32, stream: Stream, bytes: usize) {
         if let Some(Survival { come, .. }) = &mut self.survival {
@@ -262,7 +314,7 @@ impl Job<'_> {
         let others = self.links.iter().any(is_left);
         let rank = self.layout.first_of(host);
         let may_go_on = self.supervisor.may_go_on();
-        let Some(Survival { recovery, recall, copies, is_finished, .. }) = &mut self.survival else {
+        let Some(Survival { recall, copies, is_finished, .. }) = &mut self.survival else {
             return false;
         };
         if *copies == 0 || *is_finished || !others || !may_go_on {
@@ -270,8 +322,10 @@ impl Job<'_> {
         }
         recall.lost(host);
         self.held_back.retain(|(_, of, ..)| *of != host);
-        // One that has no ranks any more takes only copies along.
-        let Some(rank) = rank else { return true };
+        self.replace(host);
+        let Some(Survival { recovery, recall, .. }) = &mut self.survival else { return false };
+        // One that has no ranks takes only copies along; unless ranks are on their way to it.
+        let Some(rank) = rank.or(recall.is_writing().then_some(0)) else { return true };
         let with_host = Some(why.to_owned());
         let loss = Loss { rank, exit: Exit::Signal(9), host: None, hint: "", with_host };
         let step = recovery.lost_host(loss, Instant::now());

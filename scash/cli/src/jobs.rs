@@ -1,0 +1,93 @@
+//! `scash status`, `scash migrate`, `scash drain`: commands for a job that runs.
+
+use crate::run::{ask, jobs};
+use std::io::Write;
+
+/// Say how jobs are: hosts, ranks, checkpoints and their copies.
+///
+/// Without JOB, all jobs of yours on this machine. A job is called by the process number of its scash run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatusArgs {
+    /// The process number of scash run
+    job: Option<u32>,
+}
+
+/// Move a rank of a job to another of its hosts.
+///
+/// It moves when the next checkpoint has been taken: all ranks are started again from that, and the rank on
+/// that host. The job must have been started with --replicas.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MigrateArgs {
+    /// The process number of scash run
+    job: u32,
+    /// Which rank
+    rank: u32,
+    /// Where it is to go, as the host was named to scash run
+    host: String,
+}
+
+/// Move all ranks of a host to others, so that it can be switched off.
+///
+/// They move when the next checkpoint has been taken. The job must have been started with --replicas.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DrainArgs {
+    /// The process number of scash run
+    job: u32,
+    /// Which host, as it was named to scash run
+    host: String,
+}
+
+/// Says how jobs are; returns the exit status.
+pub(crate) fn status(args: &StatusArgs) -> u8 {
+    let all = match args.job {
+        Some(job) => Ok(vec![job]),
+        None => jobs().map_err(|error| format!("looking for jobs: {error}")),
+    };
+    let all = match all {
+        Ok(all) => all,
+        Err(why) => return refused(&why),
+    };
+    if all.is_empty() {
+        print("there is no job of yours on this machine\n");
+    }
+    let mut status = 0;
+    for job in all {
+        match ask(job, &["status"]) {
+            Ok(text) => print(&format!("job {job}: {text}")),
+            // It has ended since it was found.
+            Err(why) if args.job.is_some() => status = refused(&why),
+            Err(_) => {}
+        }
+    }
+    status
+}
+
+/// Moves a rank; returns the exit status.
+pub(crate) fn migrate(args: &MigrateArgs) -> u8 {
+    tell(args.job, &["migrate", &args.rank.to_string(), &args.host])
+}
+
+/// Moves ranks away from a host; returns the exit status.
+pub(crate) fn drain(args: &DrainArgs) -> u8 {
+    tell(args.job, &["drain", &args.host])
+}
+
+fn tell(job: u32, words: &[&str]) -> u8 {
+    match ask(job, words) {
+        Ok(text) => {
+            print(&format!("{text}\n"));
+            0
+        }
+        Err(why) => refused(&why),
+    }
+}
+
+fn refused(why: &str) -> u8 {
+    crate::say(why);
+    1
+}
+
+fn print(text: &str) {
+    // A reader that closes the pipe has read enough.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}

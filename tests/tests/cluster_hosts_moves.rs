@@ -1,0 +1,152 @@
+//! Ranks of jobs on several hosts, which are network namespaces, move to other hosts while the job goes on
+//! (`scash run --host … --replicas`): the results are what they would have been.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use scash_tests::cluster::built::built;
+use scash_tests::cluster::{Ended, Hosts, HostsJob, run, run_beside};
+use std::time::{Duration, Instant};
+
+/// Two hosts of two ranks each, and one for those of a host that is lost.
+const SPARE: &str = "10.77.0.1:2,10.77.0.2:2,10.77.0.3:spare";
+const LONG: [&str; 6] = ["--size", "254", "--iterations", "1500", "--check", "--json"];
+
+fn replicas(job: HostsJob, copies: u32) -> HostsJob {
+    job.options(&format!("--replicas {copies} --checkpoint every=5"))
+}
+
+/// Checks that an application's result is bitwise that of the sequential program.
+fn is_the_same(ended: &Ended) {
+    assert_eq!(ended.status, 0, "{ended}");
+    let report: serde_json::Value =
+        serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended}"));
+    assert_eq!(report["check"], "equal", "{ended}");
+}
+
+/// Ends hosts one after the other, so many milliseconds after the job began and then again.
+fn lose(hosts: &Hosts, job: &HostsJob, pauses: &[(u64, u32)]) -> Ended {
+    run_beside(job.command(&built("laplace"), &LONG), |_| {
+        for (pause, host) in pauses {
+            std::thread::sleep(Duration::from_millis(*pause));
+            hosts.kill(*host);
+        }
+    })
+}
+
+#[test]
+fn ranks_of_a_lost_host_go_to_the_spare_one_and_then_to_whoever_has_copies() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    for (first, second) in [(1, 2), (2, 3), (2, 1)] {
+        let ended = lose(&hosts, &replicas(hosts.job(SPARE), 1), &[(900, first), (1000, second)]);
+        is_the_same(&ended);
+        let news = ended.err.lines().filter(|line| line.ends_with("comes back on host 10.77.0.3"));
+        assert!(news.count() >= 2, "{ended}");
+    }
+}
+
+#[test]
+fn a_spare_host_may_be_lost_at_any_instant_of_its_use() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    for pause in (0..60).step_by(4) {
+        let ended = lose(&hosts, &replicas(hosts.job(SPARE), 2), &[(900, 2), (pause, 3)]);
+        is_the_same(&ended);
+    }
+}
+
+#[test]
+fn a_spare_host_that_is_lost_before_it_is_used_is_not_missed() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let ended = lose(&hosts, &replicas(hosts.job(SPARE), 1), &[(700, 3), (500, 2)]);
+    is_the_same(&ended);
+    ended.said(&["rank 2 comes back on host 10.77.0.1", "rank 3 comes back on host 10.77.0.1"]);
+}
+
+#[test]
+fn spare_hosts_without_replicas_are_refused() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let ended = hosts.job(SPARE).run(&built("laplace"), &[]);
+    ended.failed(2, &["a host is named as spare: that needs --replicas"]);
+}
+
+/// A command of the user's for a job that runs, and what it said.
+fn scash(words: &[&str]) -> Ended {
+    let mut command = std::process::Command::new(built("scash"));
+    command.args(words);
+    run(command)
+}
+
+/// Waits until the status of a job has these words.
+fn wait_for(job: i32, words: &str) {
+    let started = Instant::now();
+    loop {
+        let ended = scash(&["status", &job.to_string()]);
+        if ended.out.contains(words) {
+            return;
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "{words}: {ended}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+const LONGER: [&str; 6] = ["--size", "254", "--iterations", "12000", "--check", "--json"];
+const TWO: &str = "10.77.0.1:2,10.77.0.2:2";
+
+#[test]
+fn ranks_move_where_the_user_wants_them_and_a_drained_host_is_not_missed() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let job = replicas(hosts.job(TWO), 1);
+    let ended = run_beside(job.command(&built("laplace"), &LONGER), |front| {
+        let number = front.to_string();
+        wait_for(front, "last checkpoint: epoch ");
+        wait_for(front, "copies of each checkpoint: 1, whole\n");
+        scash(&["migrate", &number, "2", "10.77.0.1"]).succeeded();
+        wait_for(front, "host 10.77.0.1 is there; ranks 0, 1, 2");
+        let ended = scash(&["migrate", &number, "2", "10.77.0.1"]);
+        ended.failed(1, &["rank 2 is on host 10.77.0.1"]);
+        scash(&["migrate", &number, "0", "10.77.0.2"]).succeeded();
+        wait_for(front, "host 10.77.0.2 is there; ranks 0, 3");
+        scash(&["drain", &number, "10.77.0.2"]).succeeded();
+        wait_for(front, "host 10.77.0.2 is there, without ranks");
+        wait_for(front, "copies of each checkpoint: 0 of 1, as no more hosts have ranks");
+        hosts.kill(2);
+        wait_for(front, "host 10.77.0.2 is lost");
+    });
+    is_the_same(&ended);
+    let news =
+        ["rank 2 moves to host 10.77.0.1; all 4 ranks go on from barrier ", "rank 0 moves to host 10.77.0.2"];
+    ended.said(&news);
+}
+
+#[test]
+fn what_cannot_be_moved_is_refused_with_the_reason() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    for (options, refusals) in [
+        (
+            "--replicas 1 --checkpoint every=5",
+            [
+                (["migrate", "9", "10.77.0.1"], "this job has ranks 0 to 3"),
+                (
+                    ["migrate", "1", "elsewhere"],
+                    "this job has no host elsewhere: its hosts are 10.77.0.1, 10.77.0.2",
+                ),
+            ],
+        ),
+        (
+            "",
+            [
+                (["migrate", "1", "10.77.0.2"], "ranks of this job cannot move: start it with --replicas"),
+                (["migrate", "0", "10.77.0.2"], "ranks of this job cannot move: start it with --replicas"),
+            ],
+        ),
+    ] {
+        let job = hosts.job(TWO).options(options);
+        let ended = run_beside(job.command(&built("laplace"), &LONGER), |front| {
+            wait_for(front, "host 10.77.0.2 is there; ranks 2, 3");
+            for ([what, rank, host], why) in refusals {
+                scash(&[what, &front.to_string(), rank, host]).failed(1, &[why]);
+            }
+        });
+        is_the_same(&ended);
+    }
+    scash(&["status", "1"]).failed(1, &["there is no job 1 of yours on this machine"]);
+}
