@@ -341,6 +341,9 @@ impl Agent {
             {
                 self.send(&Up::OutOfMemory)?;
             }
+            if let Report::Exited(rank, _) = report {
+                self.tell_what_is_printed(rank)?;
+            }
             self.send(&Up::Report(report))?;
         }
         if is_done {

@@ -29,6 +29,7 @@
 //! | 17 | HasRead: that was all, or enough | rank `u32`, where to go on `u64`: 2^64 - 1 if there is no more |
 //! | 18 | Stored: all pieces have been written that came | rank `u32` |
 //! | 19 | Kept: so much memory stores take there, after Commit | bytes `u64` |
+//! | 20 | Printed: a rank whose end is told next has printed so much | rank `u32`, of stdout `u64`, of stderr `u64` |
 //!
 //! | kind | from the launcher | fields |
 //! |---|---|---|
@@ -60,7 +61,7 @@
 
 use super::assignment::Assignment;
 use super::fields::{Fields, Frame};
-use crate::run::output::Stream;
+use crate::run::output::{Lengths, Stream};
 use crate::run::recovery::{Rewound, StoreState};
 use nix::sys::signal::Signal;
 use scash_comm::{Secret, SecretBytes};
@@ -109,6 +110,7 @@ pub(super) enum Up {
     HasRead { rank: u32, next: Option<u64> },
     Stored(u32),
     Kept(u64),
+    Printed { rank: u32, lengths: Lengths },
 }
 
 /// Bytes of the store of a rank.
@@ -193,6 +195,7 @@ impl Up {
             Up::HasRead { rank, next } => Frame::new(17).number(*rank).long(next.unwrap_or(u64::MAX)),
             Up::Stored(rank) => Frame::new(18).number(*rank),
             Up::Kept(bytes) => Frame::new(19).long(*bytes),
+            Up::Printed { rank, lengths } => Frame::new(20).number(*rank).long(lengths[0]).long(lengths[1]),
         }
         .finish()
     }
@@ -224,6 +227,7 @@ impl Up {
             }
             18 => Up::Stored(fields.number()?),
             19 => Up::Kept(fields.long()?),
+            20 => Up::Printed { rank: fields.number()?, lengths: [fields.long()?, fields.long()?] },
             kind => return Err(format!("a frame of kind {kind}")),
         };
         // Newer versions may say more in their greeting; they are refused by name.

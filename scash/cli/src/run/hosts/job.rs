@@ -396,16 +396,21 @@ impl<'a> Job<'a> {
         if self.survive_a_host(host, &why) {
             return;
         }
-        for rank in self.layout.ranks_of(host).collect::<Vec<u32>>() {
-            for stream in Stream::BOTH {
-                self.printers.print(stream, Piece { host, rank, bytes: Vec::new() });
-            }
-        }
+        self.print_no_more_of(host);
         if self.lose_in_a_recovery(host, &why) {
             return;
         }
         ranks.iter().for_each(|_| self.supervisor.exited());
         self.trunk.lost(&ranks, &why, status::LAUNCHER);
+    }
+
+    /// Nothing more comes of what ranks of a host have printed: what has come is printed, whole lines or not.
+    fn print_no_more_of(&mut self, host: u32) {
+        for rank in self.layout.ranks_of(host) {
+            for stream in Stream::BOTH {
+                self.printers.print(stream, Piece { host, rank, bytes: Vec::new() });
+            }
+        }
     }
 
     /// Notices agents that are gone, or that keep the job from ending.

@@ -104,6 +104,15 @@ impl Saved {
         Ok(Given { stdout: out.map(Into::into), stderr: err.map(Into::into) })
     }
 
+    /// How much the rank has printed.
+    pub(in crate::run) fn lengths(&self, rank: usize) -> Lengths {
+        let length = |stream: usize| {
+            let file = self.files.get(rank).and_then(|files| files.get(stream));
+            file.and_then(|file| file.metadata().ok()).map_or(0, |is| is.len())
+        };
+        [length(0), length(1)]
+    }
+
     /// Takes back what ranks have printed beyond that. Nobody may print meanwhile.
     pub(in crate::run) fn cut(&self, lengths: &[Lengths]) -> io::Result<()> {
         for (files, lengths) in self.files.iter().zip(lengths) {

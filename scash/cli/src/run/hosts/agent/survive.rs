@@ -162,6 +162,13 @@ impl Agent {
         Ok(())
     }
 
+    /// A rank has ended: tells how much it has printed, if that is kept.
+    pub(super) fn tell_what_is_printed(&mut self, rank: u32) -> Result<(), Refusal> {
+        let Some(survival) = self.survival() else { return Ok(()) };
+        let lengths = survival.kept.output().lengths(rank as usize);
+        self.send(&Up::Printed { rank, lengths })
+    }
+
     /// No rank runs. Tells the launcher what stores say, if it has recalled the ranks; sends all that they
     /// have printed, if they will not be started again.
     pub(super) fn survivors_have_ended(&mut self) -> Result<(), Refusal> {

@@ -64,6 +64,7 @@ fn ups() -> Vec<Up> {
         Up::HasRead { rank: 3, next: None },
         Up::Stored(3),
         Up::Kept(5_000_000_000),
+        Up::Printed { rank: 3, lengths: [7_000_000_000, 0] },
     ]
 }
 

@@ -35,6 +35,8 @@ pub(super) struct Survival {
     pub(super) committed: Option<(Epoch, Instant)>,
     /// By rank: how many bytes of what it has printed have come.
     come: Vec<Lengths>,
+    /// By rank: how much it had printed when it ended.
+    printed: Vec<Lengths>,
     /// Whether agents were told that ranks will not be started again.
     pub(super) is_finished: bool,
 }
@@ -52,6 +54,7 @@ impl Survival {
             committed: None,
             moves: Moves::new(&hosts.layout, replicas.has_spares),
             come: vec![[0; 2]; plan.ranks as usize],
+            printed: vec![[0; 2]; plan.ranks as usize],
             is_finished: false,
         })
     }
@@ -76,7 +79,7 @@ impl Job<'_> {
     /// Takes a frame that agents send where ranks may die. The error says why no agent sends it.
     pub(super) fn take_of_survivors(&mut self, host: u32, up: Up) -> Result<(), String> {
         let has_rank_0 = self.is_of(0, host);
-        let Some(Survival { recovery, recall, kept, committed, .. }) = &mut self.survival else {
+        let Some(Survival { recovery, recall, kept, committed, printed, .. }) = &mut self.survival else {
             return Ok(());
         };
         match up {
@@ -97,6 +100,9 @@ impl Job<'_> {
                 }
             }
             Up::Kept(bytes) => kept[host as usize] = bytes,
+            Up::Printed { rank, lengths } if self.layout.is_on(rank, host) => {
+                printed[rank as usize] = lengths
+            }
             Up::Committed(epoch) if has_rank_0 => {
                 *committed = Some((epoch, Instant::now()));
                 self.tell_all(&Down::Commit(epoch));
@@ -211,7 +217,7 @@ impl Job<'_> {
         moves.are_done();
         *committed = None;
         let epoch = course.plan.base.epoch;
-        let streams = if self.one_stream { 1 } else { 2 };
+        let one_stream = self.one_stream;
         for state in &course.states {
             let (rank, before) = (state.rank, self.layout.host_of(state.rank));
             let host = course.layout.host_of(rank);
@@ -220,6 +226,7 @@ impl Job<'_> {
             }
             let printed = state.at(epoch).map_or([0; 2], |marked| marked.output);
             let come = &mut come[rank as usize];
+            let streams = if one_stream { 1 } else { 2 };
             let missing: u64 = (0..streams).map(|i| printed[i].saturating_sub(come[i])).sum();
             *come = printed;
             let [before, host] = [before, host].map(|host| &self.hosts.names[host as usize]);
@@ -289,16 +296,33 @@ impl Job<'_> {
     /// Whether all has come that ranks had printed which move from hosts that are there.
     fn have_movers_printed(&self) -> bool {
         let Some(Survival { come, course: Some(course), .. }) = &self.survival else { return true };
-        let streams = if self.one_stream { 1 } else { 2 };
         let has_come = |state: &StoreState| {
             let before = self.layout.host_of(state.rank);
             let stays = course.layout.is_on(state.rank, before);
             let printed = state.at(course.plan.base.epoch).map_or([0; 2], |marked| marked.output);
-            let come = come[state.rank as usize];
-            let all = (0..streams).all(|stream| come[stream] >= printed[stream]);
-            stays || all || self.links[before as usize].stage != Stage::Running
+            let missing = self.missing(come[state.rank as usize], printed);
+            stays || missing == 0 || self.links[before as usize].stage != Stage::Running
         };
         course.states.iter().all(has_come)
+    }
+
+    /// How much of what a rank has printed has not come.
+    fn missing(&self, come: Lengths, printed: Lengths) -> u64 {
+        let streams = if self.one_stream { 1 } else { 2 };
+        (0..streams).map(|stream| printed[stream].saturating_sub(come[stream])).sum()
+    }
+
+    /// All ranks have ended, and a host is out of reach. Whether all has come that its ranks had printed: nothing
+    /// is lost then. Otherwise says how much has not.
+    fn has_all_come_of(&self, host: u32) -> bool {
+        let Some(Survival { come, printed, .. }) = &self.survival else { return false };
+        let of = |rank: u32| self.missing(come[rank as usize], printed[rank as usize]);
+        let missing: u64 = self.layout.ranks_of(host).map(of).sum();
+        if missing > 0 {
+            let name = &self.hosts.names[host as usize];
+            crate::say(&format!("{missing} bytes that its ranks have printed are lost with host {name}"));
+        }
+        missing == 0
     }
 
     /// So much of what a rank has printed has come.
@@ -314,6 +338,11 @@ impl Job<'_> {
         let others = self.links.iter().any(is_left);
         let rank = self.layout.first_of(host);
         let may_go_on = self.supervisor.may_go_on();
+        let has_finished = self.survival.as_ref().is_some_and(|survival| survival.is_finished);
+        if has_finished && may_go_on && self.has_all_come_of(host) {
+            self.print_no_more_of(host);
+            return true;
+        }
         let Some(Survival { recall, copies, is_finished, .. }) = &mut self.survival else {
             return false;
         };
