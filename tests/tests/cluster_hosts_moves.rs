@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, Hosts, HostsJob, run, run_beside};
-use std::time::{Duration, Instant};
+use scash_tests::cluster::{Ended, Hosts, HostsJob, run_beside, scash, wait_for_status};
+use std::time::Duration;
 
 /// Two hosts of two ranks each, and one for those of a host that is lost.
 const SPARE: &str = "10.77.0.1:2,10.77.0.2:2,10.77.0.3:spare";
@@ -68,26 +68,6 @@ fn spare_hosts_without_replicas_are_refused() {
     ended.failed(2, &["a host is named as spare: that needs --replicas"]);
 }
 
-/// A command of the user's for a job that runs, and what it said.
-fn scash(words: &[&str]) -> Ended {
-    let mut command = std::process::Command::new(built("scash"));
-    command.args(words);
-    run(command)
-}
-
-/// Waits until the status of a job has these words.
-fn wait_for(job: i32, words: &str) {
-    let started = Instant::now();
-    loop {
-        let ended = scash(&["status", &job.to_string()]);
-        if ended.out.contains(words) {
-            return;
-        }
-        assert!(started.elapsed() < Duration::from_secs(60), "{words}: {ended}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 const LONGER: [&str; 6] = ["--size", "254", "--iterations", "12000", "--check", "--json"];
 const TWO: &str = "10.77.0.1:2,10.77.0.2:2";
 
@@ -97,19 +77,19 @@ fn ranks_move_where_the_user_wants_them_and_a_drained_host_is_not_missed() {
     let job = replicas(hosts.job(TWO), 1);
     let ended = run_beside(job.command(&built("laplace"), &LONGER), |front| {
         let number = front.to_string();
-        wait_for(front, "last checkpoint: epoch ");
-        wait_for(front, "copies of each checkpoint: 1, whole\n");
+        wait_for_status(front, "last checkpoint: epoch ");
+        wait_for_status(front, "copies of each checkpoint: 1, whole\n");
         scash(&["migrate", &number, "2", "10.77.0.1"]).succeeded();
-        wait_for(front, "host 10.77.0.1 is there; ranks 0, 1, 2");
+        wait_for_status(front, "host 10.77.0.1 is there; ranks 0, 1, 2");
         let ended = scash(&["migrate", &number, "2", "10.77.0.1"]);
         ended.failed(1, &["rank 2 is on host 10.77.0.1"]);
         scash(&["migrate", &number, "0", "10.77.0.2"]).succeeded();
-        wait_for(front, "host 10.77.0.2 is there; ranks 0, 3");
+        wait_for_status(front, "host 10.77.0.2 is there; ranks 0, 3");
         scash(&["drain", &number, "10.77.0.2"]).succeeded();
-        wait_for(front, "host 10.77.0.2 is there, without ranks");
-        wait_for(front, "copies of each checkpoint: 0 of 1, as no more hosts have ranks");
+        wait_for_status(front, "host 10.77.0.2 is there, without ranks");
+        wait_for_status(front, "copies of each checkpoint: 0 of 1, as no more hosts have ranks");
         hosts.kill(2);
-        wait_for(front, "host 10.77.0.2 is lost");
+        wait_for_status(front, "host 10.77.0.2 is lost");
     });
     is_the_same(&ended);
     let news =
@@ -141,7 +121,7 @@ fn what_cannot_be_moved_is_refused_with_the_reason() {
     ] {
         let job = hosts.job(TWO).options(options);
         let ended = run_beside(job.command(&built("laplace"), &LONGER), |front| {
-            wait_for(front, "host 10.77.0.2 is there; ranks 2, 3");
+            wait_for_status(front, "host 10.77.0.2 is there; ranks 2, 3");
             for ([what, rank, host], why) in refusals {
                 scash(&[what, &front.to_string(), rank, host]).failed(1, &[why]);
             }

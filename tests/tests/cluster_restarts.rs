@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, Job, Kind, all_kinds, run_beside};
+use scash_tests::cluster::{Ended, Job, Kind, all_kinds, run_beside, scash, wait_for_status};
 use std::path::Path;
 use std::time::Duration;
 
@@ -299,4 +299,16 @@ fn what_cannot_be_saved_is_named_once_and_the_job_goes_on() {
         assert!(lines[..2].iter().all(|line| line.contains(words)), "{ended}");
         assert_eq!(lines[2..], ["something to be kept"; 2], "{ended}");
     }
+}
+
+#[test]
+fn a_job_says_how_it_is_and_that_its_ranks_stay_where_they_are() {
+    let job = replicas(Job::plain(2), 1, &["delay all ranks by 2s at barrier 9"]);
+    let ended = run_beside(job.command(&built("lu"), &["--check", "--json"]), |front| {
+        wait_for_status(front, "2 ranks on this host\nincarnation 0; last checkpoint: epoch ");
+        assert!(scash(&["status"]).out.contains(&format!("job {front}: ")));
+        let ended = scash(&["migrate", &front.to_string(), "1", "elsewhere"]);
+        ended.failed(1, &["all ranks of this job are on one host"]);
+    });
+    assert_eq!(ended.status, 0, "{ended}");
 }

@@ -4,6 +4,7 @@
 mod survival;
 mod survive;
 
+use super::control::Control;
 use super::front::{News, Orders};
 use super::oom::{self, OomKills};
 use super::output::{self, Printing, Terminals, Wiring, Word};
@@ -30,6 +31,7 @@ const CHILD: u64 = HOST + 2;
 const PRINTED: u64 = HOST + 3;
 const COMMITTED: u64 = HOST + 4;
 const SAID: u64 = HOST + 5;
+const ASKED: u64 = HOST + 6;
 
 /// How long output may take to come out after an interrupted job has ended.
 const LAST_LINES: Duration = Duration::from_secs(2);
@@ -73,6 +75,8 @@ struct Job<'a> {
     places: Option<cores::Places>,
     /// Where ranks may die.
     survival: Option<Survival>,
+    /// By which other commands ask; `None` where the system has none.
+    control: Option<Control>,
 }
 
 impl<'a> Job<'a> {
@@ -97,7 +101,11 @@ impl<'a> Job<'a> {
             over_since: None,
             places: cores::places(plan.bind, plan.ranks, plan.threads)?,
             survival: Survival::of(plan)?,
+            control: Control::open().ok(),
         };
+        if let Some(control) = &job.control {
+            job.watch(control, ASKED)?;
+        }
         job.watch(&job.host, HOST)?;
         job.watch(&job.child_signals, CHILD)?;
         if let Some(orders) = &job.orders {
@@ -229,6 +237,25 @@ impl<'a> Job<'a> {
         now
     }
 
+    /// Answers what was asked meanwhile.
+    fn answer(&self) {
+        let Some(control) = &self.control else { return };
+        while let Some(request) = control.next() {
+            let answer = match request.words.first().map(String::as_str) {
+                Some("status") => Ok(self.status()),
+                _ => Err("all ranks of this job are on one host, and stay there".to_owned()),
+            };
+            control.answer(&request, answer);
+        }
+    }
+
+    /// How the job is, for people.
+    fn status(&self) -> String {
+        let Plan { ranks, task, .. } = self.plan;
+        let checkpoints = self.survival.as_ref().map_or_else(String::new, Survival::status);
+        format!("{}: {ranks} ranks on this host\n{checkpoints}", task.program.name.display())
+    }
+
     /// Waits for the next thing to happen, and acts on it.
     fn step(&mut self) -> Result<(), Refusal> {
         let mut events = [EpollEvent::empty(); 64];
@@ -246,6 +273,7 @@ impl<'a> Job<'a> {
                 PRINTED => self.take_printed(),
                 COMMITTED => self.take_news(),
                 SAID => self.pass_sayings_on(),
+                ASKED => self.answer(),
                 rank => self.take_exit(u32::try_from(rank).expect("the epoll returns what it was given")),
             }
             self.take_failures();

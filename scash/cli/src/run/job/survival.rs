@@ -3,6 +3,7 @@
 use crate::run::plan::Plan;
 use crate::run::recovery::{self, Kept, Recovery};
 use crate::run::{Refusal, output};
+use scash_ft::Epoch;
 
 /// What a job has in which ranks may die.
 #[derive(Debug)]
@@ -18,6 +19,16 @@ impl Survival {
         recovery::fix_addresses()?;
         let (kept, base) = Kept::new(plan.ranks, replicas, output::is_one_file())?;
         Ok(Some(Survival { recovery: Recovery::new(plan.ranks, replicas.restarts, base), kept }))
+    }
+
+    /// How far checkpoints are, for people.
+    pub(super) fn status(&self) -> String {
+        let (base, mebibytes) = (self.recovery.base(), self.kept.bytes().div_ceil(1 << 20));
+        let last = match self.kept.epoch(base) {
+            Epoch(0) => "no checkpoint yet".to_owned(),
+            epoch => format!("last checkpoint: epoch {epoch}; checkpoints take {mebibytes} MiB"),
+        };
+        format!("incarnation {}; {last}\n", base.incarnation)
     }
 
     /// The job has ended with this status. Returns what there is to say of its files.

@@ -19,8 +19,8 @@ pub(super) struct Moves {
     wanted: Wanted,
     /// Hosts that ranks of lost ones go to.
     spares: BTreeSet<u32>,
-    /// What is said when ranks move that could stay, if any are to.
-    news: Vec<String>,
+    /// Those of them that could stay: they move when a checkpoint has been taken.
+    asked: BTreeSet<u32>,
 }
 
 impl Moves {
@@ -37,13 +37,13 @@ impl Moves {
     /// Ranks are started where they are wanted.
     pub(super) fn are_done(&mut self) {
         self.wanted.clear();
-        self.news.clear();
+        self.asked.clear();
     }
 
     /// A rank is to run there, from the next checkpoint on.
-    fn want(&mut self, rank: u32, host: u32, name: &str) {
+    fn want(&mut self, rank: u32, host: u32) {
         self.wanted.insert(rank, host);
-        self.news.push(format!("rank {rank} moves to host {name}"));
+        self.asked.insert(rank);
     }
 
     /// That host is to have no ranks any more, also if others are lost.
@@ -96,11 +96,12 @@ impl Job<'_> {
     pub(super) fn move_ranks(&mut self) {
         let may_go_on = self.supervisor.may_go_on();
         let Some(Survival { moves, recovery, is_finished, .. }) = &mut self.survival else { return };
-        if moves.news.is_empty() || !may_go_on || *is_finished {
-            return;
-        }
-        let why = std::mem::take(&mut moves.news).join(", ");
-        let Some(rank) = moves.wanted.keys().next() else { return };
+        let mut asked = std::mem::take(&mut moves.asked);
+        asked.retain(|rank| moves.wanted.contains_key(rank));
+        let Some(rank) = asked.first().filter(|_| may_go_on && !*is_finished) else { return };
+        let host = |rank: &u32| Some(&self.hosts.names[*moves.wanted.get(rank)? as usize]);
+        let news = asked.iter().filter_map(|rank| Some(format!("rank {rank} moves to host {}", host(rank)?)));
+        let why = news.collect::<Vec<String>>().join(", ");
         let moved = Loss { rank: *rank, exit: Exit::Signal(9), host: None, hint: "", with_host: Some(why) };
         let step = recovery.lost_host(moved, Instant::now());
         // It cannot fail: only starting can.
@@ -116,7 +117,7 @@ impl Job<'_> {
         if self.layout.is_on(rank, to) {
             return Err(format!("rank {rank} is on host {host}"));
         }
-        self.moves()?.want(rank, to, host);
+        self.moves()?.want(rank, to);
         Ok(format!("rank {rank} moves to host {host} with the next checkpoint"))
     }
 
@@ -133,8 +134,7 @@ impl Job<'_> {
         let layout = self.layout.clone();
         let to = self.moves()?.drain(&layout, from, &others);
         for (rank, to) in &to {
-            let name = &self.hosts.names[*to as usize];
-            self.moves()?.want(*rank, *to, name);
+            self.moves()?.want(*rank, *to);
         }
         Ok(match to.len() {
             0 => format!("host {host} has no ranks"),
