@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, Hosts, HostsJob, run_beside};
+use scash_tests::cluster::{Ended, Hosts, HostsJob, run_beside, wait_for_status};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -103,9 +103,10 @@ fn hosts_may_be_lost_at_any_instant_of_a_restart() {
     }
 }
 
-/// Ends hosts one after the other, so many milliseconds after the job began and then again.
+/// Ends hosts one after the other, so many milliseconds after ranks were started and then again.
 fn lose(hosts: &Hosts, job: &HostsJob, program: &str, arguments: &[&str], pauses: &[(u64, u32)]) -> Ended {
-    run_beside(job.command(&built(program), &checked(arguments)), |_| {
+    run_beside(job.command(&built(program), &checked(arguments)), |front| {
+        wait_for_status(front, "host 10.77.0.1 is there");
         for (pause, host) in pauses {
             std::thread::sleep(Duration::from_millis(*pause));
             hosts.kill(*host);
@@ -120,7 +121,7 @@ fn a_host_that_is_lost_at_any_instant_takes_no_result_along() {
     let Some(hosts) = Hosts::new(2) else { return };
     for (round, host) in (0..8).zip([1, 2].into_iter().cycle()) {
         let job = replicas(hosts.job(TWO), 1, 7);
-        is_the_same(&lose(&hosts, &job, "laplace", &LONG, &[(500 + 170 * round, host)]));
+        is_the_same(&lose(&hosts, &job, "laplace", &LONG, &[(170 * round, host)]));
     }
 }
 
@@ -129,7 +130,7 @@ fn copies_are_made_anew_so_that_one_host_after_the_other_may_be_lost() {
     let Some(hosts) = Hosts::new(3) else { return };
     for (first, second) in [(2, 3), (1, 3), (3, 1)] {
         let job = replicas(hosts.job(THREE), 1, 5);
-        let ended = lose(&hosts, &job, "laplace", &LONG, &[(900, first), (1500, second)]);
+        let ended = lose(&hosts, &job, "laplace", &LONG, &[(400, first), (1500, second)]);
         is_the_same(&ended);
     }
 }
@@ -139,7 +140,7 @@ fn two_hosts_may_be_lost_at_once_where_there_are_two_copies() {
     let Some(hosts) = Hosts::new(3) else { return };
     for (first, second) in [(1, 2), (2, 3), (3, 1)] {
         let job = replicas(hosts.job(THREE), 2, 5);
-        is_the_same(&lose(&hosts, &job, "laplace", &LONG, &[(900, first), (0, second)]));
+        is_the_same(&lose(&hosts, &job, "laplace", &LONG, &[(400, first), (0, second)]));
     }
 }
 
@@ -219,6 +220,6 @@ fn a_job_without_a_checkpoint_begins_anew_however_many_hosts_are_lost() {
 fn a_host_that_is_lost_ends_the_job_where_that_is_asked_for() {
     let Some(hosts) = Hosts::new(2) else { return };
     let job = replicas(hosts.job(TWO), 1, 5).options("--on-loss fail");
-    let ended = lose(&hosts, &job, "laplace", &LONG, &[(900, 2)]);
+    let ended = lose(&hosts, &job, "laplace", &LONG, &[(400, 2)]);
     ended.failed(125, &["host 10.77.0.2: its agent is gone, and its ranks with it"]);
 }

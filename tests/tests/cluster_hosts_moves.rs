@@ -23,9 +23,10 @@ fn is_the_same(ended: &Ended) {
     assert_eq!(report["check"], "equal", "{ended}");
 }
 
-/// Ends hosts one after the other, so many milliseconds after the job began and then again.
+/// Ends hosts one after the other, so many milliseconds after the first checkpoint and then again.
 fn lose(hosts: &Hosts, job: &HostsJob, pauses: &[(u64, u32)]) -> Ended {
-    run_beside(job.command(&built("laplace"), &LONG), |_| {
+    run_beside(job.command(&built("laplace"), &LONG), |front| {
+        wait_for_status(front, "last checkpoint: epoch ");
         for (pause, host) in pauses {
             std::thread::sleep(Duration::from_millis(*pause));
             hosts.kill(*host);
@@ -37,7 +38,7 @@ fn lose(hosts: &Hosts, job: &HostsJob, pauses: &[(u64, u32)]) -> Ended {
 fn ranks_of_a_lost_host_go_to_the_spare_one_and_then_to_whoever_has_copies() {
     let Some(hosts) = Hosts::new(3) else { return };
     for (first, second) in [(1, 2), (2, 3), (2, 1)] {
-        let ended = lose(&hosts, &replicas(hosts.job(SPARE), 1), &[(900, first), (1000, second)]);
+        let ended = lose(&hosts, &replicas(hosts.job(SPARE), 1), &[(200, first), (1000, second)]);
         is_the_same(&ended);
         let news = ended.err.lines().filter(|line| line.ends_with("comes back on host 10.77.0.3"));
         assert!(news.count() >= 2, "{ended}");
@@ -48,7 +49,7 @@ fn ranks_of_a_lost_host_go_to_the_spare_one_and_then_to_whoever_has_copies() {
 fn a_spare_host_may_be_lost_at_any_instant_of_its_use() {
     let Some(hosts) = Hosts::new(3) else { return };
     for pause in (0..60).step_by(4) {
-        let ended = lose(&hosts, &replicas(hosts.job(SPARE), 2), &[(900, 2), (pause, 3)]);
+        let ended = lose(&hosts, &replicas(hosts.job(SPARE), 2), &[(200, 2), (pause, 3)]);
         is_the_same(&ended);
     }
 }
@@ -56,7 +57,7 @@ fn a_spare_host_may_be_lost_at_any_instant_of_its_use() {
 #[test]
 fn a_spare_host_that_is_lost_before_it_is_used_is_not_missed() {
     let Some(hosts) = Hosts::new(3) else { return };
-    let ended = lose(&hosts, &replicas(hosts.job(SPARE), 1), &[(700, 3), (500, 2)]);
+    let ended = lose(&hosts, &replicas(hosts.job(SPARE), 1), &[(100, 3), (300, 2)]);
     is_the_same(&ended);
     ended.said(&["rank 2 comes back on host 10.77.0.1", "rank 3 comes back on host 10.77.0.1"]);
 }

@@ -45,8 +45,10 @@ impl Place {
     fn walkers(&self, options: &str, deaths: &str) -> Command {
         let this = std::env::current_exe().unwrap();
         let rsh = self.file("rsh").display().to_string();
-        let words = ["run", "--replicas", "1", "--host", "127.0.0.1,127.0.0.2:2", "--rsh", &rsh];
-        let mut command = command(words.into_iter().chain(options.split_whitespace()));
+        // Walkers write no copies of their stores, without which no epoch is whole.
+        let words = ["run", "--replicas", "1", "--on-loss", "fail"];
+        let words = words.into_iter().chain(["--host", "127.0.0.1,127.0.0.2:2", "--rsh", &rsh]);
+        let mut command = command(words.chain(options.split_whitespace()));
         command.arg(this).args(["--exact", "plays_its_part_if_it_is_a_rank", "--nocapture"]);
         command.env(ROLE, "walker").env(DEATHS, deaths).env(FILE, self.file("hangs"));
         command
