@@ -148,7 +148,10 @@ fn receive(socket: &UnixDatagram) -> io::Result<Option<(Vec<u8>, Option<SocketAd
             Err(errno) => return Err(errno.into()),
             Ok(message) => {
                 let ours = [0, geteuid().as_raw()];
-                let is_ours = |part| matches!(part, ControlMessageOwned::ScmCredentials(who) if ours.contains(&who.uid()));
+                let is_ours = |part| match part {
+                    ControlMessageOwned::ScmCredentials(who) => ours.contains(&who.uid()),
+                    _ => false,
+                };
                 let is_heard = message.cmsgs().is_ok_and(|mut parts| parts.any(is_ours));
                 let from = message.address.and_then(|from| from.as_abstract().map(<[u8]>::to_vec));
                 (message.bytes, is_heard, from)

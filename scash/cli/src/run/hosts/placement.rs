@@ -105,7 +105,7 @@ pub(super) fn course(
         std::iter::once(host).chain(holders(&next, copies, host).filter(has)).collect::<Vec<u32>>()
     };
     let plan = plan(&stores(&keeps), known)?;
-    // Of one that goes elsewhere, what it was told by.
+    // If a rank goes elsewhere, of the store that is copied there.
     let states =
         (0..layout.size()).filter_map(|rank| states.get(&(*with_epoch(rank).first()?, rank)).copied());
     Ok(Course { plan, states: states.collect(), layout: next })

@@ -5,8 +5,8 @@
 //!             Recall: kill all             all have ended: Store of each, Ended
 //!   Together ────────────────────▶ Ending ─────────────────────────────────────▶ Ended ─┐ Rewind: stores and
 //!      ▲                                                                          │ ▲   │ output go back;
-//!      │                       Again: start all                                   │ └───┘ Rewound; Recall: Store, Ended
-//!      └──────────────────────────────────────────────────────────────────────────┘
+//!      │                       Again: start all                                   │ └───┘ Rewound. Recall:
+//!      └──────────────────────────────────────────────────────────────────────────┘         Store, Ended
 //! ```
 
 use super::work::Work;

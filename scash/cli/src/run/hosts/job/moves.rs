@@ -17,10 +17,12 @@ use std::time::Instant;
 pub(super) struct Moves {
     /// From when they are started next.
     wanted: Wanted,
+    /// Ranks of `wanted` that could stay: they move when a checkpoint has been taken.
+    asked: BTreeSet<u32>,
     /// Hosts that ranks of lost ones go to.
     spares: BTreeSet<u32>,
-    /// Those of them that could stay: they move when a checkpoint has been taken.
-    asked: BTreeSet<u32>,
+    /// Hosts that the user wants to switch off.
+    drained: BTreeSet<u32>,
 }
 
 impl Moves {
@@ -42,22 +44,28 @@ impl Moves {
 
     /// A rank is to run there, from the next checkpoint on.
     fn want(&mut self, rank: u32, host: u32) {
+        self.drained.remove(&host);
         self.wanted.insert(rank, host);
         self.asked.insert(rank);
     }
 
-    /// That host is to have no ranks any more, also if others are lost.
-    fn drain(&mut self, layout: &Layout, host: u32, others: &BTreeSet<u32>) -> Wanted {
-        self.spares.remove(&host);
+    /// That host is to have no ranks any more: they go to the others, where there are fewest. Returns how many there
+    /// are; none if there is no other host.
+    fn drain(&mut self, layout: &Layout, host: u32, others: impl Iterator<Item = u32>) -> Option<usize> {
+        let others = others.filter(|other| *other != host && !self.drained.contains(other));
         let mut counts: Vec<(usize, u32)> =
-            others.iter().map(|other| (layout.ranks_of(*other).count(), *other)).collect();
-        let mut to = Wanted::new();
-        for rank in layout.ranks_of(host) {
-            let Some(fewest) = counts.iter_mut().min() else { return to };
+            others.map(|other| (layout.ranks_of(other).count(), other)).collect();
+        let on_the_way = self.wanted.iter().filter(|(_, to)| **to == host).map(|(rank, _)| *rank);
+        let ranks: BTreeSet<u32> = layout.ranks_of(host).chain(on_the_way).collect();
+        for rank in &ranks {
+            let fewest = counts.iter_mut().min()?;
             fewest.0 += 1;
-            to.insert(rank, fewest.1);
+            let to = fewest.1;
+            self.want(*rank, to);
         }
-        to
+        self.spares.remove(&host);
+        self.drained.insert(host);
+        Some(ranks.len())
     }
 
     /// A host is out of reach: its ranks, and those that were on their way to it, go to a spare host if there
@@ -124,22 +132,15 @@ impl Job<'_> {
     /// The user wants a host to have no ranks. Returns what to say.
     pub(super) fn drain(&mut self, host: &str) -> Result<String, String> {
         let from = self.host_that_is_there(host)?;
-        let hosts = 0..self.layout.hosts();
-        let others =
-            hosts.filter(|other| *other != from && self.links[*other as usize].stage == Stage::Running);
-        let others: BTreeSet<u32> = others.collect();
-        if others.is_empty() {
-            return Err(format!("there is no host but {host}"));
-        }
+        let is_there = |other: &u32| self.links[*other as usize].stage == Stage::Running;
+        let others: Vec<u32> = (0..self.layout.hosts()).filter(is_there).collect();
         let layout = self.layout.clone();
-        let to = self.moves()?.drain(&layout, from, &others);
-        for (rank, to) in &to {
-            self.moves()?.want(*rank, *to);
+        let count = self.moves()?.drain(&layout, from, others.into_iter());
+        match count {
+            None => Err(format!("there is no other host for the ranks of {host}")),
+            Some(0) => Ok(format!("host {host} has no ranks, and gets none")),
+            Some(count) => Ok(format!("{count} ranks of host {host} move with the next checkpoint")),
         }
-        Ok(match to.len() {
-            0 => format!("host {host} has no ranks"),
-            count => format!("{count} ranks of host {host} move with the next checkpoint"),
-        })
     }
 
     fn moves(&mut self) -> Result<&mut Moves, String> {
@@ -176,6 +177,22 @@ mod tests {
         assert_eq!(*moves.wanted(), Wanted::from([(0, 3), (1, 3)]));
         moves.replace(&layout, 3, |_| true);
         assert_eq!(*moves.wanted(), Wanted::new(), "they are adopted");
+    }
+
+    #[test]
+    fn hosts_that_are_drained_one_after_the_other_get_no_ranks_of_each_other() {
+        let layout = Layout::with_spares(&[2, 1, 1], 1).unwrap();
+        let mut moves = Moves::new(&layout, true);
+        moves.want(2, 0);
+        assert_eq!(moves.drain(&layout, 0, 0..4), Some(3));
+        assert_eq!(*moves.wanted(), Wanted::from([(0, 3), (1, 1), (2, 2)]));
+        moves.are_done();
+        let layout = layout.moved(|rank| [3, 1, 2, 2][rank as usize]).unwrap();
+        assert_eq!(moves.drain(&layout, 2, 0..4), Some(2));
+        assert_eq!(*moves.wanted(), Wanted::from([(2, 1), (3, 3)]));
+        moves.are_done();
+        assert_eq!(moves.drain(&layout, 0, 0..4), Some(0));
+        assert_eq!(moves.drain(&layout, 1, 0..2), None, "all others are drained");
     }
 
     #[test]

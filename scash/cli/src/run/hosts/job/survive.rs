@@ -217,7 +217,6 @@ impl Job<'_> {
         moves.are_done();
         *committed = None;
         let epoch = course.plan.base.epoch;
-        let one_stream = self.one_stream;
         for state in &course.states {
             let (rank, before) = (state.rank, self.layout.host_of(state.rank));
             let host = course.layout.host_of(rank);
@@ -226,8 +225,7 @@ impl Job<'_> {
             }
             let printed = state.at(epoch).map_or([0; 2], |marked| marked.output);
             let come = &mut come[rank as usize];
-            let streams = if one_stream { 1 } else { 2 };
-            let missing: u64 = (0..streams).map(|i| printed[i].saturating_sub(come[i])).sum();
+            let missing = missing(self.one_stream, *come, printed);
             *come = printed;
             let [before, host] = [before, host].map(|host| &self.hosts.names[host as usize]);
             let mut news = format!("rank {rank} comes back on host {host}");
@@ -300,23 +298,17 @@ impl Job<'_> {
             let before = self.layout.host_of(state.rank);
             let stays = course.layout.is_on(state.rank, before);
             let printed = state.at(course.plan.base.epoch).map_or([0; 2], |marked| marked.output);
-            let missing = self.missing(come[state.rank as usize], printed);
+            let missing = missing(self.one_stream, come[state.rank as usize], printed);
             stays || missing == 0 || self.links[before as usize].stage != Stage::Running
         };
         course.states.iter().all(has_come)
-    }
-
-    /// How much of what a rank has printed has not come.
-    fn missing(&self, come: Lengths, printed: Lengths) -> u64 {
-        let streams = if self.one_stream { 1 } else { 2 };
-        (0..streams).map(|stream| printed[stream].saturating_sub(come[stream])).sum()
     }
 
     /// All ranks have ended, and a host is out of reach. Whether all has come that its ranks had printed: nothing
     /// is lost then. Otherwise says how much has not.
     fn has_all_come_of(&self, host: u32) -> bool {
         let Some(Survival { come, printed, .. }) = &self.survival else { return false };
-        let of = |rank: u32| self.missing(come[rank as usize], printed[rank as usize]);
+        let of = |rank: u32| missing(self.one_stream, come[rank as usize], printed[rank as usize]);
         let missing: u64 = self.layout.ranks_of(host).map(of).sum();
         if missing > 0 {
             let name = &self.hosts.names[host as usize];
@@ -397,4 +389,10 @@ impl Job<'_> {
         }
         self.tell_all(&Down::Finish);
     }
+}
+
+/// How much of what a rank has printed has not come.
+fn missing(one_stream: bool, come: Lengths, printed: Lengths) -> u64 {
+    let streams = if one_stream { 1 } else { 2 };
+    (0..streams).map(|stream| printed[stream].saturating_sub(come[stream])).sum()
 }
