@@ -33,7 +33,7 @@ const POINTS: [&str; 12] = [
 ];
 
 fn replicas(job: HostsJob, copies: u32, every: u32) -> HostsJob {
-    job.options(&format!("--replicas {copies} --checkpoint every={every}"))
+    job.options(&format!("--replicas {copies} --checkpoint every={every} --no-rejoin"))
 }
 
 /// The arguments of an application that compares its result.

@@ -12,7 +12,7 @@ const SPARE: &str = "10.77.0.1:2,10.77.0.2:2,10.77.0.3:spare";
 const LONG: [&str; 6] = ["--size", "254", "--iterations", "1500", "--check", "--json"];
 
 fn replicas(job: HostsJob, copies: u32) -> HostsJob {
-    job.options(&format!("--replicas {copies} --checkpoint every=5"))
+    job.options(&format!("--replicas {copies} --checkpoint every=5 --no-rejoin"))
 }
 
 /// Checks that an application's result is bitwise that of the sequential program.

@@ -1,4 +1,4 @@
-//! `scash status`, `scash migrate`, `scash drain`: commands for a job that runs.
+//! `scash status`, `scash migrate`, `scash drain`, `scash rejoin`: commands for a job that runs.
 
 use crate::run::{ask, jobs};
 use std::io::Write;
@@ -31,6 +31,18 @@ pub(crate) struct MigrateArgs {
 /// They move when the next checkpoint has been taken. The job must have been started with --replicas.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DrainArgs {
+    /// The process number of scash run
+    job: u32,
+    /// Which host, as it was named to scash run
+    host: String,
+}
+
+/// Call a lost host of a job, to take it in again.
+///
+/// It need not have anything of the job but the program. Its ranks move back to it when the next checkpoint has been
+/// taken. (scash run calls lost hosts by itself, less and less often.)
+#[derive(Debug, clap::Args)]
+pub(crate) struct RejoinArgs {
     /// The process number of scash run
     job: u32,
     /// Which host, as it was named to scash run
@@ -70,6 +82,11 @@ pub(crate) fn migrate(args: &MigrateArgs) -> u8 {
 /// Moves ranks away from a host; returns the exit status.
 pub(crate) fn drain(args: &DrainArgs) -> u8 {
     tell(args.job, &["drain", &args.host])
+}
+
+/// Has a lost host called; returns the exit status.
+pub(crate) fn rejoin(args: &RejoinArgs) -> u8 {
+    tell(args.job, &["rejoin", &args.host])
 }
 
 fn tell(job: u32, words: &[&str]) -> u8 {

@@ -1,8 +1,8 @@
 //! The command `scash`.
 //!
 //! `scash run` starts a job, on this machine or on several hosts, and ends it properly; `scash rank` stays
-//! with a rank that another launcher starts; `scash resume` goes on with a job; `scash status`, `migrate` and
-//! `drain` are for one that runs; `scash info` says what this machine offers; `scash bench` starts the
+//! with a rank that another launcher starts; `scash resume` goes on with a job; `scash status`, `migrate`,
+//! `drain` and `rejoin` are for one that runs; `scash info` says what this machine offers; `scash bench` starts the
 //! benchmarks, which are programs of their own. Each subcommand is a module with its arguments and one
 //! function that returns the command's exit status.
 
@@ -31,6 +31,7 @@ enum Command {
     Status(jobs::StatusArgs),
     Migrate(jobs::MigrateArgs),
     Drain(jobs::DrainArgs),
+    Rejoin(jobs::RejoinArgs),
     Info(info::Args),
     Bench(bench::Args),
     /// Serve a launcher on another host (scash run starts it there)
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Command::Status(args) => jobs::status(&args),
         Command::Migrate(args) => jobs::migrate(&args),
         Command::Drain(args) => jobs::drain(&args),
+        Command::Rejoin(args) => jobs::rejoin(&args),
         Command::Info(args) => info::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Agent => run::agent(),

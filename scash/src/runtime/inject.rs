@@ -4,6 +4,7 @@
 use super::{Runtime, lock};
 use crate::error::{Error, Result};
 use nix::fcntl::{OFlag, open};
+use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::sys::wait::waitpid;
@@ -11,7 +12,7 @@ use nix::unistd::{Pid, getpid, write};
 use scash_ft::Incarnation;
 use scash_ft::inject::{Act, Injector, Point, parse_list};
 use scash_ft::store::vars;
-use std::ffi::{CString, OsString};
+use std::ffi::{CStr, CString, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::thread::sleep;
 use std::time::Duration;
@@ -89,6 +90,9 @@ impl Runtime {
     }
 }
 
+/// What the process is called that wakes a rank that was stopped.
+const WAKER: &CStr = c"scash-waker";
+
 /// Stops this process, as by SIGSTOP, for so long.
 fn stop(time: Duration) {
     let this = getpid();
@@ -96,6 +100,8 @@ fn stop(time: Duration) {
     // is sent before that one exists: a rank that stopped by itself might do so when it had been woken already.
     match fork() {
         0 => {
+            // Whoever looks for ranks is not to take it for one.
+            let _ = prctl::set_name(WAKER);
             let _ = kill(this, Signal::SIGSTOP);
             if fork() <= 0 {
                 sleep(time);

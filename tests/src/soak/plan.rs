@@ -200,7 +200,8 @@ impl Plan {
             return job.command(program, arguments);
         };
         let job = hosts.expect("a job on hosts has some").job(&spread.list());
-        let job = job.option("--provider", kind.provider).option("--fault", kind.engine);
+        let job =
+            job.options("--no-rejoin").option("--provider", kind.provider).option("--fault", kind.engine);
         let job = if spread.is_encrypted { job.options("--encrypt") } else { job };
         let job = options.iter().fold(job, |job, (name, value)| job.option(name, value));
         job.command(program, arguments)

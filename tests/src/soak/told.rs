@@ -117,6 +117,8 @@ pub(super) fn told(text: &str, was_killed: bool) -> Told {
                 told.news.push(news);
             }
             None if incarnation.is_some() && line.starts_with("scash: the job goes on from ") => {}
+            // Its launcher was killed when all its ranks had ended.
+            None if line.starts_with("scash: the job had ended: ") => {}
             None if was_killed && is_of_an_end(line) => continue,
             None => told.others.push(line.to_owned()),
         }

@@ -176,6 +176,10 @@ fn ranks_of(processes: Vec<i32>) -> Vec<Process> {
 
 /// Which rank a process is; none if it has not become one yet.
 fn rank_of(pid: i32) -> Option<u32> {
+    // An injected stop makes a process that ends it: a rank would stay stopped without.
+    if fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end() == "scash-waker" {
+        return None;
+    }
     let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
     let mut variables = environment.split(|byte| *byte == 0);
     let value = variables.find_map(|variable| variable.strip_prefix(b"SCASH_RANK="))?;

@@ -36,10 +36,20 @@ pub(super) struct Raw {
     schedule: Schedule,
 
     /// What becomes of ranks whose host is lost: adopt (they come back on a host that has a copy of their
-    /// checkpoint), spare (on a host that is named as spare, while one is left), or fail (the job ends;
-    /// checkpoints are not copied to other hosts) [default: spare if hosts are named so, else adopt]
+    /// checkpoint), spare (on a host that is named as spare, while one is left), wait (all ranks wait until it
+    /// is back, and after --wait-for it is adopt), or fail (the job ends; checkpoints are not copied to other
+    /// hosts) [default: spare if hosts are named so, else adopt]
     #[arg(long, value_name = "WHAT", requires = "replicas")]
     on_loss: Option<OnLoss>,
+
+    /// How long ranks wait for a lost host, with --on-loss wait: 90s, 5m, 24h [default: 10m]
+    #[arg(long, value_name = "TIME", requires = "on_loss", value_parser = scash_ft::time::parse)]
+    wait_for: Option<Duration>,
+
+    /// Do not call hosts that are lost. Else each is called after a second, and then less and less often; if it
+    /// is back, its ranks move back to it with the next checkpoint. (scash rejoin calls one at once)
+    #[arg(long, requires = "replicas")]
+    no_rejoin: bool,
 
     /// End the job when ranks die again after so many restarts without a new checkpoint [default: 10]
     #[arg(long, value_name = "N", requires = "survival")]
@@ -72,7 +82,20 @@ pub(super) struct Schedule {
 enum OnLoss {
     Adopt,
     Spare,
+    Wait,
     Fail,
+}
+
+/// How long ranks wait for a lost host if the user has not said that.
+const WAIT: Duration = Duration::from_secs(600);
+
+/// What is done so that lost hosts come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Return {
+    /// Whether they are called by themselves.
+    pub(super) calls: bool,
+    /// How long ranks wait for theirs.
+    pub(super) wait_for: Option<Duration>,
 }
 
 /// What is to be done when ranks die.
@@ -82,6 +105,8 @@ pub(super) struct Replicas {
     pub(super) copies: u32,
     /// Whether ranks of lost hosts go to hosts that have none.
     pub(super) has_spares: bool,
+    /// What is done so that lost hosts come back.
+    pub(super) hosts_return: Return,
     /// Restarts without a new checkpoint, at most.
     pub(super) restarts: u32,
     env: Vec<(&'static str, String)>,
@@ -116,11 +141,22 @@ impl Raw {
                     "--on-loss spare: no host is named as spare: `--host a:2,b:2,c:spare`, or `c spare` in --hostfile",
                 );
             }
-            Some(OnLoss::Adopt | OnLoss::Fail) if spares > 0 => {
+            Some(OnLoss::Adopt | OnLoss::Wait | OnLoss::Fail) if spares > 0 => {
                 return misused("a host is named as spare, and --on-loss says that none is used");
+            }
+            Some(OnLoss::Wait) if self.no_rejoin => {
+                return misused(
+                    "--no-rejoin: with --on-loss wait ranks wait for hosts that are called again",
+                );
+            }
+            Some(OnLoss::Adopt | OnLoss::Spare | OnLoss::Fail) if self.wait_for.is_some() => {
+                return misused("--wait-for: say --on-loss wait, or ranks do not wait");
             }
             _ => {}
         }
+        let is_wait = self.on_loss == Some(OnLoss::Wait);
+        let hosts_return =
+            Return { calls: !self.no_rejoin, wait_for: is_wait.then(|| self.wait_for.unwrap_or(WAIT)) };
         let copies = if self.on_loss == Some(OnLoss::Fail) { 0 } else { self.replicas.unwrap_or(0) };
         let (option, place) = match (self.replicas, self.checkpoint_dir, self.resume) {
             (_, Some(_), Some(directory)) => ("resume", Place::Resumed(directory)),
@@ -138,7 +174,7 @@ impl Raw {
             return refuse("what libfabric knows of a rank cannot be saved: use --provider auto, shm or tcp");
         }
         let (restarts, env) = (self.restarts.unwrap_or(Restarts::DEFAULT_LIMIT), self.schedule.env(ranks)?);
-        Ok(Some(Replicas { copies, has_spares: spares > 0, restarts, env, place }))
+        Ok(Some(Replicas { copies, has_spares: spares > 0, hosts_return, restarts, env, place }))
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod moves;
 mod requests;
+mod returns;
 mod start;
 mod survive;
 
@@ -211,6 +212,7 @@ impl<'a> Job<'a> {
             self.settle();
         }
         self.look_after_links();
+        self.look_for_lost_hosts();
         self.release();
         let actions = self.supervisor.tick(Instant::now());
         self.act(actions);
@@ -329,6 +331,9 @@ impl<'a> Job<'a> {
         if self.start_by.is_some() {
             return self.call_off(status, &why);
         }
+        if self.is_returning(host) {
+            return self.not_back(host, &why);
+        }
         crate::say(&why);
         let pids = &self.pids;
         let missing: Vec<u32> = self.links[host as usize]
@@ -389,6 +394,9 @@ impl<'a> Job<'a> {
         let why = format!("host {}: {why}", self.link(host).name);
         if self.start_by.is_some() {
             return self.call_off(status::LAUNCHER, &why);
+        }
+        if self.is_returning(host) {
+            return self.not_back(host, &why);
         }
         let ranks: Vec<u32> = self.link(host).ranks.iter().copied().collect();
         self.link(host).let_go();
@@ -454,7 +462,13 @@ impl<'a> Job<'a> {
     /// Passes on what has been decided.
     fn settle(&mut self) {
         while let Some(decision) = self.trunk.decision() {
-            self.tell_all(&Down::Decision(decision));
+            // Hosts without ranks have nobody to tell, and may have come when others were told already.
+            let decision = Down::Decision(decision);
+            for (host, link) in (0..).zip(&mut self.links) {
+                if link.stage == Stage::Running && self.layout.first_of(host).is_some() {
+                    link.send(&decision);
+                }
+            }
         }
         if self.is_ending() {
             return;

@@ -40,6 +40,15 @@ pub(super) enum Stage {
     Gone,
 }
 
+/// What an agent is called for.
+#[derive(Debug)]
+pub(super) enum Call {
+    /// To start these ranks, with all others.
+    First(BTreeSet<u32>),
+    /// To take part again, without the user at the terminal.
+    Again,
+}
+
 /// The way to an agent.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -55,6 +64,10 @@ pub(super) struct Link {
     pub(super) out_of_memory: bool,
     /// When something came from it last.
     pub(super) heard: Instant,
+    /// Until when it must be ready, if it was called again.
+    pub(super) ready_by: Option<Instant>,
+    /// Why it has not come when it was called again.
+    pub(super) failure: Option<String>,
     child: Pid,
     /// How the remote shell's process ended.
     pub(super) exit: Option<Exit>,
@@ -69,15 +82,20 @@ pub(super) struct Link {
 
 impl Link {
     /// Calls the agent of a host. The text says why that is impossible.
-    pub(super) fn call(hosts: &Hosts, name: &str, ranks: BTreeSet<u32>) -> Result<Link, String> {
+    pub(super) fn call(hosts: &Hosts, name: &str, call: Call) -> Result<Link, String> {
         let words = words(hosts, name);
         let shown: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let shown = shown.join(" ");
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let launcher = getpid();
+        let is_again = matches!(call, Call::Again);
+        if is_again {
+            // A host that does not answer is no news.
+            command.stderr(Stdio::null());
+        }
         // SAFETY: `prepare` makes system calls only, as the child of a process with several threads must.
-        unsafe { command.pre_exec(move || prepare(launcher)) };
+        unsafe { command.pre_exec(move || prepare(launcher, is_again)) };
         let mut child = command.spawn().map_err(|error| match error.kind() {
             ErrorKind::NotFound => {
                 format!("there is no command `{}`: install it, or say another with --rsh", hosts.rsh[0])
@@ -95,10 +113,12 @@ impl Link {
             name: name.to_owned(),
             command: shown,
             stage: Stage::Calling,
-            ranks,
+            ranks: if let Call::First(ranks) = call { ranks } else { BTreeSet::new() },
             cut_off: None,
             out_of_memory: false,
             heard: Instant::now(),
+            ready_by: None,
+            failure: None,
             child: Pid::from_raw(pid),
             exit: None,
             to: Some(to.into()),
@@ -184,7 +204,7 @@ impl Link {
     /// Lets the agent go: it ends its ranks, if it has any.
     pub(super) fn let_go(&mut self) {
         self.stage = Stage::Gone;
-        (self.to, self.from, self.cut_off) = (None, None, None);
+        (self.to, self.from, self.cut_off, self.ready_by) = (None, None, None, None);
         self.ranks.clear();
     }
 
@@ -275,7 +295,11 @@ fn quoted(path: &Path) -> OsString {
 }
 
 /// What the child does between fork and exec.
-fn prepare(launcher: Pid) -> io::Result<()> {
+fn prepare(launcher: Pid, is_alone: bool) -> io::Result<()> {
+    if is_alone {
+        // Without a terminal it cannot ask for a password.
+        nix::unistd::setsid()?;
+    }
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     if getppid() != launcher {
         // The launcher died before it was asked for, and no signal will come.

@@ -48,6 +48,8 @@ pub(super) struct Found<'a> {
     /// What the stores say of all hosts that are not lost.
     pub(super) states: &'a States,
     pub(super) lost: &'a BTreeSet<u32>,
+    /// Hosts that were lost and are there again, with nothing of what they had.
+    pub(super) returned: &'a BTreeSet<u32>,
     /// Of restarts.
     pub(super) known: Known,
 }
@@ -63,12 +65,12 @@ pub(super) fn course(
     copies: u32,
     wanted: &Wanted,
 ) -> Result<Course, Unrecoverable> {
-    let Found { states, lost, known } = found;
+    let Found { states, lost, returned, known } = found;
     // Others may have held copies in former incarnations, which say nothing of this one.
     let hosts_of = |rank: u32| {
         let host = layout.host_of(rank);
         let all = std::iter::once(host).chain(holders(layout, copies, host));
-        all.filter(|host| !lost.contains(host)).collect::<Vec<u32>>()
+        all.filter(|host| !lost.contains(host) && !returned.contains(host)).collect::<Vec<u32>>()
     };
     let survivors = |rank: u32| {
         let of = |host: u32| states.get(&(host, rank)).map(|state| state.survivor(host));
@@ -192,7 +194,8 @@ mod tests {
         wanted: &Wanted,
     ) -> Result<Course, Unrecoverable> {
         let lost = lost.iter().copied().collect();
-        course(Found { states, lost: &lost, known: Known::Started(started) }, layout, copies, wanted)
+        let found = Found { states, lost: &lost, returned: &BTreeSet::new(), known: Known::Started(started) };
+        course(found, layout, copies, wanted)
     }
 
     fn of(
@@ -254,9 +257,10 @@ mod tests {
     fn ranks_whose_stores_are_all_lost_begin_anew_if_nobody_has_come_further() {
         let layout = Layout::new(&[1, 1, 1]).unwrap();
         let lost = BTreeSet::from([0, 1]);
-        let none = Wanted::new();
-        let course =
-            |known, all: &States| course(Found { states: all, lost: &lost, known }, &layout, 1, &none);
+        let (none, back) = (Wanted::new(), BTreeSet::new());
+        let course = |known, all: &States| {
+            course(Found { states: all, lost: &lost, returned: &back, known }, &layout, 1, &none)
+        };
         // Host 2 was not to hold a copy of rank 0: what it has of it is of former times, or nothing.
         let nowhere = states(&layout, 1, base(4, 0), &[]);
         for known in [Known::Started(base(4, 0)), Known::Begun(base(4, 0))] {

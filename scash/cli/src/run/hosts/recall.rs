@@ -67,12 +67,14 @@ pub(super) struct Recall {
     state: State,
     /// Hosts that are out of reach.
     lost: BTreeSet<u32>,
+    /// Hosts that have come back since ranks were recalled: what they had is gone.
+    returned: BTreeSet<u32>,
 }
 
 impl Recall {
     /// Of so many hosts and ranks.
     pub(super) fn new(hosts: u32, ranks: u32) -> Recall {
-        Recall { hosts, ranks, state: State::Running, lost: BTreeSet::new() }
+        Recall { hosts, ranks, state: State::Running, lost: BTreeSet::new(), returned: BTreeSet::new() }
     }
 
     /// All ranks are to end: agents are told to recall them. If they run, they were started from `base`.
@@ -158,12 +160,24 @@ impl Recall {
     /// A host is out of reach.
     pub(super) fn lost(&mut self, host: u32) {
         self.lost.insert(host);
+        self.returned.remove(&host);
         if let State::Ending { silent, .. } | State::Writing { silent, .. } = &mut self.state {
             silent.remove(&host);
         }
         if let State::Ending { writing, .. } = &mut self.state {
             writing.remove(&host);
         }
+    }
+
+    /// A host is there again, with an agent that has nothing. Returns whether that is to be told to recall its ranks,
+    /// as others were. While agents write, no host comes back.
+    pub(super) fn returned(&mut self, host: u32) -> bool {
+        self.lost.remove(&host);
+        let State::Ending { states, silent, .. } = &mut self.state else { return false };
+        states.retain(|(of, _), _| *of != host);
+        silent.insert(host);
+        self.returned.insert(host);
+        true
     }
 
     /// Whether some agent has not said that its ranks have ended, though it was told to end them.
@@ -183,7 +197,8 @@ impl Recall {
             State::Ending { known, states, .. } => (states, *known),
             _ => (&none, Known::Nothing),
         };
-        placement::course(Found { states, lost: &self.lost, known }, layout, copies, wanted)
+        let found = Found { states, lost: &self.lost, returned: &self.returned, known };
+        placement::course(found, layout, copies, wanted)
     }
 
     /// All ranks go on so, which ran as `before` says. In the last round ranks get their places; the rounds
@@ -243,6 +258,7 @@ impl Recall {
 
     /// Ranks are started again, or never will be.
     pub(super) fn over(&mut self) {
+        self.returned.clear();
         self.state = State::Running;
     }
 }
@@ -410,6 +426,15 @@ mod tests {
             Agents(pairs.map(state).collect())
         }
 
+        /// A host comes back with nothing.
+        fn forget(&mut self, host: u32) {
+            for (place, state) in &mut self.0 {
+                if place.0 == host {
+                    *state = store(place.1, base(0, 0), [0, 0]);
+                }
+            }
+        }
+
         fn tell(&self, recall: &mut Recall, host: u32) {
             self.0.range((host, 0)..(host + 1, 0)).for_each(|(_, state)| recall.store(host, *state).unwrap());
             recall.ended(host).unwrap();
@@ -431,9 +456,10 @@ mod tests {
 
     proptest! {
         /// Whenever hosts are lost, as many as there are copies, and whichever marks of the newest epoch have
-        /// not come: the others come to a start from an epoch that all ranks have, with stores that say so.
+        /// not come, also if some come back with nothing: the others come to a start from an epoch that all ranks
+        /// have, with stores that say so.
         #[test]
-        fn hosts_may_be_lost_at_any_moment_of_a_recall(
+        fn hosts_may_be_lost_and_come_back_at_any_moment_of_a_recall(
             copies in 1u32..3,
             missing in prop::collection::vec((0u32..4, 0u32..6), 0..3),
             moves in prop::collection::vec((0u32..4, 0u32..9), 400)
@@ -451,8 +477,15 @@ mod tests {
             recall.begin(base(3, 7));
             recall_all(&mut told);
             let mut course: Option<Course> = None;
+            let mut empty = BTreeSet::new();
             for (host, what) in moves {
-                if what == 0 && 4 - told.len() < copies as usize && told.remove(&host).is_some() {
+                let may_be_lost = empty.contains(&host) || empty.len() < copies as usize;
+                if what == 2 && !told.contains_key(&host) && !recall.is_writing() {
+                    agents.forget(host);
+                    prop_assert!(recall.returned(host));
+                    told.insert(host, VecDeque::from([Told::Recall]));
+                } else if what == 0 && may_be_lost && told.remove(&host).is_some() {
+                    empty.insert(host);
                     let was_writing = recall.is_writing();
                     recall.lost(host);
                     if was_writing {

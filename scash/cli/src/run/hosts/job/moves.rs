@@ -1,5 +1,5 @@
-//! Ranks that move to other hosts while the job goes on: to a spare host when theirs is lost, and where the
-//! user wants them (`scash migrate`, `scash drain`). They move as ranks come back: all are ended, their
+//! Ranks that move to other hosts while the job goes on: to a spare host when theirs is lost, back to theirs when
+//! it has come back, and where the user wants them (`scash migrate`, `scash drain`). They move as ranks come back: all are ended, their
 //! stores are copied to where they go, and all are started again. Those that could stay move when a
 //! checkpoint has just been taken.
 
@@ -9,7 +9,7 @@ use crate::run::hosts::link::Stage;
 use crate::run::hosts::placement::Wanted;
 use crate::run::recovery::Loss;
 use scash_join::boot::{Exit, Layout};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 /// Which ranks are to run elsewhere.
@@ -19,27 +19,59 @@ pub(super) struct Moves {
     wanted: Wanted,
     /// Ranks of `wanted` that could stay: they move when a checkpoint has been taken.
     asked: BTreeSet<u32>,
-    /// Hosts that ranks of lost ones go to.
+    /// Whether ranks of lost hosts go to spare ones.
+    has_spares: bool,
+    /// Those that have no ranks yet.
     spares: BTreeSet<u32>,
     /// Hosts that the user wants to switch off.
     drained: BTreeSet<u32>,
+    /// Ranks that others have adopted, and the host of each that was lost.
+    adopted: BTreeMap<u32, u32>,
 }
 
 impl Moves {
     /// Of a job that begins so. `has_spares`: hosts without ranks are there for those that are lost.
     pub(super) fn new(layout: &Layout, has_spares: bool) -> Moves {
         let spares = (0..layout.hosts()).filter(|host| has_spares && layout.first_of(*host).is_none());
-        Moves { spares: spares.collect(), ..Moves::default() }
+        Moves { has_spares, spares: spares.collect(), ..Moves::default() }
     }
 
     pub(super) fn wanted(&self) -> &Wanted {
         &self.wanted
     }
 
-    /// Ranks are started where they are wanted.
-    pub(super) fn are_done(&mut self) {
+    /// Ranks are started where they are wanted, or else where `next` says if they were where `before` says.
+    pub(super) fn are_done(&mut self, before: &Layout, next: &Layout) {
+        for rank in 0..next.size() {
+            let (from, to) = (before.host_of(rank), next.host_of(rank));
+            if self.wanted.get(&rank) == Some(&to) || self.adopted.get(&rank) == Some(&to) {
+                self.adopted.remove(&rank);
+            } else if from != to {
+                // Whoever adopts it may be lost in its turn.
+                self.adopted.entry(rank).or_insert(from);
+            }
+        }
         self.wanted.clear();
         self.asked.clear();
+    }
+
+    /// Ranks whose host is there again are to go back to it.
+    pub(super) fn go_home(&mut self, is_there: impl Fn(u32) -> bool) {
+        let is_home = |host: u32| is_there(host) && !self.drained.contains(&host);
+        let all =
+            self.adopted.iter().filter(|(rank, host)| is_home(**host) && !self.wanted.contains_key(rank));
+        let all: Vec<(u32, u32)> = all.map(|(rank, host)| (*rank, *host)).collect();
+        for (rank, host) in all {
+            self.want(rank, host);
+        }
+    }
+
+    /// A host is there again: if a spare one has its ranks now, or it was one, it is one from now on.
+    pub(super) fn returned(&mut self, layout: &Layout, host: u32) {
+        let has_ranks = layout.first_of(host).is_some() || self.adopted.values().any(|home| *home == host);
+        if self.has_spares && !has_ranks && !self.drained.contains(&host) {
+            self.spares.insert(host);
+        }
     }
 
     /// A rank is to run there, from the next checkpoint on.
@@ -61,6 +93,7 @@ impl Moves {
             let fewest = counts.iter_mut().min()?;
             fewest.0 += 1;
             let to = fewest.1;
+            self.adopted.remove(rank);
             self.want(*rank, to);
         }
         self.spares.remove(&host);
@@ -69,12 +102,17 @@ impl Moves {
     }
 
     /// A host is out of reach: its ranks, and those that were on their way to it, go to a spare host if there
-    /// is one left.
-    fn replace(&mut self, layout: &Layout, host: u32, is_there: impl Fn(u32) -> bool) {
+    /// is one left. If they wait for it, its ranks stay where they are, should it come back in time.
+    fn replace(&mut self, layout: &Layout, host: u32, they_wait: bool, is_there: impl Fn(u32) -> bool) {
         self.spares.remove(&host);
         let on_the_way = self.wanted.iter().filter(|(_, to)| **to == host).map(|(rank, _)| *rank);
         let ranks: BTreeSet<u32> = layout.ranks_of(host).chain(on_the_way).collect();
         if ranks.is_empty() {
+            return;
+        }
+        if they_wait {
+            self.wanted.retain(|_, to| *to != host);
+            self.wanted.extend(layout.ranks_of(host).map(|rank| (rank, host)));
             return;
         }
         let spare = self.spares.iter().copied().find(|spare| is_there(*spare));
@@ -92,11 +130,11 @@ impl Moves {
 
 impl Job<'_> {
     /// A host is out of reach: says where its ranks go.
-    pub(super) fn replace(&mut self, host: u32) {
+    pub(super) fn replace(&mut self, host: u32, they_wait: bool) {
         let links = &self.links;
         let is_there = |spare: u32| links[spare as usize].stage == Stage::Running;
         if let Some(Survival { moves, .. }) = &mut self.survival {
-            moves.replace(&self.layout, host, is_there);
+            moves.replace(&self.layout, host, they_wait, is_there);
         }
     }
 
@@ -125,7 +163,9 @@ impl Job<'_> {
         if self.layout.is_on(rank, to) {
             return Err(format!("rank {rank} is on host {host}"));
         }
-        self.moves()?.want(rank, to);
+        let moves = self.moves()?;
+        moves.adopted.remove(&rank);
+        moves.want(rank, to);
         Ok(format!("rank {rank} moves to host {host} with the next checkpoint"))
     }
 
@@ -149,11 +189,16 @@ impl Job<'_> {
         moves.ok_or_else(|| "ranks of this job cannot move: start it with --replicas".to_owned())
     }
 
-    fn host_that_is_there(&self, name: &str) -> Result<u32, String> {
+    /// The number of a host of that name.
+    pub(super) fn host_of_name(&self, name: &str) -> Result<u32, String> {
         let number = (0..).zip(&self.hosts.names).find(|(_, known)| *known == name).map(|(number, _)| number);
-        let number: u32 = number.ok_or_else(|| {
+        number.ok_or_else(|| {
             format!("this job has no host {name}: its hosts are {}", self.hosts.names.join(", "))
-        })?;
+        })
+    }
+
+    fn host_that_is_there(&self, name: &str) -> Result<u32, String> {
+        let number = self.host_of_name(name)?;
         match self.links[number as usize].stage {
             Stage::Running => Ok(number),
             Stage::Done | Stage::Gone => Err(format!("host {name} is lost")),
@@ -170,12 +215,12 @@ mod tests {
     fn ranks_of_a_lost_host_go_to_a_spare_one_while_there_are_any() {
         let layout = Layout::with_spares(&[2, 1], 2).unwrap();
         let mut moves = Moves::new(&layout, true);
-        moves.replace(&layout, 0, |_| true);
+        moves.replace(&layout, 0, false, |_| true);
         assert_eq!(*moves.wanted(), Wanted::from([(0, 2), (1, 2)]));
         // That one is lost, too, before they have come.
-        moves.replace(&layout, 2, |_| true);
+        moves.replace(&layout, 2, false, |_| true);
         assert_eq!(*moves.wanted(), Wanted::from([(0, 3), (1, 3)]));
-        moves.replace(&layout, 3, |_| true);
+        moves.replace(&layout, 3, false, |_| true);
         assert_eq!(*moves.wanted(), Wanted::new(), "they are adopted");
     }
 
@@ -186,11 +231,12 @@ mod tests {
         moves.want(2, 0);
         assert_eq!(moves.drain(&layout, 0, 0..4), Some(3));
         assert_eq!(*moves.wanted(), Wanted::from([(0, 3), (1, 1), (2, 2)]));
-        moves.are_done();
-        let layout = layout.moved(|rank| [3, 1, 2, 2][rank as usize]).unwrap();
+        let next = layout.moved(|rank| [3, 1, 2, 2][rank as usize]).unwrap();
+        moves.are_done(&layout, &next);
+        let layout = next;
         assert_eq!(moves.drain(&layout, 2, 0..4), Some(2));
         assert_eq!(*moves.wanted(), Wanted::from([(2, 1), (3, 3)]));
-        moves.are_done();
+        moves.are_done(&layout, &layout);
         assert_eq!(moves.drain(&layout, 0, 0..4), Some(0));
         assert_eq!(moves.drain(&layout, 1, 0..2), None, "all others are drained");
     }
@@ -199,10 +245,64 @@ mod tests {
     fn a_spare_host_that_is_not_there_gets_no_ranks_and_without_any_nobody_moves() {
         let layout = Layout::with_spares(&[2, 1], 1).unwrap();
         let mut moves = Moves::new(&layout, true);
-        moves.replace(&layout, 0, |_| false);
+        moves.replace(&layout, 0, false, |_| false);
         assert_eq!(*moves.wanted(), Wanted::new());
         let mut moves = Moves::new(&layout, false);
-        moves.replace(&layout, 0, |_| true);
+        moves.replace(&layout, 0, false, |_| true);
         assert_eq!(*moves.wanted(), Wanted::new());
+    }
+
+    /// Where ranks are now that were where `layout` says.
+    fn settled(moves: &mut Moves, layout: &Layout, hosts: &[u32]) -> Layout {
+        let next = layout.moved(|rank| hosts[rank as usize]).unwrap();
+        moves.are_done(layout, &next);
+        next
+    }
+
+    #[test]
+    fn adopted_ranks_go_back_to_their_host_when_it_is_there_unless_the_user_has_said_otherwise() {
+        let layout = Layout::new(&[2, 2, 1]).unwrap();
+        let mut moves = Moves::new(&layout, false);
+        moves.replace(&layout, 1, false, |_| true);
+        let layout = settled(&mut moves, &layout, &[0, 0, 2, 2, 2]);
+        // Host 2, which has adopted them, is lost, too.
+        moves.replace(&layout, 2, false, |_| true);
+        let layout = settled(&mut moves, &layout, &[0, 0, 0, 0, 0]);
+        moves.go_home(|_| false);
+        assert_eq!(*moves.wanted(), Wanted::new());
+        moves.want(1, 2);
+        moves.go_home(|host| host == 1);
+        assert_eq!(*moves.wanted(), Wanted::from([(1, 2), (2, 1), (3, 1)]));
+        // It is lost once more before they have come.
+        moves.replace(&layout, 1, false, |_| true);
+        assert_eq!(*moves.wanted(), Wanted::from([(1, 2)]));
+        moves.go_home(|host| host == 1);
+        let layout = settled(&mut moves, &layout, &[0, 2, 1, 1, 0]);
+        moves.go_home(|host| host == 1);
+        assert_eq!(*moves.wanted(), Wanted::new(), "they are there");
+        moves.drain(&layout, 2, 0..3).unwrap();
+        moves.go_home(|_| true);
+        assert_eq!(
+            *moves.wanted(),
+            Wanted::from([(1, 0)]),
+            "rank 4 does not go back to a host that is drained"
+        );
+    }
+
+    #[test]
+    fn ranks_that_wait_for_their_host_stay_on_it_and_it_is_spare_again_if_another_has_them() {
+        let layout = Layout::with_spares(&[1, 1], 1).unwrap();
+        let mut moves = Moves::new(&layout, true);
+        moves.want(0, 1);
+        moves.replace(&layout, 1, true, |_| true);
+        assert_eq!(*moves.wanted(), Wanted::from([(1, 1)]));
+        let layout = settled(&mut moves, &layout, &[0, 1]);
+        moves.replace(&layout, 1, false, |_| true);
+        let layout = settled(&mut moves, &layout, &[0, 2]);
+        moves.returned(&layout, 1);
+        moves.go_home(|_| true);
+        assert_eq!(*moves.wanted(), Wanted::new());
+        moves.replace(&layout, 2, false, |_| true);
+        assert_eq!(*moves.wanted(), Wanted::from([(1, 1)]), "host 1 is the spare one now");
     }
 }

@@ -17,6 +17,7 @@ impl Job<'_> {
                 ["status"] => Ok(self.status()),
                 ["migrate", rank, host] => self.migrate(rank, host),
                 ["drain", host] => self.drain(host),
+                ["rejoin", host] => self.rejoin(host),
                 _ => Err("this job is of another version of scash, which knows nothing of that".to_owned()),
             };
             if let Some(control) = &self.control {
@@ -40,6 +41,7 @@ impl Job<'_> {
         for (host, link) in (0..).zip(&self.links) {
             let ranks: Vec<String> = layout.ranks_of(host).map(|rank| rank.to_string()).collect();
             let is = match link.stage {
+                _ if self.is_returning(host) => "is lost, and is being called",
                 Stage::Calling | Stage::Preparing | Stage::Ready => "is being called",
                 Stage::Running if ranks.is_empty() => "is there, without ranks",
                 Stage::Running => "is there",
@@ -47,6 +49,7 @@ impl Job<'_> {
                 Stage::Gone => "is lost",
             };
             let _ = write!(text, "host {} {is}", link.name);
+            self.status_of_the_lost(host, &mut text);
             if !ranks.is_empty() {
                 let _ = write!(text, "; ranks {}", ranks.join(", "));
             }
@@ -57,6 +60,18 @@ impl Job<'_> {
             text.push('\n');
         }
         text
+    }
+
+    /// When a lost host is called again, and why it did not come.
+    fn status_of_the_lost(&self, host: u32, text: &mut String) {
+        let Some(survival) = self.survival.as_ref().filter(|survival| !survival.is_finished) else { return };
+        if let Some(next) = survival.returns.next_call(host) {
+            let next = next.saturating_duration_since(Instant::now()).as_secs_f64();
+            let _ = write!(text, "; it is called again in {next:.0} s");
+        }
+        if let Some(failure) = &self.links[host as usize].failure {
+            let _ = write!(text, " ({failure})");
+        }
     }
 
     fn status_of_survivors(&self, survival: &Survival, text: &mut String) {
@@ -87,6 +102,7 @@ impl Job<'_> {
         let copies = (survival.copies as usize).min(others);
         let _ = match survival.committed {
             _ if survival.copies == 0 => writeln!(text, "no copies of checkpoints on other hosts"),
+            _ if survival.recall.is_under_way() => writeln!(text, "copies of each checkpoint: not whole"),
             Some(_) if copies < survival.copies as usize => {
                 writeln!(
                     text,

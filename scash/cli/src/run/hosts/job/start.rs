@@ -5,7 +5,7 @@ use super::Job;
 use crate::run::hosts::address;
 use crate::run::hosts::assignment::{Assignment, Replicated};
 use crate::run::hosts::frames::{Down, FROM_LAUNCHER, check_hello};
-use crate::run::hosts::link::{Link, Stage};
+use crate::run::hosts::link::{Call, Link, Stage};
 use crate::run::plan::Plan;
 use crate::run::{Refusal, status};
 use nix::sys::epoll::EpollFlags;
@@ -22,16 +22,19 @@ impl Job<'_> {
     pub(super) fn call(&mut self) -> Result<(), Refusal> {
         for (host, name) in (0..).zip(&self.hosts.names) {
             let ranks = self.layout.ranks_of(host).collect();
-            let link = Link::call(self.hosts, name, ranks);
+            let link = Link::call(self.hosts, name, Call::First(ranks));
             let link = link.map_err(|why| Refusal::new(status::LAUNCHER, format!("host {name}: {why}")))?;
-            if let Some((from, to)) = link.ends() {
-                self.watch(from, EpollFlags::EPOLLIN, 2 * u64::from(host))?;
-                // Only when there is room again, which is of interest only then.
-                self.watch(to, EpollFlags::EPOLLOUT | EpollFlags::EPOLLET, 2 * u64::from(host) + 1)?;
-            }
+            self.watch_link(host, &link)?;
             self.links.push(link);
         }
         Ok(())
+    }
+
+    pub(super) fn watch_link(&self, host: u32, link: &Link) -> Result<(), Refusal> {
+        let Some((from, to)) = link.ends() else { return Ok(()) };
+        self.watch(from, EpollFlags::EPOLLIN, 2 * u64::from(host))?;
+        // Only when there is room again, which is of interest only then.
+        self.watch(to, EpollFlags::EPOLLOUT | EpollFlags::EPOLLET, 2 * u64::from(host) + 1)
     }
 
     pub(super) fn greet(&mut self, host: u32, frames: u32, version: &str) {
@@ -68,7 +71,7 @@ impl Job<'_> {
         let several = self.layout.hosts() > 1;
         Ok(Assignment {
             secret: self.secret.clone(),
-            layout: self.layout.clone(),
+            layout: if self.is_returning(host) { self.layout_without(host) } else { self.layout.clone() },
             host,
             name: name.clone(),
             addresses: if several { address::resolve(name) } else { Vec::new() },
@@ -90,7 +93,7 @@ impl Job<'_> {
 
     pub(super) fn ready(&mut self, host: u32) {
         self.link(host).stage = Stage::Ready;
-        if self.links.iter().all(|link| link.stage == Stage::Ready) {
+        if self.start_by.is_some() && self.links.iter().all(|link| link.stage == Stage::Ready) {
             self.start_by = None;
             self.links.iter_mut().for_each(|link| link.stage = Stage::Running);
             self.tell_all(&Down::Go);

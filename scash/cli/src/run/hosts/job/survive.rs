@@ -4,6 +4,7 @@
 
 use super::Job;
 use super::moves::Moves;
+use super::returns::Returns;
 use crate::run::hosts::Hosts;
 use crate::run::hosts::frames::{Again, Down, Up};
 use crate::run::hosts::link::{Link, Stage};
@@ -29,6 +30,7 @@ pub(super) struct Survival {
     /// How ranks go on, from when that is known until they are started.
     course: Option<Course>,
     pub(super) moves: Moves,
+    pub(super) returns: Returns,
     /// By host: how much memory stores take there, as it was said last.
     pub(super) kept: Vec<u64>,
     /// The newest epoch of which ranks have told that were started last, and when.
@@ -53,6 +55,7 @@ impl Survival {
             kept: vec![0; hosts.names.len()],
             committed: None,
             moves: Moves::new(&hosts.layout, replicas.has_spares),
+            returns: Returns::new(replicas.hosts_return),
             come: vec![[0; 2]; plan.ranks as usize],
             printed: vec![[0; 2]; plan.ranks as usize],
             is_finished: false,
@@ -61,7 +64,7 @@ impl Survival {
 
     /// When [`Job::recover`] is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.recovery.deadline()
+        [self.recovery.deadline(), self.returns.deadline()].into_iter().flatten().min()
     }
 }
 
@@ -134,7 +137,7 @@ impl Job<'_> {
     pub(super) fn recover(&mut self) -> Result<(), Refusal> {
         loop {
             let (may_go_on, may_start) = (self.supervisor.may_go_on(), !self.supervisor.is_stopped());
-            let Some(Survival { recovery, recall, .. }) = &mut self.survival else { return Ok(()) };
+            let Some(Survival { recovery, recall, returns, .. }) = &mut self.survival else { return Ok(()) };
             if recall.is_writing() {
                 return self.go_on(may_go_on, may_start);
             }
@@ -146,7 +149,8 @@ impl Job<'_> {
             {
                 crate::say(&news);
             }
-            let step = recovery.tick(recall.any_run(), may_go_on, may_start, Instant::now());
+            let must_wait = recall.any_run() || (may_go_on && returns.are_waited_for());
+            let step = recovery.tick(must_wait, may_go_on, may_start, Instant::now());
             if step.is_none() {
                 return Ok(());
             }
@@ -214,7 +218,7 @@ impl Job<'_> {
     fn go_elsewhere(&mut self) {
         let Some(Survival { come, course, moves, committed, .. }) = &mut self.survival else { return };
         let Some(course) = course.take() else { return };
-        moves.are_done();
+        moves.are_done(&self.layout, &course.layout);
         *committed = None;
         let epoch = course.plan.base.epoch;
         for state in &course.states {
@@ -235,6 +239,7 @@ impl Job<'_> {
             crate::say(&news);
         }
         self.layout = course.layout;
+        self.send_home();
     }
 
     /// Agents make all ranks what they were. Starts them when that is done.
@@ -343,7 +348,8 @@ impl Job<'_> {
         }
         recall.lost(host);
         self.held_back.retain(|(_, of, ..)| *of != host);
-        self.replace(host);
+        let they_wait = self.expect(host);
+        self.replace(host, they_wait);
         let Some(Survival { recovery, recall, .. }) = &mut self.survival else { return false };
         // One that has no ranks takes only copies along; unless ranks are on their way to it.
         let Some(rank) = rank.or(recall.is_writing().then_some(0)) else { return true };
@@ -384,6 +390,11 @@ impl Job<'_> {
         let went_on = self.supervisor.may_go_on();
         let Some(Survival { recovery, is_finished, .. }) = &mut self.survival else { return };
         *is_finished = true;
+        // Nobody is to come back any more.
+        for link in self.links.iter_mut().filter(|link| link.ready_by.is_some()) {
+            link.let_go();
+            link.kill();
+        }
         if let Some(news) = recovery.over().filter(|_| went_on) {
             crate::say(&news);
         }

@@ -1,0 +1,140 @@
+//! Hosts of a job are lost and come back (`scash run --host … --replicas`): they are taken in again, and get their
+//! ranks back. The results are what they would have been.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use scash_tests::cluster::built::built;
+use scash_tests::cluster::{Ended, Hosts, HostsJob, run_beside, scash, wait_for_status};
+use std::time::Duration;
+
+/// Two hosts of two ranks each.
+const TWO: &str = "10.77.0.1:2,10.77.0.2:2";
+const LAPLACE: [&str; 6] = ["--size", "254", "--iterations", "12000", "--check", "--json"];
+
+/// What the last host of [`TWO`] is when it has its ranks.
+const AT_HOME: &str = "host 10.77.0.2 is there; ranks 2, 3";
+
+fn replicas(job: HostsJob) -> HostsJob {
+    job.options("--replicas 1 --checkpoint every=5")
+}
+
+/// Runs a job, does something to it from its first checkpoint on, and checks that the result is bitwise that of the
+/// sequential program.
+fn run(job: &HostsJob, act: impl FnOnce(i32)) -> Ended {
+    let ended = run_beside(job.command(&built("laplace"), &LAPLACE), |front| {
+        wait_for_status(front, "copies of each checkpoint: 1, whole\n");
+        act(front);
+    });
+    assert_eq!(ended.status, 0, "{ended}");
+    let report: serde_json::Value =
+        serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended}"));
+    assert_eq!(report["check"], "equal", "{ended}");
+    ended
+}
+
+#[test]
+fn a_host_that_is_back_gets_its_ranks_back_and_can_stand_in_for_the_others() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let ended = run(&replicas(hosts.job(TWO)), |front| {
+        hosts.kill(2);
+        wait_for_status(front, "copies of each checkpoint: 0 of 1");
+        wait_for_status(front, AT_HOME);
+        wait_for_status(front, "copies of each checkpoint: 1, whole\n");
+        hosts.kill(1);
+        wait_for_status(front, "host 10.77.0.1 is there; ranks 0, 1");
+    });
+    let news =
+        ["rank 2 comes back on host 10.77.0.1", "host 10.77.0.2 is back", "rank 2 moves to host 10.77.0.2"];
+    ended.said(&[&news[..], &["rank 0 comes back on host 10.77.0.2", "host 10.77.0.1 is back"]].concat());
+}
+
+#[test]
+fn ranks_wait_for_their_host_if_the_user_wants_that() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let ended = run(&replicas(hosts.job(TWO)).options("--on-loss wait"), |front| {
+        hosts.kill(2);
+        wait_for_status(front, "host 10.77.0.2 is lost");
+        wait_for_status(front, AT_HOME);
+        wait_for_status(front, "copies of each checkpoint: 1, whole\n");
+        hosts.kill(1);
+        wait_for_status(front, "host 10.77.0.1 is lost");
+        wait_for_status(front, "host 10.77.0.1 is there; ranks 0, 1");
+    });
+    ended.said(&["ranks wait until host 10.77.0.2 is back, for up to 600 s", "host 10.77.0.2 is back"]);
+    assert!(!ended.err.contains("comes back on"), "ranks have not been elsewhere: {ended}");
+}
+
+#[test]
+fn ranks_wait_for_their_host_no_longer_than_the_user_wants() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let ended = run(&replicas(hosts.job(TWO)).options("--on-loss wait --wait-for 300ms"), |front| {
+        hosts.kill(2);
+        wait_for_status(front, "copies of each checkpoint: 0 of 1");
+        wait_for_status(front, AT_HOME);
+    });
+    ended.said(&[
+        "host 10.77.0.2 is not back: its ranks go on elsewhere",
+        "rank 3 comes back on host 10.77.0.1",
+    ]);
+}
+
+#[test]
+fn a_host_that_does_not_come_back_is_called_again_and_the_job_goes_on_without() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let once = hosts.file("called");
+    let words = format!("[ -e {once} ] && exit 7\n: > {once}", once = once.display());
+    let ended = run(&replicas(hosts.job_where(TWO, 2, &words)), |front| {
+        hosts.kill(2);
+        wait_for_status(front, "host 10.77.0.2 is lost; it is called again in");
+        wait_for_status(front, "exited with status 7");
+        let job = front.to_string();
+        scash(&["rejoin", &job, "10.77.0.1"]).failed(1, &["host 10.77.0.1 is there"]);
+        scash(&["rejoin", &job, "elsewhere"]).failed(1, &["this job has no host elsewhere"]);
+        std::fs::remove_file(&once).unwrap();
+        wait_for_status(front, AT_HOME);
+    });
+    ended.said(&["host 10.77.0.2 is back"]);
+}
+
+#[test]
+fn a_lost_host_is_taken_in_when_the_user_wants_that_and_is_not_called_before() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let ended = run(&replicas(hosts.job(TWO)).options("--no-rejoin"), |front| {
+        hosts.kill(2);
+        wait_for_status(front, "host 10.77.0.2 is lost\n");
+        std::thread::sleep(Duration::from_millis(1500));
+        wait_for_status(front, "host 10.77.0.2 is lost\n");
+        scash(&["rejoin", &front.to_string(), "10.77.0.2"]).succeeded();
+        wait_for_status(front, AT_HOME);
+    });
+    ended.said(&["host 10.77.0.2 is back"]);
+}
+
+/// Has a host called again and again, and ends it so long after each call; then another one.
+fn lose_at_its_return(hosts: &Hosts, front: i32, pauses: impl Iterator<Item = u64>, other: u32) {
+    let rejoin = |host: &str| drop(scash(&["rejoin", &front.to_string(), host]));
+    for pause in pauses {
+        hosts.kill(2);
+        wait_for_status(front, "host 10.77.0.2 is lost");
+        rejoin("10.77.0.2");
+        std::thread::sleep(Duration::from_millis(pause));
+    }
+    hosts.kill(other);
+    wait_for_status(front, "host 10.77.0.3 is");
+    rejoin(&format!("10.77.0.{other}"));
+}
+
+#[test]
+fn a_host_may_be_lost_again_at_any_instant_of_its_return_and_another_one_too() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    for (round, other) in [(0, 3), (3, 1)] {
+        let job = hosts.job("10.77.0.1:2,10.77.0.2,10.77.0.3");
+        let job = job.options("--replicas 2 --checkpoint every=5 --no-rejoin --restarts 1000");
+        let ended = run_beside(job.command(&built("laplace"), &LAPLACE), |front| {
+            wait_for_status(front, "copies of each checkpoint: 2, whole\n");
+            lose_at_its_return(&hosts, front, (0..6).map(|pause| 9 * pause + round), other);
+        });
+        assert_eq!(ended.status, 0, "{ended}");
+        assert!(ended.out.contains("\"check\":\"equal\""), "{ended}");
+    }
+}
