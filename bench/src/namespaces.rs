@@ -98,6 +98,14 @@ impl Namespaces {
         self.on(0, &format!("link set p{host} nomaster"))
     }
 
+    /// Plugs it in again.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn plug_in(&self, host: u32) -> Result<(), Error> {
+        self.on(0, &format!("link set p{host} master br0"))
+    }
+
     /// The processes of a host.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 
 /// The address that `text` means on this host: an address or a name of it, the name of one of its interfaces
 /// (`eth0`), or a network that it is in (`10.0.0.0/24`). The error says why there is none.
-pub(super) fn address_of(text: &str) -> Result<IpAddr, String> {
+pub fn address_of(text: &str) -> Result<IpAddr, String> {
     choose(text, &interfaces()?)
 }
 

@@ -90,6 +90,7 @@ use crate::{
 };
 pub use congestion::Congestion;
 use delivery::Delivery;
+pub use interface::address_of;
 use join::Reach;
 use mail::Mail;
 use nap::Nap;

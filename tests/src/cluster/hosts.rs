@@ -4,6 +4,7 @@ use super::built::built;
 use super::ended::Ended;
 use super::job::run;
 use scash_bench::namespaces::{Error, Namespaces, address, script};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
@@ -42,6 +43,11 @@ impl Hosts {
     /// Unplugs a host: what it sends goes nowhere, and nothing reaches it.
     pub fn cut(&self, host: u32) {
         self.namespaces.cut(host).unwrap();
+    }
+
+    /// Plugs it in again.
+    pub fn plug_in(&self, host: u32) {
+        self.namespaces.plug_in(host).unwrap();
     }
 
     /// Kills all processes of a host at once, as one that loses its power. Returns how many there were.
@@ -112,6 +118,24 @@ impl HostsJob {
         }
         command.args(["run", "--host", &self.hosts, "--rsh"]).arg(&self.rsh).args(&self.options);
         command.arg(program).args(arguments);
+        command
+    }
+
+    /// As [`command`](Self::command), for a launcher that is on a host of this name itself.
+    pub fn command_on(&self, host: &str, program: &Path, arguments: &[&str]) -> Command {
+        let there = self.command(program, arguments);
+        let mut command = self.on(host, there.get_program());
+        command.args(there.get_args());
+        for (name, _) in there.get_envs().filter(|(_, value)| value.is_none()) {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// A command on a host of this name.
+    pub fn on(&self, host: &str, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(&self.rsh);
+        command.arg(host).arg(program);
         command
     }
 

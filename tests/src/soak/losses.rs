@@ -55,7 +55,21 @@ impl Losses<'_> {
                     return find(Wrong::Failure, what);
                 }
             }
-            News::GoOn(Whom::Host(_), _) | News::Lost(_) => {}
+            News::Back(host) if !is_lost(host) => {
+                return find(Wrong::Failure, format!("host {host} comes back, which was not lost"));
+            }
+            News::Moves(moves, _) => {
+                for (rank, host) in moves {
+                    let place = places.get_mut(*rank as usize).map(|place| std::mem::replace(place, *host));
+                    if !is_lost(host) || place.is_none_or(|before| before == *host) {
+                        return find(
+                            Wrong::Failure,
+                            format!("rank {rank} moves from {place:?} to host {host}"),
+                        );
+                    }
+                }
+            }
+            News::GoOn(Whom::Host(_), _) | News::Lost(_) | News::Back(_) => {}
         }
         None
     }
@@ -66,19 +80,30 @@ impl Losses<'_> {
         let Some(spread) = self.spread else { return false };
         let mut places = spread.places();
         let (mut missed, mut made_up_for) = (Vec::new(), Vec::new());
+        // Ranks that move have perhaps fewer copies until the next checkpoint.
+        let mut moves = 0;
         for news in news {
             match news {
                 News::Comes { rank, host, .. } => {
                     let place = places.get_mut(*rank as usize);
                     missed.extend(place.map(|place| std::mem::replace(place, *host)));
                 }
+                News::Moves(all, _) => {
+                    for (rank, host) in all {
+                        places[*rank as usize] = *host;
+                    }
+                    moves += 1;
+                }
                 // What was committed after it had all its copies.
-                News::GoOn(_, from) if *from < epoch => made_up_for.append(&mut missed),
-                News::GoOn(..) | News::Lost(_) => {}
+                News::GoOn(_, from) if *from < epoch => {
+                    made_up_for.append(&mut missed);
+                    moves = 0;
+                }
+                News::GoOn(..) | News::Lost(_) | News::Back(_) => {}
             }
         }
         let since = self.hosts.iter().filter(|host| !made_up_for.contains(host)).count();
-        since > spread.copies as usize
+        since + moves > spread.copies as usize
     }
 }
 
@@ -92,7 +117,7 @@ mod tests {
     }
 
     fn spread() -> Spread {
-        Spread { slots: vec![2, 2, 2], copies: 1, is_encrypted: false }
+        Spread { slots: vec![2, 2, 2], copies: 1, is_encrypted: false, hosts_return: true }
     }
 
     fn rank(rank: u32, host: u32) -> News {

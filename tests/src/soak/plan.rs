@@ -200,8 +200,8 @@ impl Plan {
             return job.command(program, arguments);
         };
         let job = hosts.expect("a job on hosts has some").job(&spread.list());
-        let job =
-            job.options("--no-rejoin").option("--provider", kind.provider).option("--fault", kind.engine);
+        let job = if spread.hosts_return { job } else { job.options("--no-rejoin") };
+        let job = job.option("--provider", kind.provider).option("--fault", kind.engine);
         let job = if spread.is_encrypted { job.options("--encrypt") } else { job };
         let job = options.iter().fold(job, |job, (name, value)| job.option(name, value));
         job.command(program, arguments)
@@ -306,6 +306,7 @@ impl fmt::Display for Plan {
         if let Some(spread) = &self.spread {
             write!(f, "--host {} --replicas {}, ", spread.list(), spread.copies)?;
             f.write_str(if spread.is_encrypted { "encrypted, " } else { "" })?;
+            f.write_str(if spread.hosts_return { "hosts return, " } else { "" })?;
         }
         let frames = if kind.shares {
             "shared frames".to_owned()

@@ -302,7 +302,10 @@ impl Run {
 
     fn judge_restarts(&mut self, told: &[Told], spread: Option<&Spread>) {
         self.restarts = told.iter().map(|told| told.restarts).sum();
-        let hit = told::incarnations_hit(&self.hits, &self.injected);
+        // Ranks go home to a host that is back, which is a restart of its own.
+        let news = || told.iter().flat_map(|told| &told.news);
+        let returns = news().filter(|news| matches!(news, News::Back(_))).count() as u64;
+        let hit = told::incarnations_hit(&self.hits, &self.injected) + returns;
         let newest = told.iter().filter_map(|told| told.incarnation).max().unwrap_or(0);
         // Each launcher begins one incarnation, unless it was killed before it could.
         let restarts = newest.saturating_sub(self.launchers.len() as u64 - 1).max(self.restarts);
@@ -311,13 +314,13 @@ impl Run {
             self.find(Wrong::Spontaneous, what);
         }
         // A restart that comes to nothing, since a host is lost before ranks begin, has a number, too.
-        let numbers = self.restarts..=self.restarts + self.hosts_lost();
+        let numbers = self.restarts..=self.restarts + self.hosts_lost() + returns;
         if self.launchers_killed == 0 && !numbers.contains(&newest) {
             let what = format!("it tells of {} restarts, and of incarnation {newest}", self.restarts);
             self.find(Wrong::Failure, what);
         }
-        let news = told.iter().flat_map(|told| &told.news);
-        self.findings.extend(self.losses(spread).untrue(news));
+        let untrue = self.losses(spread).untrue(news());
+        self.findings.extend(untrue);
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Spread {
     pub copies: u32,
     /// Whether what goes between hosts is encrypted.
     pub is_encrypted: bool,
+    /// Whether hosts that are lost are called again.
+    pub hosts_return: bool,
 }
 
 impl Spread {
@@ -37,7 +39,8 @@ impl Spread {
         for _ in 0..more {
             slots[rng.below(hosts) as usize] += 1;
         }
-        Spread { slots, copies: rng.pick(&[1, 1, 2]), is_encrypted: rng.chance(25) }
+        let (copies, is_encrypted) = (rng.pick(&[1, 1, 2]), rng.chance(25));
+        Spread { slots, copies, is_encrypted, hosts_return: rng.chance(50) }
     }
 
     /// Ranks of the job.
@@ -118,7 +121,7 @@ mod tests {
 
     #[test]
     fn ranks_are_dealt_to_hosts_in_their_order() {
-        let spread = Spread { slots: vec![1, 3, 2], copies: 1, is_encrypted: false };
+        let spread = Spread { slots: vec![1, 3, 2], copies: 1, is_encrypted: false, hosts_return: false };
         assert_eq!(spread.list(), "10.77.0.1:1,10.77.0.2:3,10.77.0.3:2");
         assert_eq!((spread.ranks(), spread.places()), (6, vec![1, 2, 2, 2, 3, 3]));
     }

@@ -72,6 +72,10 @@ pub(super) enum News {
         /// What it had printed, if that is lost with this host: bytes.
         lost: Option<(u64, u32)>,
     },
+    /// Ranks move to these hosts, and all go on from this epoch.
+    Moves(Vec<(u32, u32)>, u64),
+    /// A host is back.
+    Back(u32),
     /// The job ends: a rank's checkpoint of this epoch is lost.
     Lost(u64),
 }
@@ -110,7 +114,7 @@ pub(super) fn told(text: &str, was_killed: bool) -> Told {
         let incarnation = number_behind(line, "incarnation ");
         match news(line, incarnation.is_some()) {
             Some(news) => {
-                if matches!(news, News::GoOn(..)) {
+                if matches!(news, News::GoOn(..) | News::Moves(..)) {
                     let often = line.rsplit_once(" s and ").and_then(|(_, rest)| number_behind(rest, ""));
                     told.restarts += often.unwrap_or(1);
                 }
@@ -130,6 +134,12 @@ pub(super) fn told(text: &str, was_killed: bool) -> Told {
 /// What a line tells of ranks, which may name an incarnation.
 fn news(line: &str, has_incarnation: bool) -> Option<News> {
     let text = line.strip_prefix("scash: ")?;
+    if let Some(host) = text.strip_prefix("host ").and_then(|rest| host(rest.strip_suffix(" is back")?)) {
+        return Some(News::Back(host));
+    }
+    if has_incarnation && let Some((moves, rest)) = moves(text) {
+        return Some(News::Moves(moves, number_behind(rest, "(epoch ").unwrap_or(0)));
+    }
     if has_incarnation {
         return Some(News::GoOn(whom(text)?, number_behind(text, "(epoch ").unwrap_or(0)));
     }
@@ -141,6 +151,16 @@ fn news(line: &str, has_incarnation: bool) -> Option<News> {
         number_behind(rest, "; ").filter(|_| rest.contains(" bytes that it has printed are lost with "));
     let lost = bytes.and_then(|bytes| Some((bytes, host(rest.rsplit_once(" host ")?.1)?)));
     Some(News::Comes { rank: rank.parse().ok()?, host: host(rest.split(';').next()?)?, lost })
+}
+
+/// Which ranks move, each with the host that it moves to; and what else is told.
+fn moves(text: &str) -> Option<(Vec<(u32, u32)>, &str)> {
+    let (moves, rest) = text.split_once("; ")?;
+    let one = |text: &str| {
+        let (rank, name) = text.strip_prefix("rank ")?.split_once(" moves to host ")?;
+        Some((rank.parse().ok()?, host(name)?))
+    };
+    Some((moves.split(", ").map(one).collect::<Option<Vec<(u32, u32)>>>()?, rest))
 }
 
 /// Who was lost.
@@ -198,13 +218,16 @@ mod tests {
             scash: host 10.77.0.2: its agent is gone, and its ranks with it: `rsh 10.77.0.2 scash agent` was killed by signal 9 (SIGKILL); all 4 ranks go on from barrier 20 (epoch 2, incarnation 1) after 0.12 s\n\
             scash: rank 1 on host 10.77.0.1 was killed by SIGKILL; all 4 ranks go on from the beginning (incarnation 3) after 0.1 s and 2 restarts\n\
             scash: rank 1 (pid 7 on host 10.77.0.1) host 10.77.0.1: its agent is gone, and rank 2 is lost: no store that is left has its checkpoint of epoch 5\n\
+            scash: host 10.77.0.2 is back\n\
+            scash: rank 2 moves to host 10.77.0.2, rank 3 moves to host 10.77.0.2; all 4 ranks go on from barrier 30 (epoch 6, incarnation 4) after 0.1 s\n\
             scash: host elsewhere: its agent is gone, and all 4 ranks go on from barrier 20 (epoch 2, incarnation 1)\n";
         let told = told(text, false);
         let rank = Whom::Rank(1, Some(1), "SIGKILL".to_owned());
         let comes = |rank, host, lost| News::Comes { rank, host, lost };
         let news = [comes(2, 3, None), comes(3, 1, Some((17, 2))), News::GoOn(Whom::Host(2), 2)];
-        assert_eq!(told.news, [&news[..], &[News::GoOn(rank, 0), News::Lost(5)]].concat());
-        assert_eq!((told.restarts, told.incarnation, told.others.len()), (3, Some(3), 1));
+        let later = [News::GoOn(rank, 0), News::Lost(5), News::Back(2), News::Moves(vec![(2, 2), (3, 2)], 6)];
+        assert_eq!(told.news, [&news[..], &later[..]].concat());
+        assert_eq!((told.restarts, told.incarnation, told.others.len()), (4, Some(4), 1));
         assert!(told.lacks_output() && told.lost() == Some(5));
     }
 

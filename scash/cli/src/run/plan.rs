@@ -1,7 +1,7 @@
 //! What the user asks for (raw), and the plan that follows from it (checked).
 
-use super::hosts::Hosts;
 use super::hosts::list::{self, Named};
+use super::hosts::{Heartbeat, Hosts};
 use super::program::{self, Program};
 use super::replicas::{self, Replicas};
 use super::{Refusal, recovery, slurm, status};
@@ -59,6 +59,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     agent: Option<PathBuf>,
 
+    /// Take a host for lost that has not answered for so long, or off: only when its agent says nothing for 20 s.
+    /// A host answers whose system runs, however busy it is [default: 200ms, for hosts in a network of this one]
+    #[arg(long, value_name = "TIME", value_parser = heartbeat)]
+    heartbeat: Option<Watch>,
+
     /// Send the program to the hosts, into memory: it need not lie there (its libraries and data must)
     #[arg(long)]
     copy: bool,
@@ -108,6 +113,10 @@ pub(crate) struct Args {
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
+
+/// How hosts are watched besides by their pipes, if they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Watch(Option<Heartbeat>);
 
 /// What is to be done, checked: nothing here can turn out to be nonsense later.
 #[derive(Debug)]
@@ -161,7 +170,9 @@ fn check_in(args: Args, var: impl Fn(&str) -> Option<String>) -> Result<Plan, Re
             let (names, layout) = list::deal(named, ranks)?;
             let rsh = args.rsh.as_deref().unwrap_or(usual_rsh);
             let size = layout.size();
+            let heartbeat = args.heartbeat.map_or(Some(Heartbeat::USUAL), |watch| watch.0);
             let there = || Hosts::new(names, layout, rsh, args.agent, args.copy);
+            let there = || there().map(|hosts| Hosts { heartbeat, ..hosts });
             (size, if is_here { None } else { Some(there()?) })
         }
     };
@@ -256,6 +267,18 @@ fn variable(text: OsString) -> Result<(OsString, OsString), Refusal> {
     Ok((std::ffi::OsStr::from_bytes(name).to_owned(), std::ffi::OsStr::from_bytes(value).to_owned()))
 }
 
+/// Parses the time after which a silent host is lost.
+fn heartbeat(text: &str) -> Result<Watch, String> {
+    if text == "off" {
+        return Ok(Watch(None));
+    }
+    let limit = scash_ft::time::parse(text).map_err(|error| format!("{error}, or off"))?;
+    if limit < Duration::from_millis(20) {
+        return Err("hosts need 20ms or more to answer".to_owned());
+    }
+    Ok(Watch(Some(Heartbeat { limit, is_far: true })))
+}
+
 /// Parses a number of seconds.
 fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
@@ -333,6 +356,19 @@ mod tests {
             (&hosts.names[..], &hosts.rsh[..]),
             (&["a".into(), "b".into()][..], &["ssh", "-p", "22"].map(String::from)[..])
         );
+    }
+
+    #[test]
+    fn hosts_of_a_network_here_are_watched_unless_the_user_says_otherwise() {
+        let watch = |words: &[&str]| {
+            plan(&[words, &["--host", "a,b", "/bin/sh"]].concat()).map(|plan| plan.hosts.unwrap().heartbeat)
+        };
+        assert_eq!(watch(&[]), Ok(Some(Heartbeat::USUAL)));
+        let second = Heartbeat { limit: Duration::from_secs(1), is_far: true };
+        assert_eq!(watch(&["--heartbeat", "1s"]), Ok(Some(second)));
+        assert_eq!(watch(&["--heartbeat", "off"]), Ok(None));
+        assert!(watch(&["--heartbeat", "5ms"]).unwrap_err().contains("20ms or more"));
+        assert!(watch(&["--heartbeat", "soon"]).unwrap_err().contains("or off"));
     }
 
     #[test]

@@ -170,6 +170,9 @@ impl Agent {
         }
         if now >= self.next_beat && !self.over {
             self.next_beat = now + BEAT;
+            if let Some(beacon) = self.work.as_mut().and_then(|work| work.beacon.as_mut()) {
+                beacon.turn();
+            }
             self.send(&Up::Alive)?;
         }
         Ok(())
@@ -266,7 +269,11 @@ impl Agent {
         match Work::new(assignment, copy) {
             Ok(work) => {
                 self.watch(&work.branch, LINES)?;
+                let address = work.beacon.as_ref().and_then(|beacon| beacon.address().ok());
                 self.work = Some(work);
+                if let Some(address) = address {
+                    self.send(&Up::Listens(address))?;
+                }
                 self.send(&Up::Ready)
             }
             Err(refusal) => self.refuse(refusal),

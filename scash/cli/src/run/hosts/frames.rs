@@ -30,6 +30,7 @@
 //! | 18 | Stored: all pieces have been written that came | rank `u32` |
 //! | 19 | Kept: so much memory stores take there, after Commit | bytes `u64` |
 //! | 20 | Printed: a rank whose end is told next has printed so much | rank `u32`, of stdout `u64`, of stderr `u64` |
+//! | 21 | Listens: where the agent's system answers, before Ready | the address, as text |
 //!
 //! | kind | from the launcher | fields |
 //! |---|---|---|
@@ -67,11 +68,12 @@ use nix::sys::signal::Signal;
 use scash_comm::{Secret, SecretBytes};
 use scash_ft::{Base, Epoch};
 use scash_join::boot::{Decision, Layout, Report};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
 
 /// The version of these frames.
-const VERSION: u32 = 7;
+const VERSION: u32 = 8;
 /// What an agent calls itself, so that it is not taken for something else that prints.
 const NAME: &str = "scash agent";
 /// Longest frame of an agent: a packet of a boot line, or [`MOST_OUTPUT`].
@@ -111,6 +113,7 @@ pub(super) enum Up {
     Stored(u32),
     Kept(u64),
     Printed { rank: u32, lengths: Lengths },
+    Listens(SocketAddr),
 }
 
 /// Bytes of the store of a rank.
@@ -195,6 +198,7 @@ impl Up {
             Up::HasRead { rank, next } => Frame::new(17).number(*rank).long(next.unwrap_or(u64::MAX)),
             Up::Stored(rank) => Frame::new(18).number(*rank),
             Up::Kept(bytes) => Frame::new(19).long(*bytes),
+            Up::Listens(address) => Frame::new(21).text(&address.to_string()),
             Up::Printed { rank, lengths } => Frame::new(20).number(*rank).long(lengths[0]).long(lengths[1]),
         }
         .finish()
@@ -228,6 +232,10 @@ impl Up {
             18 => Up::Stored(fields.number()?),
             19 => Up::Kept(fields.long()?),
             20 => Up::Printed { rank: fields.number()?, lengths: [fields.long()?, fields.long()?] },
+            21 => {
+                let text = fields.text()?;
+                Up::Listens(text.parse().map_err(|_| format!("{text:?} is no address"))?)
+            }
             kind => return Err(format!("a frame of kind {kind}")),
         };
         // Newer versions may say more in their greeting; they are refused by name.

@@ -11,6 +11,7 @@ mod survive;
 use super::frames::{Down, Up};
 use super::link::{Link, Stage, waited_for};
 use super::printer::{Piece, Printed, Printers};
+use super::pulse::{Life, Pulse};
 use super::{BEAT, Hosts, SILENCE};
 use crate::run::control::Control;
 use crate::run::front::{News, Order, Orders};
@@ -100,6 +101,8 @@ struct Job<'a> {
     tell_by: Option<Instant>,
     /// When agents are told next that the launcher is there.
     next_beat: Instant,
+    /// When hosts are asked next whether they are there.
+    next_pulse: Instant,
     /// Until when killed ranks must have ended.
     dead_by: Option<Instant>,
     /// Until when an end waits for [`WORD_OF_OTHERS`], its host, its rank, and how that exited; oldest first.
@@ -139,6 +142,7 @@ impl<'a> Job<'a> {
             start_by: Some(Instant::now() + START),
             tell_by: Some(Instant::now() + IMPATIENCE),
             next_beat: Instant::now() + BEAT,
+            next_pulse: Instant::now(),
             dead_by: None,
             held_back: Vec::new(),
             over_since: None,
@@ -212,6 +216,7 @@ impl<'a> Job<'a> {
             self.settle();
         }
         self.look_after_links();
+        self.feel_pulses();
         self.look_for_lost_hosts();
         self.release();
         let actions = self.supervisor.tick(Instant::now());
@@ -228,7 +233,8 @@ impl<'a> Job<'a> {
         let tell = self.start_by.and(self.tell_by);
         let doubts = self.survival.as_ref().and_then(Survival::deadline);
         let own = [last_lines, cut_off, held, self.start_by, tell, self.dead_by];
-        let due = own.into_iter().chain([self.supervisor.deadline(), doubts]);
+        let pulse = self.links.iter().any(|link| link.pulse.is_some()).then_some(self.next_pulse);
+        let due = own.into_iter().chain([self.supervisor.deadline(), doubts, pulse]);
         let due = due.flatten().min().map_or(self.next_beat, |due| due.min(self.next_beat));
         // The kernel counts milliseconds; a fraction more is not too early.
         let time = due.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
@@ -293,6 +299,10 @@ impl<'a> Job<'a> {
         match (self.link(host).stage, up) {
             (Stage::Done | Stage::Gone, _) | (_, Up::Alive) => {}
             (Stage::Calling, Up::Hello { frames, version }) => self.greet(host, frames, &version),
+            (Stage::Preparing, Up::Listens(address)) => {
+                self.link(host).pulse =
+                    self.hosts.heartbeat.and_then(|heartbeat| Pulse::call(address, heartbeat));
+            }
             (Stage::Preparing, Up::Ready) => self.ready(host),
             (Stage::Preparing | Stage::Running, Up::Refused { status, why }) => {
                 self.refused(host, status, &why)
@@ -457,6 +467,30 @@ impl<'a> Job<'a> {
         }
         self.dead_by = self.dead_by.filter(|by| now < *by);
         self.settle();
+    }
+
+    /// Asks hosts whether they are there, and notices those that are not.
+    fn feel_pulses(&mut self) {
+        let now = Instant::now();
+        let Some(heartbeat) = self.hosts.heartbeat.filter(|_| now >= self.next_pulse) else { return };
+        self.next_pulse = now + heartbeat.pause();
+        for host in 0..self.layout.hosts() {
+            let link = self.link(host);
+            match link.pulse.as_mut().map(|pulse| pulse.turn(heartbeat, now)) {
+                None | Some(Life::Unknown) => {}
+                Some(Life::There) => link.had_pulse = true,
+                Some(Life::Broken) => link.pulse = None,
+                // Until ranks run, somebody may still plug it in.
+                Some(Life::Silent(_)) if self.start_by.is_some() => {}
+                Some(Life::Silent(silence)) => {
+                    let why = format!(
+                        "it has not answered for {} ms (--heartbeat): it is down, or the way to it is",
+                        silence.as_millis()
+                    );
+                    self.lose(host, &why);
+                }
+            }
+        }
     }
 
     /// Passes on what has been decided.

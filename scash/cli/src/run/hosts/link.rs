@@ -3,6 +3,7 @@
 
 use super::Hosts;
 use super::frames::{Cutter, Down, FROM_AGENT, MOST_PROGRAM, Up};
+use super::pulse::Pulse;
 use crate::run::exits::reap;
 use crate::run::signals;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -68,6 +69,10 @@ pub(super) struct Link {
     pub(super) ready_by: Option<Instant>,
     /// Why it has not come when it was called again.
     pub(super) failure: Option<String>,
+    /// By which it shows sooner that its host is gone.
+    pub(super) pulse: Option<Pulse>,
+    /// Whether its host has ever answered so.
+    pub(super) had_pulse: bool,
     child: Pid,
     /// How the remote shell's process ended.
     pub(super) exit: Option<Exit>,
@@ -119,6 +124,8 @@ impl Link {
             heard: Instant::now(),
             ready_by: None,
             failure: None,
+            pulse: None,
+            had_pulse: false,
             child: Pid::from_raw(pid),
             exit: None,
             to: Some(to.into()),
@@ -205,6 +212,7 @@ impl Link {
     pub(super) fn let_go(&mut self) {
         self.stage = Stage::Gone;
         (self.to, self.from, self.cut_off, self.ready_by) = (None, None, None, None);
+        self.pulse = None;
         self.ranks.clear();
     }
 

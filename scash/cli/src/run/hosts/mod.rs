@@ -31,7 +31,7 @@
 //! - An agent that is gone takes its ranks with it; the launcher says so to all others, and ends the job.
 //! - A host that is switched off or cut off closes no pipe. So both sides send a frame every [`BEAT`]; an
 //!   agent that is silent for [`SILENCE`] is taken for gone, and an agent whose launcher is silent for
-//!   [`PATIENCE`] ends.
+//!   [`PATIENCE`] ends. In a network of their own the launcher knows sooner ([`pulse`]).
 //! - The command of the remote shell is a child of the launcher, and dies with it.
 //!
 //! # When ranks die
@@ -58,6 +58,7 @@ mod link;
 pub(super) mod list;
 mod placement;
 mod printer;
+mod pulse;
 mod recall;
 mod stores;
 mod transfer;
@@ -65,6 +66,7 @@ mod uplink;
 
 pub(crate) use agent::agent;
 pub(super) use job::run;
+pub(super) use pulse::Heartbeat;
 
 use super::{Refusal, status};
 use scash_join::boot::Layout;
@@ -89,6 +91,8 @@ pub(super) struct Hosts {
     pub(super) agent: PathBuf,
     /// Whether the program is sent there.
     pub(super) copy: bool,
+    /// How long hosts may be silent; `None`: only pipes tell.
+    pub(super) heartbeat: Option<Heartbeat>,
 }
 
 impl Hosts {
@@ -115,6 +119,6 @@ impl Hosts {
                 Refusal::new(status::LAUNCHER, why)
             })?,
         };
-        Ok(Hosts { names, layout, rsh, agent, copy })
+        Ok(Hosts { names, layout, rsh, agent, copy, heartbeat: Some(Heartbeat::USUAL) })
     }
 }

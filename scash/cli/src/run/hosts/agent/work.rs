@@ -4,6 +4,7 @@ use super::survive::Survival;
 use crate::run::hosts::address;
 use crate::run::hosts::assignment::Assignment;
 use crate::run::hosts::copy::Copy;
+use crate::run::hosts::pulse::Beacon;
 use crate::run::output::Printing;
 use crate::run::plan::Task;
 use crate::run::processes::Processes;
@@ -34,6 +35,8 @@ pub(super) struct Work {
     pub(super) printing: Option<Printing>,
     /// Where ranks may die.
     pub(super) survival: Option<Survival>,
+    /// By which the launcher knows that this host is there.
+    pub(super) beacon: Option<Beacon>,
 }
 
 impl Work {
@@ -47,6 +50,11 @@ impl Work {
             let address = address::choose(&assignment).map_err(|why| Refusal::new(status::LAUNCHER, why))?;
             env.push((address::INTERFACE.into(), address.to_string().into()));
         }
+        // Without it the launcher notices later that this host is gone.
+        let interface = std::env::var(address::INTERFACE).ok();
+        let given = env.iter().find(|(name, _)| name == address::INTERFACE);
+        let given = given.and_then(|(_, value)| value.to_str().map(str::to_owned));
+        let beacon = given.or(interface).filter(|_| several).and_then(|text| Beacon::new(&text).ok());
         enter(&assignment.directory)?;
         let path = copy.as_ref().map_or_else(|| PathBuf::from(assignment.program.0), Copy::path);
         let program = Program { path, name: assignment.program.1 };
@@ -70,6 +78,7 @@ impl Work {
             one_stream: assignment.one_stream,
             begun: false,
             printing: None,
+            beacon,
         })
     }
 

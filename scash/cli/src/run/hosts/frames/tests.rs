@@ -65,6 +65,7 @@ fn ups() -> Vec<Up> {
         Up::Stored(3),
         Up::Kept(5_000_000_000),
         Up::Printed { rank: 3, lengths: [7_000_000_000, 0] },
+        Up::Listens("[fd00::1]:4711".parse().unwrap()),
     ]
 }
 

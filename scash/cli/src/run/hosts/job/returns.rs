@@ -6,6 +6,7 @@ use super::Job;
 use super::survive::Survival;
 use crate::run::hosts::frames::Down;
 use crate::run::hosts::link::{Call, Link, Stage};
+use crate::run::hosts::pulse::Life;
 use crate::run::replicas::Return;
 use scash_join::boot::Layout;
 use std::collections::BTreeMap;
@@ -171,6 +172,7 @@ impl Job<'_> {
         let called = Link::call(self.hosts, name, Call::Again).and_then(|mut link| {
             link.ready_by = Some(Instant::now() + ANSWER);
             self.watch_link(host, &link).map_err(|refusal| refusal.why)?;
+            link.had_pulse = self.links[host as usize].had_pulse;
             self.links[host as usize] = link;
             Ok(())
         });
@@ -193,8 +195,15 @@ impl Job<'_> {
     /// The agent of a host that was lost is ready: from now on it is one of the job's again.
     fn take_in(&mut self, host: u32) {
         let Some(Survival { recall, returns, moves, .. }) = &mut self.survival else { return };
-        // Who writes what is settled; this one has no part in it.
-        if recall.is_writing() {
+        let link = &mut self.links[host as usize];
+        // Who writes what is settled, and this one has no part in it. Or only its agent is within reach: ranks
+        // there would be without a way to the others.
+        let pulse = self.hosts.heartbeat.zip(link.pulse.as_mut());
+        let life = pulse.map(|(heartbeat, pulse)| pulse.turn(heartbeat, Instant::now()));
+        if link.had_pulse && matches!(life, None | Some(Life::Broken)) {
+            return self.not_back(host, "its agent has answered, and its network has not");
+        }
+        if recall.is_writing() || (link.had_pulse && life != Some(Life::There)) {
             return;
         }
         let is_recalled = recall.returned(host);

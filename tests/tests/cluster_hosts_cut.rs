@@ -1,0 +1,94 @@
+//! Hosts of a job are cut off from the launcher, which is on one of them (`scash run --host … --replicas`): it misses
+//! them by what their systems answer (`--heartbeat`), and takes them in when they are plugged in again.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use scash_tests::cluster::built::built;
+use scash_tests::cluster::{Ended, Hosts, HostsJob, run, run_beside};
+use std::time::{Duration, Instant};
+
+const THREE: &str = "10.77.0.1,10.77.0.2:2,10.77.0.3";
+/// Where the launcher is.
+const HERE: &str = "10.77.0.1";
+const LAPLACE: [&str; 6] = ["--size", "254", "--iterations", "12000", "--check", "--json"];
+
+fn replicas(job: HostsJob) -> HostsJob {
+    job.options("--replicas 1 --checkpoint every=5 --restarts 1000")
+}
+
+/// Waits until the launcher says that of its job.
+fn wait_for(job: &HostsJob, front: i32, words: &str) {
+    let started = Instant::now();
+    loop {
+        let mut command = job.on(HERE, built("scash"));
+        command.args(["status", &front.to_string()]);
+        let ended = run(command);
+        if ended.out.contains(words) {
+            return;
+        }
+        assert!(started.elapsed() < Duration::from_secs(90), "{words}: {ended}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Runs LAPLACE, does something to it from its first checkpoint on, and checks the result.
+fn laplace(job: &HostsJob, act: impl FnOnce(i32)) -> Ended {
+    let ended = run_beside(job.command_on(HERE, &built("laplace"), &LAPLACE), |front| {
+        wait_for(job, front, "copies of each checkpoint: 1, whole\n");
+        act(front);
+    });
+    assert_eq!(ended.status, 0, "{ended}");
+    let report: serde_json::Value =
+        serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended}"));
+    assert_eq!(report["check"], "equal", "{ended}");
+    ended
+}
+
+#[test]
+fn a_host_that_is_cut_off_is_missed_soon_and_taken_in_when_it_is_plugged_in_again() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let job = replicas(hosts.job(THREE));
+    let ended = laplace(&job, |front| {
+        hosts.cut(2);
+        wait_for(&job, front, "host 10.77.0.2 is lost");
+        wait_for(&job, front, "copies of each checkpoint: 1, whole\n");
+        hosts.plug_in(2);
+        wait_for(&job, front, "host 10.77.0.2 is there; ranks 1, 2");
+    });
+    ended.said(&[
+        "host 10.77.0.2: it has not answered for ",
+        "rank 1 comes back on host 10.77.0.3",
+        "host 10.77.0.2 is back",
+        "rank 1 moves to host 10.77.0.2",
+    ]);
+}
+
+#[test]
+fn a_host_whose_agent_and_ranks_are_stopped_for_a_while_is_not_missed() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let job = replicas(hosts.job(THREE)).options("--heartbeat 50ms");
+    let ended = laplace(&job, |_| {
+        let all = hosts.processes(3);
+        let signal = |signal| {
+            for process in &all {
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(*process), signal).unwrap();
+            }
+        };
+        signal(nix::sys::signal::Signal::SIGSTOP);
+        std::thread::sleep(Duration::from_millis(1500));
+        signal(nix::sys::signal::Signal::SIGCONT);
+    });
+    assert_eq!(ended.err, "", "{ended}");
+}
+
+#[test]
+fn without_heartbeats_a_host_that_is_cut_off_is_missed_by_its_ranks_or_after_a_while() {
+    let Some(hosts) = Hosts::new(3) else { return };
+    let job = replicas(hosts.job(THREE)).options("--heartbeat off");
+    let ended = laplace(&job, |_| {
+        hosts.cut(2);
+        std::thread::sleep(Duration::from_millis(1000));
+        hosts.plug_in(2);
+    });
+    assert!(!ended.err.contains("it has not answered"), "{ended}");
+}
