@@ -139,7 +139,7 @@ fn random_programs_go_on_when_hosts_lose_each_other() {
         let n = sum.survived.network;
         let hosts = [n.cuts, n.healed, n.suspected, n.returned, n.returned_in_a_recall, n.went_home];
         assert!(hosts.iter().all(|&n| n > 0), "{n:?}");
-        let ghosts = [n.ghosts, n.ghosts_steps, n.refused, n.lost_again, n.cut_off];
+        let ghosts = [n.ghosts, n.ghosts_steps, n.refused, n.wrote, n.lost_again, n.cut_off];
         assert!(ghosts.iter().all(|&n| n > 0), "{n:?}");
         assert!(
             sum.survived.lost * 20 < sum.seeds,

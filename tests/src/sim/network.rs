@@ -55,8 +55,10 @@ pub struct Happened {
     pub ghosts: u64,
     /// Steps of these.
     pub ghosts_steps: u64,
-    /// What they tried to send or write to those that go on.
+    /// Messages of theirs to ranks that go on, which nobody took.
     pub refused: u64,
+    /// Writes of ranks of such hosts that arrived at stores of the job, whose ranks had not ended yet.
+    pub wrote: u64,
     /// Hosts that came back.
     pub returned: u64,
     /// Of these, while ranks were being ended.
@@ -78,6 +80,7 @@ impl Happened {
         self.ghosts += other.ghosts;
         self.ghosts_steps += other.ghosts_steps;
         self.refused += other.refused;
+        self.wrote += other.wrote;
         self.returned += other.returned;
         self.returned_in_a_recall += other.returned_in_a_recall;
         self.went_home += other.went_home;

@@ -120,7 +120,7 @@ impl<P: Program> World<P> {
     pub(super) fn suspect(&mut self, host: u32) -> Result<()> {
         let now = self.report.steps;
         let is_over = self.ranks.iter().all(|rank| rank.finished);
-        if is_over || !self.survival().places.contains(&Some(host)) {
+        if is_over || !self.survival().is_here(host) {
             return Ok(());
         }
         self.trace(|| format!("host {host} is taken for lost"));
@@ -298,6 +298,11 @@ impl<P: Program> World<P> {
 }
 
 impl Survival {
+    /// Whether a host is in the job.
+    pub(super) fn is_here(&self, host: u32) -> bool {
+        self.places.contains(&Some(host))
+    }
+
     /// The link between two ranks' hosts.
     pub(super) fn link(&self, from: usize, to: usize) -> Link {
         self.links.between(self.holders[from][0], self.holders[to][0])

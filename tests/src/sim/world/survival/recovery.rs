@@ -122,9 +122,8 @@ impl Survival {
 
     /// What the stores say of each rank that hosts of the job have.
     pub(super) fn said(&self) -> Vec<Vec<Survivor>> {
-        let is_here = |host: &u32| self.places.contains(&Some(*host));
         let of = |stores: &BTreeMap<u32, Store>| {
-            let here = stores.iter().filter(|(host, _)| is_here(host));
+            let here = stores.iter().filter(|(host, _)| self.is_here(**host));
             here.map(|(host, store)| store.survivor(*host)).collect()
         };
         self.stores.iter().map(of).collect()

@@ -109,6 +109,9 @@ impl<P: Program> World<P> {
             Turn::Lands(holder, write) => {
                 let survival = self.survival();
                 let host = survival.holders[rank][usize::from(holder)];
+                let [is_left_out, is_here] =
+                    [!survival.is_here(survival.holders[rank][0]), survival.is_here(host)];
+                survival.counts.network.wrote += u64::from(is_left_out && is_here);
                 if let Some(store) = survival.stores[rank].get_mut(&host) {
                     store.land(write);
                 }
