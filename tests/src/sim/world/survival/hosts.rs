@@ -313,8 +313,8 @@ impl Survival {
         self.links.is_whole(self.links.upward(host))
     }
 
-    /// The rank that takes what another one writes to a host: ranks there take turns. A host without ranks has
-    /// an agent for that.
+    /// The rank that takes what another one writes to a host: ranks there take turns. A host without ranks
+    /// has an agent for that.
     pub(super) fn server(&self, owner: usize, host: u32) -> Option<usize> {
         let here = || (0..self.holders.len()).filter(|rank| self.holders[*rank][0] == host);
         here().nth(owner % here().count().max(1))
@@ -335,8 +335,8 @@ impl Survival {
         }
     }
 
-    /// All ranks have ended. Hosts that have come back may have ranks from now on: that is as it comes, unless
-    /// there are no others.
+    /// All ranks have ended. Hosts that have come back may have ranks from now on: that is as it comes,
+    /// unless there are no others.
     pub(super) fn admit(&mut self) {
         let others = self.places.iter().flatten().any(|host| !self.fresh.contains(host));
         if !others || self.rng.chance(50) {

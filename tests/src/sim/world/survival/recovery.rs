@@ -26,7 +26,9 @@ impl<P: Program> World<P> {
                 self.trace(|| format!("the coordinator plans {plan:?}"));
                 Ok(())
             }
-            Err(Unrecoverable::Lost { rank, .. }) if survival.may_be_lost(rank as usize) => {
+            // It names the first rank without the epoch before the newest, which need not be the one whose
+            // stores are gone.
+            Err(Unrecoverable::Lost { .. }) if (0..size as usize).any(|rank| survival.may_be_lost(rank)) => {
                 survival.phase = Phase::Lost;
                 survival.counts.lost += 1;
                 Ok(())
