@@ -11,6 +11,7 @@ use scash_proto::races::Race;
 use scash_proto::wire::sync::{Request, Signal};
 use scash_proto::{AllocOptions, Placement, Sharing};
 use scash_tests::sim::deaths::{self, Deaths, Mistake, Survived};
+use scash_tests::sim::network::Network;
 use scash_tests::sim::program::{Change, Op, Script, Span, Word};
 use scash_tests::sim::random::RandomProgram;
 use scash_tests::sim::report::{self, Report};
@@ -23,6 +24,9 @@ use std::time::Instant;
 /// Seeds of each of the two kinds of frames.
 const SEEDS: u64 = 3_000;
 
+/// Seeds of jobs whose hosts lose each other.
+const SEEDS_WITH_NETWORK: u64 = 1_000;
+
 fn run(setup: Setup) -> Result<Report, Failure> {
     World::new(setup, RandomProgram::new(&setup)).run()
 }
@@ -31,8 +35,9 @@ fn run(setup: Setup) -> Result<Report, Failure> {
 fn one_seed() {
     let seed = std::env::var("SCASH_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
     let trace = std::env::var("SCASH_TRACE").is_ok();
-    for sharing in [Sharing::Off, Sharing::Frames] {
-        if let Err(failure) = run(Setup { trace, ..deaths::setup(seed, sharing) }) {
+    let setups = [Sharing::Off, Sharing::Frames].map(|sharing| deaths::setup(seed, sharing));
+    for setup in setups.into_iter().chain([deaths::setup_with_network(seed)]) {
+        if let Err(failure) = run(Setup { trace, ..setup }) {
             panic!("{failure}");
         }
     }
@@ -122,6 +127,25 @@ fn random_programs_go_on_when_ranks_die_that_share_frames() {
         everything_occurred(&sum);
         let s = sum.survived;
         assert_eq!((s.hosts, s.lost), (0, 0), "the stores of one host outlive its ranks");
+    }
+}
+
+#[test]
+fn random_programs_go_on_when_hosts_lose_each_other() {
+    let asked = seeds_asked_for();
+    let sum = run_seeds(asked.clone().unwrap_or(0..SEEDS_WITH_NETWORK), deaths::setup_with_network);
+    if asked.is_none() {
+        everything_occurred(&sum);
+        let n = sum.survived.network;
+        let hosts = [n.cuts, n.healed, n.suspected, n.returned, n.returned_in_a_recall, n.went_home];
+        assert!(hosts.iter().all(|&n| n > 0), "{n:?}");
+        let ghosts = [n.ghosts, n.ghosts_steps, n.refused, n.wrote, n.lost_again, n.cut_off];
+        assert!(ghosts.iter().all(|&n| n > 0), "{n:?}");
+        assert!(
+            sum.survived.lost * 20 < sum.seeds,
+            "{:?}: most jobs must have something to go on from",
+            sum.survived
+        );
     }
 }
 
@@ -246,6 +270,26 @@ fn a_small_job_goes_on_if_somebody_dies_at_any_step_of_a_restart() {
     assert!(all.broken_off * 4 > all.kills, "{all:?}");
 }
 
+/// Hosts that are soon taken for lost, whose ranks live on for a while, and that soon come back.
+const NERVOUS: Network =
+    Network { slow: 0, slowness: 1, cuts: 100, patience: 20, ghosts: 600, back: 100, back_after: 40 };
+
+#[test]
+fn a_small_job_goes_on_if_hosts_lose_each_other_at_any_step_and_again_as_they_come_back() {
+    let mut all = Survived::default();
+    let hosts = Deaths { hosts: 3, replicas: 1, spares: false, network: Some(NERVOUS), ..Deaths::none() };
+    let quiet = run_small(small(6, Sharing::Off, hosts));
+    for at in 1..quiet.steps {
+        let deaths = Deaths { kills: 1, first_at: Some(at), ..hosts };
+        all.add(run_small(small(6, Sharing::Off, deaths)).survived);
+        let again = Deaths { kills: 3, second_after: Some(at % 150), ..deaths };
+        all.add(run_small(small(6, Sharing::Off, again)).survived);
+    }
+    println!("{all:?}");
+    let n = all.network;
+    assert!([n.suspected, n.ghosts, n.went_home, n.lost_again].iter().all(|&n| n > 0), "{n:?}");
+}
+
 #[test]
 fn a_planted_race_is_found_whoever_dies() {
     let mut restarts = 0;
@@ -271,11 +315,25 @@ fn a_planted_race_is_found_whoever_dies() {
 /// Seeds at most until a mistake is found.
 const PATIENCE: u64 = 3_000;
 
+/// Mistakes that need hosts which lose each other.
+const BETWEEN_HOSTS: [Mistake; 6] = [
+    Mistake::LooksTooSoon,
+    Mistake::GhostsAreHeard,
+    Mistake::GhostsWrite,
+    Mistake::ReturnedIsWhole,
+    Mistake::CutsLose,
+    Mistake::SlowIsLeftOut,
+];
+
 /// How a job with a mistake shows it, if it does.
 fn shows(mistake: Mistake, seed: u64) -> Option<String> {
     // Two of three have frames of their own.
     let sharing = if seed % 3 == 2 { Sharing::Frames } else { Sharing::Off };
-    let setup = deaths::setup(seed, sharing);
+    let setup = if BETWEEN_HOSTS.contains(&mistake) {
+        deaths::setup_with_network(seed)
+    } else {
+        deaths::setup(seed, sharing)
+    };
     let races = sharing == Sharing::Off && (setup.races || mistake == Mistake::NewSearch);
     let deaths = setup.deaths.map(|deaths| Deaths { mistake: Some(mistake), ..deaths });
     run(Setup { races, deaths, ..setup })
@@ -301,7 +359,7 @@ fn mistakes_of_ranks_stores_and_coordinators_are_found() {
         OldClaims,
         NewSearch,
     ];
-    for mistake in all {
+    for mistake in all.into_iter().chain(BETWEEN_HOSTS) {
         let found = (0..PATIENCE).find_map(|seed| shows(mistake, seed));
         println!("{mistake:?}: {}", found.unwrap_or_else(|| panic!("{mistake:?} is not found")));
     }

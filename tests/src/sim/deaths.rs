@@ -4,6 +4,7 @@
 //! step, as `scash_ft::commit` says. Between any two steps somebody may be killed. Then all ranks are, and
 //! the real `scash_ft::recovery` decides from which epoch they come back.
 
+use super::network::{Happened, Network};
 use super::rng::Rng;
 use super::world::Setup;
 use scash_proto::Sharing;
@@ -17,6 +18,8 @@ pub struct Deaths {
     pub replicas: u32,
     /// A host that dies is replaced by an empty one. If not, its ranks move to other hosts.
     pub spares: bool,
+    /// What hosts have between them, if links can be cut and slow, and hosts be taken for lost and come back.
+    pub network: Option<Network>,
     /// How often, in a hundred, a rank that comes to a memory barrier says that a checkpoint is due.
     pub due: u32,
     /// How many, in a thousand, of the images cannot be saved.
@@ -96,6 +99,18 @@ pub enum Mistake {
     OldClaims,
     /// A rank that comes back searches for data races as if the job began.
     NewSearch,
+    /// The coordinator looks at stores before the ranks have ended that may write to them.
+    LooksTooSoon,
+    /// Ranks take messages and puts of ranks of an old incarnation that live on.
+    GhostsAreHeard,
+    /// What such ranks write arrives at stores of hosts that have ended their ranks.
+    GhostsWrite,
+    /// A host that comes back counts as if it had the stores that others have.
+    ReturnedIsWhole,
+    /// A message is lost where a link is cut, though its connection lives on.
+    CutsLose,
+    /// Ranks do not wait for a holder behind a slow link.
+    SlowIsLeftOut,
 }
 
 impl Deaths {
@@ -105,6 +120,7 @@ impl Deaths {
             hosts: 1,
             replicas: 0,
             spares: true,
+            network: None,
             due: 30,
             left_out: 0,
             kills: 0,
@@ -137,7 +153,22 @@ impl Deaths {
 
     /// The same on one host.
     pub fn on_one_host(self) -> Self {
-        Deaths { hosts: 1, replicas: 0, ..self }
+        Deaths { hosts: 1, replicas: 0, network: None, ..self }
+    }
+
+    /// Draws how the ranks of a seed's job die if their hosts may lose each other.
+    pub fn draw_with_network(seed: u64) -> Self {
+        let mut rng = Rng::part(seed, 12);
+        let hosts = rng.pick(&[2, 2, 3, 3, 4]);
+        Deaths {
+            hosts,
+            replicas: 1 + u32::from(hosts > 2 && rng.chance(25)),
+            spares: false,
+            network: Some(Network::draw(&mut rng)),
+            kills: rng.between(1, 5),
+            due: rng.pick(&[15, 60, 60]),
+            ..Deaths::draw(seed)
+        }
     }
 }
 
@@ -152,6 +183,13 @@ pub fn setup(seed: u64, sharing: Sharing) -> Setup {
         sharing,
         ..setup
     }
+}
+
+/// The same, but links between hosts may be cut and slow, and hosts be taken for lost and come back.
+pub fn setup_with_network(seed: u64) -> Setup {
+    let deaths = Some(Deaths::draw_with_network(seed));
+    let setup = setup(seed, Sharing::Off);
+    Setup { size: setup.size.max(2), deaths, ..setup }
 }
 
 /// What happened to the ranks of a job, in numbers.
@@ -181,6 +219,8 @@ pub struct Survived {
     pub copies: u64,
     /// Jobs that ended because all stores of a rank were gone.
     pub lost: u64,
+    /// What happened between hosts.
+    pub network: Happened,
 }
 
 impl Survived {
@@ -198,5 +238,6 @@ impl Survived {
         self.broken_off += other.broken_off;
         self.copies += other.copies;
         self.lost += other.lost;
+        self.network.add(other.network);
     }
 }

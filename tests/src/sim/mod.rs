@@ -11,7 +11,8 @@
 //! rank that cannot go on.
 //!
 //! Reading order: [`program`] (what ranks do), [`random`] (programs from a seed), [`litmus`] (programs with a
-//! name), [`World`] (the run), [`deaths`] (ranks that are killed and come back).
+//! name), [`World`] (the run), [`deaths`] (ranks that are killed and come back), [`network`] (hosts that lose
+//! each other).
 //!
 //! # What the driver promises the node
 //! The runtime promises the same, and the simulator is as slow, as early and as torn as these promises
@@ -34,6 +35,7 @@ mod frame;
 mod liar;
 pub mod litmus;
 mod net;
+pub mod network;
 pub mod program;
 pub mod random;
 pub mod report;

@@ -98,6 +98,24 @@ impl Net {
         self.channels.get_mut(&(from, to))?.messages.pop_front()
     }
 
+    /// A connection is gone, and what was on its way is lost.
+    pub(super) fn lose(&mut self, from: u32, to: u32) {
+        self.channels.remove(&(from, to));
+    }
+
+    /// Messages that nobody will take. Puts stay where they are.
+    pub(super) fn lose_messages(&mut self, from: u32, to: u32) -> VecDeque<Message> {
+        self.channels
+            .get_mut(&(from, to))
+            .map(|channel| std::mem::take(&mut channel.messages))
+            .unwrap_or_default()
+    }
+
+    /// Takes the newest message of a pair off its queue.
+    pub(super) fn lose_newest_message(&mut self, from: u32, to: u32) {
+        self.channels.get_mut(&(from, to)).and_then(|channel| channel.messages.pop_back());
+    }
+
     /// Whether nothing is on the way between a pair.
     pub(super) fn is_empty(&self, from: u32, to: u32) -> bool {
         self.channels.get(&(from, to)).is_none_or(Channel::is_empty)

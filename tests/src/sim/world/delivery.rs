@@ -8,7 +8,8 @@ use scash_proto::wire::{Kind, PageBatch};
 impl<P: Program> World<P> {
     /// Whether the next put of a pair may land now.
     pub(super) fn may_land_next(&self, from: usize, to: usize) -> bool {
-        self.net.next_put(number(from), number(to)).is_some_and(|put| self.may_land(to, put.page))
+        let put = self.net.next_put(number(from), number(to)).filter(|_| self.reaches(from, to));
+        put.is_some_and(|put| self.may_land(to, put.page))
     }
 
     /// Lands the next put of a pair, if it may land now.
@@ -24,7 +25,7 @@ impl<P: Program> World<P> {
 
     /// Whether the next message of a pair may arrive now. Updates wait for gets of their pages.
     pub(super) fn may_arrive(&self, from: usize, to: usize) -> bool {
-        if !self.takes_messages(to) {
+        if !self.takes_messages(to) || !self.reaches(from, to) {
             return false;
         }
         let Some(message) = self.net.next_message(number(from), number(to)) else { return false };

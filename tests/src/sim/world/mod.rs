@@ -3,10 +3,10 @@
 mod delivery;
 mod machine;
 mod orders;
+mod setup;
 mod survival;
 mod thread;
 
-use super::deaths::Deaths;
 use super::frame::Frames;
 use super::liar::Liar;
 use super::net::{Net, Put};
@@ -15,10 +15,10 @@ use super::report::{self, Report};
 use super::rng::{Rng, mix};
 use scash_proto::diff::PageBytes;
 use scash_proto::interpreter::Interpreter;
-use scash_proto::node::Eviction;
 use scash_proto::races::Races;
 use scash_proto::wire::Kind;
-use scash_proto::{Config, Node, PAGE_SIZE, Pages, Rank, Sharing, Transfer};
+use scash_proto::{Config, Node, PAGE_SIZE, Pages, Rank, Sharing};
+pub use setup::Setup;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use survival::{Life, Saver, Survival};
@@ -28,102 +28,6 @@ use thread::Thread;
 const LOG: usize = 60_000;
 /// Steps after which a run is given up.
 const TOO_LONG: u64 = 20_000_000;
-
-/// What a run is made of, besides its program.
-#[derive(Clone, Copy, Debug)]
-pub struct Setup {
-    /// Decides the schedule.
-    pub seed: u64,
-    /// Number of ranks.
-    pub size: u32,
-    /// Ranks of a host, which lie side by side: what they send, put and fetch among themselves is not
-    /// counted.
-    pub ranks_a_host: u32,
-    /// Pages of the region.
-    pub pages: u32,
-    /// A put is in the peer's memory when it was ordered, as it is between ranks of one host.
-    pub puts_at_once: bool,
-    /// How changed pages reach their sharers.
-    pub transfer: Transfer,
-    /// See [`Config::fetch_first`].
-    pub fetch_first: u32,
-    /// See [`Config::fetch_most`].
-    pub fetch_most: u32,
-    /// How often, in a hundred, a page's changes go by message although the transfer is zero copy.
-    pub messaged: u32,
-    /// See [`Config::predict`].
-    pub predict: bool,
-    /// See [`Config::cache`].
-    pub cache: u32,
-    /// See [`Config::eviction`].
-    pub eviction: Eviction,
-    /// See [`Config::migrate_after`].
-    pub migrate_after: u32,
-    /// See [`Config::renewals`].
-    pub renewals: u64,
-    /// See [`Config::watch_from`].
-    pub watch_from: u32,
-    /// Base of the dissemination of tokens.
-    pub base: u32,
-    /// See [`Config::races`].
-    pub races: bool,
-    /// See [`Config::sharing`].
-    pub sharing: Sharing,
-    /// The program has data races. (Without this, to find one is a failure.)
-    pub racy: bool,
-    /// Whether a put waits for a get of the same page by the rank it goes to, as it does with the providers
-    /// of `scash-comm`. The protocol can do without.
-    pub exclusion: bool,
-    /// How often, in a hundred, threads and puts go on in the middle of an order, and then once more.
-    pub tears: u32,
-    /// How often, in a hundred, what took a step takes the next one too.
-    pub burst: u32,
-    /// How many, in a hundred, of the threads, drivers and connections are slow.
-    pub slow: u32,
-    /// How many times slower these are.
-    pub slowness: u32,
-    /// How many, in ten thousand, of the messages are replaced by lies.
-    pub lies: u32,
-    /// How ranks die, if they can come back.
-    pub deaths: Option<Deaths>,
-    /// Whether to tell every step on the standard error.
-    pub trace: bool,
-}
-
-impl Setup {
-    /// A quiet job: zero copy over shared memory.
-    pub fn new(size: u32, pages: u32) -> Self {
-        Setup {
-            seed: 0,
-            size,
-            ranks_a_host: 1,
-            pages,
-            puts_at_once: true,
-            transfer: Transfer::ZeroCopy,
-            messaged: 0,
-            fetch_first: 1,
-            fetch_most: 64,
-            predict: true,
-            cache: 0,
-            eviction: Eviction::Fifo,
-            migrate_after: 0,
-            renewals: 0,
-            watch_from: 0,
-            base: 2,
-            races: false,
-            sharing: Sharing::Off,
-            racy: false,
-            exclusion: true,
-            tears: 0,
-            burst: 0,
-            slow: 0,
-            slowness: 25,
-            lies: 0,
-            deaths: None,
-            trace: false,
-        }
-    }
-}
 
 /// Why a run ended before its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,10 +118,11 @@ pub struct World<P> {
     rng: Rng,
     /// Decides what goes on in the middle of orders.
     tears: Rng,
-    /// Intervals that some rank has not left yet, or may come back to, each with how many ranks have begun
-    /// it; and the number of the first.
-    intervals: VecDeque<(Interval, u32)>,
+    /// Intervals that some rank has not left yet, or may come back to; and the number of the first.
+    intervals: VecDeque<Interval>,
     first_interval: u32,
+    /// Intervals that some rank has begun.
+    begun: BTreeSet<u32>,
     report: Report,
     /// What a job has whose ranks can come back.
     survival: Option<Box<Survival>>,
@@ -241,6 +146,7 @@ impl<P: Program> World<P> {
             tears: Rng::part(setup.seed, 8),
             intervals: VecDeque::new(),
             first_interval: 0,
+            begun: BTreeSet::new(),
             report: Report { sent: vec![0; setup.size as usize], ..Report::default() },
             survival,
             setup,
@@ -315,9 +221,12 @@ impl<P: Program> World<P> {
                     Err(_) if self.hastens() => continue,
                     first => first?,
                 };
-            } else if self.is_slow(self.tasks[at]) && self.rng.below(self.setup.slowness) > 0 {
-                vain += 1;
-                continue;
+            } else {
+                let slowness = self.slowness(self.tasks[at]);
+                if slowness > 1 && self.rng.below(slowness) > 0 {
+                    vain += 1;
+                    continue;
+                }
             }
             vain = if self.step(at)? == Progress::Blocked { vain + 1 } else { 0 };
             if self.report.steps > TOO_LONG {
@@ -364,7 +273,9 @@ impl<P: Program> World<P> {
         match task {
             Task::Thread(rank, thread) => self.thread_is_able(rank, thread),
             Task::Driver(rank) => match (self.ranks[rank].puts.front(), self.life_is_able(rank)) {
-                (Some(&(to, page, _)), _) => self.may_land(to as usize, page),
+                (Some(&(to, page, _)), _) => {
+                    self.reaches(rank, to as usize) && self.may_land(to as usize, page)
+                }
                 (None, Some(is_able)) => is_able,
                 (None, None) => self.may_close(rank).unwrap_or(true),
             },
@@ -374,6 +285,12 @@ impl<P: Program> World<P> {
                     || self.may_arrive(from, to)
             }
         }
+    }
+
+    /// How many times slower than others a task is.
+    fn slowness(&self, task: Task) -> u32 {
+        let by_itself = if self.is_slow(task) { self.setup.slowness } else { 1 };
+        by_itself.max(self.slowness_of_link(task))
     }
 
     fn is_slow(&self, task: Task) -> bool {
@@ -396,14 +313,14 @@ impl<P: Program> World<P> {
                 self.ranks[rank].finished = true;
                 return;
             };
-            self.intervals.push_back((next, 0));
+            self.intervals.push_back(next);
         }
-        let (interval, begun) = &mut self.intervals[at];
-        if let Some(pages) = interval.zeroed.filter(|_| *begun == 0) {
+        let interval = &mut self.intervals[at];
+        let is_first = self.begun.insert(number);
+        if let Some(pages) = interval.zeroed.filter(|_| is_first) {
             let bytes = pages.first as usize * PAGE_SIZE..pages.end() as usize * PAGE_SIZE;
             self.oracle[bytes].fill(0);
         }
-        *begun += 1;
         // Ranks that come back do it again.
         let is_kept = self.survival.is_some();
         let work =
@@ -417,7 +334,7 @@ impl<P: Program> World<P> {
 
     /// The interval that a rank is in.
     fn interval(&self, rank: usize) -> &Interval {
-        &self.intervals[(self.ranks[rank].interval - self.first_interval) as usize].0
+        &self.intervals[(self.ranks[rank].interval - self.first_interval) as usize]
     }
 
     /// Forgets intervals that every rank has left.
@@ -425,6 +342,7 @@ impl<P: Program> World<P> {
         let oldest = self.ranks.iter().map(|r| r.interval).min().unwrap_or(0);
         let oldest = self.survival.as_ref().map_or(oldest, |survival| survival.oldest_interval(oldest));
         while self.first_interval < oldest {
+            self.begun.remove(&self.first_interval);
             self.intervals.pop_front();
             self.first_interval += 1;
         }

@@ -37,8 +37,8 @@ impl<P: Program> World<P> {
     /// Lands the next of the puts that the rank carries out itself, if it may land now.
     pub(super) fn land_own(&mut self, rank: usize) -> Result<bool> {
         let puts = &self.ranks[rank].puts;
-        if self.is_dead(rank) || !puts.front().is_some_and(|&(to, page, _)| self.may_land(to as usize, page))
-        {
+        let is_able = |to: usize, page| self.reaches(rank, to) && self.may_land(to, page);
+        if self.is_dead(rank) || !puts.front().is_some_and(|&(to, page, _)| is_able(to as usize, page)) {
             return Ok(false);
         }
         if let Some((to, page, diff)) = self.ranks[rank].puts.pop_front() {

@@ -146,7 +146,20 @@ impl<P: Program> World<P> {
         }
     }
 
+    /// The rank with which a thread has to do in its next step.
+    pub(super) fn peer_of(&self, rank: usize, thread: usize) -> Option<usize> {
+        match &self.ranks[rank].threads.get(thread)?.state {
+            State::Copying(copy) if copy.have < PAGE_SIZE => Some(copy.from.0 as usize),
+            State::Claiming { key, .. } => Some(*key as usize % self.ranks.len()),
+            State::Operating { at, .. } => Some(at.0 as usize),
+            _ => None,
+        }
+    }
+
     pub(super) fn thread_is_able(&self, rank: usize, thread: usize) -> bool {
+        if self.peer_of(rank, thread).is_some_and(|peer| !self.reaches(rank, peer)) {
+            return false;
+        }
         let me = &self.ranks[rank].threads[thread];
         match &me.state {
             State::Ready if me.orders.is_empty() => match me.then {

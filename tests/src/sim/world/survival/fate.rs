@@ -1,15 +1,15 @@
 //! Who is killed when, and what is left then.
 
-use super::{Life, Phase, Saver, Survival};
-use crate::sim::deaths::{Mistake, Point};
+use super::links::Link;
+use super::{Life, Phase, Survival};
+use crate::sim::deaths::Point;
 use crate::sim::program::Program;
 use crate::sim::rng::Rng;
-use crate::sim::world::{Net, Result, World};
-use scash_ft::commit::Input;
-use scash_ft::recovery::Known;
+use crate::sim::world::{Result, World};
+use scash_ft::recovery::{Known, Step};
 
-/// Steps that survivors take at most until all are killed.
-const LONGEST_DOOM: u32 = 2000;
+/// Steps that survivors take at most until hosts are told to end them.
+pub(super) const LONGEST_DOOM: u32 = 2000;
 
 /// What dies.
 enum Death {
@@ -18,28 +18,41 @@ enum Death {
     Host(u32),
     /// The coordinator, and all ranks with it.
     Coordinator,
+    /// Nothing: links are cut, all of a host, that to the coordinator, or one between two hosts.
+    Links(Vec<Link>, Option<u32>),
+    /// Nothing: the coordinator takes a host for lost.
+    Trust(u32),
 }
 
 impl<P: Program> World<P> {
     /// Kills, and recovers. Returns whether no rank is to take a step now.
     pub(in crate::sim::world) fn fate(&mut self) -> Result<bool> {
-        let now = self.report.steps;
         let nobody_steps = self.tasks.is_empty();
-        let Some(survival) = &mut self.survival else { return Ok(false) };
+        if self.survival.is_none() {
+            return Ok(false);
+        }
+        self.happen()?;
+        let now = self.report.steps;
+        let survival = self.survival();
         let is_due = survival.kills_left > 0 && survival.kill_at.is_some_and(|at| at <= now);
         if is_due && !matches!(survival.phase, Phase::Lost) {
             self.kill()?;
         }
+        self.ghosts_go_on()?;
         match self.survival().phase {
             Phase::Runs => return Ok(false),
-            Phase::Doomed(at) if now < at && !nobody_steps => return Ok(false),
-            Phase::Doomed(_) => {
-                self.end_all();
-                self.recover()?;
+            Phase::Ending(_) => {
+                if self.hosts_end() {
+                    self.recover()?;
+                } else if nobody_steps {
+                    self.hastens();
+                } else {
+                    return Ok(false);
+                }
             }
             Phase::Recovers { .. } => {
                 self.report.steps += 1;
-                self.recovery_step()?;
+                self.recovery_goes_on()?;
             }
             Phase::Lost => {
                 self.tasks.clear();
@@ -50,31 +63,67 @@ impl<P: Program> World<P> {
         Ok(true)
     }
 
+    /// The coordinator does a step, if it reaches the hosts that this needs; or a rank that lives on does.
+    fn recovery_goes_on(&mut self) -> Result<()> {
+        let ghosts = (0..self.ranks.len()).any(|rank| !self.is_dead(rank));
+        if ghosts && self.survival().rng.chance(50) {
+            return self.any_task();
+        }
+        let now = self.report.steps;
+        let survival = self.survival();
+        match survival.slowness_of_recovery() {
+            Some(slowness) if survival.rng.below(slowness) == 0 => self.recovery_step(),
+            Some(_) => Ok(()),
+            None => {
+                survival.links.hasten(now);
+                Ok(())
+            }
+        }
+    }
+
     /// Whether the next step is not a rank's.
     pub(in crate::sim::world) fn is_fated(&self) -> bool {
         self.survival.as_ref().is_some_and(|survival| {
             let now = self.report.steps;
             survival.kills_left > 0 && survival.kill_at.is_some_and(|at| at <= now)
-                || matches!(survival.phase, Phase::Doomed(at) if at <= now)
+                || matches!(&survival.phase, Phase::Ending(hosts) if hosts.values().any(|at| *at <= now))
+                || survival.links.is_due(now)
         })
     }
 
-    /// Ranks that cannot go on have lost somebody: they are killed now. `false` if nobody is dead.
+    /// Ranks cannot go on: what will happen happens now. If two hosts will never reach each other again, the
+    /// job ends. `false` if there is no such reason.
     pub(in crate::sim::world) fn hastens(&mut self) -> bool {
         let now = self.report.steps;
-        match self.survival.as_deref_mut() {
-            Some(Survival { phase: Phase::Doomed(at), .. }) => {
-                *at = now;
-                true
+        let Some(survival) = self.survival.as_deref_mut() else { return false };
+        let Survival { phase, links, .. } = survival;
+        if let Phase::Ending(hosts) = phase {
+            let mut any = hosts.is_empty();
+            for (_, at) in hosts.iter_mut().filter(|(host, _)| links.is_whole(links.upward(**host))) {
+                (*at, any) = (now.min(*at), true);
             }
-            _ => false,
+            if any {
+                return true;
+            }
         }
+        if links.hasten(now) {
+            return true;
+        }
+        if links.any_cut() {
+            survival.phase = Phase::Lost;
+            survival.counts.network.cut_off += 1;
+            return true;
+        }
+        false
     }
 
     /// Something has happened after which a death may be of interest.
     pub(super) fn point(&mut self, point: Point) {
         let now = self.report.steps;
         let survival = self.survival();
+        if survival.limit.is_some() {
+            return;
+        }
         let Some((favourite, often)) = survival.deaths.at_point else { return };
         if favourite == point
             && survival.counts.committed >= survival.deaths.after
@@ -96,24 +145,34 @@ impl<P: Program> World<P> {
             return Ok(());
         }
         survival.kills_left -= 1;
+        let death = survival.draw_death(&alive, recovers);
+        survival.draw_next(now);
+        match death {
+            Death::Links(links, host) => {
+                self.cut(links, host);
+                return Ok(());
+            }
+            Death::Trust(host) => return self.suspect(host),
+            _ => {}
+        }
         survival.counts.kills += 1;
+        survival.counts.kills_of_ranks += u64::from(!recovers);
         let breaks_off = recovers || returns && matches!(survival.phase, Phase::Runs);
         survival.counts.broken_off += u64::from(breaks_off);
-        survival.draw_next(now);
-        let death = survival.draw_death(&alive, recovers);
-        let at_once = matches!(death, Death::Coordinator);
-        self.carry_off(death);
+        let is_coordinator = matches!(death, Death::Coordinator);
+        match death {
+            Death::Ranks(ranks) => ranks.into_iter().for_each(|rank| self.end_rank(rank)),
+            Death::Host(host) => return self.end_host(host),
+            _ => self.end_coordinator(),
+        }
         if recovers {
             return self.recover();
         }
-        let survival = self.survival();
-        survival.counts.kills_of_ranks += 1;
-        if !matches!(survival.phase, Phase::Doomed(_)) {
-            let longest = survival.rng.pick(&[0, 30, LONGEST_DOOM]);
-            survival.phase = Phase::Doomed(now + u64::from(survival.rng.below(longest + 1)));
+        if !matches!(self.survival().phase, Phase::Ending(_)) {
+            self.begin_ending();
         }
-        if at_once {
-            survival.phase = Phase::Doomed(now);
+        if is_coordinator && let Phase::Ending(hosts) = &mut self.survival().phase {
+            hosts.values_mut().for_each(|at| *at = now);
         }
         Ok(())
     }
@@ -127,75 +186,45 @@ impl<P: Program> World<P> {
         matches!(self.ranks[rank].life, Life::Dead)
     }
 
-    fn carry_off(&mut self, death: Death) {
-        match death {
-            Death::Ranks(ranks) => ranks.into_iter().for_each(|rank| self.end_rank(rank)),
-            Death::Coordinator => {
-                self.trace(|| "the coordinator dies".to_owned());
-                let survival = self.survival();
-                survival.known = Known::Nothing;
-                survival.counts.coordinators += 1;
-            }
-            Death::Host(host) => self.end_host(host),
-        }
+    fn end_coordinator(&mut self) {
+        self.trace(|| "the coordinator dies".to_owned());
+        let survival = self.survival();
+        survival.known = Known::Nothing;
+        survival.counts.coordinators += 1;
     }
 
     fn end_rank(&mut self, rank: usize) {
         self.trace(|| format!("rank {rank} dies"));
+        let survival = self.survival();
+        let mut under_way = Vec::new();
+        for (owner, holders) in survival.holders.iter().enumerate() {
+            let ends = |(holder, host): &(u8, &u32)| {
+                owner == rank || *holder > 0 && survival.server(owner, **host) == Some(rank)
+            };
+            let ending = (0u8..).zip(holders).filter(ends);
+            under_way.extend(ending.map(|(holder, _)| (owner, holder)));
+        }
+        self.settle(under_way);
         self.ranks[rank].life = Life::Dead;
     }
 
-    fn end_host(&mut self, host: u32) {
+    /// A host dies with its ranks and stores.
+    fn end_host(&mut self, host: u32) -> Result<()> {
         self.trace(|| format!("host {host} dies"));
+        self.end_ranks_of(host);
         let survival = self.survival();
         survival.counts.hosts += 1;
-        survival.gone.insert(host);
-        survival.is_up[host as usize] = survival.deaths.spares;
         survival.stores.iter_mut().for_each(|stores| drop(stores.remove(&host)));
-        for rank in 0..self.ranks.len() {
-            let survival = self.survival();
-            let holder = survival.holders[rank].iter().position(|at| *at == host);
-            let notices = survival.rng.chance(50);
-            match holder {
-                Some(0) if !self.is_dead(rank) => self.end_rank(rank),
-                Some(number) if notices && matches!(self.ranks[rank].life, Life::Saves(_)) => {
-                    let holder = u8::try_from(number).unwrap_or(u8::MAX);
-                    // It parks then.
-                    let told = self.ranks[rank].saver.as_mut().map(|saver| saver.tell(Input::Failed(holder)));
-                    assert!(matches!(told, Some(Ok(()))), "a holder may fail at any time");
-                }
-                _ => {}
-            }
+        if !survival.deaths.spares {
+            return self.do_without(host);
         }
-    }
-
-    /// All ranks are killed. Nothing more arrives anywhere: what ranks had under way has arrived, or not, or
-    /// in part.
-    pub(super) fn end_all(&mut self) {
-        self.trace(|| "all ranks are killed".to_owned());
-        let World { ranks, survival, .. } = self;
-        let Some(Survival { rng, stores, holders, deaths, .. }) = survival.as_deref_mut() else { return };
-        for (number, rank) in ranks.iter_mut().enumerate() {
-            rank.life = Life::Dead;
-            for (holder, write) in rank.saver.as_mut().map(Saver::under_way).unwrap_or_default() {
-                let Some(store) = stores[number].get_mut(&holders[number][usize::from(holder)]) else {
-                    continue;
-                };
-                match rng.below(3) {
-                    0 => store.land(write),
-                    1 => store.tear(write),
-                    _ => {}
-                }
-            }
+        survival.gone.insert(host);
+        match survival.phase {
+            Phase::Recovers { .. } => return self.recover(),
+            Phase::Ending(_) => {}
+            _ => self.begin_ending(),
         }
-        let ghosts = deaths.mistake == Some(Mistake::Ghosts);
-        self.tasks.clear();
-        if !ghosts {
-            self.net = Net::default();
-        }
-        if !self.survival().is(Mistake::OldClaims) {
-            self.claims.clear();
-        }
+        Ok(())
     }
 }
 
@@ -203,15 +232,21 @@ impl Survival {
     /// Whether all hosts may die that are gone, and this one.
     fn survives(&self, host: u32) -> bool {
         let dies = |other: &u32| *other == host || self.gone.contains(other);
-        let is_last = !self.is_up.iter().zip(0..).any(|(up, other)| *up && other != host);
+        let is_last = !self.places.iter().flatten().any(|other| *other != host);
         !is_last && !self.holders.iter().any(|holders| holders.iter().all(dies))
     }
 
     fn draw_death(&mut self, alive: &[usize], recovers: bool) -> Death {
-        let hosts = self.is_up.iter().zip(0u32..).filter(|(up, _)| **up).map(|(_, host)| host);
+        let hosts: Vec<u32> = self.places.iter().flatten().copied().collect();
         // Mostly one that leaves something to go on from.
-        let any = self.is_up.len() > 1 && self.rng.chance(5);
-        let candidates: Vec<u32> = hosts.filter(|host| any || self.survives(*host)).collect();
+        let any = self.places.len() > 1 && self.rng.chance(5);
+        let candidates: Vec<u32> = hosts.iter().copied().filter(|host| any || self.survives(*host)).collect();
+        if let Some(network) = self.deaths.network
+            && self.rng.chance(network.cuts)
+            && let Some(befalls) = self.draw_cut(&hosts, &candidates)
+        {
+            return befalls;
+        }
         let host = |rng: &mut Rng| (!candidates.is_empty()).then(|| Death::Host(rng.pick(&candidates)));
         let one = |rng: &mut Rng| Death::Ranks(vec![rng.pick(alive)]);
         let rng = &mut self.rng;
@@ -227,5 +262,34 @@ impl Survival {
             60..85 => host(rng).unwrap_or_else(|| Death::Ranks(alive.to_vec())),
             _ => Death::Coordinator,
         }
+    }
+    /// What befalls hosts or links, if there are any left for that.
+    fn draw_cut(&mut self, hosts: &[u32], candidates: &[u32]) -> Option<Death> {
+        let rng = &mut self.rng;
+        if candidates.is_empty() || rng.chance(25) {
+            let one = rng.pick(hosts);
+            let others: Vec<u32> = hosts.iter().copied().filter(|other| *other != one).collect();
+            let other = (!others.is_empty()).then(|| rng.pick(&others))?;
+            return Some(Death::Links(vec![self.links.between(one, other)], None));
+        }
+        let host = rng.pick(candidates);
+        if rng.chance(30) {
+            return Some(Death::Trust(host));
+        }
+        let all = rng.chance(50);
+        Some(Death::Links(self.links_of(host, all), Some(host)))
+    }
+
+    /// How many times slower a link is that the coordinator needs for its next step. None if one is cut.
+    fn slowness_of_recovery(&self) -> Option<u32> {
+        let Phase::Recovers { steps, .. } = &self.phase else { return Some(1) };
+        let hosts = match steps.last()? {
+            Step::Copy { from, to, .. } => vec![*from, *to],
+            Step::WriteBase { host, .. } => vec![*host],
+            Step::Start { .. } => Vec::new(),
+        };
+        let hears = hosts.iter().all(|host| self.hears(*host));
+        let slowness = hosts.iter().map(|host| self.links.slowness(self.links.upward(*host)));
+        hears.then(|| slowness.max().unwrap_or(1))
     }
 }

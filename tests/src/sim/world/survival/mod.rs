@@ -2,13 +2,17 @@
 //!
 //! [`fate`]: who is killed when. [`saving`], [`saver`]: what a rank does between the protocol's `Stage` and
 //! its answer, and when all have answered. [`store`]: what is written then. [`recovery`]: the coordinator.
-//! [`revival`]: a rank that is started again.
+//! [`revival`]: a rank that is started again. [`links`]: what is between hosts. [`hosts`]: who is lost, taken
+//! for lost, and comes back. [`ghosts`]: ranks whose job goes on without them.
 //!
 //! What is kept of the run of the program at each checkpoint is a [`Cut`]: the oracle and the events that
 //! have happened. When ranks come back to an epoch, the oracle does too, and they do again what they did: so
 //! a byte of a discarded epoch, as well as a byte that a restart has lost, is read as a wrong one.
 
 mod fate;
+mod ghosts;
+mod hosts;
+mod links;
 mod recovery;
 mod revival;
 mod saver;
@@ -19,10 +23,12 @@ use super::World;
 use crate::sim::deaths::{Deaths, Mistake, Survived};
 use crate::sim::program::Program;
 use crate::sim::rng::{Rng, mix};
+use ghosts::Past;
+use links::Links;
 use revival::Return;
 pub(super) use saver::Saver;
 use saving::Copying;
-use scash_ft::recovery::{Known, Step};
+use scash_ft::recovery::{Known, Step, Survivor};
 use scash_ft::{Base, Epoch};
 use scash_proto::Node;
 use scash_proto::races::Races;
@@ -66,15 +72,15 @@ struct Cut {
 /// What the job does.
 enum Phase {
     Runs,
-    /// Somebody has died. At that step all others are killed.
-    Doomed(u64),
+    /// Somebody is lost. By host that has not said so, at which step it ends its ranks.
+    Ending(BTreeMap<u32, u64>),
     /// The coordinator carries out its plan: the steps that are left, the next one last, and how far it is
     /// in that.
     Recovers {
         steps: Vec<Step>,
         within: u8,
     },
-    /// All stores of a rank are gone.
+    /// All stores of a rank are gone, or two hosts do not reach each other.
     Lost,
 }
 
@@ -82,10 +88,22 @@ enum Phase {
 pub(super) struct Survival {
     deaths: Deaths,
     rng: Rng,
-    /// By host.
-    is_up: Vec<bool>,
+    /// The hosts of the job. One that comes back has another number than before: the next one that has the
+    /// same remainder.
+    places: Vec<Option<u32>>,
+    /// Hosts that have come back, and have no ranks yet.
+    fresh: BTreeSet<u32>,
+    links: Links,
+    /// Incarnations before this one of which some ranks live.
+    pasts: Vec<Past>,
+    /// Of such an incarnation: the epoch from which others have gone on.
+    limit: Option<Epoch>,
     /// The hosts that have a rank's store, by rank. The rank runs on the first.
     holders: Vec<Vec<u32>>,
+    /// Hosts that have ended their ranks of this incarnation.
+    ended: BTreeSet<u32>,
+    /// What a coordinator sees that looks too soon, by rank.
+    seen: Option<Vec<Vec<Survivor>>>,
     /// By rank and host.
     stores: Vec<BTreeMap<u32, Store>>,
     known: Known,
@@ -110,7 +128,13 @@ impl Survival {
         let beginning = Cut { id: 0, epoch: Epoch(0), interval: 0, oracle, events: BTreeSet::new() };
         let first = deaths.first_at.unwrap_or_else(|| 1 + rng.bits() % (2 * deaths.apart.max(1)));
         let mut this = Survival {
-            is_up: vec![true; deaths.hosts as usize],
+            places: (0..deaths.hosts).map(Some).collect(),
+            fresh: BTreeSet::new(),
+            links: Links::new(seed, deaths.hosts, deaths.network),
+            pasts: Vec::new(),
+            limit: None,
+            ended: BTreeSet::new(),
+            seen: None,
             holders: Vec::new(),
             stores: Vec::new(),
             known: Known::Started(Base::default()),
@@ -135,7 +159,17 @@ impl Survival {
     pub(super) fn saver(&self, rank: usize, pages: u32) -> Saver {
         let holders = u32::try_from(self.holders[rank].len()).unwrap_or(u32::MAX);
         let saver = Saver::new(self.base, holders, slots(pages), Vec::new(), self.deaths.mistake);
-        saver.expect("an index without slots names none twice")
+        self.hurried(rank, saver.expect("an index without slots names none twice"))
+    }
+
+    /// A mistake: the rank does not wait for holders behind slow links.
+    fn hurried(&self, rank: usize, mut saver: Saver) -> Saver {
+        if self.is(Mistake::SlowIsLeftOut) {
+            let own = self.holders[rank][0];
+            let is_slow = |host: &u32| self.links.slowness(self.links.between(own, *host)) > 1;
+            saver.left_out = self.holders[rank].iter().map(is_slow).collect();
+        }
+        saver
     }
 
     /// Where each rank's store belongs: on the rank's host and the next ones that are up.
@@ -144,7 +178,8 @@ impl Survival {
         let of = |rank: u32| {
             let first = rank * hosts / size;
             let ring = (0..hosts).map(move |next| (first + next) % hosts);
-            let up = ring.filter(|host| self.is_up[*host as usize]);
+            let up = ring.filter_map(|place| self.places[place as usize]);
+            let up = up.filter(|host| !self.fresh.contains(host));
             up.take(self.deaths.replicas as usize + 1).collect()
         };
         (0..size).map(of).collect()
@@ -152,7 +187,11 @@ impl Survival {
 
     /// The oldest interval that ranks may be in again, if they are in this one.
     pub(super) fn oldest_interval(&self, now: u32) -> u32 {
-        now.min(self.committed.interval)
+        if self.limit.is_some() {
+            return 0;
+        }
+        let past = self.pasts.iter().filter_map(Past::oldest_interval).min();
+        now.min(self.committed.interval).min(past.unwrap_or(now))
     }
 
     fn is(&self, mistake: Mistake) -> bool {

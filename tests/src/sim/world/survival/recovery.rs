@@ -1,13 +1,13 @@
 //! The coordinator, which carries out the real plan. What it finds is compared with what was.
 
 use super::store::{Saved, Store, Write};
-use super::{Cut, Life, Phase, Return, Survival};
+use super::{Cut, Life, Past, Phase, Return, Survival};
 use crate::sim::deaths::{Mistake, Point};
 use crate::sim::program::Program;
 use crate::sim::world::{Result, Task, World};
 use scash_ft::recovery::{Plan, RankStores, Step, Survivor, Unrecoverable, plan};
 use scash_ft::{Base, Epoch, Mark};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 impl<P: Program> World<P> {
@@ -15,6 +15,7 @@ impl<P: Program> World<P> {
     pub(super) fn recover(&mut self) -> Result<()> {
         let size = self.setup.size;
         let survival = self.survival();
+        survival.admit();
         let survey = survival.survey(size);
         match plan(&survey, survival.known) {
             Ok(plan) => {
@@ -25,7 +26,9 @@ impl<P: Program> World<P> {
                 self.trace(|| format!("the coordinator plans {plan:?}"));
                 Ok(())
             }
-            Err(Unrecoverable::Lost { rank, .. }) if survival.may_be_lost(rank as usize) => {
+            // It names the first rank without the epoch before the newest, which need not be the one whose
+            // stores are gone.
+            Err(Unrecoverable::Lost { .. }) if (0..size as usize).any(|rank| survival.may_be_lost(rank)) => {
                 survival.phase = Phase::Lost;
                 survival.counts.lost += 1;
                 Ok(())
@@ -65,7 +68,12 @@ impl<P: Program> World<P> {
     fn start_again(&mut self, base: Base) -> Result<()> {
         let size = self.setup.size;
         let survival = self.survival();
+        // Ghosts may have gone on since the plan was made.
+        if let Some(what) = survival.wrong_epoch(base.epoch) {
+            return Err(self.failure(&what));
+        }
         survival.counts.restarts += 1;
+        let past = Past::of(survival, base.epoch);
         let is_it = |cut: &Cut| cut.epoch == base.epoch;
         let staged = survival.staged.take().filter(is_it);
         survival.counts.from_staged += u64::from(staged.is_some());
@@ -74,35 +82,27 @@ impl<P: Program> World<P> {
         survival.counts.from_the_beginning += u64::from(base.epoch == Epoch(0));
         survival.holders = survival.placement(size);
         survival.gone.clear();
+        survival.ended.clear();
         (survival.base, survival.phase) = (base, Phase::Runs);
+        survival.committed = cut.clone();
         if let Some(what) = (0..size as usize).find_map(|rank| survival.differs(rank, base.epoch)) {
             return Err(self.failure(&what));
         }
-        let keeps_frames = survival.is(Mistake::OldFrames);
+        self.leave_behind(past);
         (self.oracle, self.events) = (cut.oracle.to_vec(), cut.events.clone());
-        for (interval, (_, begun)) in (self.first_interval..).zip(&mut self.intervals) {
-            if interval > cut.interval || base.epoch == Epoch(0) {
-                *begun = 0;
-            }
-        }
-        for rank in 0..size {
-            let new = self.new_rank(rank);
-            let old = std::mem::replace(&mut self.ranks[rank as usize], new);
-            let me = &mut self.ranks[rank as usize];
+        self.begun.retain(|interval| *interval <= cut.interval && base.epoch != Epoch(0));
+        for rank in 0..size as usize {
+            let me = &mut self.ranks[rank];
             me.life = Life::Returns(Return::Starts);
             me.interval = cut.interval;
-            if keeps_frames {
-                me.frames.inherit(old.frames);
-            }
-            self.schedule_driver(rank as usize);
+            self.schedule_driver(rank);
         }
-        self.survival().committed = cut;
         self.ghosts_walk();
         Ok(())
     }
 
     /// All stores of a rank are gone, and the coordinator takes what is left for a job that has just begun.
-    fn end_lost(&mut self) -> Result<()> {
+    pub(super) fn end_lost(&mut self) -> Result<()> {
         let survival = self.survival();
         survival.phase = Phase::Lost;
         survival.counts.lost += 1;
@@ -122,13 +122,23 @@ impl Survival {
         self.stores[rank].entry(host).or_default()
     }
 
-    fn survey(&self, size: u32) -> Vec<RankStores> {
-        let of = self.stores.iter().zip(self.placement(size));
-        let survivors = of.map(|(stores, holders)| RankStores {
-            survivors: stores.iter().map(|(host, store)| store.survivor(*host)).collect(),
-            holders,
-        });
-        let mut survey: Vec<RankStores> = survivors.collect();
+    /// What the stores say of each rank that hosts of the job have.
+    pub(super) fn said(&self) -> Vec<Vec<Survivor>> {
+        let of = |stores: &BTreeMap<u32, Store>| {
+            let here = stores.iter().filter(|(host, _)| self.is_here(**host));
+            here.map(|(host, store)| store.survivor(*host)).collect()
+        };
+        self.stores.iter().map(of).collect()
+    }
+
+    fn survey(&mut self, size: u32) -> Vec<RankStores> {
+        let said = self.seen.take().unwrap_or_else(|| self.said());
+        let of = said.into_iter().zip(self.placement(size));
+        let mut survey: Vec<RankStores> =
+            of.map(|(survivors, holders)| RankStores { survivors, holders }).collect();
+        if self.is(Mistake::ReturnedIsWhole) {
+            survey.iter_mut().for_each(|rank| take_for_whole(rank, self.deaths.hosts));
+        }
         if self.is(Mistake::Maximum) {
             take_the_maximum(&mut survey);
         }
@@ -219,4 +229,13 @@ fn take_any_incarnation(survey: &mut [RankStores]) {
     for store in survey.iter_mut().flat_map(|rank| &mut rank.survivors) {
         store.marks.iter_mut().flatten().for_each(|mark| mark.incarnation = newest);
     }
+}
+
+/// A mistake: hosts that came back have what others have.
+fn take_for_whole(rank: &mut RankStores, hosts: u32) {
+    let Some(one) = rank.survivors.first().copied() else { return };
+    let is_known = |host: &u32| rank.survivors.iter().any(|store| store.host == *host);
+    let lacking: Vec<u32> =
+        rank.holders.iter().copied().filter(|host| *host >= hosts && !is_known(host)).collect();
+    rank.survivors.extend(lacking.into_iter().map(|host| Survivor { host, ..one }));
 }

@@ -50,11 +50,8 @@ impl<P: Program> World<P> {
         match &me.life {
             Life::Goes => None,
             Life::Saves(Copying::Goes { .. }) => Some(true),
-            Life::Saves(_) => {
-                let (saver, survival) = (me.saver.as_ref()?, self.survival.as_ref()?);
-                let (stores, holders) = (&survival.stores[rank], &survival.holders[rank]);
-                Some(saver.is_able(|holder| stores.contains_key(&holders[usize::from(holder)])))
-            }
+            Life::Saves(_) => Some(me.saver.as_ref()?.is_able(|holder| self.serves(rank, holder))),
+            Life::Returns(Return::Starts) => Some(self.hears(rank)),
             Life::Returns(Return::Joins) => Some(self.all_have_joined()),
             Life::Returns(_) => Some(true),
             Life::Parked | Life::Dead => Some(false),
@@ -73,6 +70,10 @@ impl<P: Program> World<P> {
 
     fn step_return(&mut self, rank: usize, at: Return) -> Result<Progress> {
         let next = match at {
+            Return::Starts if !self.hears(rank) => {
+                self.ranks[rank].life = Life::Returns(Return::Starts);
+                return Ok(Progress::Blocked);
+            }
             Return::Starts => self.restore(rank)?,
             Return::Fills(mut left) => match left.pop() {
                 Some((page, bytes)) => {
@@ -143,6 +144,7 @@ impl<P: Program> World<P> {
         }
         let saver = Saver::new(base, holders, slots(pages), saved, survival.deaths.mistake);
         let saver = saver.map_err(|what| self.failure(&format!("rank {rank}: {what}")))?;
+        let saver = self.survival().hurried(rank, saver);
         let me = &mut self.ranks[rank];
         me.node = images[0].node.clone();
         if !forgets {

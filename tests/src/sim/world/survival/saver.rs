@@ -26,6 +26,8 @@ pub(in crate::sim::world) struct Saver {
     /// What a holder has not answered.
     asked: Vec<Output>,
     mistake: Option<Mistake>,
+    /// By holder, whether this rank does not wait for it, which is a mistake.
+    pub(super) left_out: Vec<bool>,
 }
 
 /// What a step of a rank that takes a checkpoint came to.
@@ -61,6 +63,7 @@ impl Saver {
             pending: Vec::new(),
             asked: Vec::new(),
             mistake,
+            left_out: Vec::new(),
         };
         let loaded: Vec<u32> = this.committed.iter().map(|(_, slot, _)| *slot).collect();
         this.slots().load(loaded).map_err(|wrong| wrong.to_string())?;
@@ -178,7 +181,8 @@ impl Saver {
             Output::Clear { holder, .. } => (holder, false),
             _ => return false,
         };
-        is_there(holder) && (is_careless || self.pending.iter().all(|(to, _)| *to != holder))
+        let is_left_out = self.left_out.get(usize::from(holder)) == Some(&true);
+        is_left_out || is_there(holder) && (is_careless || self.pending.iter().all(|(to, _)| *to != holder))
     }
 
     fn carry_out(&mut self, output: Output) -> Turn {
@@ -205,9 +209,12 @@ impl Saver {
         Turn::Went
     }
 
-    /// This rank dies: what it has under way.
-    pub(super) fn under_way(&mut self) -> Vec<(u8, Write)> {
-        std::mem::take(&mut self.pending)
+    /// This rank dies, or a holder does: what was under way there.
+    pub(super) fn under_way(&mut self, to: u8) -> Vec<Write> {
+        let all = std::mem::take(&mut self.pending).into_iter();
+        let (gone, left): (Vec<_>, Vec<_>) = all.partition(|(holder, _)| *holder == to);
+        self.pending = left;
+        gone.into_iter().map(|(_, write)| write).collect()
     }
 
     /// The newest epoch that this rank knows to be committed.

@@ -96,12 +96,12 @@ impl<P: Program> World<P> {
     }
 
     fn step_saver(&mut self, rank: usize) -> Result<Progress> {
+        let there = self.holders_that_answer(rank);
         let World { ranks, survival, .. } = self;
         let (Some(saver), Some(survival)) = (&mut ranks[rank].saver, survival) else {
             return Ok(Progress::Idle);
         };
-        let (stores, holders) = (&mut survival.stores[rank], &survival.holders[rank]);
-        let turn = saver.turn(&mut survival.rng, |holder| stores.contains_key(&holders[usize::from(holder)]));
+        let turn = saver.turn(&mut survival.rng, |holder| there[usize::from(holder)]);
         match turn.map_err(|what| self.failure(&format!("rank {rank}: {what}")))? {
             Turn::Waits => return Ok(Progress::Blocked),
             Turn::Went => {}
@@ -109,6 +109,9 @@ impl<P: Program> World<P> {
             Turn::Lands(holder, write) => {
                 let survival = self.survival();
                 let host = survival.holders[rank][usize::from(holder)];
+                let [is_left_out, is_here] =
+                    [!survival.is_here(survival.holders[rank][0]), survival.is_here(host)];
+                survival.counts.network.wrote += u64::from(is_left_out && is_here);
                 if let Some(store) = survival.stores[rank].get_mut(&host) {
                     store.land(write);
                 }
@@ -201,13 +204,15 @@ impl<P: Program> World<P> {
         }
         let (epoch, now) = (self.saver(rank).mark().epoch, self.report.steps);
         let survival = self.survival();
+        if counts && survival.limit.is_some_and(|others| others < epoch) {
+            return Err(self.failure(&format!("a ghost of rank {rank} commits epoch {epoch}, which is lost")));
+        }
         let staged = survival.staged.take();
         match staged {
             Some(cut) if counts && cut.epoch == epoch => {
                 survival.committed = cut;
-                survival.counts.committed += 1;
-                if survival.counts.committed == survival.deaths.after {
-                    survival.draw_next(now);
+                if survival.limit.is_none() {
+                    survival.has_committed(now);
                 }
             }
             Some(_) if !counts => survival.counts.left_out += 1,
