@@ -50,7 +50,12 @@ impl Losses<'_> {
                     return find(Wrong::Failure, format!("rank {rank} comes back, which there is not"));
                 };
                 let before = std::mem::replace(place, *host);
-                if !is_lost(&before) || before == *host || lost.is_some_and(|(_, host)| host != before) {
+                // It goes home to a host that is back, from one that was not lost.
+                let goes_home = self.spread.is_some_and(|spread| spread.hosts_return) && is_lost(host);
+                if !(is_lost(&before) || goes_home)
+                    || before == *host
+                    || lost.is_some_and(|(_, host)| host != before)
+                {
                     let what = format!("rank {rank} comes from host {before} to {host} ({lost:?} lost)");
                     return find(Wrong::Failure, what);
                 }
@@ -60,12 +65,8 @@ impl Losses<'_> {
             }
             News::Moves(moves, _) => {
                 for (rank, host) in moves {
-                    let place = places.get_mut(*rank as usize).map(|place| std::mem::replace(place, *host));
-                    if !is_lost(host) || place.is_none_or(|before| before == *host) {
-                        return find(
-                            Wrong::Failure,
-                            format!("rank {rank} moves from {place:?} to host {host}"),
-                        );
+                    if !is_lost(host) || places.get(*rank as usize) != Some(host) {
+                        return find(Wrong::Failure, format!("rank {rank} has not moved to host {host}"));
                     }
                 }
             }
@@ -85,21 +86,20 @@ impl Losses<'_> {
         for news in news {
             match news {
                 News::Comes { rank, host, .. } => {
-                    let place = places.get_mut(*rank as usize);
-                    missed.extend(place.map(|place| std::mem::replace(place, *host)));
-                }
-                News::Moves(all, _) => {
-                    for (rank, host) in all {
-                        places[*rank as usize] = *host;
+                    let Some(place) = places.get_mut(*rank as usize) else { continue };
+                    let before = std::mem::replace(place, *host);
+                    if self.hosts.contains(&before) {
+                        missed.push(before);
+                    } else {
+                        moves = 1;
                     }
-                    moves += 1;
                 }
                 // What was committed after it had all its copies.
-                News::GoOn(_, from) if *from < epoch => {
+                News::GoOn(_, from) | News::Moves(_, from) if *from < epoch => {
                     made_up_for.append(&mut missed);
                     moves = 0;
                 }
-                News::GoOn(..) | News::Lost(_) | News::Back(_) => {}
+                News::GoOn(..) | News::Moves(..) | News::Lost(_) | News::Back(_) => {}
             }
         }
         let since = self.hosts.iter().filter(|host| !made_up_for.contains(host)).count();
