@@ -1,5 +1,5 @@
 //! Checkpoints of this rank: what it does between the protocol's `Stage` and its answer, in the process that
-//! saves itself and in the one that comes back (FT.md §2, §5).
+//! saves itself and in the one that comes back (docs/fault-tolerance.md).
 //!
 //! | | |
 //! |---|---|
