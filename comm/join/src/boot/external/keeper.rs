@@ -11,7 +11,7 @@ use super::space::Space;
 use super::{Service, SharedSpace, enter, find_space, lead, lock, patience, settings};
 use crate::boot::seats::variables;
 use crate::boot::{Invitation, Settings, alone, io};
-use crate::job::setting;
+use crate::setting::setting;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use scash_comm::{Error, Result};
 use std::ffi::OsString;
