@@ -19,9 +19,9 @@
 //! array), [`kmeans`] (sums with the same bits on any number of workers), [`is`] (counts that all add up),
 //! [`ep`] (nothing but a sum). Some have [locks](lock) besides barriers: [`tsp`] (work from a queue, and a
 //! bound that all know), [`water`] (one lock for each of many sums), [`market`] (one for each of many small
-//! objects, beside pages that one worker alone writes), [`nbody`] (a tree that all build), [`cholesky`] (tasks
-//! that wait for each other). [`raytrace`] [deals](dealt) parts of an array out to whoever is free. And two are
-//! there to be measured, for who writes what changes in them: [`shifting`], [`relay`].
+//! objects, beside pages that one worker alone writes), [`nbody`] (a tree that all build), [`cholesky`]
+//! (tasks that wait for each other). [`raytrace`] [deals](dealt) parts of an array out to whoever is free.
+//! And two are there to be measured, for who writes what changes in them: [`shifting`], [`relay`].
 //!
 //! Programs of another kind share nothing and pass messages: [`nas`].
 

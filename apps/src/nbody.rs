@@ -14,8 +14,8 @@
 //! not which cubes there are. Nothing that is computed depends on the numbers, and of a cube's eight parts
 //! all sums are made in the same order.
 //!
-//! **Centres of mass are not shared**: each worker adds them up for itself. There are fewer cells than bodies,
-//! so that costs less than the locks and the barrier that sharing would take.
+//! **Centres of mass are not shared**: each worker adds them up for itself. There are fewer cells than
+//! bodies, so that costs less than the locks and the barrier that sharing would take.
 //!
 //! **Two barriers a step**: one before the tree is read, one before the new places are.
 

@@ -3,10 +3,10 @@
 //! A ray goes from the eye through each pixel. Where it meets a ball or the floor, another one goes to the
 //! light, which may be hidden, and, if that mirrors, one goes on where it is thrown.
 //!
-//! **Who owns what:** nobody writes the scene, which all read. Of the picture, each tile belongs to the worker
-//! that takes it, next after those that are taken, as a counter says: behind a lock, or by an atomic operation
-//! (`--queue`). How long a tile takes depends on what is to be seen there, so some workers take more tiles.
-//! The pixels of a tile lie together in memory.
+//! **Who owns what:** nobody writes the scene, which all read. Of the picture, each tile belongs to the
+//! worker that takes it, next after those that are taken, as a counter says: behind a lock, or by an atomic
+//! operation (`--queue`). How long a tile takes depends on what is to be seen there, so some workers take
+//! more tiles. The pixels of a tile lie together in memory.
 //!
 //! **The same bits on any number of workers**: a pixel is a matter of the scene alone.
 //!
@@ -52,8 +52,8 @@ pub struct Arrays {
 }
 
 impl Raytrace {
-    /// A picture of `size × size` pixels, in tiles of `tile × tile`, which a counter of that kind deals out. A
-    /// ray is thrown `depth` times at most.
+    /// A picture of `size × size` pixels, in tiles of `tile × tile`, which a counter of that kind deals out.
+    /// A ray is thrown `depth` times at most.
     ///
     /// # Errors
     /// If there are no pixels in the picture, or in a tile.

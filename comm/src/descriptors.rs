@@ -40,8 +40,8 @@ pub fn out_of_the_way(fd: OwnedFd) -> OwnedFd {
 /// Room for descriptors that are known. Of two whose numbers are so far apart the later one is.
 const ROOM: usize = 1 << 13;
 
-/// Descriptors that [`out_of_the_way`] has given, by number: number and a sum over what file it is, if that was
-/// asked for ([`remember`]), or 0. A program may have files under numbers as high.
+/// Descriptors that [`out_of_the_way`] has given, by number: number and a sum over what file it is, if that
+/// was asked for ([`remember`]), or 0. A program may have files under numbers as high.
 static GIVEN: [AtomicU64; ROOM] = [const { AtomicU64::new(0) }; ROOM];
 
 /// Whether it is noted which files they are: a system call for each.

@@ -55,6 +55,7 @@ mod endpoint;
 mod exchange;
 pub mod forked;
 pub mod mem_exchange;
+pub mod network;
 pub mod racing;
 pub mod remote;
 pub mod say;

@@ -193,7 +193,8 @@ pub fn plan(ranks: &[RankStores], known: Known) -> Result<Plan, Unrecoverable> {
     Ok(Plan { base: next, steps })
 }
 
-/// By rank, the hosts whose stores hold an epoch: those among which the coordinator chooses where a rank will run.
+/// By rank, the hosts whose stores hold an epoch: those among which the coordinator chooses where a rank will
+/// run.
 pub fn hosts_with(ranks: &[RankStores], known: Known, epoch: Epoch) -> Result<Vec<Vec<u32>>, Unrecoverable> {
     let newest = newest(ranks, known)?;
     let holds = |store: &&Survivor| newest.is_held(store, epoch);

@@ -130,8 +130,8 @@ impl<'a> Slots<'a> {
         Ok(())
     }
 
-    /// The slots that the staged index names and the committed one does not, or all that the staged one names:
-    /// in runs of at most so many.
+    /// The slots that the staged index names and the committed one does not, or all that the staged one
+    /// names: in runs of at most so many.
     pub fn staged_runs(&self, all: bool, most: u32) -> impl Iterator<Item = Range<u32>> {
         let words = self.committed[..self.used_words].iter().zip(&*self.staged);
         let words = words.map(move |(committed, staged)| if all { *staged } else { staged & !committed });

@@ -1,5 +1,5 @@
-//! Hosts of a job are lost and come back (`scash run --host … --replicas`): they are taken in again, and get their
-//! ranks back. The results are what they would have been.
+//! Hosts of a job are lost and come back (`scash run --host … --replicas`): they are taken in again, and get
+//! their ranks back. The results are what they would have been.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
@@ -18,8 +18,8 @@ fn replicas(job: HostsJob) -> HostsJob {
     job.options("--replicas 1 --checkpoint every=5")
 }
 
-/// Runs a job, does something to it from its first checkpoint on, and checks that the result is bitwise that of the
-/// sequential program.
+/// Runs a job, does something to it from its first checkpoint on, and checks that the result is bitwise that
+/// of the sequential program.
 fn run(job: &HostsJob, act: impl FnOnce(i32)) -> Ended {
     let ended = run_beside(job.command(&built("laplace"), &LAPLACE), |front| {
         wait_for_status(front, "copies of each checkpoint: 1, whole\n");

@@ -191,8 +191,8 @@ fn processes_of(mark: &str, is_meant: impl Fn(&[u8]) -> bool) -> Vec<i32> {
     numbers.filter(|pid| is_marked(pid) && is_meant(&read(pid, "cmdline"))).collect()
 }
 
-/// The agents of a job on two hosts, and their fronts. A process that is about to become a rank looks like them for
-/// a moment.
+/// The agents of a job on two hosts, and their fronts. A process that is about to become a rank looks like
+/// them for a moment.
 fn agents_of_two_hosts(mark: &str) -> Vec<i32> {
     let all = || processes_of(mark, |words| words.ends_with(b"/scash\0agent\0"));
     loop {

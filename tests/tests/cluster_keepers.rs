@@ -1,5 +1,5 @@
-//! Jobs of other launchers whose checkpoints are files (`srun … scash rank --checkpoint-dir`) are ended by force,
-//! and gone on with (`srun … scash resume`): results and output are what they would have been.
+//! Jobs of other launchers whose checkpoints are files (`srun … scash rank --checkpoint-dir`) are ended by
+//! force, and gone on with (`srun … scash resume`): results and output are what they would have been.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
@@ -107,8 +107,8 @@ impl Place {
         command
     }
 
-    /// What comes of going on. MPICH's launcher dies of SIGPIPE now and then, without a word of what was said,
-    /// if its processes end before it has told them all: then once more.
+    /// What comes of going on. MPICH's launcher dies of SIGPIPE now and then, without a word of what was
+    /// said, if its processes end before it has told them all: then once more.
     fn resume(&self, launcher: Launcher<'_>) -> Ended {
         const TIMES: u32 = 5;
         let once = || run(self.resuming(launcher, 2));
@@ -171,8 +171,8 @@ fn is_right(ended: &Ended, words: &[&str]) {
     ended.said(words);
 }
 
-/// Programs that lose a rank, by which the launcher ends them, and are gone on with; then ones that are killed
-/// whole.
+/// Programs that lose a rank, by which the launcher ends them, and are gone on with; then ones that are
+/// killed whole.
 fn jobs_go_on(launcher: Launcher<'_>) {
     for (program, arguments) in [("lu", LU), ("laplace", LAPLACE)] {
         for death in ["kill rank 0 at barrier 13", DEATH] {

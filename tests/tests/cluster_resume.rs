@@ -108,7 +108,8 @@ fn a_job_that_is_killed_at_any_time_again_and_again_comes_to_its_end() {
     let place = Place::new();
     let begin = || place.job(Job::plain(2), 1).option("--threads", "2").command(&built("laplace"), &LAPLACE);
     let has_begun = || place.path().join("job.json").exists();
-    // A launcher may be killed when it has printed all: then there is nothing left to print, or even to resume.
+    // A launcher may be killed when it has printed all: then there is nothing left to print, or even to
+    // resume.
     let mut printed = String::new();
     let mut milliseconds = 5;
     let last = loop {

@@ -3,9 +3,9 @@
 //! Every figure comes from a program of its own, which is started ([`runner`]) as any user would start it,
 //! and prints records ([`scash_bench::record`]): `laplace` and `lu` ([`apps`]), more of `apps` ([`cache`],
 //! [`adaptive`]), `scash-micro` ([`paper`], [`micro`], [`checkpoints`]), `scash-comm-bench` ([`comm`]), and
-//! `nas` ([`nas`]). What is to be compared is measured in turns, round after round, so that a machine that drifts or is
-//! disturbed does that to all of it ([`scash_bench::figures`]). What [`scale`] shows is not measured but
-//! simulated.
+//! `nas` ([`nas`]). What is to be compared is measured in turns, round after round, so that a machine that
+//! drifts or is disturbed does that to all of it ([`scash_bench::figures`]). What [`scale`] shows is not
+//! measured but simulated.
 
 mod adaptive;
 mod apps;

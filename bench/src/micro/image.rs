@@ -1,5 +1,5 @@
-//! Checkpoints of private and shared memory: the first one, which copies all of it, and later ones, which find
-//! and copy what has changed (`scash run --replicas 1 --checkpoint every=1000000`).
+//! Checkpoints of private and shared memory: the first one, which copies all of it, and later ones, which
+//! find and copy what has changed (`scash run --replicas 1 --checkpoint every=1000000`).
 //!
 //! From the moment at which a rank begins with a checkpoint until all is in its store: stopping threads, the
 //! image, shared pages, the fence.
@@ -155,7 +155,8 @@ impl Random {
         usize::try_from(self.draw() % limit as u64).unwrap_or(0)
     }
 
-    /// Writes a word of each page of so many of a hundred, which lie all over the memory. Returns one of them.
+    /// Writes a word of each page of so many of a hundred, which lie all over the memory. Returns one of
+    /// them.
     fn change(&mut self, percent: u32) -> u64 {
         let pages = self.words.len() * 8 / PAGE;
         for page in changed_pages(0..pages, percent) {

@@ -2,6 +2,7 @@
 //! was chosen for the job.
 
 use crate::boot::Member;
+pub use crate::setting::setting;
 use scash_comm::composite::CompositeEndpoint;
 use scash_comm::shm::{AliveHook, ShmEndpoint, ShmOptions};
 use scash_comm::tcp::{Congestion, TcpEndpoint, TcpOptions};
@@ -89,17 +90,6 @@ impl Network {
         }
         Ok(u16::try_from(first + rank).unwrap_or(u16::MAX))
     }
-}
-
-/// The value of an environment variable. An empty one counts as none.
-///
-/// # Errors
-/// It is not text.
-pub fn setting(name: &str, value: Option<OsString>) -> Result<Option<String>> {
-    let value = value.filter(|value| !value.is_empty()).map(OsString::into_string).transpose();
-    value.map_err(|value| {
-        Error::Invalid(format!("{name}={value:?} is not readable as text (UTF-8): set it anew, or unset it"))
-    })
 }
 
 /// A number of bytes with an optional unit of 1,024: `4096`, `64M`, `16GiB`; `name` is the setting's, for the

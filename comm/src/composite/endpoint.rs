@@ -1,8 +1,8 @@
 //! The endpoint: which member a call goes to, and how a thread looks at both and waits for both.
 
-use super::network::{Companion, Network};
 use super::numbering::{HostExchange, Numbering};
 use crate::descriptors::out_of_the_way;
+use crate::network::{Companion, Network};
 use crate::shm::{ShmEndpoint, ShmOptions};
 use crate::{
     Atomic, Board, Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, Mark, PutRange, Result,

@@ -3,14 +3,13 @@
 //! multiprocessors, which is where the name is from.)
 //!
 //! Each rank has two members: a [`ShmEndpoint`](crate::shm::ShmEndpoint) for the ranks of its host, itself
-//! included, and an endpoint of a [`Network`] for all others. Every call goes to the member that reaches the
-//! peer.
+//! included, and an endpoint of a [`Network`](crate::network::Network) for all others. Every call goes to the
+//! member that reaches the peer.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | `numbering` | the job's numbers of ranks and those within a host; the start-up exchange as a host's ranks see it |
 //! | `endpoint` | the composite |
-//! | `network` | what a network's endpoint must offer to be a member: to wait for the other member, too |
 //!
 //! # Why the guarantees hold
 //! A pair of ranks has one member for all its traffic, so what is said of pairs (1, 2, 3 and 5) holds as it
@@ -19,9 +18,9 @@
 //!    Should a network know of this host's ranks as well, what it says of them is not passed on.
 //! 6. *Atomic operations come one after the other*, through whichever member they come. A rank of the owner's
 //!    host operates by an instruction of its processor on its mapping of the word. For a rank of another host
-//!    the network's endpoint *of the owner* does so, which is what [`Network`] asks for; the mapping is
-//!    another one, of the same memory. Instructions on one memory have one order. (An adapter that operates
-//!    on memory past the processors would break this.)
+//!    the network's endpoint *of the owner* does so, which is what [`Network`](crate::network::Network) asks
+//!    for; the mapping is another one, of the same memory. Instructions on one memory have one order. (An
+//!    adapter that operates on memory past the processors would break this.)
 //! 7. *A word announces what was put before it*, also where the put came through one member and the word is
 //!    read through the other. A put from the owner's host is a copy into the owner's memory, and a fence
 //!    orders it before the operation (`Atomic::execute`). One from another host is in that memory before the
@@ -31,10 +30,11 @@
 //!
 //! # Waiting
 //! Whoever waits looks at both members in turn: at the rings several times for each look at the network,
-//! because they cost nanoseconds and no system call. The turn is the network's [`Network::idle_with`]: the
-//! thread serves peers of other hosts meanwhile, where that network has it so, and sleeps at last in what the
-//! network sleeps in. The rings are its [`Companion`]: a rank's *alarm* is an eventfd that it has given to
-//! the ranks of its host, and lies among what the network sleeps on. Raising it costs what the futex of `shm`
+//! because they cost nanoseconds and no system call. The turn is the network's
+//! [`Network::idle_with`](crate::network::Network::idle_with): the thread serves peers of other hosts
+//! meanwhile, where that network has it so, and sleeps at last in what the network sleeps in. The rings are
+//! its [`Companion`](crate::network::Companion): a rank's *alarm* is an eventfd that it has given to the
+//! ranks of its host, and lies among what the network sleeps on. Raising it costs what the futex of `shm`
 //! costs, and is done as seldom: only if the bell says that somebody sleeps (`shm::bell`).
 //!
 //! **Why no wake-up is lost.** The thread that sleeps (the one that leads, where several do) sets the bell's
@@ -43,12 +43,11 @@
 //! its host publishes, then a full fence, then reads the bell. If the sleeper's fence is first, the sender
 //! sees `ASLEEP` and raises the alarm; whenever that is, the alarm stays raised until it is read, by the
 //! leader and after its sleep. If the sender's fence is first, the sleeper sees the frame. What another
-//! thread of its process took out of the rings is told by [`Network::rouse`], and by the network's own means
-//! what that thread took from there. (`tests/shm_models.rs` tries all orders of a sender and a sleeper.)
+//! thread of its process took out of the rings is told by [`Network::rouse`](crate::network::Network::rouse),
+//! and by the network's own means what that thread took from there. (`tests/shm_models.rs` tries all orders
+//! of a sender and a sleeper.)
 
 mod endpoint;
-mod network;
 mod numbering;
 
 pub use endpoint::CompositeEndpoint;
-pub use network::{Alone, Companion, Network};

@@ -3,7 +3,7 @@
 
 use super::endpoint::ShmEndpoint;
 use super::patience::{BACKLOG_SLEEP, LONGEST_SLEEP};
-use crate::composite::Companion;
+use crate::network::Companion;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

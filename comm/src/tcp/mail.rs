@@ -26,7 +26,7 @@
 
 use super::lock;
 use super::sys::{self, Awaited};
-use crate::composite::Companion;
+use crate::network::Companion;
 use nix::sys::eventfd::EventFd;
 use std::cell::Cell;
 use std::os::fd::AsFd;

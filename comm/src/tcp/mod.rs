@@ -81,7 +81,7 @@ mod taking;
 mod waiting;
 mod wire;
 
-use crate::composite::Alone;
+use crate::network::Alone;
 use crate::racing;
 use crate::remote::{Counters, Fate, Operation, Segments};
 use crate::{

@@ -12,7 +12,7 @@ use super::sys::{self, Awaited};
 use super::taking::Taking;
 use super::{Shared, lock};
 use crate::Event;
-use crate::composite::Companion;
+use crate::network::Companion;
 use crate::remote::Fate;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags, EpollTimeout};
 use std::cell::Cell;

@@ -2,7 +2,7 @@
 //! sleeps.
 
 use super::{TcpEndpoint, poller};
-use crate::composite::{Companion, Network};
+use crate::network::{Companion, Network};
 use std::time::Duration;
 
 impl TcpEndpoint {

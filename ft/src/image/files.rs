@@ -58,7 +58,8 @@ pub(super) struct Files {
 
 impl Files {
     /// Those of this process, but for descriptors of which `is_ours` says that they are not the program's.
-    /// Standard output and error are the launcher's, as long as the program has not put others in their place.
+    /// Standard output and error are the launcher's, as long as the program has not put others in their
+    /// place.
     pub(super) fn of_this_process(is_ours: &dyn Fn(RawFd) -> bool) -> Result<Files, Refusal> {
         let directory = std::env::current_dir()
             .map_err(|e| Refusal::new(format!("its working directory cannot be found again: {e}")))?;
@@ -182,8 +183,8 @@ pub(super) fn note_inherited() {
     *inherited() = known.collect();
 }
 
-/// In a process that has come back: standard output and error are among these files, if the program has not put
-/// others in their place. They are others than before if it has come back on another host.
+/// In a process that has come back: standard output and error are among these files, if the program has not
+/// put others in their place. They are others than before if it has come back on another host.
 pub(super) fn note_streams(given: &[BorrowedFd<'_>]) {
     let is_of = |is: &FileStat, file: &BorrowedFd<'_>| {
         fstat(file).is_ok_and(|file| (file.st_dev, file.st_ino) == (is.st_dev, is.st_ino))

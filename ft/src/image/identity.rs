@@ -42,8 +42,9 @@ pub(super) struct Identity {
 static IDENTITY: Mutex<Option<Arc<Identity>>> = Mutex::new(None);
 
 impl Identity {
-    /// That of this process, with the files that it has mapped when this is asked for the first time: program,
-    /// libraries; and with libraries that it has loaded since, as they were when they were seen first.
+    /// That of this process, with the files that it has mapped when this is asked for the first time:
+    /// program, libraries; and with libraries that it has loaded since, as they were when they were seen
+    /// first.
     pub(super) fn of_this_process() -> Result<Arc<Identity>, Refusal> {
         let mut known = IDENTITY.lock().unwrap_or_else(PoisonError::into_inner);
         let is_first = known.is_none();

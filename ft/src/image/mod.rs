@@ -1,5 +1,5 @@
 //! Images of processes: a process saves itself, and a new process of the same program becomes what was saved
-//! (FT.md §2).
+//! (docs/fault-tolerance.md).
 //!
 //! **What is in an image.** All private memory that was written, that of the C library, of the heap and of
 //! this runtime included; where the thread stands; what the kernel knows of it (`thread`); actions for

@@ -340,8 +340,8 @@ impl Plan<'_> {
         Ok(())
     }
 
-    /// `opened`: the file under the mapping before, as a library has several, and each file that waits for its
-    /// step takes a descriptor.
+    /// `opened`: the file under the mapping before, as a library has several, and each file that waits for
+    /// its step takes a descriptor.
     fn write_mapping<'a>(
         &self,
         planner: &mut Planner,

@@ -315,8 +315,8 @@ fn write_mapping(writer: &mut Writer, mapping: &Mapping<'_>) -> Result<(), NoRoo
     writer.bytes(mapping.name)
 }
 
-/// The kinds of `membarrier` that this process has registered for (Linux 6.3); where nobody knows, the one that
-/// programs use.
+/// The kinds of `membarrier` that this process has registered for (Linux 6.3); where nobody knows, the one
+/// that programs use.
 fn barriers() -> u64 {
     const GET_REGISTRATIONS: usize = 1 << 9;
     // SAFETY: the call takes numbers.

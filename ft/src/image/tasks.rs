@@ -87,8 +87,8 @@ fn path_of(tid: u32, file: &[u8]) -> [u8; 34] {
     path
 }
 
-/// Whether a thread's name says so. No program gives such a name to its threads by its own: no file's name has
-/// that letter.
+/// Whether a thread's name says so. No program gives such a name to its threads by its own: no file's name
+/// has that letter.
 pub(super) fn is_of_the_runtime(tid: u32) -> bool {
     let file = match open(&path_of(tid, b"comm\0")) {
         Ok(file) => file,

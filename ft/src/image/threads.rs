@@ -1,10 +1,10 @@
 //! Other threads of the program: stopped by a signal while an image is taken, each in its handler, where the
 //! kernel has put all that a thread needs to go on.
 //!
-//! A thread may be stopped while it has a lock of the C library, that of the allocator, say. In the process that
-//! took the image nothing is allocated before all go on; in one that comes back all go on at once, each from
-//! where it was, and the lock is given back as ever. Only in the dynamic linker no thread is stopped: locks
-//! there know their thread by the system's number, which is another one in the process that comes back.
+//! A thread may be stopped while it has a lock of the C library, that of the allocator, say. In the process
+//! that took the image nothing is allocated before all go on; in one that comes back all go on at once, each
+//! from where it was, and the lock is given back as ever. Only in the dynamic linker no thread is stopped:
+//! locks there know their thread by the system's number, which is another one in the process that comes back.
 //!
 //! Threads of the runtime have names that begin with `scash/`, take no signals, and are not in images.
 
@@ -25,9 +25,9 @@ const PATIENCE: u64 = 100_000_000;
 /// How long a thread that was in the dynamic linker is left alone, and the stopping thread waits for answers.
 const PAUSE: i64 = 50_000;
 
-/// States of a thread, in the low bits of its word; above them is the turn in which it was asked. A thread that
-/// finds itself asked, and so may stop, does that only if it is still asked in that turn: one that gets the
-/// signal when the others were let go again would wait for ever.
+/// States of a thread, in the low bits of its word; above them is the turn in which it was asked. A thread
+/// that finds itself asked, and so may stop, does that only if it is still asked in that turn: one that gets
+/// the signal when the others were let go again would wait for ever.
 const ASKED: u32 = 1;
 const STOPPED: u32 = 2;
 const BUSY: u32 = 3;
@@ -43,7 +43,8 @@ fn word(turn: u32, state: u32) -> u32 {
 /// Most ranges of code in which no thread is stopped.
 const MOST_RANGES: usize = 16;
 
-/// What the thread that stops and those that are stopped tell each other. Lies in scratch memory, in no image.
+/// What the thread that stops and those that are stopped tell each other. Lies in scratch memory, in no
+/// image.
 #[repr(C)]
 struct Table {
     /// Raised when stopped threads may go on.
@@ -84,7 +85,8 @@ impl Stopped {
         (0..count).filter_map(move |i| {
             // SAFETY: a thread that has stopped has filled its entry, and changes it no more.
             let entry = unsafe { &*entry(i) };
-            // Others were asked, and have ended, or turned out to be of the runtime: one has no name at first.
+            // Others were asked, and have ended, or turned out to be of the runtime: one has no name at
+            // first.
             let has_stopped = entry.state.load(Ordering::Acquire) & STATE == STOPPED;
             has_stopped.then(|| (entry.thread, entry.tid.load(Ordering::Relaxed) == leader))
         })
@@ -249,7 +251,8 @@ fn ask_all() -> Result<bool, Refusal> {
             state.store(asked, Ordering::Release);
             let what =
                 [std::process::id() as usize, tid as usize, signal().cast_unsigned() as usize, 0, 0, 0];
-            // SAFETY: the signal has a handler of ours. A thread that has ended meanwhile is not listed again.
+            // SAFETY: the signal has a handler of ours. A thread that has ended meanwhile is not listed
+            // again.
             let _ = unsafe { kernel::raw(libc::SYS_tgkill, what) };
         }
     })?;

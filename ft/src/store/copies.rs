@@ -1,7 +1,7 @@
-//! What goes to the copies of a store on other hosts. A copy is the same file: what lies at a place here, lies
-//! at the same place there, and whoever holds it interprets nothing. So an epoch is sent as pieces of the file:
-//! first the mark that stood for an epoch of the same number before, which is gone; slots and index; and when
-//! these have arrived, the mark.
+//! What goes to the copies of a store on other hosts. A copy is the same file: what lies at a place here,
+//! lies at the same place there, and whoever holds it interprets nothing. So an epoch is sent as pieces of
+//! the file: first the mark that stood for an epoch of the same number before, which is gone; slots and
+//! index; and when these have arrived, the mark.
 
 use super::RankStore;
 use super::geometry::{DESCRIPTION, ENTRY, PAGE};
@@ -68,8 +68,8 @@ impl Held {
 
 impl RankStore {
     /// Gives `send`, one after the other, what a copy that has the epoch before lacks of the one that was
-    /// [written](Self::wrote), or, if it `has_nothing`, all of it; but for its mark. Allocates nothing. Nothing
-    /// is given if nothing was written.
+    /// [written](Self::wrote), or, if it `has_nothing`, all of it; but for its mark. Allocates nothing.
+    /// Nothing is given if nothing was written.
     ///
     /// # Errors
     /// That of `send`, which is not called again.

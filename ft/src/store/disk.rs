@@ -15,8 +15,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 impl Store {
-    /// Makes the empty store of a rank as a file that nobody else may read, which must not be there yet. `job`:
-    /// a number that all stores of the job have, and those of no other job.
+    /// Makes the empty store of a rank as a file that nobody else may read, which must not be there yet.
+    /// `job`: a number that all stores of the job have, and those of no other job.
     ///
     /// # Errors
     /// The file is there, or the disk has no room for it.

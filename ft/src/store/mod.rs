@@ -1,5 +1,5 @@
-//! Stores: where the images of a rank and the shared pages that it answers for are kept. FT.md calls them the
-//! sub-homes.
+//! Stores: where the images of a rank and the shared pages that it answers for are kept
+//! (docs/fault-tolerance.md).
 //!
 //! A store is a file (a memfd, or one on disk) of **slots** of a page each, two **indices** that say which
 //! slot holds what, and a **mark** for each index. Epoch e has index and mark number e mod 2. A checkpoint

@@ -284,9 +284,9 @@ impl RankStore {
         self.written.is_some()
     }
 
-    /// Marks the epoch that was written as whole, which was taken at that memory barrier. `outputs`: the bytes
-    /// of standard output and error that belong to it. It is not committed before all ranks have theirs.
-    /// Without an epoch that was
+    /// Marks the epoch that was written as whole, which was taken at that memory barrier. `outputs`: the
+    /// bytes of standard output and error that belong to it. It is not committed before all ranks have
+    /// theirs. Without an epoch that was
     /// [written](Self::wrote) nothing is marked.
     ///
     /// # Errors

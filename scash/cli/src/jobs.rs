@@ -39,8 +39,8 @@ pub(crate) struct DrainArgs {
 
 /// Call a lost host of a job, to take it in again.
 ///
-/// It need not have anything of the job but the program. Its ranks move back to it when the next checkpoint has been
-/// taken. (scash run calls lost hosts by itself, less and less often.)
+/// It need not have anything of the job but the program. Its ranks move back to it when the next checkpoint
+/// has been taken. (scash run calls lost hosts by itself, less and less often.)
 #[derive(Debug, clap::Args)]
 pub(crate) struct RejoinArgs {
     /// The process number of scash run

@@ -2,9 +2,9 @@
 //!
 //! `scash run` starts a job, on this machine or on several hosts, and ends it properly; `scash rank` stays
 //! with a rank that another launcher starts; `scash resume` goes on with a job; `scash status`, `migrate`,
-//! `drain` and `rejoin` are for one that runs; `scash info` says what this machine offers; `scash bench` starts the
-//! benchmarks, which are programs of their own. Each subcommand is a module with its arguments and one
-//! function that returns the command's exit status.
+//! `drain` and `rejoin` are for one that runs; `scash info` says what this machine offers; `scash bench`
+//! starts the benchmarks, which are programs of their own. Each subcommand is a module with its arguments and
+//! one function that returns the command's exit status.
 
 mod bench;
 mod info;

@@ -1,5 +1,5 @@
-//! Jobs on several hosts whose ranks die, and that go on (`--replicas`): hosts are this machine, under several
-//! names, as ranks that only count need no network.
+//! Jobs on several hosts whose ranks die, and that go on (`--replicas`): hosts are this machine, under
+//! several names, as ranks that only count need no network.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -96,8 +96,9 @@ const WAKER: &CStr = c"scash-waker";
 /// Stops this process, as by SIGSTOP, for so long.
 fn stop(time: Duration) {
     let this = getpid();
-    // Somebody else must wake it: a process that is nobody's child here, as children cannot be saved. The stop
-    // is sent before that one exists: a rank that stopped by itself might do so when it had been woken already.
+    // Somebody else must wake it: a process that is nobody's child here, as children cannot be saved. The
+    // stop is sent before that one exists: a rank that stopped by itself might do so when it had been woken
+    // already.
     match fork() {
         0 => {
             // Whoever looks for ranks is not to take it for one.

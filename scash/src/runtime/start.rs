@@ -115,8 +115,8 @@ pub(super) fn identity() -> Result<Identity> {
 }
 
 /// Joins the peers: region, endpoint, engine, and what ranks share. Collective. `chosen` is the engine of
-/// ranks with frames of their own; `store` this rank's, if it can come back; `var` knows what the launcher has
-/// given.
+/// ranks with frames of their own; `store` this rank's, if it can come back; `var` knows what the launcher
+/// has given.
 pub(super) fn assemble(
     member: &mut Member,
     config: &Config,

@@ -6,8 +6,8 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// Changes one bit of the pages that, of epochs 5 and 6 of a job of two ranks, only these have, which `verify`
-/// tells.
+/// Changes one bit of the pages that, of epochs 5 and 6 of a job of two ranks, only these have, which
+/// `verify` tells.
 pub fn damage(store: &Path, rank: u32, epochs: &[u64]) {
     let is_damaged = |epoch| Store::open_at(store, rank, 2).unwrap().verify(Epoch(epoch)).is_err();
     let file = OpenOptions::new().read(true).write(true).open(store).unwrap();

@@ -8,7 +8,7 @@
 use super::frame::Share;
 use super::io;
 use super::page::{JobPage, PageWriter, RankState};
-use crate::job::setting;
+use crate::setting::setting;
 use scash_comm::descriptors::out_of_the_way;
 use scash_comm::{Error, Result};
 use std::ffi::OsString;

@@ -110,7 +110,8 @@ impl Seats {
     /// of these ranks, or was invited before.
     pub(super) fn invite(&mut self, rank: u32) -> Result<Invitation> {
         let (ours, theirs) = line::pair().map_err(io("making a socket pair (raise `ulimit -n`)"))?;
-        // A rank that comes back from an image opens files of the program under their numbers before it joins.
+        // A rank that comes back from an image opens files of the program under their numbers before it
+        // joins.
         let theirs = out_of_the_way(theirs);
         let env = variables(rank, self.layout.size(), theirs.as_fd(), &self.settings)?;
         self.admit(rank, ours)?;

@@ -69,7 +69,8 @@ fn is_carried(what: &str) -> (Left, String) {
     ((lines, files(directory.path())), ended.err)
 }
 
-/// The same, and each rank comes to its end, each time from an epoch: nothing stood in the way of checkpoints.
+/// The same, and each rank comes to its end, each time from an epoch: nothing stood in the way of
+/// checkpoints.
 fn comes_back_with(what: &str) -> BTreeMap<String, Vec<u8>> {
     let ((lines, files), err) = is_carried(what);
     assert_eq!(lines.iter().filter(|line| line.ends_with("ends")).count(), 2, "{what}: {lines:?}");

@@ -36,9 +36,9 @@ pub(super) struct Raw {
     schedule: Schedule,
 
     /// What becomes of ranks whose host is lost: adopt (they come back on a host that has a copy of their
-    /// checkpoint), spare (on a host that is named as spare, while one is left), wait (all ranks wait until it
-    /// is back, and after --wait-for it is adopt), or fail (the job ends; checkpoints are not copied to other
-    /// hosts) [default: spare if hosts are named so, else adopt]
+    /// checkpoint), spare (on a host that is named as spare, while one is left), wait (all ranks wait until
+    /// it is back, and after --wait-for it is adopt), or fail (the job ends; checkpoints are not copied to
+    /// other hosts) [default: spare if hosts are named so, else adopt]
     #[arg(long, value_name = "WHAT", requires = "replicas")]
     on_loss: Option<OnLoss>,
 
@@ -46,8 +46,8 @@ pub(super) struct Raw {
     #[arg(long, value_name = "TIME", requires = "on_loss", value_parser = scash_ft::time::parse)]
     wait_for: Option<Duration>,
 
-    /// Do not call hosts that are lost. Else each is called after a second, and then less and less often; if it
-    /// is back, its ranks move back to it with the next checkpoint. (scash rejoin calls one at once)
+    /// Do not call hosts that are lost. Else each is called after a second, and then less and less often; if
+    /// it is back, its ranks move back to it with the next checkpoint. (scash rejoin calls one at once)
     #[arg(long, requires = "replicas")]
     no_rejoin: bool,
 

@@ -1,8 +1,9 @@
-//! Copies of this rank's store at ranks of other hosts, and those of other ranks' stores that it holds for them.
+//! Copies of this rank's store at ranks of other hosts, and those of other ranks' stores that it holds for
+//! them.
 //!
-//! A copy is a file in memory which the agent of its host keeps, as it keeps the stores of its own ranks. A rank
-//! of that host has it as a segment of its endpoint, so the owner writes it by put and fence, and nobody there
-//! is asked ([`scash_ft::store::Piece`]).
+//! A copy is a file in memory which the agent of its host keeps, as it keeps the stores of its own ranks. A
+//! rank of that host has it as a segment of its endpoint, so the owner writes it by put and fence, and nobody
+//! there is asked ([`scash_ft::store::Piece`]).
 
 use crate::error::{Error, Result, join};
 use scash_comm::descriptors::out_of_the_way;
@@ -43,8 +44,8 @@ impl Copies {
     /// Registers the copies that this rank holds, and learns which ranks hold its own. Collective.
     ///
     /// # Errors
-    /// What the launcher has given are no stores, or none of one length; or ranks hold copies for ranks that there
-    /// are not.
+    /// What the launcher has given are no stores, or none of one length; or ranks hold copies for ranks that
+    /// there are not.
     pub(crate) fn join(
         exchange: &mut dyn Exchange,
         endpoint: &dyn Endpoint,
@@ -93,7 +94,8 @@ impl Copies {
         u8::try_from(self.holders.len() + 1).unwrap_or(MOST_HOLDERS)
     }
 
-    /// Sends what a copy lacks of the epoch that is staged, or all of it; not its mark. Holder 0 is the store.
+    /// Sends what a copy lacks of the epoch that is staged, or all of it; not its mark. Holder 0 is the
+    /// store.
     pub(super) fn send(
         &self,
         endpoint: &dyn Endpoint,

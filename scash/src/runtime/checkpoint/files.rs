@@ -1,5 +1,5 @@
-//! Files in memory: which pages have contents, and how they get them. All others are zeros, and take no memory
-//! as long as nobody looks at them.
+//! Files in memory: which pages have contents, and how they get them. All others are zeros, and take no
+//! memory as long as nobody looks at them.
 
 use crate::fault::PAGE;
 use nix::unistd::{Whence, lseek};

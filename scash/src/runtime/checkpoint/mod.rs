@@ -1,5 +1,5 @@
 //! Checkpoints of this rank: what it does between the protocol's `Stage` and its answer, in the process that
-//! saves itself and in the one that comes back (FT.md §2, §5).
+//! saves itself and in the one that comes back (docs/fault-tolerance.md).
 //!
 //! | | |
 //! |---|---|
@@ -89,7 +89,8 @@ struct Given {
 }
 
 impl Given {
-    /// Bytes that are in the files that the launcher has made of standard output and error. Allocates nothing.
+    /// Bytes that are in the files that the launcher has made of standard output and error. Allocates
+    /// nothing.
     fn printed(&self) -> [u64; 2] {
         [0, 1]
             .map(|stream| fstat(&self.prints[stream]).map_or(0, |is| u64::try_from(is.st_size).unwrap_or(0)))

@@ -38,8 +38,8 @@ impl Runtime {
         let mut member = Member::from_vars(&environment).map_err(join)?;
         let identity = start::identity()?;
         member.hello(&identity).map_err(join)?;
-        // All ranks may be on one host now, and have frames of their own in their images. And a rank may be on
-        // another host, which has other addresses.
+        // All ranks may be on one host now, and have frames of their own in their images. And a rank may be
+        // on another host, which has other addresses.
         let share = self.config.share && self.context.frames == Frames::Shared;
         let network = Config::read(environment)?.network;
         let config = Config { share, network, ..self.config.clone() };
@@ -99,8 +99,8 @@ impl Runtime {
     }
 }
 
-/// Gives what is free in the heap back to the system. What was needed to come back would be part of each image
-/// from now on.
+/// Gives what is free in the heap back to the system. What was needed to come back would be part of each
+/// image from now on.
 fn give_free_memory_back() {
     // SAFETY: the call takes a number, and has locks of its own.
     #[cfg(target_env = "gnu")]

@@ -405,8 +405,8 @@ fn a_wait_that_is_refused_leaves_the_lock_and_no_trace() {
     assert!(other.asks(0, Ask::TryLock), "nobody was let go on");
 }
 
-/// A collective call may begin between the look at an object and the seat at which a thread would wait for it:
-/// what is destroyed in that call is not in use because of the seat.
+/// A collective call may begin between the look at an object and the seat at which a thread would wait for
+/// it: what is destroyed in that call is not in use because of the seat.
 #[test]
 fn a_wait_that_a_collective_call_refuses_leaves_no_seat() {
     let objects = HostObjects::new(0, 1, false).unwrap();

@@ -1,7 +1,7 @@
 //! A process that another launcher has started, and that keeps a rank as its child (`scash rank`). It speaks
 //! with the launcher; the rank has a line and nothing else, as under `scash run`. So a rank can be saved and
-//! come back in another job of the launcher: what PMI's socket and PMIx's library and threads are to a process
-//! is in no image.
+//! come back in another job of the launcher: what PMI's socket and PMIx's library and threads are to a
+//! process is in no image.
 //!
 //! Keepers meet as ranks do ([`discovery`](super::discovery)), agree on what their ranks begin from by words
 //! that the launcher keeps for them ([`Gathering::exchange`]), and then make the lines.
@@ -11,7 +11,7 @@ use super::space::Space;
 use super::{Service, SharedSpace, enter, find_space, lead, lock, patience, settings};
 use crate::boot::seats::variables;
 use crate::boot::{Invitation, Settings, alone, io};
-use crate::job::setting;
+use crate::setting::setting;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use scash_comm::{Error, Result};
 use std::ffi::OsString;
@@ -72,8 +72,8 @@ impl Gathering {
         self.place.layout.hosts()
     }
 
-    /// Gives a word, of printable ASCII without spaces, to all, and returns those of all, by rank. `longer`: what
-    /// others may need besides the time in which processes must find each other.
+    /// Gives a word, of printable ASCII without spaces, to all, and returns those of all, by rank. `longer`:
+    /// what others may need besides the time in which processes must find each other.
     ///
     /// # Errors
     /// Not all have given theirs in time.
@@ -169,8 +169,8 @@ impl Keeper {
         let _ = self.ended.write(1);
     }
 
-    /// This process is done: the launcher need not wonder at its end. That of rank 0 calls this when the others
-    /// have ended.
+    /// This process is done: the launcher need not wonder at its end. That of rank 0 calls this when the
+    /// others have ended.
     ///
     /// # Errors
     /// The launcher is gone, or refuses.

@@ -58,7 +58,7 @@ mod watch;
 use super::Settings;
 use super::io;
 use super::vars;
-use crate::job::setting;
+use crate::setting::setting;
 use discovery::Standing;
 pub use keeper::{Gathering, Keeper};
 use pmi::Pmi;

@@ -18,7 +18,7 @@
 
 use super::space::Space;
 use crate::boot::claim::claim;
-use crate::job::setting;
+use crate::setting::setting;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, getsockopt, send, sockopt};

@@ -1,6 +1,6 @@
 //! `scash agent`: what the remote shell runs on each host of a job. It starts that host's ranks, serves their
-//! boot lines as a launcher does, and reports to the launcher instead of deciding. [`work`] is what it has for
-//! its ranks, [`survive`] what it does besides where they may die.
+//! boot lines as a launcher does, and reports to the launcher instead of deciding. [`work`] is what it has
+//! for its ranks, [`survive`] what it does besides where they may die.
 
 mod survive;
 mod work;

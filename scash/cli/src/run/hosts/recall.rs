@@ -15,10 +15,10 @@
 //!   still arrive at a store.
 //! - No rank starts before every agent has written what the plan says: a rank that is lost again at once must
 //!   find all stores in the same incarnation.
-//! - An agent that is out of reach is waited for no longer: its ranks come back where copies of their stores are,
-//!   if that is possible, and otherwise the job ends.
-//! - If that happens while agents write, all are recalled once more: those that had been told to write do so first.
-//!   Some stores know of the restart that came to nothing, which the next plan takes into account.
+//! - An agent that is out of reach is waited for no longer: its ranks come back where copies of their stores
+//!   are, if that is possible, and otherwise the job ends.
+//! - If that happens while agents write, all are recalled once more: those that had been told to write do so
+//!   first. Some stores know of the restart that came to nothing, which the next plan takes into account.
 //! - Each agent tells of all stores of the job that it has, its own ranks' and copies.
 
 use super::frames::Up;
@@ -169,8 +169,8 @@ impl Recall {
         }
     }
 
-    /// A host is there again, with an agent that has nothing. Returns whether that is to be told to recall its ranks,
-    /// as others were. While agents write, no host comes back.
+    /// A host is there again, with an agent that has nothing. Returns whether that is to be told to recall
+    /// its ranks, as others were. While agents write, no host comes back.
     pub(super) fn returned(&mut self, host: u32) -> bool {
         self.lost.remove(&host);
         let State::Ending { states, silent, .. } = &mut self.state else { return false };
@@ -456,8 +456,8 @@ mod tests {
 
     proptest! {
         /// Whenever hosts are lost, as many as there are copies, and whichever marks of the newest epoch have
-        /// not come, also if some come back with nothing: the others come to a start from an epoch that all ranks
-        /// have, with stores that say so.
+        /// not come, also if some come back with nothing: the others come to a start from an epoch that all
+        /// ranks have, with stores that say so.
         #[test]
         fn hosts_may_be_lost_and_come_back_at_any_moment_of_a_recall(
             copies in 1u32..3,

@@ -127,8 +127,8 @@ impl Saved {
 }
 
 impl Saved {
-    /// What a rank has printed elsewhere counts as if it had been printed here: its file begins with zeros, which
-    /// nobody reads ([`Printer::skip`]).
+    /// What a rank has printed elsewhere counts as if it had been printed here: its file begins with zeros,
+    /// which nobody reads ([`Printer::skip`]).
     pub(in crate::run) fn lengthen(&self, lengths: &[Lengths]) -> io::Result<()> {
         for (files, lengths) in self.files.iter().zip(lengths) {
             for (file, length) in files.iter().zip(lengths) {
@@ -196,8 +196,8 @@ impl Printer {
         });
     }
 
-    /// So much of what these ranks have printed was printed elsewhere. What is to be printed of it here must be
-    /// known before.
+    /// So much of what these ranks have printed was printed elsewhere. What is to be printed of it here must
+    /// be known before.
     pub(super) fn skip(&self, ranks: &[(usize, Lengths)]) {
         self.board.change(|wishes| {
             for (rank, lengths) in ranks {

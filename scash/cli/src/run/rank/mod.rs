@@ -9,8 +9,8 @@
 //!
 //! - Keepers meet and agree ([`agree`](super::recovery::agree)), and then each starts its rank ([`keep`]).
 //! - A rank is killed by the kernel when its keeper dies. When rank 0's keeper dies, which serves the others,
-//!   these kill their ranks. Nobody starts a rank again: a job that has lost one is ended by its launcher, and
-//!   the user starts it anew (`srun -n 2 scash resume DIR`).
+//!   these kill their ranks. Nobody starts a rank again: a job that has lost one is ended by its launcher,
+//!   and the user starts it anew (`srun -n 2 scash resume DIR`).
 //! - Rank 0's keeper ends last. It removes the files if all ranks have ended well.
 
 mod keep;
@@ -29,8 +29,8 @@ use std::path::PathBuf;
 /// Put it before the program: `srun -n 4 scash rank --checkpoint-dir DIR ./program`. If the job is ended, by
 /// whatever, `srun -n 4 scash resume DIR` goes on from the newest checkpoint. All ranks must be on one host,
 /// and settings are the SCASH_* variables. What ranks print appears once it is part of a checkpoint; they see
-/// files instead of a terminal, and read /dev/null, or at rank 0 a file. A job that ends well leaves no file in
-/// DIR. The exit status is that of the rank (128 + N if signal N killed it), 125 if scash itself fails.
+/// files instead of a terminal, and read /dev/null, or at rank 0 a file. A job that ends well leaves no file
+/// in DIR. The exit status is that of the rank (128 + N if signal N killed it), 125 if scash itself fails.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RankArgs {
     /// Where checkpoints are kept, each on its disk before it counts

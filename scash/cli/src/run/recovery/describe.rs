@@ -182,8 +182,8 @@ fn check_launcher(description: &Description, directory: &Path) -> io::Result<()>
     }
 }
 
-/// `scash resume`: becomes the `scash run`, or `scash rank`, that goes on with the job of a directory. Returns
-/// only if it cannot.
+/// `scash resume`: becomes the `scash run`, or `scash rank`, that goes on with the job of a directory.
+/// Returns only if it cannot.
 pub(crate) fn start_again(directory: &Path) -> u8 {
     let name = directory.display();
     let again = || {

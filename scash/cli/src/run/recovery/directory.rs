@@ -119,8 +119,8 @@ impl Directory {
         (0..ranks).all(|rank| self.file(&format!("{RANK}{rank}{ENDED}")).exists())
     }
 
-    /// Says how the job can be gone on with, unless another process has. Returns whether this one did. One that is
-    /// killed meanwhile leaves it to the next.
+    /// Says how the job can be gone on with, unless another process has. Returns whether this one did. One
+    /// that is killed meanwhile leaves it to the next.
     pub(super) fn tell_once(&self, say: impl FnOnce()) -> io::Result<bool> {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(self.file(TOLD))?;
         let told = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| errno)?;

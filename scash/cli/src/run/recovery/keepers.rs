@@ -1,6 +1,6 @@
 //! What the processes agree on that another launcher has started to keep a rank each (`scash rank`), before
-//! their ranks begin: who takes care of the directory, that no rank of an earlier start runs any more, and the
-//! epoch that all go on from.
+//! their ranks begin: who takes care of the directory, that no rank of an earlier start runs any more, and
+//! the epoch that all go on from.
 //!
 //! ```text
 //! rank 0's   takes the directory, makes or opens all stores
@@ -250,8 +250,8 @@ impl Charge {
         self.directory.remove().err().map(|error| format!("removing the files in {name}: {error}"))
     }
 
-    /// Says how the job can be gone on with, behind why it has ended. Returns `false` if it cannot, or if another
-    /// process has said so.
+    /// Says how the job can be gone on with, behind why it has ended. Returns `false` if it cannot, or if
+    /// another process has said so.
     pub(in crate::run) fn say_how_to_go_on(&self, why: Option<&str>) -> bool {
         let epoch = self.kept.epoch(self.base);
         if epoch == Epoch(0) {

@@ -3,8 +3,8 @@
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use std::os::fd::BorrowedFd;
 
-/// Launchers leave pipes and sockets of theirs open in what they start. No rank has use for them, and none could
-/// be saved that has others when it comes back.
+/// Launchers leave pipes and sockets of theirs open in what they start. No rank has use for them, and none
+/// could be saved that has others when it comes back.
 pub(in crate::run) fn withhold_descriptors() {
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());

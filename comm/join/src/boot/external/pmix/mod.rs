@@ -7,7 +7,7 @@ mod sys;
 
 use super::arrivals;
 use super::space::Space;
-use crate::job::setting;
+use crate::setting::setting;
 use library::Library;
 use scash_comm::{Error, Result, SecretText, wipe};
 use std::ffi::OsString;

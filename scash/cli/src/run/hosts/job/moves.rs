@@ -1,7 +1,7 @@
-//! Ranks that move to other hosts while the job goes on: to a spare host when theirs is lost, back to theirs when
-//! it has come back, and where the user wants them (`scash migrate`, `scash drain`). They move as ranks come back: all are ended, their
-//! stores are copied to where they go, and all are started again. Those that could stay move when a
-//! checkpoint has just been taken.
+//! Ranks that move to other hosts while the job goes on: to a spare host when theirs is lost, back to theirs
+//! when it has come back, and where the user wants them (`scash migrate`, `scash drain`). They move as ranks
+//! come back: all are ended, their stores are copied to where they go, and all are started again. Those that
+//! could stay move when a checkpoint has just been taken.
 
 use super::Job;
 use super::survive::Survival;
@@ -81,8 +81,8 @@ impl Moves {
         self.asked.insert(rank);
     }
 
-    /// That host is to have no ranks any more: they go to the others, where there are fewest. Returns how many there
-    /// are; none if there is no other host.
+    /// That host is to have no ranks any more: they go to the others, where there are fewest. Returns how
+    /// many there are; none if there is no other host.
     fn drain(&mut self, layout: &Layout, host: u32, others: impl Iterator<Item = u32>) -> Option<usize> {
         let others = others.filter(|other| *other != host && !self.drained.contains(other));
         let mut counts: Vec<(usize, u32)> =

@@ -1,6 +1,6 @@
-//! Hosts that are out of reach and come back: when they are called again, how long ranks wait for them, and how a
-//! host that answers is taken in. It has nothing any more of what it had: it is like a spare host, until its ranks
-//! move back to it when a checkpoint has been taken.
+//! Hosts that are out of reach and come back: when they are called again, how long ranks wait for them, and
+//! how a host that answers is taken in. It has nothing any more of what it had: it is like a spare host,
+//! until its ranks move back to it when a checkpoint has been taken.
 
 use super::Job;
 use super::survive::Survival;
@@ -12,8 +12,8 @@ use scash_join::boot::Layout;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long after its loss a host is called the first time. Each time takes twice as long as the one before, also
-/// when a host has come back and is lost again.
+/// How long after its loss a host is called the first time. Each time takes twice as long as the one before,
+/// also when a host has come back and is lost again.
 const FIRST: Duration = Duration::from_secs(1);
 /// What it does not take longer than.
 const LONGEST: Duration = Duration::from_secs(60);

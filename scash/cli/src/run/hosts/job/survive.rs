@@ -309,8 +309,8 @@ impl Job<'_> {
         course.states.iter().all(has_come)
     }
 
-    /// All ranks have ended, and a host is out of reach. Whether all has come that its ranks had printed: nothing
-    /// is lost then. Otherwise says how much has not.
+    /// All ranks have ended, and a host is out of reach. Whether all has come that its ranks had printed:
+    /// nothing is lost then. Otherwise says how much has not.
     fn has_all_come_of(&self, host: u32) -> bool {
         let Some(Survival { come, printed, .. }) = &self.survival else { return false };
         let of = |rank: u32| missing(self.one_stream, come[rank as usize], printed[rank as usize]);

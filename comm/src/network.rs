@@ -1,4 +1,5 @@
-//! What the composite endpoint asks of its members beyond an [`Endpoint`]: to wait for each other.
+//! What a network's endpoint offers beyond an [`Endpoint`] to be a member of a composite one: to wait for
+//! the other member, too.
 
 use crate::Endpoint;
 use std::os::fd::BorrowedFd;
