@@ -13,7 +13,7 @@ const HERE: &str = "10.77.0.1";
 const LAPLACE: [&str; 6] = ["--size", "254", "--iterations", "12000", "--check", "--json"];
 
 fn replicas(job: HostsJob) -> HostsJob {
-    job.options("--replicas 1 --checkpoint every=5 --restarts 1000")
+    job.options("--replicas 1 --checkpoint every=20 --restarts 1000")
 }
 
 /// Waits until the launcher says that of its job.

@@ -15,7 +15,7 @@ const LAPLACE: [&str; 6] = ["--size", "254", "--iterations", "12000", "--check",
 const AT_HOME: &str = "host 10.77.0.2 is there; ranks 2, 3";
 
 fn replicas(job: HostsJob) -> HostsJob {
-    job.options("--replicas 1 --checkpoint every=5")
+    job.options("--replicas 1 --checkpoint every=20")
 }
 
 /// Runs a job, does something to it from its first checkpoint on, and checks that the result is bitwise that
@@ -129,7 +129,7 @@ fn a_host_may_be_lost_again_at_any_instant_of_its_return_and_another_one_too() {
     let Some(hosts) = Hosts::new(3) else { return };
     for (round, other) in [(0, 3), (3, 1)] {
         let job = hosts.job("10.77.0.1:2,10.77.0.2,10.77.0.3");
-        let job = job.options("--replicas 2 --checkpoint every=5 --no-rejoin --restarts 1000");
+        let job = job.options("--replicas 2 --checkpoint every=20 --no-rejoin --restarts 1000");
         let ended = run_beside(job.command(&built("laplace"), &LAPLACE), |front| {
             wait_for_status(front, "copies of each checkpoint: 2, whole\n");
             lose_at_its_return(&hosts, front, (0..6).map(|pause| 9 * pause + round), other);

@@ -60,7 +60,8 @@ pub(crate) struct Args {
     agent: Option<PathBuf>,
 
     /// Take a host for lost that has not answered for so long, or off: only when its agent says nothing for 20 s.
-    /// A host answers whose system runs, however busy it is [default: 200ms, for hosts in a network of this one]
+    /// A host answers whose system runs, however busy it is [default: with --replicas 200ms, for hosts in a network
+    /// of this one; else off]
     #[arg(long, value_name = "TIME", value_parser = heartbeat)]
     heartbeat: Option<Watch>,
 
@@ -170,7 +171,9 @@ fn check_in(args: Args, var: impl Fn(&str) -> Option<String>) -> Result<Plan, Re
             let (names, layout) = list::deal(named, ranks)?;
             let rsh = args.rsh.as_deref().unwrap_or(usual_rsh);
             let size = layout.size();
-            let heartbeat = args.heartbeat.map_or(Some(Heartbeat::USUAL), |watch| watch.0);
+            // Without a second life ranks are better off if they wait for a network that falters.
+            let usual = Some(Heartbeat::USUAL).filter(|_| args.replicas.is_given());
+            let heartbeat = args.heartbeat.map_or(usual, |watch| watch.0);
             let there = || Hosts::new(names, layout, rsh, args.agent, args.copy);
             let there = || there().map(|hosts| Hosts { heartbeat, ..hosts });
             (size, if is_here { None } else { Some(there()?) })
@@ -363,7 +366,8 @@ mod tests {
         let watch = |words: &[&str]| {
             plan(&[words, &["--host", "a,b", "/bin/sh"]].concat()).map(|plan| plan.hosts.unwrap().heartbeat)
         };
-        assert_eq!(watch(&[]), Ok(Some(Heartbeat::USUAL)));
+        assert_eq!(watch(&[]), Ok(None), "nobody could come back");
+        assert_eq!(watch(&["--replicas", "1"]), Ok(Some(Heartbeat::USUAL)));
         let second = Heartbeat { limit: Duration::from_secs(1), is_far: true };
         assert_eq!(watch(&["--heartbeat", "1s"]), Ok(Some(second)));
         assert_eq!(watch(&["--heartbeat", "off"]), Ok(None));
