@@ -1,5 +1,6 @@
-//! Hosts of a job are cut off from the launcher, which is on one of them (`scash run --host … --replicas`): it misses
-//! them by what their systems answer (`--heartbeat`), and takes them in when they are plugged in again.
+//! Hosts of a job are cut off from the launcher, which is on one of them (`scash run --host … --replicas`):
+//! it misses them by what their systems answer (`--heartbeat`), and takes them in when they are plugged in
+//! again.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 

@@ -2,9 +2,9 @@
 //!
 //! In a job with a [`Network`] links are cut, between two hosts or between a host and the coordinator, and
 //! heal later or never. What is on its way waits as long as sender and receiver live. Links may be slow for
-//! the whole run. A host of which the coordinator hears nothing for a while is taken for lost, and at times one that it
-//! hears: the host's ranks live on as *ghosts* until their agent notices. A host that was lost, or taken for
-//! lost, comes back empty. It gets ranks when the next checkpoint is committed, if not sooner.
+//! the whole run. A host of which the coordinator hears nothing for a while is taken for lost, and at times
+//! one that it hears: the host's ranks live on as *ghosts* until their agent notices. A host that was lost,
+//! or taken for lost, comes back empty. It gets ranks when the next checkpoint is committed, if not sooner.
 
 use super::rng::Rng;
 

@@ -59,9 +59,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     agent: Option<PathBuf>,
 
-    /// Take a host for lost that has not answered for so long, or off: only when its agent says nothing for 20 s.
-    /// A host answers whose system runs, however busy it is [default: with --replicas 200ms, for hosts in a network
-    /// of this one; else off]
+    /// Take a host for lost that has not answered for so long, or off: only when its agent says nothing for
+    /// 20 s. A host answers whose system runs, however busy it is [default: with --replicas 200ms, for hosts
+    /// in a network of this one; else off]
     #[arg(long, value_name = "TIME", value_parser = heartbeat)]
     heartbeat: Option<Watch>,
 

@@ -1,6 +1,7 @@
-//! Whether a host is there, known sooner than by its agent: a TCP connection to the agent, on which the launcher
-//! sends a byte now and then. The agent's system acknowledges it, whatever the agent and its ranks do. So a host
-//! that is busy, or whose agent is stopped, is there; one that is switched off or cut off is not.
+//! Whether a host is there, known sooner than by its agent: a TCP connection to the agent, on which the
+//! launcher sends a byte now and then. The agent's system acknowledges it, whatever the agent and its ranks
+//! do. So a host that is busy, or whose agent is stopped, is there; one that is switched off or cut off is
+//! not.
 //!
 //! The bytes mean nothing, and nobody has to prove anything: whoever answers in an agent's place hides a loss for as
 //! long as the pipes do. Where there is no such connection, or it breaks, the pipes tell as ever.

@@ -2,10 +2,10 @@
 //!
 //! They have what they had: their memory, the links among themselves, messages that were on their way to
 //! them, and stores of their own hosts. All others of their incarnation are dead, and so are the processes
-//! that took what ghosts put into stores of other hosts. Ranks of the next incarnation have another secret, and do not
-//! hear them. A ghost takes its steps in its own [`Past`], with the oracle of the time when the others were
-//! ended: what it reads must be right, and no epoch may be committed there that the others have not gone on
-//! from.
+//! that took what ghosts put into stores of other hosts. Ranks of the next incarnation have another secret,
+//! and do not hear them. A ghost takes its steps in its own [`Past`], with the oracle of the time when the
+//! others were ended: what it reads must be right, and no epoch may be committed there that the others have
+//! not gone on from.
 
 use super::{Cut, Life, Survival};
 use crate::sim::deaths::Mistake;

@@ -196,8 +196,8 @@ impl Job<'_> {
     fn take_in(&mut self, host: u32) {
         let Some(Survival { recall, returns, moves, .. }) = &mut self.survival else { return };
         let link = &mut self.links[host as usize];
-        // Who writes what is settled, and this one has no part in it. Or only its agent is within reach: ranks
-        // there would be without a way to the others.
+        // Who writes what is settled, and this one has no part in it. Or only its agent is within reach:
+        // ranks there would be without a way to the others.
         let pulse = self.hosts.heartbeat.zip(link.pulse.as_mut());
         let life = pulse.map(|(heartbeat, pulse)| pulse.turn(heartbeat, Instant::now()));
         if link.had_pulse && matches!(life, None | Some(Life::Broken)) {
