@@ -15,14 +15,6 @@ fn replicas(job: HostsJob, copies: u32) -> HostsJob {
     job.options(&format!("--replicas {copies} --checkpoint every=5 --no-rejoin"))
 }
 
-/// Checks that an application's result is bitwise that of the sequential program.
-fn is_the_same(ended: &Ended) {
-    assert_eq!(ended.status, 0, "{ended}");
-    let report: serde_json::Value =
-        serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended}"));
-    assert_eq!(report["check"], "equal", "{ended}");
-}
-
 /// Ends hosts one after the other, so many milliseconds after the first checkpoint and then again.
 fn lose(hosts: &Hosts, job: &HostsJob, pauses: &[(u64, u32)]) -> Ended {
     run_beside(job.command(&built("laplace"), &LONG), |front| {
@@ -39,7 +31,7 @@ fn ranks_of_a_lost_host_go_to_the_spare_one_and_then_to_whoever_has_copies() {
     let Some(hosts) = Hosts::new(3) else { return };
     for (first, second) in [(1, 2), (2, 3), (2, 1)] {
         let ended = lose(&hosts, &replicas(hosts.job(SPARE), 1), &[(200, first), (1000, second)]);
-        is_the_same(&ended);
+        ended.is_right();
         let news = ended.err.lines().filter(|line| line.ends_with("comes back on host 10.77.0.3"));
         assert!(news.count() >= 2, "{ended}");
     }
@@ -50,7 +42,7 @@ fn a_spare_host_may_be_lost_at_any_instant_of_its_use() {
     let Some(hosts) = Hosts::new(3) else { return };
     for pause in (0..60).step_by(4) {
         let ended = lose(&hosts, &replicas(hosts.job(SPARE), 2), &[(200, 2), (pause, 3)]);
-        is_the_same(&ended);
+        ended.is_right();
     }
 }
 
@@ -58,7 +50,7 @@ fn a_spare_host_may_be_lost_at_any_instant_of_its_use() {
 fn a_spare_host_that_is_lost_before_it_is_used_is_not_missed() {
     let Some(hosts) = Hosts::new(3) else { return };
     let ended = lose(&hosts, &replicas(hosts.job(SPARE), 1), &[(100, 3), (300, 2)]);
-    is_the_same(&ended);
+    ended.is_right();
     ended.said(&["rank 2 comes back on host 10.77.0.1", "rank 3 comes back on host 10.77.0.1"]);
 }
 
@@ -92,7 +84,7 @@ fn ranks_move_where_the_user_wants_them_and_a_drained_host_is_not_missed() {
         hosts.kill(2);
         wait_for_status(front, "host 10.77.0.2 is lost");
     });
-    is_the_same(&ended);
+    ended.is_right();
     let news =
         ["rank 2 moves to host 10.77.0.1; all 4 ranks go on from barrier ", "rank 0 moves to host 10.77.0.2"];
     ended.said(&news);
@@ -127,7 +119,7 @@ fn what_cannot_be_moved_is_refused_with_the_reason() {
                 scash(&[what, &front.to_string(), rank, host]).failed(1, &[why]);
             }
         });
-        is_the_same(&ended);
+        ended.is_right();
     }
     scash(&["status", "1"]).failed(1, &["there is no job 1 of yours on this machine"]);
 }

@@ -219,7 +219,8 @@ mod tests {
             scash: rank 1 on host 10.77.0.1 was killed by SIGKILL; all 4 ranks go on from the beginning (incarnation 3) after 0.1 s and 2 restarts\n\
             scash: rank 1 (pid 7 on host 10.77.0.1) host 10.77.0.1: its agent is gone, and rank 2 is lost: no store that is left has its checkpoint of epoch 5\n\
             scash: host 10.77.0.2 is back\n\
-            scash: rank 2 moves to host 10.77.0.2, rank 3 moves to host 10.77.0.2; all 4 ranks go on from barrier 30 (epoch 6, incarnation 4) after 0.1 s\n\
+            scash: rank 2 moves to host 10.77.0.2, rank 3 moves to host 10.77.0.2; \
+            all 4 ranks go on from barrier 30 (epoch 6, incarnation 4) after 0.1 s\n\
             scash: host elsewhere: its agent is gone, and all 4 ranks go on from barrier 20 (epoch 2, incarnation 1)\n";
         let told = told(text, false);
         let rank = Whom::Rank(1, Some(1), "SIGKILL".to_owned());

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_of_a_network_here_are_watched_unless_the_user_says_otherwise() {
+    fn hosts_are_watched_where_ranks_may_come_back_or_the_user_wants_that() {
         let watch = |words: &[&str]| {
             plan(&[words, &["--host", "a,b", "/bin/sh"]].concat()).map(|plan| plan.hosts.unwrap().heartbeat)
         };

@@ -26,6 +26,8 @@ pub(super) struct Assignment {
     pub(super) one_stream: bool,
     /// Whether ranks are bound to cores.
     pub(super) bind: bool,
+    /// Whether the launcher asks the agent's system whether the host is there.
+    pub(super) is_watched: bool,
     /// If ranks may die and are started again.
     pub(super) replicas: Option<Replicated>,
     /// Bytes of the program, if it follows in parts.
@@ -55,7 +57,8 @@ impl Assignment {
             frame = frame.text(&address.to_string());
         }
         frame = frame.number(self.settings.threads).text(&self.settings.provider);
-        frame = frame.byte(u8::from(self.one_stream)).byte(u8::from(self.bind));
+        frame =
+            frame.byte(u8::from(self.one_stream)).byte(u8::from(self.bind)).byte(u8::from(self.is_watched));
         frame = frame.byte(u8::from(self.replicas.is_some()));
         if let Some(Replicated { copies, env }) = &self.replicas {
             let words = frame.number(*copies).length(env.len());
@@ -98,6 +101,7 @@ impl Assignment {
             settings: Settings { threads: fields.number()?, provider: fields.text()? },
             one_stream: fields.byte()? != 0,
             bind: fields.byte()? != 0,
+            is_watched: fields.byte()? != 0,
             replicas: if fields.byte()? != 0 {
                 Some(Replicated { copies: fields.number()?, env: list(fields, survival)? })
             } else {

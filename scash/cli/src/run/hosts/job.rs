@@ -476,6 +476,10 @@ impl<'a> Job<'a> {
         self.next_pulse = now + heartbeat.pause();
         for host in 0..self.layout.hosts() {
             let link = self.link(host);
+            if !link.is_open() {
+                // Nothing of it is missed any more.
+                link.pulse = None;
+            }
             match link.pulse.as_mut().map(|pulse| pulse.turn(heartbeat, now)) {
                 None | Some(Life::Unknown) => {}
                 Some(Life::There) => link.had_pulse = true,

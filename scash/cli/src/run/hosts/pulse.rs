@@ -3,8 +3,9 @@
 //! do. So a host that is busy, or whose agent is stopped, is there; one that is switched off or cut off is
 //! not.
 //!
-//! The bytes mean nothing, and nobody has to prove anything: whoever answers in an agent's place hides a loss for as
-//! long as the pipes do. Where there is no such connection, or it breaks, the pipes tell as ever.
+//! The bytes mean nothing, and nobody has to prove anything: whoever answers in an agent's place hides a
+//! loss for as long as the pipes do. Where there is no such connection, or it breaks, the pipes tell as
+//! ever.
 
 use nix::errno::Errno;
 use nix::sys::socket::{

@@ -54,7 +54,8 @@ impl Work {
         let interface = std::env::var(address::INTERFACE).ok();
         let given = env.iter().find(|(name, _)| name == address::INTERFACE);
         let given = given.and_then(|(_, value)| value.to_str().map(str::to_owned));
-        let beacon = given.or(interface).filter(|_| several).and_then(|text| Beacon::new(&text).ok());
+        let is_watched = several && assignment.is_watched;
+        let beacon = given.or(interface).filter(|_| is_watched).and_then(|text| Beacon::new(&text).ok());
         enter(&assignment.directory)?;
         let path = copy.as_ref().map_or_else(|| PathBuf::from(assignment.program.0), Copy::path);
         let program = Program { path, name: assignment.program.1 };

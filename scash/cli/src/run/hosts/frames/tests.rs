@@ -17,6 +17,7 @@ fn assignment() -> Assignment {
         settings: Settings { threads: 2, provider: "tcp".into() },
         one_stream: true,
         bind: true,
+        is_watched: true,
         replicas: Some(Replicated {
             copies: 2,
             env: vec![("SCASH_CHECKPOINT", "every=3".into()), ("SCASH_MTBF", "5s".into())],

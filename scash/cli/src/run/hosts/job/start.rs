@@ -78,6 +78,7 @@ impl Job<'_> {
             settings: Settings { threads: self.plan.threads, provider: self.plan.provider.to_owned() },
             one_stream: self.one_stream,
             bind: self.plan.bind,
+            is_watched: self.hosts.heartbeat.is_some(),
             replicas: self
                 .plan
                 .replicas
