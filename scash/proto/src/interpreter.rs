@@ -128,8 +128,8 @@ pub trait Machine {
     fn store(&mut self, page: u32, offset: usize, bytes: &[u8]) -> Result<(), Self::Error>;
     /// Copies the page's frame to a twin: to the one that it has, if it has one.
     fn make_twin(&mut self, page: u32) -> Result<(), Self::Error>;
-    /// The page's twin, if it has one.
-    fn twin(&mut self, page: u32) -> Option<&mut PageBytes>;
+    /// The page's twin, if it has one, to be changed.
+    fn twin(&mut self, page: u32) -> Result<Option<&mut PageBytes>, Self::Error>;
     /// The page's twin is from now on what the last look, which was at this page, saw.
     fn twin_what_was_seen(&mut self, page: u32) -> Result<(), Self::Error>;
     /// Forgets the page's twin.

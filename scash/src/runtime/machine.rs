@@ -54,21 +54,38 @@ impl Tools {
     }
 }
 
+/// What a look saw. Frames and twins begin with a line of the cache, too: no copy reads two for one.
+#[derive(Clone)]
+#[repr(align(64))]
+struct Look(PageBytes);
+
 /// The last looks at frames. What was put from a look stays as it was until the endpoint has handed it over.
 struct Looks {
-    pages: Box<[PageBytes]>,
+    pages: Box<[Look]>,
     last: usize,
     /// Something was put from the last one, and may still be on its way.
     lent: bool,
+    /// The page whose twin is what the last one saw. What is put then comes from there: the twin is in the
+    /// processor's cache until it is compared again, and the same look serves the next page.
+    twin: Option<u32>,
+    /// Pages from whose twins something was put that may still be on its way: they stay as they are until
+    /// then.
+    lent_twins: Vec<u32>,
 }
 
 impl Looks {
     fn new() -> Looks {
-        Looks { pages: vec![[0; PAGE]; LOOKS].into_boxed_slice(), last: 0, lent: false }
+        Looks {
+            pages: vec![Look([0; PAGE]); LOOKS].into_boxed_slice(),
+            last: 0,
+            lent: false,
+            twin: None,
+            lent_twins: Vec::with_capacity(LOOKS),
+        }
     }
 
     fn last(&self) -> &PageBytes {
-        &self.pages[self.last]
+        &self.pages[self.last].0
     }
 }
 
@@ -80,11 +97,18 @@ pub(crate) struct RankMachine<'a> {
 }
 
 impl RankMachine<'_> {
-    /// Lists changed runs of the last look as ranges of a put.
-    fn list_changes(&mut self, page: u32, changes: &Changes) {
-        let seen = self.tools.looks.last().as_ptr();
+    /// What the last look, which was at this page, saw, where it stays until it is handed over.
+    fn seen_to_be_put(&mut self, page: u32) -> *const u8 {
+        let Tools { looks, twins, .. } = &mut *self.tools;
+        let twin = looks.twin.filter(|twin| *twin == page).and_then(|page| twins.get(page));
+        twin.map_or(looks.last().as_ptr(), |twin| twin.as_ptr())
+    }
+
+    /// Lists changed runs of the last look as ranges of a put, at most so many.
+    fn list_changes(&mut self, page: u32, changes: &Changes, most: usize) {
+        let seen = self.seen_to_be_put(page);
         self.tools.ranges.clear();
-        self.tools.ranges.extend(changes.runs().map(|run| PutRange {
+        self.tools.ranges.extend(changes.runs().take(most).map(|run| PutRange {
             offset: offset(page) + u64::from(run.offset),
             len: usize::from(run.len),
             src: seen.wrapping_add(usize::from(run.offset)),
@@ -94,16 +118,38 @@ impl RankMachine<'_> {
     /// Puts the listed ranges.
     fn put_ranges(&mut self, to: Rank) -> Result<()> {
         let context = self.context;
-        // SAFETY: the ranges lie in the last look, which is in private memory that is not written again
-        // before a flush (`look`).
-        unsafe { context.endpoint.put(to.0, context.segment, &self.tools.ranges) }?;
-        self.lend(to);
+        // SAFETY: the ranges lie in the last look, or in the twin that is equal to it: private memory that is
+        // not written again before a flush (`look`, `change_twin`).
+        let put = unsafe { context.endpoint.put(to.0, context.segment, &self.tools.ranges) };
+        self.tools.ranges.clear();
+        put?;
+        self.lend(to)
+    }
+
+    /// What the last look saw is on its way to a peer, unless it is there already.
+    fn lend(&mut self, to: Rank) -> Result<()> {
+        if self.context.endpoint.caps_to(to.0).contains(Caps::DIRECT) {
+            return Ok(());
+        }
+        let looks = &mut self.tools.looks;
+        let Some(page) = looks.twin else {
+            looks.lent = true;
+            return Ok(());
+        };
+        if looks.lent_twins.last() != Some(&page) {
+            if looks.lent_twins.len() == LOOKS {
+                self.flush()?;
+            }
+            self.tools.looks.lent_twins.push(page);
+        }
         Ok(())
     }
 
-    /// The last look is on its way to a peer, unless it is there already.
-    fn lend(&mut self, to: Rank) {
-        self.tools.looks.lent |= !self.context.endpoint.caps_to(to.0).contains(Caps::DIRECT);
+    /// The twin of a page is about to change, or to be forgotten.
+    fn change_twin(&mut self, page: u32) -> Result<()> {
+        let looks = &mut self.tools.looks;
+        looks.twin = looks.twin.filter(|twin| *twin != page);
+        if looks.lent_twins.contains(&page) { self.flush() } else { Ok(()) }
     }
 }
 
@@ -167,13 +213,14 @@ impl Machine for RankMachine<'_> {
 
     fn look(&mut self, page: u32) -> Result<()> {
         let looks = &mut self.tools.looks;
+        looks.twin = None;
         if std::mem::take(&mut looks.lent) {
             looks.last = (looks.last + 1) % LOOKS;
             if looks.last == 0 {
                 self.context.endpoint.flush()?;
             }
         }
-        frames::load(&self.context.region, page, &mut looks.pages[looks.last]);
+        frames::load(&self.context.region, page, &mut looks.pages[looks.last].0);
         Ok(())
     }
 
@@ -194,43 +241,48 @@ impl Machine for RankMachine<'_> {
     }
 
     fn make_twin(&mut self, page: u32) -> Result<()> {
+        self.change_twin(page)?;
         frames::load(&self.context.region, page, self.tools.twins.make(page));
         Ok(())
     }
 
-    fn twin(&mut self, page: u32) -> Option<&mut PageBytes> {
-        self.tools.twins.get(page)
+    fn twin(&mut self, page: u32) -> Result<Option<&mut PageBytes>> {
+        self.change_twin(page)?;
+        Ok(self.tools.twins.get(page))
     }
 
     fn twin_what_was_seen(&mut self, page: u32) -> Result<()> {
+        self.change_twin(page)?;
         // In one copy: an assignment of the array would make another one on the stack.
         self.tools.twins.make(page).copy_from_slice(self.tools.looks.last());
+        self.tools.looks.twin = Some(page);
         Ok(())
     }
 
     fn drop_twin(&mut self, page: u32) -> Result<()> {
+        self.change_twin(page)?;
         self.tools.twins.drop_twin(page);
         Ok(())
     }
 
     fn put_seen(&mut self, to: Rank, page: u32, changes: &Changes) -> Result<()> {
-        self.list_changes(page, changes);
-        self.put_ranges(to)?;
-        self.tools.ranges.clear();
-        Ok(())
+        self.list_changes(page, changes, PAGE);
+        self.put_ranges(to)
     }
 
     fn put_seen_if_cheap(&mut self, to: Rank, page: u32, changes: &Changes) -> Result<bool> {
-        if changes.runs().nth(FEW).is_none() {
-            self.put_seen(to, page, changes)?;
+        self.list_changes(page, changes, FEW + 1);
+        if self.tools.ranges.len() <= FEW {
+            self.put_ranges(to)?;
             return Ok(true);
         }
-        let (context, seen) = (self.context, self.tools.looks.last().as_ptr());
+        self.tools.ranges.clear();
+        let (context, seen) = (self.context, self.seen_to_be_put(page));
         // SAFETY: as in `put_ranges`; the masks stand for the bytes of one page.
         let put = unsafe {
             context.endpoint.put_masked(to.0, context.segment, offset(page), seen, changes.masks())
         }?;
-        self.lend(to);
+        self.lend(to)?;
         Ok(put)
     }
 
@@ -254,6 +306,7 @@ impl Machine for RankMachine<'_> {
     fn flush(&mut self) -> Result<()> {
         self.context.endpoint.flush()?;
         self.tools.looks.lent = false;
+        self.tools.looks.lent_twins.clear();
         Ok(())
     }
 

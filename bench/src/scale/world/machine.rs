@@ -160,8 +160,8 @@ impl Machine for RankMachine<'_, '_> {
     }
 
     /// What is merged has its costs as a whole.
-    fn twin(&mut self, _: u32) -> Option<&mut PageBytes> {
-        None
+    fn twin(&mut self, _: u32) -> Done<Option<&mut PageBytes>> {
+        Ok(None)
     }
 
     fn twin_what_was_seen(&mut self, page: u32) -> Done<()> {

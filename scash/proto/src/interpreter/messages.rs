@@ -111,7 +111,7 @@ fn merge<M: Machine>(m: &mut M, from: Rank, kind: Kind, payload: &[u8]) -> Resul
         for (run, bytes) in diff.pieces() {
             m.store(page, run.range().start, bytes)?;
         }
-        if let Some(twin) = m.twin(page) {
+        if let Some(twin) = m.twin(page)? {
             diff.apply(twin);
         }
     }

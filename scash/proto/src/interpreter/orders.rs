@@ -179,7 +179,7 @@ impl Interpreter {
     /// twin: threads of this rank may be writing all else.
     fn refresh<M: Machine>(&mut self, m: &mut M, page: u32, from: Rank) -> Result<(), M::Error> {
         m.get_page(from, page, &mut self.theirs)?;
-        let Some(twin) = m.twin(page) else {
+        let Some(twin) = m.twin(page)? else {
             // Without a twin nobody here may write it.
             return m.store(page, 0, &*self.theirs);
         };

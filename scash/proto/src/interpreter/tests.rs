@@ -165,8 +165,8 @@ impl Machine for Memory {
         Ok(())
     }
 
-    fn twin(&mut self, _: u32) -> Option<&mut PageBytes> {
-        self.twin.as_mut()
+    fn twin(&mut self, _: u32) -> Done<Option<&mut PageBytes>> {
+        Ok(self.twin.as_mut())
     }
 
     fn twin_what_was_seen(&mut self, _: u32) -> Done<()> {

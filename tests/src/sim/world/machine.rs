@@ -214,8 +214,8 @@ impl<P: Program> Machine for RankMachine<'_, P> {
         Ok(())
     }
 
-    fn twin(&mut self, page: u32) -> Option<&mut PageBytes> {
-        self.frames().twin_mut(page)
+    fn twin(&mut self, page: u32) -> Done<Option<&mut PageBytes>> {
+        Ok(self.frames().twin_mut(page))
     }
 
     fn twin_what_was_seen(&mut self, page: u32) -> Done<()> {
