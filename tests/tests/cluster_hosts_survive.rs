@@ -509,7 +509,7 @@ fn a_launcher_that_is_killed_ends_a_job_whose_ranks_come_back() {
             "{FAMILY} [ $SCASH_INCARNATION$SCASH_RANK = 13 ] && kill -9 {victims}
             [ $SCASH_INCARNATION$SCASH_RANK = 00 ] && kill -9 $$; {WAIT}"
         );
-        let ended = hosts.job(TWO).options("--replicas 1").run_script(&text);
+        let ended = hosts.job(TWO).options("--replicas 1 --linger off").run_script(&text);
         assert_eq!(ended.status, 137, "{ended}");
     }
 }

@@ -1,6 +1,6 @@
 //! `scash status`, `scash migrate`, `scash drain`, `scash rejoin`: commands for a job that runs.
 
-use crate::run::{ask, jobs};
+use crate::run::{ask, jobs, orphans};
 use std::io::Write;
 
 /// Say how jobs are: hosts, ranks, checkpoints and their copies.
@@ -59,7 +59,9 @@ pub(crate) fn status(args: &StatusArgs) -> u8 {
         Ok(all) => all,
         Err(why) => return refused(&why),
     };
-    if all.is_empty() {
+    let orphans = if args.job.is_none() { orphans() } else { Vec::new() };
+    orphans.iter().for_each(|orphan| print(&format!("{orphan}\n")));
+    if all.is_empty() && orphans.is_empty() {
         print("there is no job of yours on this machine\n");
     }
     let mut status = 0;

@@ -36,7 +36,7 @@ enum Command {
     Bench(bench::Args),
     /// Serve a launcher on another host (scash run starts it there)
     #[command(hide = true)]
-    Agent,
+    Agent(run::AgentArgs),
 }
 
 fn main() -> ExitCode {
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     });
     ExitCode::from(match cli.command {
         Command::Run(args) => run::run(*args),
-        Command::Resume(args) => run::resume(&args),
+        Command::Resume(args) => run::resume(args),
         Command::Rank(args) => run::rank(args),
         Command::Status(args) => jobs::status(&args),
         Command::Migrate(args) => jobs::migrate(&args),
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
         Command::Rejoin(args) => jobs::rejoin(&args),
         Command::Info(args) => info::run(&args),
         Command::Bench(args) => bench::run(&args),
-        Command::Agent => run::agent(),
+        Command::Agent(args) => run::agent(&args),
     })
 }
 

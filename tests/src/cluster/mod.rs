@@ -17,6 +17,7 @@ mod hosts;
 mod interrupt;
 mod job;
 mod job_directory;
+mod lost_launcher;
 mod running;
 pub mod slurm;
 
@@ -28,6 +29,7 @@ pub use hosts::{Hosts, HostsJob};
 pub use interrupt::{heed_interrupts, is_interrupted};
 pub use job::{Job, Kind, LIMIT, MARK, Observed, all_kinds, kinds, new_mark, observe, run, run_beside};
 pub use job_directory::JobDirectory;
+pub use lost_launcher::{Orphan, wait_for_status_on};
 pub use running::{scash, wait_for_status};
 
 /// Runs a program of `litmus` in every kind of job, on each of these numbers of ranks.

@@ -56,7 +56,7 @@ mod sweep;
 
 pub(crate) use control::{ask, jobs};
 pub(crate) use exits::pidfd_works;
-pub(crate) use hosts::agent;
+pub(crate) use hosts::{AgentArgs, agent, orphans};
 pub(crate) use limits::ranks_for;
 pub(crate) use output::say;
 pub(crate) use plan::{AUTO, Args, PROVIDERS, VARIABLES};
@@ -92,21 +92,49 @@ impl Refusal {
 /// What the front calls the process that launches.
 const LAUNCHER: Option<&str> = Some("the launcher's second process");
 
-/// Go on with a job that was started with --checkpoint-dir, and has ended or was ended.
+/// Go on with a job that was ended, or has lost its launcher.
 ///
-/// If its ranks were started by another launcher (scash rank), so is this: `srun -n 4 scash resume DIR`. All
-/// ranks go on from the newest checkpoint in the directory, as the job was started: with its options, its
-/// environment and in its working directory.
+/// A job on several hosts with --replicas outlives its launcher and the host of that for a while (--linger):
+/// JOB is what `scash status` calls it on a host of the job that is left. It may be gone on with from any
+/// machine that reaches these hosts; what its ranks print appears here.
+///
+/// A job that was started with --checkpoint-dir goes on from the files in DIR, however it was ended. If its
+/// ranks were started by another launcher (scash rank), so is this: `srun -n 4 scash resume DIR`.
+///
+/// All ranks go on from their newest checkpoint, as the job was started: with its options, its environment and
+/// in its working directory.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResumeArgs {
-    /// The directory of --checkpoint-dir
-    #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
-    directory: std::path::PathBuf,
+    /// The job, or the directory of --checkpoint-dir
+    #[arg(value_name = "JOB|DIR", value_hint = clap::ValueHint::DirPath)]
+    what: std::path::PathBuf,
+
+    /// Hosts of the job that are left, a,b: the others are called later [default: all are called, and agents
+    /// are looked for on this machine]
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
+    host: Vec<String>,
+
+    /// The command that runs another on a host [default: that of the job; to find it, ssh]
+    #[arg(long, value_name = "CMD", env = plan::RSH)]
+    rsh: Option<String>,
+
+    /// Where scash lies on the hosts [default: where it lay; to find the job, where it lies here]
+    #[arg(long, value_name = "PATH")]
+    agent: Option<std::path::PathBuf>,
 }
 
 /// Becomes the command that goes on with a job; returns the exit status if it cannot.
-pub(crate) fn resume(args: &ResumeArgs) -> u8 {
-    recovery::start_again(&args.directory)
+pub(crate) fn resume(args: ResumeArgs) -> u8 {
+    let ResumeArgs { what, host: hosts, rsh, agent } = args;
+    let job = what.to_str().filter(|text| text.parse::<hosts::JobName>().is_ok() && !what.is_dir());
+    let Some(job) = job else { return recovery::start_again(&what) };
+    let search = hosts::Search { hosts, rsh, agent };
+    match hosts::resume(job, search) {
+        Err(why) => {
+            crate::say(&format!("resume {job}: {why}"));
+            status::USAGE
+        }
+    }
 }
 
 /// Runs a job; returns the exit status.

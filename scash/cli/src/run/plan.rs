@@ -1,7 +1,7 @@
 //! What the user asks for (raw), and the plan that follows from it (checked).
 
 use super::hosts::list::{self, Named};
-use super::hosts::{Heartbeat, Hosts};
+use super::hosts::{Heartbeat, Hosts, Succession};
 use super::program::{self, Program};
 use super::replicas::{self, Replicas};
 use super::{Refusal, recovery, slurm, status};
@@ -29,7 +29,10 @@ pub(crate) const PROVIDERS: [(&str, &str); 4] = [
 pub(crate) const VARIABLES: [&str; 4] = [vars::PROVIDER, vars::THREADS, "SCASH_FAULT", RSH];
 
 /// The variable that stands for `--rsh`.
-const RSH: &str = "SCASH_RSH";
+pub(super) const RSH: &str = "SCASH_RSH";
+
+/// What runs commands on other hosts.
+pub(super) const RSH_IF_NOT_SAID: &str = "ssh";
 
 /// Start a program as the ranks of a job, on this machine or on several hosts.
 ///
@@ -157,10 +160,18 @@ fn check_in(args: Args, var: impl Fn(&str) -> Option<String>) -> Result<Plan, Re
         return Err(Refusal::new(status::USAGE, "which program? use `scash run -n N PROGRAM`"));
     };
     let (hosts, usual_rsh) = match named(&args.host, args.hostfile.as_deref())? {
-        Some(named) => (Some(named), "ssh"),
+        _ if args.replicas.take_over.is_some() => (None, slurm::RSH),
+        Some(named) => (Some(named), RSH_IF_NOT_SAID),
         None => (slurm::allocation(&var)?, slurm::RSH),
     };
+    // Without a second life ranks are better off if they wait for a network that falters.
+    let usual = Some(Heartbeat::USUAL).filter(|_| args.replicas.is_given());
+    let heartbeat = args.heartbeat.map_or(usual, |watch| watch.0);
     let (ranks, hosts) = match (args.ranks, hosts) {
+        _ if let Some(file) = &args.replicas.take_over => {
+            let (ranks, hosts) = succession(file)?.hosts()?;
+            (ranks, Some(Hosts { heartbeat, ..hosts }))
+        }
         (Some(ranks), None) => (ranks, None),
         (None, None) => {
             let why = "how many ranks? say -n <N>: `scash run -n N PROGRAM`";
@@ -171,9 +182,6 @@ fn check_in(args: Args, var: impl Fn(&str) -> Option<String>) -> Result<Plan, Re
             let (names, layout) = list::deal(named, ranks)?;
             let rsh = args.rsh.as_deref().unwrap_or(usual_rsh);
             let size = layout.size();
-            // Without a second life ranks are better off if they wait for a network that falters.
-            let usual = Some(Heartbeat::USUAL).filter(|_| args.replicas.is_given());
-            let heartbeat = args.heartbeat.map_or(usual, |watch| watch.0);
             let there = || Hosts::new(names, layout, rsh, args.agent, args.copy);
             let there = || there().map(|hosts| Hosts { heartbeat, ..hosts });
             (size, if is_here { None } else { Some(there()?) })
@@ -221,6 +229,13 @@ fn named(host: &[String], hostfile: Option<&Path>) -> Result<Option<Vec<Named>>,
         None if host.is_empty() => Ok(None),
         None => list::from_options(host).map(Some),
     }
+}
+
+/// The job that a file describes, which has lost its launcher.
+fn succession(file: &Path) -> Result<Succession, Refusal> {
+    let read = std::fs::read(file).map_err(|error| error.to_string());
+    let read = read.and_then(|bytes| Succession::decode(&bytes));
+    read.map_err(|why| Refusal::new(status::USAGE, format!("--take-over {}: {why}", file.display())))
 }
 
 /// The provider of that name, which must reach all ranks, and encrypt if that is asked for.

@@ -51,6 +51,15 @@ pub(super) struct Raw {
     #[arg(long, requires = "replicas")]
     no_rejoin: bool,
 
+    /// How long agents keep what they have when the launcher is lost, for `scash resume JOB`: 90s, 5m, 24h, or
+    /// off: they end with it [default: 10m]
+    #[arg(long, value_name = "TIME", requires = "replicas", value_parser = linger)]
+    linger: Option<Linger>,
+
+    /// Go on with the job that this file describes, whose launcher is lost (scash resume says so)
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(super) take_over: Option<PathBuf>,
+
     /// End the job when ranks die again after so many restarts without a new checkpoint [default: 10]
     #[arg(long, value_name = "N", requires = "survival")]
     restarts: Option<u32>,
@@ -86,6 +95,15 @@ enum OnLoss {
     Fail,
 }
 
+/// How long agents wait for another launcher, if they do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Linger(Option<Duration>);
+
+impl Linger {
+    /// If the user says nothing else.
+    const USUAL: Linger = Linger(Some(Duration::from_secs(600)));
+}
+
 /// How long ranks wait for a lost host if the user has not said that.
 const WAIT: Duration = Duration::from_secs(600);
 
@@ -107,6 +125,8 @@ pub(super) struct Replicas {
     pub(super) has_spares: bool,
     /// What is done so that lost hosts come back.
     pub(super) hosts_return: Return,
+    /// How long agents wait for another launcher when theirs is lost; `None`: they do not.
+    pub(super) linger: Option<Duration>,
     /// Restarts without a new checkpoint, at most.
     pub(super) restarts: u32,
     env: Vec<(&'static str, String)>,
@@ -173,8 +193,9 @@ impl Raw {
         if provider == "ofi" {
             return refuse("what libfabric knows of a rank cannot be saved: use --provider auto, shm or tcp");
         }
+        let linger = self.linger.unwrap_or(Linger::USUAL).0;
         let (restarts, env) = (self.restarts.unwrap_or(Restarts::DEFAULT_LIMIT), self.schedule.env(ranks)?);
-        Ok(Some(Replicas { copies, has_spares: spares > 0, hosts_return, restarts, env, place }))
+        Ok(Some(Replicas { copies, has_spares: spares > 0, hosts_return, linger, restarts, env, place }))
     }
 }
 
@@ -203,6 +224,15 @@ impl Replicas {
     pub(super) fn env(&self) -> Vec<(&'static str, String)> {
         self.env.clone()
     }
+}
+
+/// Parses how long agents wait for another launcher.
+fn linger(text: &str) -> Result<Linger, String> {
+    if text == "off" {
+        return Ok(Linger(None));
+    }
+    let time = scash_ft::time::parse(text).map_err(|error| format!("{error}, or off"))?;
+    Ok(Linger(Some(time)))
 }
 
 /// One failure to be injected.
@@ -266,7 +296,9 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_with_replicas_is_refused_by_name() {
-        let cases: [(&[&str], &str, bool, &str); 12] = [
+        let cases: [(&[&str], &str, bool, &str); 14] = [
+            (&["--linger", "5m"], "auto", true, "--replicas"),
+            (&["--replicas", "1", "--linger", "soon"], "auto", true, "or off"),
             (&["--replicas", "0"], "auto", false, "0 is not in 1..=7"),
             (&["--replicas", "8"], "auto", false, "8 is not in 1..=7"),
             (&["--replicas", "1"], "ofi", false, "--provider auto, shm or tcp"),

@@ -118,7 +118,8 @@ fn a_testimony_comes_as_it_was_sent_and_no_part_of_it_is_taken_for_the_whole() {
     assert_eq!((trace.new.clone(), trace.old.clone()), (vec![3; 512], vec![0; 512]));
     assert!(Testimony::decode(Rank(1), 1, bytes).is_err(), "a page outside of the region");
     let whole = |n: usize| Testimony::decode(Rank(1), 8, &bytes[..n]).is_ok_and(|t| t.traces.len() == 2);
-    assert!((0..bytes.len()).all(|n| !whole(n)));
+    let every = if cfg!(miri) { 97 } else { 1 };
+    assert!((0..bytes.len()).step_by(every).all(|n| !whole(n)));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! boot lines as a launcher does, and reports to the launcher instead of deciding. [`work`] is what it has
 //! for its ranks, [`survive`] what it does besides where they may die.
 
+mod orphan;
 mod survive;
 mod work;
 
@@ -18,8 +19,10 @@ use crate::run::spawn::{Streams, spawn};
 use crate::run::{Refusal, cores, signals, status, sweep};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use orphan::Orphan;
 use scash_join::boot::Report;
 use std::fs::File;
 use std::io::{self, Read};
@@ -36,12 +39,15 @@ const CHILD: u64 = LAUNCHER + 3;
 const PRINTED: u64 = LAUNCHER + 4;
 const COMMITTED: u64 = LAUNCHER + 5;
 const SAID: u64 = LAUNCHER + 6;
+const FOUND: u64 = LAUNCHER + 7;
 
 /// Serves the launcher at the other end of stdin and stdout; returns the exit status.
-pub(crate) fn agent() -> u8 {
+pub(super) fn serve_launcher() -> u8 {
     // What the launcher's terminal sends its processes is for the launcher, which passes it on. (It fails
     // where a session was made already.)
     let _ = nix::unistd::setsid();
+    // The end of its pipe tells of the launcher's, and there may be another one.
+    let _ = prctl::set_pdeathsig(None);
     let ready = signals::reset().map_err(failed("resetting signals"));
     let done = ready.and_then(|()| front::run(None, serve));
     done.unwrap_or_else(|refusal| {
@@ -66,7 +72,8 @@ fn serve(orders: Orders) -> u8 {
 }
 
 struct Agent {
-    launcher: File,
+    /// `None`: it is gone, and another one is waited for.
+    launcher: Option<File>,
     uplink: Arc<Uplink>,
     cutter: Cutter,
     orders: Orders,
@@ -81,6 +88,8 @@ struct Agent {
     heard: Instant,
     /// When it is told next that this agent is there.
     next_beat: Instant,
+    /// If the job outlives its launcher.
+    orphan: Option<Orphan>,
     over: bool,
 }
 
@@ -91,7 +100,7 @@ impl Agent {
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let own = |fd: io::Result<OwnedFd>| fd.map(File::from).map_err(|error| trouble(&error));
         let mut agent = Agent {
-            launcher: own(io::stdin().as_fd().try_clone_to_owned())?,
+            launcher: Some(own(io::stdin().as_fd().try_clone_to_owned())?),
             uplink: Uplink::new(own(io::stdout().as_fd().try_clone_to_owned())?),
             cutter: Cutter::new(FROM_LAUNCHER),
             orders,
@@ -102,9 +111,10 @@ impl Agent {
             work: None,
             heard: Instant::now(),
             next_beat: Instant::now() + BEAT,
+            orphan: None,
             over: false,
         };
-        agent.watch(&agent.launcher, LAUNCHER)?;
+        agent.launcher.iter().try_for_each(|launcher| agent.watch(launcher, LAUNCHER))?;
         agent.watch(&agent.orders, ORDERS)?;
         agent.watch(&agent.child_signals, CHILD)?;
         agent.send(&hello())?;
@@ -118,10 +128,10 @@ impl Agent {
             .map_err(failed("watching a descriptor (scash agent is run by scash run, through pipes)"))
     }
 
-    /// Sends a frame. A launcher that is gone is the end.
+    /// Sends a frame. A launcher that is gone is the end, or another one is waited for.
     fn send(&mut self, up: &Up) -> Result<(), Refusal> {
         match self.uplink.send(up) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.over = true,
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.lose_launcher(),
             sent => sent.map_err(|error| trouble(&error))?,
         }
         Ok(())
@@ -150,6 +160,7 @@ impl Agent {
                 }
                 (COMMITTED, Some(_)) => self.take_news()?,
                 (SAID, Some(_)) => self.pass_sayings_on()?,
+                (FOUND, Some(_)) => self.be_found()?,
                 (rank, Some(work)) => {
                     work.take_exit(u32::try_from(rank).expect("the epoll returns what it was given"))
                 }
@@ -163,7 +174,10 @@ impl Agent {
     /// Tells the launcher now and then that this agent is there, and looks whether the launcher is.
     fn beat(&mut self) -> Result<(), Refusal> {
         let now = Instant::now();
-        if now >= self.heard + PATIENCE {
+        self.look_at_the_clock();
+        if now >= self.heard + PATIENCE && self.orphan.is_some() && self.launcher.is_some() {
+            self.lose_launcher();
+        } else if now >= self.heard + PATIENCE && self.orphan.is_none() {
             let why =
                 format!("the launcher has said nothing for {} s; its ranks here end", PATIENCE.as_secs());
             return Err(Refusal::new(status::LAUNCHER, why));
@@ -180,8 +194,8 @@ impl Agent {
 
     fn patience(&self) -> EpollTimeout {
         let beat = self.next_beat.saturating_duration_since(Instant::now());
-        let due =
-            self.work.as_ref().and_then(|work| work.branch.patience()).map_or(beat, |due| due.min(beat));
+        let line = self.work.as_ref().and_then(|work| work.branch.patience());
+        let due = [line, self.wait()].into_iter().flatten().fold(beat, Duration::min);
         // The kernel counts milliseconds; a fraction more is not too early.
         EpollTimeout::try_from(due + Duration::from_millis(1)).unwrap_or(EpollTimeout::MAX)
     }
@@ -189,10 +203,11 @@ impl Agent {
     /// Takes what the launcher has said. Its end is ours.
     fn hear(&mut self) -> Result<(), Refusal> {
         let mut buffer = vec![0; 64 << 10];
-        match self.launcher.read(&mut buffer) {
+        let Some(launcher) = &mut self.launcher else { return Ok(()) };
+        match launcher.read(&mut buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(()),
             Ok(0) | Err(_) => {
-                self.over = true;
+                self.lose_launcher();
                 return Ok(());
             }
             Ok(length) => {
@@ -207,14 +222,17 @@ impl Agent {
             all.push(Down::decode(frame).map_err(lie)?);
         }
         self.cutter.forget();
-        all.into_iter().try_for_each(|down| self.take(down))
+        all.into_iter().try_for_each(|down| if self.over { Ok(()) } else { self.take(down) })
     }
 
     fn take(&mut self, down: Down) -> Result<(), Refusal> {
+        let is_orphan = self.is_orphan();
         match (down, &mut self.work) {
             (Down::Start(assignment), None) if self.coming.is_none() => return self.receive(*assignment),
             (Down::Program(bytes), None) => return self.take_part(&bytes),
+            (Down::Farewell, _) => self.over = true,
             (Down::Go, Some(work)) if !work.begun => return self.begin(),
+            (Down::Go, Some(_)) if is_orphan => return self.adopt(),
             (Down::Decision(decision), Some(work)) => {
                 work.branch.take(decision).map_err(|why| Refusal::new(status::LAUNCHER, why))?;
             }
@@ -265,10 +283,15 @@ impl Agent {
     }
 
     /// Gets ready to start ranks, or refuses.
-    fn prepare(&mut self, assignment: Assignment, copy: Option<Copy>) -> Result<(), Refusal> {
+    fn prepare(&mut self, mut assignment: Assignment, copy: Option<Copy>) -> Result<(), Refusal> {
+        let succession = assignment.replicas.as_mut().and_then(|replicated| replicated.succession.take());
         match Work::new(assignment, copy) {
             Ok(work) => {
                 self.watch(&work.branch, LINES)?;
+                // Without it the loss of the launcher is the end of the job, as where nobody wants more.
+                if let Some(orphan) = succession.and_then(|all| Orphan::new(all, work.host).ok()) {
+                    self.outlive(orphan, work.layout.size())?;
+                }
                 let address = work.beacon.as_ref().and_then(|beacon| beacon.address().ok());
                 self.work = Some(work);
                 if let Some(address) = address {
@@ -334,7 +357,7 @@ impl Agent {
         if work.branch.patience().is_some() {
             work.branch.turn();
         }
-        let reports: Vec<Report> = std::iter::from_fn(|| work.branch.report()).collect();
+        let mut reports: Vec<Report> = std::iter::from_fn(|| work.branch.report()).collect();
         work.processes.reap_orphans();
         let have_ended = work.begun && !work.processes.any_run();
         if have_ended {
@@ -342,6 +365,9 @@ impl Agent {
             sweep::sweep(&[]);
         }
         let is_done = have_ended && work.printing.is_none();
+        if self.is_orphan() {
+            reports.clear(); // no launcher knows these ranks
+        }
         for report in reports {
             if let Report::Exited(_, exit) = report
                 && self.oom_kills.may_explain(exit.shell_status(), OomKills::until_now)

@@ -2,6 +2,7 @@
 //! and which ranks are the agent's.
 
 use super::fields::{Fields, Frame};
+use super::succession::Succession;
 use crate::run::recovery;
 use scash_comm::Secret;
 use scash_join::boot::{Layout, Settings};
@@ -46,6 +47,8 @@ pub(super) struct Replicated {
     pub(super) copies: u32,
     /// What ranks are told, as environment variables.
     pub(super) env: Vec<(&'static str, String)>,
+    /// If agents outlive their launcher.
+    pub(super) succession: Option<Succession>,
 }
 
 impl Assignment {
@@ -60,9 +63,10 @@ impl Assignment {
         frame =
             frame.byte(u8::from(self.one_stream)).byte(u8::from(self.bind)).byte(u8::from(self.is_watched));
         frame = frame.byte(u8::from(self.replicas.is_some()));
-        if let Some(Replicated { copies, env }) = &self.replicas {
+        if let Some(Replicated { copies, env, succession }) = &self.replicas {
             let words = frame.number(*copies).length(env.len());
             frame = env.iter().fold(words, |frame, (name, value)| frame.text(name).text(value));
+            frame = frame.bytes(&succession.as_ref().map_or_else(Vec::new, Succession::encode));
         }
         // No program is empty.
         for byte in self.copied.unwrap_or(0).to_le_bytes() {
@@ -103,7 +107,11 @@ impl Assignment {
             bind: fields.byte()? != 0,
             is_watched: fields.byte()? != 0,
             replicas: if fields.byte()? != 0 {
-                Some(Replicated { copies: fields.number()?, env: list(fields, survival)? })
+                Some(Replicated {
+                    copies: fields.number()?,
+                    env: list(fields, survival)?,
+                    succession: succession(fields.bytes()?)?,
+                })
             } else {
                 None
             },
@@ -138,6 +146,10 @@ fn survival(fields: &mut Fields<'_>) -> Result<(&'static str, String), String> {
     let (name, value) = (fields.text()?, fields.text()?);
     let known = recovery::VARIABLES.into_iter().find(|known| *known == name);
     Ok((known.ok_or_else(|| format!("{name}, which is no variable of ranks that may die"))?, value))
+}
+
+fn succession(bytes: &[u8]) -> Result<Option<Succession>, String> {
+    if bytes.is_empty() { Ok(None) } else { Succession::decode(bytes).map(Some) }
 }
 
 /// A list, whose length is believed only as far as its items come.

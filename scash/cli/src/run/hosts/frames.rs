@@ -31,6 +31,8 @@
 //! | 19 | Kept: so much memory stores take there, after Commit | bytes `u64` |
 //! | 20 | Printed: a rank whose end is told next has printed so much | rank `u32`, of stdout `u64`, of stderr `u64` |
 //! | 21 | Listens: where the agent's system answers, before Ready | the address, as text |
+//! | 22 | Keeps: what it has kept since it lost its launcher, instead of Ready | see [`Keeping`] |
+//! | 23 | Served: it has a launcher, which said something so many seconds ago | `u32` |
 //!
 //! | kind | from the launcher | fields |
 //! |---|---|---|
@@ -51,6 +53,7 @@
 //! | 15 | Read: send what has been written of the store of a rank, some of it | rank `u32`, from `u64`, to `u64` |
 //! | 16 | Piece: write this into the store of a rank | rank `u32`, place `u64`, the bytes |
 //! | 17 | Store: say when that is done | rank `u32` |
+//! | 18 | Farewell: the job is over, or goes on without that host; the last frame | |
 //!
 //! # Incarnations
 //! No frame has the number of an incarnation: the order of the pipe tells. What an agent sends before Ended
@@ -73,7 +76,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// The version of these frames.
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
 /// What an agent calls itself, so that it is not taken for something else that prints.
 const NAME: &str = "scash agent";
 /// Longest frame of an agent: a packet of a boot line, or [`MOST_OUTPUT`].
@@ -114,6 +117,19 @@ pub(super) enum Up {
     Kept(u64),
     Printed { rank: u32, lengths: Lengths },
     Listens(SocketAddr),
+    Keeps(Box<Keeping>),
+    Served { seconds: u32 },
+}
+
+/// What an agent has kept since it lost its launcher.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Keeping {
+    /// What its ranks were started from last.
+    pub(super) base: Base,
+    /// Where all ranks ran then.
+    pub(super) layout: Layout,
+    /// Ranks that have printed here, and how much of that is out.
+    pub(super) printed: Vec<(u32, Lengths)>,
 }
 
 /// Bytes of the store of a rank.
@@ -144,6 +160,7 @@ pub(super) enum Down {
     Read { rank: u32, range: Range<u64> },
     Piece(Piece),
     Store(u32),
+    Farewell,
 }
 
 /// How all ranks are started again.
@@ -200,6 +217,8 @@ impl Up {
             Up::Kept(bytes) => Frame::new(19).long(*bytes),
             Up::Listens(address) => Frame::new(21).text(&address.to_string()),
             Up::Printed { rank, lengths } => Frame::new(20).number(*rank).long(lengths[0]).long(lengths[1]),
+            Up::Keeps(keeping) => Frame::new(22).keeping(keeping),
+            Up::Served { seconds } => Frame::new(23).number(*seconds),
         }
         .finish()
     }
@@ -236,6 +255,8 @@ impl Up {
                 let text = fields.text()?;
                 Up::Listens(text.parse().map_err(|_| format!("{text:?} is no address"))?)
             }
+            22 => Up::Keeps(Box::new(fields.keeping()?)),
+            23 => Up::Served { seconds: fields.number()? },
             kind => return Err(format!("a frame of kind {kind}")),
         };
         // Newer versions may say more in their greeting; they are refused by name.
@@ -269,6 +290,7 @@ impl Down {
             Down::Read { rank, range } => Frame::new(15).number(*rank).long(range.start).long(range.end),
             Down::Piece(piece) => Frame::new(16).piece(piece),
             Down::Store(rank) => Frame::new(17).number(*rank),
+            Down::Farewell => Frame::new(18),
         }
         .finish()
     }
@@ -304,6 +326,7 @@ impl Down {
             15 => Down::Read { rank: fields.number()?, range: fields.long()?..fields.long()? },
             16 => Down::Piece(fields.piece()?),
             17 => Down::Store(fields.number()?),
+            18 => Down::Farewell,
             kind => return Err(format!("a frame of kind {kind}")),
         };
         fields.end().map(|()| down)

@@ -7,11 +7,13 @@ mod requests;
 mod returns;
 mod start;
 mod survive;
+mod takeover;
 
-use super::frames::{Down, Up};
+use super::frames::{Down, Keeping, Up};
 use super::link::{Link, Stage, waited_for};
 use super::printer::{Piece, Printed, Printers};
 use super::pulse::{Life, Pulse};
+use super::succession::Succession;
 use super::{BEAT, Hosts, SILENCE};
 use crate::run::control::Control;
 use crate::run::front::{News, Order, Orders};
@@ -58,12 +60,15 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// Runs the job to its end; returns the exit status.
 pub(in crate::run) fn run(plan: &Plan, hosts: &Hosts, orders: Orders) -> u8 {
     let done = Job::new(plan, hosts, orders).and_then(|mut job| {
-        job.call()?;
-        while job.goes_on() {
-            job.step()?;
-        }
+        let done = job.call().and_then(|()| {
+            while job.goes_on() {
+                job.step()?;
+            }
+            Ok(())
+        });
+        // Whatever has happened, agents are not to wait for another launcher.
         job.part();
-        Ok(job.supervisor.verdict())
+        done.map(|()| job.supervisor.verdict())
     });
     let status = done.unwrap_or_else(|refusal| {
         crate::say(&refusal.why);
@@ -113,6 +118,10 @@ struct Job<'a> {
     survival: Option<Survival>,
     /// By which other commands ask; `None` where the system has none.
     control: Option<Control>,
+    /// What agents know so that the job outlives this launcher.
+    succession: Option<Succession>,
+    /// By host: what it has kept, until all have said that, if the job has lost its launcher before.
+    keepings: Vec<Option<Keeping>>,
 }
 
 impl<'a> Job<'a> {
@@ -122,6 +131,7 @@ impl<'a> Job<'a> {
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let refuse = |error: String| Refusal::new(status::LAUNCHER, error);
         let screens = output::open(plan.label, plan.ranks, output::is_one_file());
+        let one_stream = hosts.former.as_ref().map_or_else(output::is_one_file, Succession::is_one_stream);
         let job = Job {
             plan,
             hosts,
@@ -138,8 +148,8 @@ impl<'a> Job<'a> {
             printers: screens
                 .and_then(Printers::start)
                 .map_err(|error| refuse(format!("printing: {error}")))?,
-            one_stream: output::is_one_file(),
-            start_by: Some(Instant::now() + START),
+            one_stream,
+            start_by: Some(Instant::now() + if hosts.former.is_some() { takeover::START } else { START }),
             tell_by: Some(Instant::now() + IMPATIENCE),
             next_beat: Instant::now() + BEAT,
             next_pulse: Instant::now(),
@@ -148,6 +158,8 @@ impl<'a> Job<'a> {
             over_since: None,
             survival: Survival::of(plan, hosts),
             control: Control::open().ok(),
+            succession: takeover::succession(plan, hosts, one_stream)?,
+            keepings: hosts.names.iter().map(|_| None).collect(),
         };
         if let Some(control) = &job.control {
             job.watch(control, EpollFlags::EPOLLIN, ASKED)?;
@@ -303,7 +315,11 @@ impl<'a> Job<'a> {
                 self.link(host).pulse =
                     self.hosts.heartbeat.and_then(|heartbeat| Pulse::call(address, heartbeat));
             }
-            (Stage::Preparing, Up::Ready) => self.ready(host),
+            (Stage::Preparing, Up::Ready) if !self.is_taken_over() => self.ready(host),
+            (Stage::Preparing, Up::Keeps(keeping)) if self.is_taken_over() => self.keeps(host, *keeping)?,
+            (Stage::Preparing, Up::Served { seconds }) if self.is_taken_over() => {
+                self.is_served(host, seconds)
+            }
             (Stage::Preparing | Stage::Running, Up::Refused { status, why }) => {
                 self.refused(host, status, &why)
             }
@@ -337,6 +353,9 @@ impl<'a> Job<'a> {
 
     /// An agent cannot start (all of) its ranks.
     fn refused(&mut self, host: u32, status: u8, why: &str) {
+        if self.is_taken_over() {
+            return self.keeps_nothing(host, why);
+        }
         let why = format!("host {}: {why}", self.link(host).name);
         if self.start_by.is_some() {
             return self.call_off(status, &why);
@@ -401,6 +420,9 @@ impl<'a> Job<'a> {
 
     /// A host is out of reach for good.
     fn lose(&mut self, host: u32, why: &str) {
+        if self.is_taken_over() {
+            return self.keeps_nothing(host, why);
+        }
         let why = format!("host {}: {why}", self.link(host).name);
         if self.start_by.is_some() {
             return self.call_off(status::LAUNCHER, &why);
@@ -442,12 +464,10 @@ impl<'a> Job<'a> {
             if link.cut_off.is_some_and(|at| said_all || now >= at + LAST_WORDS) {
                 let why = link.obituary();
                 self.lose(host, &why);
-            } else if is_late(self.start_by) && self.link(host).stage != Stage::Ready {
+            } else if is_late(self.start_by) && !matches!(self.link(host).stage, Stage::Ready | Stage::Gone) {
                 let command = self.link(host).command.clone();
-                self.lose(
-                    host,
-                    &format!("`{command}` has brought no agent that is ready in {} s", START.as_secs()),
-                );
+                let most = self.patience_at_start().as_secs();
+                self.lose(host, &format!("`{command}` has brought no agent that is ready in {most} s"));
             } else if self.link(host).is_served() && now >= self.link(host).heard + SILENCE {
                 let silence = SILENCE.as_secs();
                 self.lose(
@@ -459,7 +479,7 @@ impl<'a> Job<'a> {
             }
         }
         if self.start_by.is_some() && self.tell_by.take_if(|by| now >= *by).is_some() {
-            crate::say(&waited_for(&self.links, START));
+            crate::say(&waited_for(&self.links, self.patience_at_start()));
         }
         if now >= self.next_beat {
             self.next_beat = now + BEAT;

@@ -4,6 +4,7 @@
 use super::Hosts;
 use super::frames::{Cutter, Down, FROM_AGENT, MOST_PROGRAM, Up};
 use super::pulse::Pulse;
+use super::succession::JobName;
 use crate::run::exits::reap;
 use crate::run::signals;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -48,6 +49,8 @@ pub(super) enum Call {
     First(BTreeSet<u32>),
     /// To take part again, without the user at the terminal.
     Again,
+    /// To go on with what it has kept of that job, as the agent of the host of that number.
+    Orphan(JobName, u32),
 }
 
 /// The way to an agent.
@@ -88,7 +91,10 @@ pub(super) struct Link {
 impl Link {
     /// Calls the agent of a host. The text says why that is impossible.
     pub(super) fn call(hosts: &Hosts, name: &str, call: Call) -> Result<Link, String> {
-        let words = words(hosts, name);
+        let mut words = words(hosts, name);
+        if let Call::Orphan(job, host) = &call {
+            words.extend(["--of".into(), job.to_string().into(), "--host".into(), host.to_string().into()]);
+        }
         let shown: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let shown = shown.join(" ");
         let mut command = Command::new(&words[0]);
@@ -134,6 +140,30 @@ impl Link {
             queue: SecretBytes::default(),
             program: None,
         })
+    }
+
+    /// That to a host which is out of reach from the start.
+    pub(super) fn absent(name: &str) -> Link {
+        Link {
+            name: name.to_owned(),
+            command: String::new(),
+            stage: Stage::Gone,
+            ranks: BTreeSet::new(),
+            cut_off: None,
+            out_of_memory: false,
+            heard: Instant::now(),
+            ready_by: None,
+            failure: None,
+            pulse: None,
+            had_pulse: false,
+            child: Pid::from_raw(0),
+            exit: Some(Exit::Status(0)),
+            to: None,
+            from: None,
+            cutter: Cutter::new(FROM_AGENT),
+            queue: SecretBytes::default(),
+            program: None,
+        }
     }
 
     /// The ends to be polled, for reading and for writing.
@@ -208,8 +238,16 @@ impl Link {
         Ok(all)
     }
 
-    /// Lets the agent go: it ends its ranks, if it has any.
+    /// Lets the agent go: it ends its ranks, if it has any, and waits for no other launcher.
     pub(super) fn let_go(&mut self) {
+        if self.is_open() {
+            self.send(&Down::Farewell);
+        }
+        self.leave();
+    }
+
+    /// Leaves the agent: if it has lost its launcher, it waits for another one.
+    pub(super) fn leave(&mut self) {
         self.stage = Stage::Gone;
         (self.to, self.from, self.cut_off, self.ready_by) = (None, None, None, None);
         self.pulse = None;
@@ -286,7 +324,7 @@ fn words(hosts: &Hosts, name: &str) -> Vec<OsString> {
 
 /// A path as a word of the shell by which ssh runs commands. Most are so anyway, which also suits commands
 /// that do without a shell.
-fn quoted(path: &Path) -> OsString {
+pub(super) fn quoted(path: &Path) -> OsString {
     let is_plain =
         |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,".contains(byte) || !byte.is_ascii();
     if path.as_os_str().as_bytes().iter().all(is_plain) {

@@ -25,7 +25,8 @@
 //!
 //! # How nothing is left behind
 //! - An agent whose stdin ends kills its ranks and what they left: that is how it learns of the launcher's
-//!   death.
+//!   death. It ends, too; where ranks may die, it first waits for another launcher ([`succession`]), unless
+//!   the last word was that the job is over.
 //! - Within a host all is as in a job on one: the agent has a front of its own, and the kernel kills ranks
 //!   whose agent dies.
 //! - An agent that is gone takes its ranks with it; the launcher says so to all others, and ends the job.
@@ -60,13 +61,17 @@ mod placement;
 mod printer;
 mod pulse;
 mod recall;
+mod relay;
 mod stores;
+mod succession;
 mod transfer;
 mod uplink;
 
-pub(crate) use agent::agent;
 pub(super) use job::run;
 pub(super) use pulse::Heartbeat;
+pub(crate) use relay::{AgentArgs, agent, orphans};
+pub(super) use relay::{Search, resume};
+pub(super) use succession::{JobName, Succession};
 
 use super::{Refusal, status};
 use scash_join::boot::Layout;
@@ -93,6 +98,8 @@ pub(super) struct Hosts {
     pub(super) copy: bool,
     /// How long hosts may be silent; `None`: only pipes tell.
     pub(super) heartbeat: Option<Heartbeat>,
+    /// The job that is gone on with, which has lost its launcher.
+    pub(super) former: Option<Succession>,
 }
 
 impl Hosts {
@@ -119,6 +126,6 @@ impl Hosts {
                 Refusal::new(status::LAUNCHER, why)
             })?,
         };
-        Ok(Hosts { names, layout, rsh, agent, copy, heartbeat: None })
+        Ok(Hosts { names, layout, rsh, agent, copy, heartbeat: None, former: None })
     }
 }

@@ -69,12 +69,26 @@ pub(super) struct Recall {
     lost: BTreeSet<u32>,
     /// Hosts that have come back since ranks were recalled: what they had is gone.
     returned: BTreeSet<u32>,
+    /// Whether another launcher, which is lost, may have begun restarts that this one does not know of.
+    is_another: bool,
 }
 
 impl Recall {
     /// Of so many hosts and ranks.
     pub(super) fn new(hosts: u32, ranks: u32) -> Recall {
-        Recall { hosts, ranks, state: State::Running, lost: BTreeSet::new(), returned: BTreeSet::new() }
+        Recall {
+            hosts,
+            ranks,
+            state: State::Running,
+            lost: BTreeSet::new(),
+            returned: BTreeSet::new(),
+            is_another: false,
+        }
+    }
+
+    /// Ranks were started by another launcher, which is lost.
+    pub(super) fn take_over(&mut self) {
+        self.is_another = true;
     }
 
     /// All ranks are to end: agents are told to recall them. If they run, they were started from `base`.
@@ -85,6 +99,7 @@ impl Recall {
                 let copying = (0..self.hosts).filter(|host| transfers.concern(*host)).collect();
                 (known, silent, copying)
             }
+            _ if self.is_another => (Known::Begun(base), BTreeSet::new(), BTreeSet::new()),
             _ => (Known::Started(base), BTreeSet::new(), BTreeSet::new()),
         };
         self.state = State::Ending { known, states: States::new(), silent, writing, copying };
@@ -106,7 +121,7 @@ impl Recall {
             return Err(format!("the store of rank {rank} a second time"));
         }
         // Copies that are not any more know of former ones only.
-        if Some(state.base.incarnation) > known.base().map(|base| base.incarnation) {
+        if !self.is_another && Some(state.base.incarnation) > known.base().map(|base| base.incarnation) {
             let Base { incarnation, epoch } = state.base;
             return Err(format!("the store of rank {rank} of incarnation {incarnation} and epoch {epoch}"));
         }
@@ -259,6 +274,7 @@ impl Recall {
     /// Ranks are started again, or never will be.
     pub(super) fn over(&mut self) {
         self.returned.clear();
+        self.is_another = false;
         self.state = State::Running;
     }
 }

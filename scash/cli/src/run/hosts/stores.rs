@@ -2,9 +2,11 @@
 //! which each is as good as any other here. Whether they make sense is for `recall` to say.
 
 use super::fields::{Fields, Frame};
-use super::frames::Piece;
+use super::frames::{Keeping, Piece};
+use crate::run::output::Lengths;
 use crate::run::recovery::{Marked, Rewound, RewoundPlace, StoreState};
 use scash_ft::{Base, Epoch, Incarnation, Mark};
+use scash_join::boot::Layout;
 
 impl Frame {
     pub(super) fn base(self, base: Base) -> Frame {
@@ -34,6 +36,14 @@ impl Frame {
             let frame = frame.number(*rank).base(*base).long(output[0]).long(output[1]);
             frame.byte(*place as u8)
         })
+    }
+
+    /// Base, number of ranks, where they ran, how many have printed, and each with its number and lengths.
+    pub(super) fn keeping(self, Keeping { base, layout, printed }: &Keeping) -> Frame {
+        let frame = self.base(*base).number(layout.size()).bytes(&layout.encode()).length(printed.len());
+        let rank =
+            |frame: Frame, (rank, [out, err]): &(u32, Lengths)| frame.number(*rank).long(*out).long(*err);
+        printed.iter().fold(frame, rank)
     }
 }
 
@@ -82,5 +92,19 @@ impl Fields<'_> {
             all.push(Rewound { rank, base, output, place: self.place()? });
         }
         Ok(all)
+    }
+
+    pub(super) fn keeping(&mut self) -> Result<Keeping, String> {
+        let (base, size) = (self.base()?, self.number()?);
+        let layout = Layout::decode(self.bytes()?, size)?;
+        let length = self.number()?;
+        let mut printed = Vec::new();
+        for _ in 0..length {
+            printed.push((self.number()?, [self.long()?, self.long()?]));
+        }
+        match printed.iter().find(|(rank, _)| *rank >= size) {
+            Some((rank, _)) => Err(format!("rank {rank} of {size}")),
+            None => Ok(Keeping { base, layout, printed }),
+        }
     }
 }

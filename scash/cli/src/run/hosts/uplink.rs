@@ -1,8 +1,9 @@
 //! An agent's way to the launcher: its stdout, on which several threads send frames, and the room that there
-//! is for output.
+//! is for output. An agent that outlives its launcher ([`Uplink::keep`]) has another way to the next one.
 
 use super::frames::{MOST_OUTPUT, Up};
-use crate::run::output::{Sink, Stream};
+use crate::run::output::{Lengths, Sink, Stream};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,9 +14,30 @@ pub(super) const WINDOW: usize = 256 << 10;
 /// The way to the launcher.
 #[derive(Debug)]
 pub(super) struct Uplink {
-    pipe: Mutex<File>,
+    way: Mutex<Way>,
+    /// There is one for output again.
+    changed: Condvar,
     /// One a stream.
     rooms: [Room; 2],
+}
+
+#[derive(Debug)]
+struct Way {
+    /// `None`: the launcher is gone, and another one may come.
+    pipe: Option<File>,
+    /// Whether the launcher takes output.
+    is_open: bool,
+    /// What is kept for the launcher that comes after this one.
+    kept: Option<Sent>,
+}
+
+/// What was sent of what ranks have printed.
+#[derive(Debug)]
+struct Sent {
+    /// By rank: how much.
+    lengths: Vec<Lengths>,
+    /// By stream: pieces of which the launcher has not said that they are out, oldest first.
+    unprinted: [VecDeque<(u32, Vec<u8>)>; 2],
 }
 
 /// How much of a stream may be sent.
@@ -26,7 +48,7 @@ struct Room {
     changed: Condvar,
 }
 
-/// A thread that panicked while it held the lock has left a number that is as good as any.
+/// A thread that panicked while it held the lock has left what is as good as any.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -34,16 +56,98 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Uplink {
     pub(super) fn new(pipe: File) -> Arc<Uplink> {
         let room = || Room { bytes: Mutex::new(Some(WINDOW)), changed: Condvar::new() };
-        Arc::new(Uplink { pipe: Mutex::new(pipe), rooms: [room(), room()] })
+        let way = Way { pipe: Some(pipe), is_open: true, kept: None };
+        Arc::new(Uplink { way: Mutex::new(way), changed: Condvar::new(), rooms: [room(), room()] })
     }
 
-    /// Sends a frame. Waits while the launcher does not read, which it always does.
+    /// From now on the end of the launcher is not the end: output of so many ranks waits for the next one.
+    pub(super) fn keep(&self, ranks: usize) {
+        let sent = Sent { lengths: vec![[0; 2]; ranks], unprinted: Default::default() };
+        lock(&self.way).kept = Some(sent);
+    }
+
+    /// Sends a frame. Waits while the launcher does not read, which it always does. Without a launcher it is
+    /// of no use.
     pub(super) fn send(&self, up: &Up) -> io::Result<()> {
-        lock(&self.pipe).write_all(&up.encode())
+        lock(&self.way).pipe.as_mut().map_or(Ok(()), |pipe| pipe.write_all(&up.encode()))
     }
 
-    /// So many bytes of a stream are out.
+    /// The launcher is gone.
+    pub(super) fn cut(&self) {
+        let mut way = lock(&self.way);
+        (way.pipe, way.is_open) = (None, false);
+    }
+
+    /// There is another launcher, which does not take output yet.
+    pub(super) fn connect(&self, pipe: File) {
+        lock(&self.way).pipe = Some(pipe);
+    }
+
+    /// The other launcher takes output: that which the one before has perhaps not printed is sent once more.
+    pub(super) fn open(&self) -> io::Result<()> {
+        let mut way = lock(&self.way);
+        way.is_open = true;
+        let Way { pipe: Some(pipe), kept: Some(Sent { unprinted, .. }), .. } = &mut *way else {
+            return Ok(());
+        };
+        for (stream, pieces) in Stream::BOTH.into_iter().zip(unprinted) {
+            for (rank, bytes) in pieces {
+                let piece = Up::Output { stream, rank: *rank, bytes: bytes.clone() };
+                pipe.write_all(&piece.encode())?;
+            }
+        }
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Ranks that have printed here, and how much of that is out.
+    pub(super) fn printed(&self) -> Vec<(u32, Lengths)> {
+        let way = lock(&self.way);
+        let Some(Sent { lengths, unprinted }) = &way.kept else { return Vec::new() };
+        let mut printed = lengths.clone();
+        for (stream, (rank, bytes)) in
+            (0..).zip(unprinted).flat_map(|(i, all)| all.iter().map(move |p| (i, p)))
+        {
+            let length: &mut u64 = &mut printed[*rank as usize][stream];
+            *length = length.saturating_sub(bytes.len() as u64);
+        }
+        (0..).zip(printed).filter(|(_, lengths)| *lengths != [0; 2]).collect()
+    }
+
+    /// So much of what these ranks have printed was sent by others.
+    pub(super) fn skip(&self, ranks: &[(usize, Lengths)]) {
+        if let Some(Sent { lengths, .. }) = &mut lock(&self.way).kept {
+            for (rank, length) in ranks {
+                if let Some(sent) = lengths.get_mut(*rank) {
+                    *sent = *length;
+                }
+            }
+        }
+    }
+
+    /// Sends what a rank has printed.
+    fn send_output(&self, stream: Stream, rank: u32, bytes: &[u8]) -> io::Result<()> {
+        let mut way = lock(&self.way);
+        while !way.is_open {
+            way = self.changed.wait(way).unwrap_or_else(PoisonError::into_inner);
+        }
+        let Way { pipe, kept, .. } = &mut *way;
+        let up = Up::Output { stream, rank, bytes: bytes.to_vec() };
+        let sent = pipe.as_mut().map_or(Ok(()), |pipe| pipe.write_all(&up.encode()));
+        let (Some(Sent { lengths, unprinted }), index) = (kept, stream as usize - 1) else { return sent };
+        unprinted[index].push_back((rank, bytes.to_vec()));
+        if let Some(lengths) = lengths.get_mut(rank as usize) {
+            lengths[index] += bytes.len() as u64;
+        }
+        // Who reads the other pipe notices that the launcher is gone.
+        Ok(())
+    }
+
+    /// So many bytes of a stream are out: those of its oldest piece.
     pub(super) fn taken(&self, stream: Stream, bytes: u32) {
+        if let Some(Sent { unprinted, .. }) = &mut lock(&self.way).kept {
+            unprinted[stream as usize - 1].pop_front();
+        }
         let room = self.room(stream);
         if let Some(left) = &mut *lock(&room.bytes) {
             *left = left.saturating_add(bytes as usize).min(WINDOW);
@@ -95,7 +199,7 @@ impl Output {
     }
 
     fn send(&self, rank: u32, bytes: &[u8]) -> io::Result<()> {
-        self.uplink.send(&Up::Output { stream: self.stream, rank, bytes: bytes.to_vec() })
+        self.uplink.send_output(self.stream, rank, bytes)
     }
 }
 
@@ -133,5 +237,37 @@ mod tests {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).unwrap();
         assert!(bytes.iter().filter(|byte| **byte == 7).count() <= WINDOW + 10);
+    }
+
+    #[test]
+    fn output_waits_for_the_next_launcher_which_gets_what_the_one_before_has_not_printed() {
+        let file = || tempfile::tempfile().unwrap();
+        let said = |mut file: File| {
+            let mut bytes = Vec::new();
+            file.rewind().unwrap();
+            file.read_to_end(&mut bytes).unwrap();
+            bytes
+        };
+        let frame =
+            |bytes: &[u8]| Up::Output { stream: Stream::Out, rank: 1, bytes: bytes.to_vec() }.encode();
+        let uplink = Uplink::new(file());
+        uplink.keep(2);
+        uplink.skip(&[(1, [100, 0])]);
+        let mut output = Output::new(uplink.clone(), Stream::Out, file());
+        output.take(1, b"printed").unwrap();
+        output.take(1, b"on its way").unwrap();
+        uplink.taken(Stream::Out, 7);
+        uplink.cut();
+        uplink.send(&Up::Done).unwrap();
+        assert_eq!(uplink.printed(), [(1, [107, 0])]);
+        let writer = thread::spawn(move || output.take(1, b"later"));
+        let next = file();
+        uplink.connect(next.try_clone().unwrap());
+        assert!(said(next.try_clone().unwrap()).is_empty());
+        uplink.open().unwrap();
+        writer.join().unwrap().unwrap();
+        assert_eq!(said(next), [frame(b"on its way"), frame(b"later")].concat());
+        uplink.taken(Stream::Out, 10);
+        assert_eq!(uplink.printed(), [(1, [117, 0])]);
     }
 }

@@ -19,6 +19,8 @@ const VERSION: u32 = 1;
 pub(super) const JOB: &str = "job.json";
 /// The hidden option by which the command that is started again learns what it does.
 const RESUME: &str = "--resume";
+/// The one by which it learns of agents that have lost their launcher.
+const TAKE_OVER: &str = "--take-over";
 
 /// Text, or bytes that are none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,7 +54,7 @@ pub(in crate::run) struct Description {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) launcher: Option<String>,
     /// Whether standard output and error of the command were one file.
-    pub(super) is_one: bool,
+    pub(in crate::run) is_one: bool,
     /// The command's arguments behind `scash run`, or `scash rank`.
     arguments: Vec<Words>,
     directory: Words,
@@ -89,6 +91,15 @@ impl Description {
         })
     }
 
+    /// That of a job on several hosts which this process is to run, with what its ranks get of the environment.
+    /// They read nothing.
+    pub(in crate::run) fn of_a_job_on_hosts(ranks: u32, is_one: bool) -> io::Result<Description> {
+        let description = Description::of_this_process(ranks, is_one, None)?;
+        let is_ours = |name: &Words| name.get().as_bytes().starts_with(b"SCASH_");
+        let environment = description.environment.into_iter().filter(|(name, _)| is_ours(name)).collect();
+        Ok(Description { environment, input: None, ..description })
+    }
+
     /// The command that goes on with the job of that directory.
     pub(super) fn how_to_go_on(&self, directory: &Path) -> String {
         how_to_go_on(self.launcher.as_deref(), self.ranks, directory)
@@ -110,15 +121,29 @@ impl Description {
         }
     }
 
-    /// The command, in the place of this process, but that it goes on from what is in the directory.
-    fn exec(&self, directory: &Path) -> io::Result<Refusal> {
+    /// The command, to be executed here with an option more.
+    fn again(&self, option: &str, value: &OsStr) -> io::Result<Command> {
         let there = self.directory.get();
         std::env::set_current_dir(there)
             .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", there.display())))?;
         let mut command = Command::new(std::env::current_exe()?);
         let what = if self.launcher.is_none() { "run" } else { "rank" };
-        command.arg0("scash").arg(what).arg(RESUME).arg(directory);
+        command.arg0("scash").arg(what).arg(option).arg(value);
         command.args(self.arguments.iter().map(Words::get));
+        Ok(command)
+    }
+
+    /// The command, in the place of this process, but that it takes over what agents keep whom that file
+    /// names.
+    pub(in crate::run) fn take_over(&self, file: &OsStr) -> io::Error {
+        let command = self.again(TAKE_OVER, file);
+        let of_environment = self.environment.iter().map(|(k, v)| (k.get(), v.get()));
+        command.map_or_else(|error| error, |mut command| command.envs(of_environment).exec())
+    }
+
+    /// The command, in the place of this process, but that it goes on from what is in the directory.
+    fn exec(&self, directory: &Path) -> io::Result<Refusal> {
+        let mut command = self.again(RESUME, directory.as_os_str())?;
         command.env_clear().envs(self.environment.iter().map(|(k, v)| (k.get(), v.get())));
         if self.launcher.is_some() {
             command.envs(std::env::vars_os().filter(|(name, _)| is_launchers(name)));

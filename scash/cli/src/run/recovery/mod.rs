@@ -37,8 +37,8 @@ mod kept;
 mod sayings;
 mod withheld;
 
-pub(super) use describe::how_a_job_goes_on;
 pub(crate) use describe::start_again;
+pub(super) use describe::{Description, how_a_job_goes_on};
 pub(super) use directory::Directory;
 pub(super) use epoch::{Marked, Rewound, RewoundPlace, StoreState, barrier, rounds};
 pub(super) use keepers::{Charge, Refused, Wish, agree};

@@ -56,12 +56,15 @@ fn a_page_that_two_ranks_write_in_turn_stays_where_it_is() {
 #[test]
 fn each_move_of_a_page_takes_twice_as_long_as_the_one_before() {
     let mut job = filled(AllocOptions::default());
+    let expected = [3, 6, 12, 24];
+    // Miri is too slow for all of them.
+    let moves = if cfg!(miri) { 2 } else { expected.len() };
     let mut times = Vec::new();
-    for writer in [1, 0, 1, 0] {
-        let homes = rewrite(&mut job, writer, 60);
+    for writer in [1, 0, 1, 0].into_iter().take(moves) {
+        let homes = rewrite(&mut job, writer, if cfg!(miri) { 10 } else { 60 });
         times.push(homes.iter().take_while(|&&home| home != Some(Rank(writer))).count());
     }
-    assert_eq!(times, [3, 6, 12, 24]);
+    assert_eq!(times, expected[..moves]);
 }
 
 #[test]

@@ -31,7 +31,7 @@ const ENOUGH: u64 = 2 << 20;
 
 /// How far the agent's part in a restart is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     /// Ranks compute, or have ended by themselves.
     Together,
     /// They were killed.
@@ -47,12 +47,12 @@ pub(super) struct Survival {
     /// How many other hosts hold copies of a store.
     copies: u32,
     /// What ranks were started from.
-    base: Base,
+    pub(super) base: Base,
     /// The newest epoch of which rank 0 has told.
     told: Epoch,
-    phase: Phase,
+    pub(super) phase: Phase,
     /// Whether ranks will not be started again.
-    is_finished: bool,
+    pub(super) is_finished: bool,
 }
 
 impl Survival {
@@ -60,7 +60,7 @@ impl Survival {
     pub(super) fn new(
         layout: &Layout,
         host: u32,
-        Replicated { copies, env }: Replicated,
+        Replicated { copies, env, .. }: Replicated,
         is_one: bool,
     ) -> Result<Survival, Refusal> {
         recovery::fix_addresses()?;
@@ -179,7 +179,7 @@ impl Agent {
         let Some(survival) = self.survival() else { return Ok(()) };
         if survival.phase == Phase::Ending {
             survival.phase = Phase::Ended;
-            return self.tell_of_stores();
+            return if self.is_orphan() { self.tell_what_is_kept() } else { self.tell_of_stores() };
         }
         if survival.is_finished
             && let Some(printing) = self.work.as_ref().and_then(|work| work.printing.as_ref())
@@ -218,7 +218,7 @@ impl Agent {
         match kept.read(rank, range, ENOUGH, &mut vec![0; MOST_PIECE], send) {
             Ok(next) => self.send(&Up::HasRead { rank, next }),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                self.over = true;
+                self.lose_launcher();
                 Ok(())
             }
             Err(error) => self.refuse(Refusal::new(
@@ -235,6 +235,7 @@ impl Agent {
         match survival.kept.rewind(all) {
             Ok(lengths) => {
                 if let Some(printing) = &work.printing {
+                    self.uplink.skip(&come(all));
                     printing.skip(&come(all));
                     printing.commit(&lengths);
                 }
@@ -263,7 +264,7 @@ impl Agent {
         Ok(())
     }
 
-    fn survival(&mut self) -> Option<&mut Survival> {
+    pub(super) fn survival(&mut self) -> Option<&mut Survival> {
         self.work.as_mut()?.survival.as_mut()
     }
 }

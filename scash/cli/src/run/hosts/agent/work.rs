@@ -18,7 +18,7 @@ use std::path::PathBuf;
 /// This host's ranks.
 pub(super) struct Work {
     pub(super) branch: Branch,
-    layout: Layout,
+    pub(super) layout: Layout,
     /// Which of its hosts this is.
     pub(super) host: u32,
     pub(super) processes: Processes,

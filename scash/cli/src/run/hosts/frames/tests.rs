@@ -21,6 +21,7 @@ fn assignment() -> Assignment {
         replicas: Some(Replicated {
             copies: 2,
             env: vec![("SCASH_CHECKPOINT", "every=3".into()), ("SCASH_MTBF", "5s".into())],
+            succession: None,
         }),
         copied: Some(5_000_000_000),
         directory: "/home".into(),
@@ -67,6 +68,12 @@ fn ups() -> Vec<Up> {
         Up::Kept(5_000_000_000),
         Up::Printed { rank: 3, lengths: [7_000_000_000, 0] },
         Up::Listens("[fd00::1]:4711".parse().unwrap()),
+        Up::Keeps(Box::new(Keeping {
+            base: base(9),
+            layout: Layout::new(&[2, 2]).unwrap(),
+            printed: vec![(2, [7_000_000_000, 1]), (3, [0, 5])],
+        })),
+        Up::Served { seconds: 7 },
     ]
 }
 
@@ -100,6 +107,7 @@ fn downs() -> Vec<Down> {
         Down::Read { rank: 3, range: 4096..u64::MAX },
         Down::Piece(Piece { rank: 3, at: 5 << 40, bytes: vec![8; 500] }),
         Down::Store(3),
+        Down::Farewell,
     ]
 }
 
@@ -144,7 +152,7 @@ fn a_frame_that_says_more_than_there_can_be_is_refused() {
     long[5..].copy_from_slice(&u32::MAX.to_le_bytes());
     assert!(Down::decode(&long[4..]).is_err());
     let mut other = assignment();
-    other.replicas = Some(Replicated { copies: 1, env: vec![("PATH", "/tmp".into())] });
+    other.replicas = Some(Replicated { copies: 1, env: vec![("PATH", "/tmp".into())], succession: None });
     let why = Down::decode(&Down::Start(Box::new(other)).encode()[4..]).unwrap_err();
     assert!(why.contains("PATH"), "{why}");
 }

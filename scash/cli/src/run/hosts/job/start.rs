@@ -21,8 +21,15 @@ impl Job<'_> {
     /// Calls the agents of all hosts.
     pub(super) fn call(&mut self) -> Result<(), Refusal> {
         for (host, name) in (0..).zip(&self.hosts.names) {
-            let ranks = self.layout.ranks_of(host).collect();
-            let link = Link::call(self.hosts, name, Call::First(ranks));
+            let call = match &self.hosts.former {
+                None => Call::First(self.layout.ranks_of(host).collect()),
+                Some(former) if former.absent.contains(&host) => {
+                    self.links.push(Link::absent(name));
+                    continue;
+                }
+                Some(former) => Call::Orphan(former.job.clone(), host),
+            };
+            let link = Link::call(self.hosts, name, call);
             let link = link.map_err(|why| Refusal::new(status::LAUNCHER, format!("host {name}: {why}")))?;
             self.watch_link(host, &link)?;
             self.links.push(link);
@@ -38,6 +45,12 @@ impl Job<'_> {
     }
 
     pub(super) fn greet(&mut self, host: u32, frames: u32, version: &str) {
+        if self.is_taken_over() {
+            return match check_hello(frames, version) {
+                Ok(()) => self.link(host).stage = Stage::Preparing,
+                Err(why) => self.keeps_nothing(host, &why),
+            };
+        }
         let start = check_hello(frames, version).and_then(|()| self.assignment(host)).map(|assignment| {
             let start = Down::Start(Box::new(assignment));
             let mut bytes = start.encode();
@@ -79,11 +92,11 @@ impl Job<'_> {
             one_stream: self.one_stream,
             bind: self.plan.bind,
             is_watched: self.hosts.heartbeat.is_some(),
-            replicas: self
-                .plan
-                .replicas
-                .as_ref()
-                .map(|replicas| Replicated { copies: replicas.copies, env: replicas.env() }),
+            replicas: self.plan.replicas.as_ref().map(|replicas| Replicated {
+                copies: replicas.copies,
+                env: replicas.env(),
+                succession: self.succession.clone(),
+            }),
             copied: self.program.as_ref().map(|program| program.len() as u64),
             directory: directory.into(),
             program: (absolute.into(), task.program.name.clone()),
@@ -103,6 +116,7 @@ impl Job<'_> {
 
     /// The job ends before any rank was started.
     pub(super) fn call_off(&mut self, status: u8, why: &str) {
+        let is_taken_over = self.is_taken_over();
         if self.start_by.take().is_none() {
             return;
         }
@@ -114,7 +128,8 @@ impl Job<'_> {
             if link.stage == Stage::Calling {
                 link.kill();
             }
-            link.let_go();
+            // Agents that have kept something do so for the next launcher.
+            if is_taken_over { link.leave() } else { link.let_go() }
         }
         // It would have ranks killed, of which there are none.
         drop(self.supervisor.not_started(self.plan.ranks, status));

@@ -36,7 +36,7 @@ pub(super) struct Survival {
     /// The newest epoch of which ranks have told that were started last, and when.
     pub(super) committed: Option<(Epoch, Instant)>,
     /// By rank: how many bytes of what it has printed have come.
-    come: Vec<Lengths>,
+    pub(super) come: Vec<Lengths>,
     /// By rank: how much it had printed when it ended.
     printed: Vec<Lengths>,
     /// Whether agents were told that ranks will not be started again.
@@ -325,7 +325,8 @@ impl Job<'_> {
     /// So much of what a rank has printed has come.
     pub(super) fn has_come(&mut self, rank: u32, stream: Stream, bytes: usize) {
         if let Some(Survival { come, .. }) = &mut self.survival {
-            come[rank as usize][stream as usize - 1] += bytes as u64;
+            let come = &mut come[rank as usize][stream as usize - 1];
+            *come = come.saturating_add(bytes as u64);
         }
     }
 

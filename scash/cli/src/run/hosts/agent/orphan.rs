@@ -1,0 +1,164 @@
+//! What an agent does whose launcher is lost, where the job outlives that (`--linger`): it ends its ranks,
+//! keeps what it has of them, and waits for another launcher ([`succession`]).
+//!
+//! ```text
+//!             the launcher's pipe ends              another launcher connects
+//!   served ───────────────────────────▶ orphan ───────────────────────────────▶ orphan, and heard
+//!     ▲                                  │   ▲                                      │       │
+//!     │                     time is over │   │ that one is gone                     │       │ it says Go
+//!     │                                  ▼   └──────────────────────────────────────┘       │
+//!     │                              the agent ends                                         │
+//!     └─────────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+
+use super::survive::Phase;
+use super::{Agent, FOUND, LAUNCHER, trouble};
+use crate::run::Refusal;
+use crate::run::hosts::SILENCE;
+use crate::run::hosts::frames::{Cutter, FROM_LAUNCHER, Keeping, Up, hello};
+use crate::run::hosts::succession::{self, Found, Rendezvous, Succession};
+use nix::sys::signal::Signal;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// What an agent has that outlives its launcher.
+#[derive(Debug)]
+pub(super) struct Orphan {
+    succession: Succession,
+    rendezvous: Rendezvous,
+    /// Until when another launcher is waited for; `None`: there is one.
+    until: Option<Instant>,
+    /// Another launcher has connected, and does not know yet what is kept here.
+    must_tell: bool,
+}
+
+impl Orphan {
+    pub(super) fn new(succession: Succession, host: u32) -> std::io::Result<Orphan> {
+        let rendezvous = Rendezvous::open(&succession.job, host)?;
+        Ok(Orphan { succession, rendezvous, until: None, must_tell: false })
+    }
+}
+
+impl Agent {
+    /// From now on the job outlives its launcher.
+    pub(super) fn outlive(&mut self, orphan: Orphan, ranks: u32) -> Result<(), Refusal> {
+        self.watch(&orphan.rendezvous.listener, FOUND)?;
+        self.uplink.keep(ranks as usize);
+        self.orphan = Some(orphan);
+        Ok(())
+    }
+
+    /// Whether no launcher says what is to be done.
+    pub(super) fn is_orphan(&self) -> bool {
+        self.orphan.as_ref().is_some_and(|orphan| orphan.until.is_some())
+    }
+
+    /// How long an orphan waits yet.
+    pub(super) fn wait(&self) -> Option<Duration> {
+        Some(self.orphan.as_ref()?.until?.saturating_duration_since(Instant::now()))
+    }
+
+    /// The launcher is out of reach. That is the end, or another one is waited for.
+    pub(super) fn lose_launcher(&mut self) {
+        let may_go_on = self.work.as_ref().is_some_and(|work| work.begun)
+            && self.survival().is_some_and(|s| !s.is_finished);
+        let (Some(orphan), true) = (&mut self.orphan, may_go_on) else {
+            self.over = true;
+            return;
+        };
+        orphan.must_tell = false;
+        if let Some(launcher) = self.launcher.take() {
+            // It may be that of the process's standard input, which stays open.
+            let _ = self.epoll.delete(&launcher);
+        }
+        self.uplink.cut();
+        if orphan.until.is_none() {
+            orphan.until = Some(Instant::now() + orphan.succession.linger());
+            self.end_ranks();
+        }
+    }
+
+    fn end_ranks(&mut self) {
+        let Some(work) = &mut self.work else { return };
+        if let Some(survival) = work.survival.as_mut().filter(|survival| survival.phase == Phase::Together) {
+            survival.phase = Phase::Ending;
+            work.processes.signal(Signal::SIGKILL);
+        }
+    }
+
+    /// An orphan that was not found in time ends.
+    pub(super) fn look_at_the_clock(&mut self) {
+        self.over |= self.wait().is_some_and(|left| left.is_zero());
+    }
+
+    /// Answers who has connected.
+    pub(super) fn be_found(&mut self) -> Result<(), Refusal> {
+        while let Some((mut stream, what)) = self.orphan.as_ref().and_then(|orphan| orphan.rendezvous.next())
+        {
+            match what {
+                succession::WHAT => self.say_what_this_is(&mut stream),
+                succession::TAKE => self.take_another(stream)?,
+                succession::END if self.is_orphan() => self.over = true,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn say_what_this_is(&self, stream: &mut UnixStream) {
+        let (Some(orphan), Some(work)) = (&self.orphan, &self.work) else { return };
+        let left = self.wait().map(|left| left.as_secs());
+        let found = Found { succession: orphan.succession.clone(), host: work.host, left };
+        // Who asks may have gone.
+        let _ = stream.write_all(&serde_json::to_vec(&found).unwrap_or_default());
+    }
+
+    /// Another launcher has connected.
+    fn take_another(&mut self, mut stream: UnixStream) -> Result<(), Refusal> {
+        let silence = self.heard.elapsed();
+        if self.launcher.is_some() && silence < SILENCE {
+            let seconds = u32::try_from(silence.as_secs()).unwrap_or(u32::MAX);
+            let served = [hello().encode(), Up::Served { seconds }.encode()].concat();
+            let _ = stream.write_all(&served);
+            return Ok(());
+        }
+        self.lose_launcher();
+        let Some(orphan) = self.orphan.as_mut().filter(|_| !self.over) else { return Ok(()) };
+        orphan.must_tell = true;
+        let launcher = File::from(OwnedFd::from(stream));
+        self.uplink.connect(launcher.try_clone().map_err(|error| trouble(&error))?);
+        self.watch(&launcher, LAUNCHER)?;
+        self.launcher = Some(launcher);
+        (self.cutter, self.heard) = (Cutter::new(FROM_LAUNCHER), Instant::now());
+        self.send(&hello())?;
+        self.tell_what_is_kept()
+    }
+
+    /// Tells the other launcher what is kept here, when no rank runs any more.
+    pub(super) fn tell_what_is_kept(&mut self) -> Result<(), Refusal> {
+        let Some(work) = &self.work else { return Ok(()) };
+        let Some(survival) = work.survival.as_ref().filter(|survival| survival.phase == Phase::Ended) else {
+            return Ok(());
+        };
+        let (base, layout) = (survival.base, work.layout.clone());
+        let address = work.beacon.as_ref().and_then(|beacon| beacon.address().ok());
+        let Some(orphan) = self.orphan.as_mut().filter(|orphan| orphan.must_tell) else { return Ok(()) };
+        orphan.must_tell = false;
+        if let Some(address) = address {
+            self.send(&Up::Listens(address))?;
+        }
+        let printed = self.uplink.printed();
+        self.send(&Up::Keeps(Box::new(Keeping { base, layout, printed })))
+    }
+
+    /// The other launcher has all that it needs, and is this agent's from now on.
+    pub(super) fn adopt(&mut self) -> Result<(), Refusal> {
+        if let Some(orphan) = &mut self.orphan {
+            orphan.until = None;
+        }
+        self.uplink.open().map_err(|error| trouble(&error))
+    }
+}

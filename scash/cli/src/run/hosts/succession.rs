@@ -1,0 +1,329 @@
+//! How a job outlives its launcher: what the agents of its hosts know so that another launcher can go on
+//! with it, and how that finds them.
+//!
+//! An agent whose launcher is gone ends its ranks, and keeps their stores and what they have printed for a
+//! while (`--linger`). It is found by a socket whose name no file system has, in which are the user's number,
+//! the job's name and the host's number. The kernel says who connects; the same user and root are heard. So
+//! whoever can start a process as that user on that host, as by the remote shell, may go on with the job.
+//!
+//! | first byte from the one who connects | what the agent does |
+//! |---|---|
+//! | `?` | says in JSON what it is ([`Found`]) |
+//! | `>` | takes the connection for the pipes of a new launcher; or says, in a frame, that it has one |
+//! | `x` | ends, if it has no launcher: another agent of its host is there |
+
+use super::Hosts;
+use crate::run::plan::Plan;
+use crate::run::recovery::Description;
+use crate::run::{Refusal, status};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::socket::{getsockopt, sockopt};
+use nix::unistd::{geteuid, getppid};
+use scash_join::boot::Layout;
+use serde::{Deserialize, Serialize};
+use std::convert::Infallible;
+use std::fmt;
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+/// What an agent is asked.
+pub(super) const WHAT: u8 = b'?';
+pub(super) const TAKE: u8 = b'>';
+pub(super) const END: u8 = b'x';
+
+/// Of what a [`Succession`] is.
+const VERSION: u32 = 1;
+/// How long one side may take to say what it wants, or to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Most bytes of an answer.
+const MOST: u64 = 16 << 20;
+
+/// What a job is called on all its hosts: by the process number of the command that began it, and by a number
+/// that other jobs of the same number do not have.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(in crate::run) struct JobName(String);
+
+impl JobName {
+    /// A new one, for the job of the process that has started this one.
+    fn new() -> JobName {
+        let pid = getppid().as_raw();
+        // Hashers begin with keys that are random.
+        let salt = RandomState::new().hash_one(pid);
+        JobName(format!("{pid}-{:08x}", salt & 0xffff_ffff))
+    }
+
+    /// Whether the user means this one, by its whole name or by the number alone.
+    fn is_meant_by(&self, text: &str) -> bool {
+        self.0 == text || self.0.split_once('-').is_some_and(|(pid, _)| pid == text)
+    }
+}
+
+impl FromStr for JobName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<JobName, String> {
+        let (pid, salt) = text.split_once('-').unwrap_or((text, "0"));
+        let is_number = !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit());
+        let is_salt = !salt.is_empty() && salt.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_number && is_salt {
+            Ok(JobName(text.to_owned()))
+        } else {
+            Err(format!("{text} is no job: one is called 4711, or 4711-0a1b2c3d"))
+        }
+    }
+}
+
+impl fmt::Display for JobName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a launcher must know to go on with the job of another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::run) struct Succession {
+    version: u32,
+    pub(super) job: JobName,
+    /// The hosts, as the user has named them.
+    pub(super) names: Vec<String>,
+    /// How many ranks there are, and where they began.
+    ranks: u32,
+    layout: Vec<u8>,
+    rsh: Vec<String>,
+    agent: PathBuf,
+    /// How long agents keep what they have, in milliseconds.
+    linger: u64,
+    /// The command that began the job.
+    command: Description,
+    /// Hosts that are not called at first, by their numbers.
+    #[serde(default)]
+    pub(super) absent: Vec<u32>,
+}
+
+impl Succession {
+    /// That of the job which this process runs.
+    pub(super) fn of(plan: &Plan, hosts: &Hosts, is_one: bool, linger: Duration) -> io::Result<Succession> {
+        Ok(Succession {
+            version: VERSION,
+            job: JobName::new(),
+            names: hosts.names.clone(),
+            ranks: plan.ranks,
+            layout: hosts.layout.encode(),
+            rsh: hosts.rsh.clone(),
+            agent: hosts.agent.clone(),
+            linger: u64::try_from(linger.as_millis()).unwrap_or(u64::MAX),
+            command: Description::of_a_job_on_hosts(plan.ranks, is_one)?,
+            absent: Vec::new(),
+        })
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// Reads one. The text says why there is none.
+    pub(in crate::run) fn decode(bytes: &[u8]) -> Result<Succession, String> {
+        let succession: Succession =
+            serde_json::from_slice(bytes).map_err(|error| format!("it describes no job: {error}"))?;
+        match succession.version {
+            VERSION => Ok(succession),
+            other => Err(format!("it is of version {other}, and this scash knows {VERSION}")),
+        }
+    }
+
+    pub(super) fn linger(&self) -> Duration {
+        Duration::from_millis(self.linger)
+    }
+
+    /// Whether stdout and stderr were one file where the job began.
+    pub(super) fn is_one_stream(&self) -> bool {
+        self.command.is_one
+    }
+
+    /// Becomes the command that goes on with this job, by a remote shell and an agent that may be others now.
+    /// Returns only if it cannot. `hosts`: those that are called at first; all, if there are none.
+    pub(super) fn take_over(
+        mut self,
+        hosts: &[String],
+        rsh: Option<String>,
+        agent: Option<PathBuf>,
+    ) -> Result<Infallible, String> {
+        if let Some(unknown) = hosts.iter().find(|host| !self.names.contains(host)) {
+            return Err(format!(
+                "job {} has no host {unknown}: its hosts are {}",
+                self.job,
+                self.names.join(", ")
+            ));
+        }
+        let is_absent = |name: &String| !hosts.is_empty() && !hosts.contains(name);
+        self.absent =
+            (0..).zip(&self.names).filter(|(_, name)| is_absent(name)).map(|(host, _)| host).collect();
+        self.rsh = rsh.map_or(self.rsh, |rsh| vec![rsh]);
+        self.agent = agent.unwrap_or(self.agent);
+        let failed = |error: io::Error| format!("going on with job {}: {error}", self.job);
+        // It has no name, and goes with the process that reads it.
+        let mut file =
+            File::from(memfd_create(c"scash-job", MFdFlags::empty()).map_err(|e| failed(e.into()))?);
+        file.write_all(&self.encode()).map_err(failed)?;
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        Err(failed(self.command.take_over(path.as_ref())))
+    }
+
+    /// How many ranks the job has, and its hosts.
+    pub(in crate::run) fn hosts(self) -> Result<(u32, Hosts), Refusal> {
+        let layout = Layout::decode(&self.layout, self.ranks);
+        let layout = layout.ok().filter(|layout| layout.hosts() as usize == self.names.len());
+        let layout = layout.ok_or_else(|| Refusal::new(status::LAUNCHER, "what agents know is damaged"))?;
+        let (names, rsh, agent) = (self.names.clone(), self.rsh.join(" "), Some(self.agent.clone()));
+        let hosts = Hosts::new(names, layout, &rsh, agent, false)?;
+        Ok((self.ranks, Hosts { former: Some(self), ..hosts }))
+    }
+}
+
+/// What an agent says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Found {
+    pub(super) succession: Succession,
+    /// Which host it is.
+    pub(super) host: u32,
+    /// For how many seconds it keeps what it has; `None`: it has a launcher.
+    pub(super) left: Option<u64>,
+}
+
+/// The agent's end.
+#[derive(Debug)]
+pub(super) struct Rendezvous {
+    pub(super) listener: UnixListener,
+}
+
+impl Rendezvous {
+    /// Of the agent of that host. If an agent that was left behind has its name, that ends.
+    pub(super) fn open(job: &JobName, host: u32) -> io::Result<Rendezvous> {
+        let address = address(job, host)?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match UnixListener::bind_addr(&address) {
+                Ok(listener) => {
+                    listener.set_nonblocking(true)?;
+                    return Ok(Rendezvous { listener });
+                }
+                Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < deadline => {
+                    if let Ok(mut former) = UnixStream::connect_addr(&address) {
+                        let _ = former.write_all(&[END]);
+                    }
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The next one who has connected and may, and what it asks.
+    pub(super) fn next(&self) -> Option<(UnixStream, u8)> {
+        loop {
+            let (mut stream, _) = self.listener.accept().ok()?;
+            let who = getsockopt(&stream, sockopt::PeerCredentials);
+            if !who.is_ok_and(|who| [0, geteuid().as_raw()].contains(&who.uid())) {
+                continue;
+            }
+            let mut what = [0];
+            let asked = stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.read_exact(&mut what));
+            if asked.and_then(|()| stream.set_read_timeout(None)).is_ok() {
+                return Some((stream, what[0]));
+            }
+        }
+    }
+}
+
+/// Connects to the agent of a host, if it is there, and says what is wanted.
+pub(super) fn connect(job: &JobName, host: u32, what: u8) -> io::Result<UnixStream> {
+    let mut stream = UnixStream::connect_addr(&address(job, host)?)?;
+    stream.write_all(&[what])?;
+    Ok(stream)
+}
+
+/// The agents here of jobs that are meant; all, if `None`.
+pub(super) fn find(job: Option<&str>) -> io::Result<Vec<Found>> {
+    let begin = format!("@{}", prefix());
+    let sockets = std::fs::read_to_string("/proc/net/unix")?;
+    let names = sockets.lines().filter_map(|line| line.split_whitespace().last()?.strip_prefix(&begin));
+    let mut all: Vec<(JobName, u32)> = names
+        .filter_map(|name| {
+            let (name, host) = name.rsplit_once('.')?;
+            Some((name.parse::<JobName>().ok()?, host.parse().ok()?))
+        })
+        .filter(|(name, _)| job.is_none_or(|job| name.is_meant_by(job)))
+        .collect();
+    all.sort();
+    all.dedup();
+    // One that ends meanwhile is not there.
+    Ok(all.iter().filter_map(|(job, host)| ask(job, *host).ok()).collect())
+}
+
+fn ask(job: &JobName, host: u32) -> io::Result<Found> {
+    let stream = connect(job, host, WHAT)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut bytes = Vec::new();
+    stream.take(MOST).read_to_end(&mut bytes)?;
+    Ok(serde_json::from_slice(&bytes)?)
+}
+
+fn prefix() -> String {
+    format!("scash-agent-{}-", geteuid())
+}
+
+fn address(job: &JobName, host: u32) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("{}{job}.{host}", prefix()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_meant_by_its_number_and_by_its_whole_name() {
+        let name: JobName = "4711-0a1b".parse().unwrap();
+        assert!(name.is_meant_by("4711") && name.is_meant_by("4711-0a1b"));
+        assert!(!name.is_meant_by("471") && !name.is_meant_by("4711-0a1c") && !name.is_meant_by(""));
+        for wrong in ["", "-", "4711-", "x", "4711-g", "47/11", "4711 "] {
+            assert!(wrong.parse::<JobName>().is_err(), "{wrong:?}");
+        }
+        let (one, other) = (JobName::new(), JobName::new());
+        assert_ne!(one, other, "though they are of one process");
+    }
+
+    #[test]
+    fn an_agent_is_found_and_asked_and_one_that_was_left_behind_makes_room() {
+        let job = JobName::new();
+        let rendezvous = Rendezvous::open(&job, 3).unwrap();
+        let next = |rendezvous: &Rendezvous| loop {
+            if let Some(next) = rendezvous.next() {
+                return next;
+            }
+            std::thread::yield_now();
+        };
+        let asking = std::thread::spawn({
+            let job = job.clone();
+            move || connect(&job, 3, TAKE).unwrap()
+        });
+        assert_eq!(next(&rendezvous).1, TAKE);
+        asking.join().unwrap();
+        let coming = std::thread::spawn({
+            let job = job.clone();
+            move || Rendezvous::open(&job, 3).is_ok()
+        });
+        assert_eq!(next(&rendezvous).1, END);
+        drop(rendezvous);
+        assert!(coming.join().unwrap());
+        assert!(connect(&job, 4, WHAT).is_err());
+    }
+}

@@ -1,0 +1,133 @@
+//! Jobs on several hosts whose launcher is lost, and those who go on with them.
+
+use super::built::built;
+use super::job::{MARK, new_mark};
+use super::{Ended, Hosts, run};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A job that has lost its launcher.
+#[derive(Debug)]
+pub struct Orphan {
+    /// What the user calls it.
+    pub job: i32,
+    mark: String,
+    rsh: PathBuf,
+    /// What its launchers have printed.
+    out: String,
+    err: String,
+}
+
+impl Orphan {
+    /// Starts the command of a job, and has its launcher killed, both processes at once, when `act` has
+    /// returned, which knows its process number.
+    ///
+    /// (It may be dead by then, with its host.)
+    ///
+    /// # Panics
+    /// If the job ends before.
+    pub fn of(hosts: &Hosts, command: Command, act: impl FnOnce(i32)) -> Orphan {
+        let mark = new_mark();
+        let (child, out, err) = start(hosts, command, &mark);
+        let job = i32::try_from(child.id()).unwrap();
+        act(job);
+        let (out, err) = lose(child, &out, &err);
+        Orphan { job, mark, rsh: hosts.file("rsh"), out, err }
+    }
+
+    /// The command that goes on with the job, with these words besides, on a host or on none of them.
+    pub fn resume(&self, host: Option<&str>, words: &[&str]) -> Command {
+        let scash = built("scash");
+        let mut command = match host {
+            None => Command::new(scash),
+            Some(host) => {
+                let mut command = Command::new(&self.rsh);
+                command.arg(host).arg(scash);
+                command
+            }
+        };
+        command.args(["resume", &self.job.to_string()]).args(words);
+        command.env(MARK, &self.mark).env("SCASH_RSH", &self.rsh);
+        command
+    }
+
+    /// Goes on with the job from a machine that is none of its hosts, called by that host, to its end.
+    pub fn ends(self, first: &str) -> Ended {
+        let command = self.resume(None, &["--host", first]);
+        self.ends_by(command)
+    }
+
+    /// Goes on with the job by that command, to its end. Returns what all its launchers have printed.
+    pub fn ends_by(self, command: Command) -> Ended {
+        let ended = run(command);
+        Ended { out: self.out + &ended.out, err: self.err + &ended.err, ..ended }
+    }
+
+    /// Goes on with the job by that command, whose launcher is lost as well when `act` has returned.
+    pub fn is_lost_again(self, hosts: &Hosts, command: Command, act: impl FnOnce(i32)) -> Orphan {
+        let (child, out, err) = start(hosts, command, &self.mark);
+        act(i32::try_from(child.id()).unwrap());
+        let (out, err) = lose(child, &out, &err);
+        Orphan { out: self.out.clone() + &out, err: self.err.clone() + &err, ..self }
+    }
+}
+
+fn start(hosts: &Hosts, mut command: Command, mark: &str) -> (Child, PathBuf, PathBuf) {
+    // Files: agents that go on would hold pipes open.
+    let [out, err] = ["out", "err"].map(|name| hosts.file(name));
+    let file = |path: &Path| std::fs::File::create(path).unwrap();
+    command.env(MARK, mark).stdin(Stdio::null()).stdout(file(&out)).stderr(file(&err));
+    (command.spawn().unwrap(), out, err)
+}
+
+/// Kills a launcher, the front first stopped so that it tidies nothing up. Returns what they have printed.
+fn lose(mut front: Child, out: &Path, err: &Path) -> (String, String) {
+    let pid = i32::try_from(front.id()).unwrap();
+    let text = |path: &Path| std::fs::read_to_string(path).unwrap();
+    let ended = front.try_wait().unwrap();
+    assert!(ended.is_none_or(|status| status.code().is_none()), "{ended:?}: {}{}", text(out), text(err));
+    if ended.is_some() {
+        return (text(out), text(err));
+    }
+    let signal = |pid: i32, signal: i32| {
+        // SAFETY: the call takes numbers; neither process was waited for.
+        unsafe { libc::kill(pid, signal) }
+    };
+    signal(pid, libc::SIGSTOP);
+    for launcher in children(pid) {
+        signal(launcher, libc::SIGKILL);
+    }
+    signal(pid, libc::SIGKILL);
+    front.wait().unwrap();
+    (text(out), text(err))
+}
+
+/// The children of a process.
+fn children(pid: i32) -> Vec<i32> {
+    let entries = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok());
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let parent = |process: i32| -> Option<i32> {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    };
+    numbers.filter(|process| parent(*process) == Some(pid)).collect()
+}
+
+/// Waits until `scash status` says these words on a host.
+///
+/// # Panics
+/// If it does not in time.
+pub fn wait_for_status_on(hosts: &Hosts, host: &str, words: &str) {
+    let started = Instant::now();
+    loop {
+        let mut command = Command::new(hosts.file("rsh"));
+        command.arg(host).arg(built("scash")).arg("status");
+        let ended = run(command);
+        if ended.out.contains(words) {
+            return;
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "{words}: {ended}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

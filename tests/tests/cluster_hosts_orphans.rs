@@ -1,0 +1,197 @@
+//! Jobs on several hosts lose their launcher (`scash run --host … --replicas`), and others go on with them
+//! (`scash resume JOB`). The results are what they would have been.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use scash_tests::cluster::built::built;
+use scash_tests::cluster::{Hosts, HostsJob, Orphan, run, run_beside, wait_for_status, wait_for_status_on};
+use std::path::Path;
+use std::time::Duration;
+
+/// Two hosts of two ranks each.
+const TWO: &str = "10.77.0.1:2,10.77.0.2:2";
+const LAPLACE: [&str; 6] = ["--size", "126", "--iterations", "5000", "--check", "--json"];
+const WHOLE: &str = "copies of each checkpoint: 1, whole\n";
+
+fn replicas(job: HostsJob) -> HostsJob {
+    job.options("--replicas 1 --checkpoint every=20")
+}
+
+/// A job that has lost its launcher after a checkpoint. The launcher was on no host.
+fn orphan(hosts: &Hosts, job: &HostsJob) -> Orphan {
+    Orphan::of(hosts, job.command(&built("laplace"), &LAPLACE), |front| wait_for_status(front, WHOLE))
+}
+
+#[test]
+fn a_job_that_has_lost_its_launcher_goes_on_with_another_one() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let orphan = orphan(&hosts, &replicas(hosts.job(TWO)));
+    wait_for_status_on(&hosts, "10.77.0.2", &format!("job {}-", orphan.job));
+    wait_for_status_on(&hosts, "10.77.0.2", "its launcher is lost, and host 10.77.0.2 keeps what it has");
+    let ended = orphan.ends("10.77.0.1,10.77.0.2");
+    ended.is_right();
+    ended.said(&["the launcher of job", "is lost; all 4 ranks go on from barrier"]);
+}
+
+#[test]
+fn the_host_of_the_launcher_is_lost_and_its_ranks_come_back_on_the_host_that_is_left() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let job = replicas(hosts.job(TWO));
+    let orphan = Orphan::of(&hosts, job.command_on("10.77.0.1", &built("laplace"), &LAPLACE), |_| {
+        wait_for_status_on(&hosts, "10.77.0.1", WHOLE);
+        hosts.kill(1);
+        std::thread::sleep(Duration::from_millis(100));
+    });
+    let command = orphan.resume(Some("10.77.0.2"), &["--host", "10.77.0.2"]);
+    let ended = orphan.ends_by(command);
+    ended.is_right();
+    ended.said(&["rank 0 comes back on host 10.77.0.2", "rank 1 comes back on host 10.77.0.2"]);
+}
+
+#[test]
+fn all_hosts_are_called_and_those_that_keep_nothing_are_lost_and_come_back() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let orphan = orphan(&hosts, &replicas(hosts.job(TWO)));
+    hosts.kill(1);
+    let command = orphan.resume(Some("10.77.0.2"), &[]);
+    let ended = run_through(orphan, command, |_| {
+        wait_for_status_on(&hosts, "10.77.0.2", "host 10.77.0.1 is there; ranks 0, 1");
+    });
+    ended.is_right();
+    ended.said(&["host 10.77.0.1: nothing is kept of job", "host 10.77.0.1 is back"]);
+}
+
+/// As [`Orphan::ends_by`], with something that is done to the job meanwhile.
+fn run_through(
+    orphan: Orphan,
+    command: std::process::Command,
+    act: impl FnOnce(i32),
+) -> scash_tests::cluster::Ended {
+    drop(orphan);
+    run_beside(command, act)
+}
+
+#[test]
+fn a_launcher_is_lost_at_any_instant_also_while_ranks_come_back_and_so_is_the_next_one() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let job =
+        replicas(hosts.job(TWO)).option("--inject", "kill rank 3 at barrier with probability 0.001 seed 5");
+    for milliseconds in [0, 20, 200] {
+        let pause = || std::thread::sleep(Duration::from_millis(milliseconds));
+        let orphan = Orphan::of(&hosts, job.command(&built("laplace"), &LAPLACE), |front| {
+            wait_for_status(front, WHOLE);
+            pause();
+        });
+        let command = orphan.resume(None, &["--host", TWO_NAMES]);
+        let orphan = orphan.is_lost_again(&hosts, command, |_| {
+            std::thread::sleep(Duration::from_millis(30));
+            pause();
+        });
+        orphan.ends(TWO_NAMES).is_right();
+    }
+}
+
+const TWO_NAMES: &str = "10.77.0.1,10.77.0.2";
+
+#[test]
+fn what_ranks_have_printed_is_neither_lost_nor_said_twice_if_launchers_had_the_time_to_print_it() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let expected = hosts.job(TWO).run(phoenix, &["loud"]);
+    let job = hosts.job(TWO).options("--replicas 1 --checkpoint every=2");
+    let job = job.option("--inject", "stop rank 3 for 4s at barrier 17");
+    let orphan = Orphan::of(&hosts, job.command(phoenix, &["loud"]), |_| {
+        std::thread::sleep(Duration::from_secs(2));
+    });
+    let ended = orphan.ends(TWO_NAMES);
+    assert_eq!(ended.status, 0, "{ended}");
+    assert_eq!(sorted(&ended.out), sorted(&expected.out), "{ended}");
+}
+
+#[test]
+fn a_job_that_has_its_launcher_is_left_alone() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let job = replicas(hosts.job(TWO));
+    let rsh = hosts.file("rsh");
+    let ended = run_beside(job.command(&built("laplace"), &LAPLACE), |front| {
+        wait_for_status(front, WHOLE);
+        let mut command = std::process::Command::new(built("scash"));
+        command.args(["resume", &front.to_string(), "--host", TWO_NAMES, "--rsh"]).arg(&rsh);
+        let refused = run(command);
+        refused
+            .refused(&["its agent has a launcher, which said something", "the job goes on without this one"]);
+    });
+    ended.is_right();
+    assert_eq!(ended.err, "", "{ended}");
+}
+
+#[test]
+fn agents_do_not_wait_for_longer_than_the_user_wants() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let orphan = orphan(&hosts, &replicas(hosts.job(TWO)).options("--linger 500ms"));
+    std::thread::sleep(Duration::from_secs(1));
+    let command = orphan.resume(Some("10.77.0.1"), &[]);
+    // That nothing is left is checked for it.
+    orphan.ends_by(command).refused(&["no agent of job", "say with --host"]);
+}
+
+#[test]
+fn an_interrupt_while_agents_are_called_leaves_the_job_to_the_next_launcher() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let orphan = orphan(&hosts, &replicas(hosts.job(TWO)));
+    hosts.kill(1);
+    // A host that does not answer: the agent of the other one has been called by then.
+    let silent = hosts.file("silent");
+    std::fs::write(
+        &silent,
+        format!(
+            "#!/bin/sh\n[ $1 = 10.77.0.1 ] && exec sleep 60\nexec {} \"$@\"\n",
+            hosts.file("rsh").display()
+        ),
+    )
+    .unwrap();
+    std::fs::set_permissions(&silent, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command = orphan.resume(None, &["--host", "10.77.0.2,10.77.0.1", "--rsh"]);
+    command.arg(&silent).process_group_of_its_own();
+    let mut child = command.spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    // SAFETY: the call takes numbers; the child was not waited for.
+    unsafe { libc::kill(i32::try_from(child.id()).unwrap(), libc::SIGINT) };
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    orphan.ends("10.77.0.2").is_right();
+}
+
+/// A terminal's Ctrl-C is not meant.
+trait OfItsOwn {
+    fn process_group_of_its_own(&mut self) -> &mut Self;
+}
+
+impl OfItsOwn for std::process::Command {
+    fn process_group_of_its_own(&mut self) -> &mut Self {
+        std::os::unix::process::CommandExt::process_group(self, 0)
+    }
+}
+
+#[test]
+fn a_job_that_is_not_there_and_a_host_that_is_none_of_its_are_refused() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let orphan = orphan(&hosts, &replicas(hosts.job(TWO)));
+    let wrong = orphan.resume(None, &["--host", "10.77.0.2,10.77.0.9"]);
+    let ended = run_to_an_error(wrong);
+    assert!(ended.contains("has no host 10.77.0.9: its hosts are 10.77.0.1, 10.77.0.2"), "{ended}");
+    orphan.ends(TWO_NAMES).is_right();
+    let mut none = std::process::Command::new(built("scash"));
+    none.args(["resume", "999999999"]);
+    run(none).refused(&["no agent of job 999999999 is here; say with --host where it has been"]);
+}
+
+fn run_to_an_error(mut command: std::process::Command) -> String {
+    let output = command.output().unwrap();
+    assert!(!output.status.success());
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
