@@ -58,6 +58,7 @@ pub mod mem_exchange;
 pub mod network;
 pub mod racing;
 pub mod remote;
+mod renewable;
 pub mod say;
 mod secret;
 mod shared_memory;
@@ -72,6 +73,7 @@ pub use endpoint::{
     Traffic,
 };
 pub use exchange::Exchange;
+pub use renewable::Renewable;
 pub use secret::{Secret, SecretBytes, SecretText, wipe};
 pub use shared_memory::SharedMemory;
 pub use stillness::Stillness;

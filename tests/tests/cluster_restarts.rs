@@ -250,14 +250,44 @@ fn a_thread_that_blocks_all_signals_is_named_at_once() {
     ended.said(&["rank 0 cannot be saved", "rank 1 cannot be saved", "thread \"deaf\" blocks all signals"]);
 }
 
+/// What each rank prints, in the order of ranks.
+fn printed(ended: &Ended) -> Vec<String> {
+    let mut lines: Vec<String> = ended.out.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
 #[test]
-fn programs_that_pass_messages_are_told_once_that_they_are_not_saved() {
+fn messages_between_two_barriers_come_once_whoever_dies() {
+    let letters = Path::new(env!("CARGO_BIN_EXE_letters"));
+    for kind in all_kinds() {
+        for ranks in [2, 4] {
+            let expected = printed(&kind.job(ranks).run(letters, &[]));
+            assert_eq!(expected.len(), ranks as usize, "{kind:?}");
+            for (every, deaths) in [
+                (1, &["kill rank 1 at barrier 9", "kill all ranks at checkpoint 5 after mark"][..]),
+                (1, &["kill rank 0 at checkpoint 6 after copy", "kill rank 1 at recovery after joined"]),
+                (5, &["kill rank 1 at barrier 13 after done", "kill rank 0 at barrier 19"]),
+            ] {
+                let ended = replicas(kind.job(ranks), every, deaths).run(letters, &[]);
+                assert_eq!((ended.status, printed(&ended)), (0, expected.clone()), "{kind:?} {ended}");
+                assert_eq!(came_back(&ended), deaths.len(), "{kind:?} {deaths:?} {ended}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_of_messages_cannot_be_saved_is_named() {
+    let letters = Path::new(env!("CARGO_BIN_EXE_letters"));
+    let ended = replicas(Job::plain(2), 1, &["kill rank 0 at barrier 5"]).run(letters, &["window"]);
+    assert_eq!(ended.status, 0, "{ended}");
+    ended.said(&["rank 1 cannot be saved", "it has registered memory", "from the beginning"]);
+}
+
+#[test]
+fn programs_of_messages_alone_are_told_once_that_they_are_not_saved() {
     let news = "no rank can be saved";
-    let phoenix = Path::new(env!("CARGO_BIN_EXE_phoenix"));
-    let ended = replicas(Job::plain(2), 1, &[]).run(phoenix, &["messages"]);
-    assert_eq!((ended.status, ended.err.lines().count()), (0, 1), "{ended}");
-    ended.said(&[news]);
-    // One without shared memory, of which a rank dies each time.
     let ring = Path::new(env!("CARGO_BIN_EXE_ring"));
     let ended = replicas(Job::plain(2), 1, &[]).option("--restarts", "2").run(ring, &["kill", "1"]);
     ended.failed(128 + 9, &["rank 1", "2 restarts from the beginning"]);

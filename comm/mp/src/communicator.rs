@@ -7,11 +7,12 @@ use super::matching::Pattern;
 use super::progress::Helper;
 use super::registered::{Buffer, Heap};
 use super::requests::{Destination, Number};
+use super::saver::Saver;
 use super::span::{Room, Source};
 use super::{Options, Status};
 use scash_comm::biased::Guard;
 use scash_comm::{Endpoint, Error, Exchange, Result};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// The context of the program's messages.
 const PROGRAM: u16 = 0;
@@ -39,7 +40,8 @@ pub struct Received {
 #[derive(Debug)]
 pub struct Communicator {
     pub(super) shared: Arc<Shared>,
-    _helper: Helper,
+    /// `None` while a checkpoint is taken.
+    helper: Arc<Mutex<Option<Helper>>>,
 }
 
 impl Communicator {
@@ -49,12 +51,27 @@ impl Communicator {
     /// # Errors
     /// Options that make no sense or differ between ranks, or no thread to be had.
     pub fn new(endpoint: Box<dyn Endpoint>, exchange: &mut dyn Exchange, options: Options) -> Result<Self> {
+        Self::meet(endpoint, exchange, options, false)
+    }
+
+    /// The same for ranks that may come back from images.
+    pub(super) fn meet(
+        endpoint: Box<dyn Endpoint>,
+        exchange: &mut dyn Exchange,
+        options: Options,
+        comes_back: bool,
+    ) -> Result<Self> {
         options.check()?;
-        let shared = Arc::new(Shared::meet(endpoint, exchange, options)?);
+        let shared = Arc::new(Shared::meet(endpoint, exchange, options, comes_back)?);
         let helper = Helper::start(Arc::clone(&shared))?;
-        let communicator = Self { shared, _helper: helper };
+        let communicator = Self { shared, helper: Arc::new(Mutex::new(Some(helper))) };
         communicator.calibrate(exchange, &options)?;
         Ok(communicator)
+    }
+
+    /// What takes checkpoints of it.
+    pub fn saver(&self) -> Saver {
+        Saver::of(&self.shared, &self.helper)
     }
 
     /// This rank.

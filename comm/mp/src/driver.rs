@@ -1,9 +1,11 @@
 //! What drives an engine on an endpoint, for all threads of a rank.
 
 mod orders;
+mod pause;
 mod stall;
 mod wait;
 
+pub(super) use pause::Hindrance;
 pub(super) use stall::Goal;
 
 use super::Options;
@@ -14,7 +16,7 @@ use super::engine::{COPIED_PIECE, Engine, PATIENCE};
 use super::reading::{self, Memories};
 use super::registered::Heap;
 use scash_comm::biased::{Biased, Guard};
-use scash_comm::{Caps, Endpoint, Error, Event, Exchange, Mark, Result, SharedMemory};
+use scash_comm::{Caps, Endpoint, Error, Event, Exchange, Mark, Renewable, Result, SharedMemory};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -43,11 +45,16 @@ const LONE_TICK: Duration = Duration::from_secs(1);
 
 /// The endpoint is dropped before the memory that is registered there.
 pub(super) struct Shared {
-    endpoint: Box<dyn Endpoint>,
-    heap: Option<Arc<Heap>>,
+    endpoint: Renewable<Box<dyn Endpoint>>,
+    heap: Renewable<Option<Arc<Heap>>>,
     pub(super) handlers: Handlers,
     engine: Biased<Engine>,
-    memories: Memories,
+    memories: Renewable<Memories>,
+    /// What registered memory there is, and whether no message is read out of a process: it may be another one
+    /// by then.
+    registered: usize,
+    window: usize,
+    comes_back: bool,
     pub(super) cores: Cores,
     /// Times that application threads have made progress.
     drives: AtomicU64,
@@ -74,15 +81,11 @@ impl Shared {
         endpoint: Box<dyn Endpoint>,
         exchange: &mut dyn Exchange,
         options: Options,
+        comes_back: bool,
     ) -> Result<Self> {
-        let heap = register(&*endpoint, exchange, options.registered)?;
-        let is_mapped = |rank| {
-            let look = |heap: &Arc<Heap>| endpoint.read_peer(rank, heap.segment(), 0, 1, &mut |_| {});
-            heap.as_ref().is_some_and(|heap| look(heap).is_ok_and(|is_mapped| is_mapped))
-        };
-        let memories = reading::meet(exchange, &options, is_mapped)?;
-        let groups = Groups::meet(&*endpoint, exchange)?;
-        let registered = heap.as_ref().map_or(0..0, |heap| heap.addresses());
+        let links = Links::meet(endpoint, exchange, &options, comes_back)?;
+        let Links { endpoint, heap, memories, groups } = links;
+        let registered = addresses(heap.as_ref());
         let engine = Biased::new(Engine::new(
             endpoint.rank(),
             options,
@@ -92,15 +95,32 @@ impl Shared {
             groups,
         ));
         let (drives, waiting) = (AtomicU64::new(0), AtomicU32::new(0));
-        let Options { silence, stall, .. } = options;
+        let Options { silence, stall, registered, window, .. } = options;
         let (handlers, cores) = (Handlers::default(), Cores::new());
         let looks = if endpoint.shares_cores() { 1 } else { LOOKS };
-        Ok(Self { endpoint, heap, handlers, engine, memories, cores, drives, waiting, silence, stall, looks })
+        let (endpoint, heap, memories) =
+            (Renewable::new(endpoint), Renewable::new(heap), Renewable::new(memories));
+        Ok(Self {
+            endpoint,
+            heap,
+            handlers,
+            engine,
+            memories,
+            registered,
+            window,
+            comes_back,
+            cores,
+            drives,
+            waiting,
+            silence,
+            stall,
+            looks,
+        })
     }
 
     /// The rank's door to others.
     pub(super) fn endpoint(&self) -> &dyn Endpoint {
-        &*self.endpoint
+        &**self.endpoint
     }
 
     /// Its registered memory, if it has some.
@@ -135,6 +155,21 @@ impl Shared {
 
     /// Takes what has arrived, and does what follows from it, but reads no long messages. How much there was.
     fn progress(&self, engine: &mut Engine) -> usize {
+        let events = self.take(engine);
+        let is_met = engine.has_running() && self.look_at_board(engine);
+        if is_met {
+            engine.advance();
+        }
+        // A barrier that is over has nothing to be done after it.
+        if events > 0 || engine.has_orders() || engine.busy().next().is_some() {
+            self.settle(engine);
+        }
+        events + usize::from(is_met)
+    }
+
+    /// Tells the engine what has arrived, and does nothing that follows from it. How much there was.
+    #[inline]
+    fn take(&self, engine: &mut Engine) -> usize {
         let verdict = self.endpoint.poll(&mut |event| match event {
             Event::Message { from, kind, payload } => {
                 if engine.arrived(from, kind, payload).is_err() {
@@ -148,19 +183,10 @@ impl Shared {
             }
             Event::Down { rank } => engine.down(rank),
         });
-        let events = verdict.unwrap_or_else(|error| {
+        verdict.unwrap_or_else(|error| {
             self.lose(engine, &error);
             1
-        });
-        let is_met = engine.has_running() && self.look_at_board(engine);
-        if is_met {
-            engine.advance();
-        }
-        // A barrier that is over has nothing to be done after it.
-        if events > 0 || engine.has_orders() || engine.busy().next().is_some() {
-            self.settle(engine);
-        }
-        events + usize::from(is_met)
+        })
     }
 
     /// Tells the engine what it waits for on the board; whether that is there.
@@ -329,6 +355,40 @@ impl Shared {
     pub(super) fn idle(&self, turn: u32, limit: Duration) {
         self.endpoint.idle(turn, limit);
     }
+}
+
+/// What ranks tell each other when they meet.
+struct Links {
+    endpoint: Box<dyn Endpoint>,
+    heap: Option<Arc<Heap>>,
+    memories: Memories,
+    groups: Groups,
+}
+
+impl Links {
+    fn meet(
+        endpoint: Box<dyn Endpoint>,
+        exchange: &mut dyn Exchange,
+        options: &Options,
+        comes_back: bool,
+    ) -> Result<Links> {
+        let heap = register(&*endpoint, exchange, options.registered)?;
+        let is_mapped = |rank| {
+            let look = |heap: &Arc<Heap>| endpoint.read_peer(rank, heap.segment(), 0, 1, &mut |_| {});
+            heap.as_ref().is_some_and(|heap| look(heap).is_ok_and(|is_mapped| is_mapped))
+        };
+        let mut memories = reading::meet(exchange, options, is_mapped)?;
+        if comes_back {
+            memories.are_left_alone();
+        }
+        let groups = Groups::meet(&*endpoint, exchange)?;
+        Ok(Links { endpoint, heap, memories, groups })
+    }
+}
+
+/// Where registered memory is.
+fn addresses(heap: Option<&Arc<Heap>>) -> std::ops::Range<usize> {
+    heap.map_or(0..0, |heap| heap.addresses())
 }
 
 /// Makes and registers memory of so many bytes. Collective.

@@ -48,6 +48,7 @@
 //! | `barrier` | who meets whom at a barrier, in shared memory and by messages |
 //! | `window`, `one_sided`, `blocks` | memory of all ranks that all can put to and get from; put, get, fence, atomic operations; blocks at a distance from each other |
 //! | `active` | active messages, and who runs their handlers |
+//! | `saver` | checkpoints: messages are drained, and go on in a process that comes back |
 //! | `scope` | non-blocking operations on borrowed memory |
 //!
 //! # What it asks of buffers
@@ -72,6 +73,7 @@ mod progress;
 mod reading;
 mod registered;
 mod requests;
+mod saver;
 mod scope;
 mod span;
 mod waiting;
@@ -86,6 +88,7 @@ pub use communicator::{Communicator, Received, Request};
 pub use one_sided::Strided;
 pub use options::{Large, Options};
 pub use registered::Buffer;
+pub use saver::{Paused, Saver, Saving};
 pub use scope::{Operation, Scope};
 pub use waiting::Over;
 pub use window::Window;

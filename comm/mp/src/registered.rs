@@ -53,6 +53,11 @@ impl Heap {
         base..base + self.len
     }
 
+    /// Whether nobody has any of it.
+    pub(super) fn is_unused(&self) -> bool {
+        self.free().get(&0) == Some(&self.len)
+    }
+
     /// Address of the byte at `offset`, at most as many as there are.
     pub(super) fn at(&self, offset: usize) -> *mut u8 {
         self.memory.at(offset)

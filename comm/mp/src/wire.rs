@@ -23,6 +23,7 @@
 //! | 18 | Here | nothing: the sign | none |
 //! | 19 | Reading | the send's number `u64`: a thread that waits for it reads it | none |
 //! | 20 | Playing | context `u16`, tag `u64` of a collective operation that waits for the other rank | none |
+//! | 21 | Drained | nothing: no more comes of this rank until a checkpoint is over | none |
 //!
 //! A get is answered with Data, like an accepted offer. All numbers are the business of the rank that gave
 //! them; the other one only repeats them.
@@ -59,6 +60,7 @@ pub(super) enum Head {
     Here,
     Reading { send: u64 },
     Playing { context: u16, tag: u64 },
+    Drained,
 }
 
 /// An encoded head.
@@ -123,6 +125,7 @@ impl Head {
             Head::Here => Writer::new(18).words(&[]),
             Head::Reading { send } => Writer::new(19).words(&[send]),
             Head::Playing { context, tag } => Writer::new(20).put(&context.to_le_bytes()).words(&[tag]),
+            Head::Drained => Writer::new(21).words(&[]),
         }
     }
 
@@ -167,6 +170,7 @@ impl Head {
             18 => Head::Here,
             19 => Head::Reading { send: word()? },
             20 => Head::Playing { context, tag: word()? },
+            21 => Head::Drained,
             _ => return None,
         };
         (head.has_body() || rest.is_empty()).then_some((head, rest))

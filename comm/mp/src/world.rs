@@ -9,7 +9,7 @@ use std::ops::Deref;
 
 /// Number of the agreement between ranks of message passing: what is sent, and what lies in shared memory.
 /// Raised whenever either changes.
-const ABI: u32 = 5;
+pub(super) const ABI: u32 = 6;
 
 /// The ranks of a job, and a [`Communicator`] of all of them.
 ///
@@ -50,6 +50,7 @@ impl World {
             .map_err(|source| Error::Io { what: "reading this program's own file".to_owned(), source })?;
         member.hello(&identity)?;
         let communicator = Communicator::of_job(&mut member, options)?;
+        warn_of_restarts(&member);
         member.forget_secret()?;
         Ok(World { communicator, member })
     }
@@ -79,17 +80,17 @@ impl Communicator {
         options.check()?;
         let network = Network::read(|name| std::env::var_os(name))?.patient(options.silence);
         let endpoint = job::endpoint(member, &network, ABI)?;
-        warn_of_restarts(member);
-        Communicator::new(endpoint, member, options)
+        let comes_back = member.starts_again();
+        Communicator::meet(endpoint, member, options, comes_back)
     }
 }
 
-/// What messages are on their way is in no checkpoint: says so once, where ranks would come back otherwise.
+/// A program without shared memory has no place for checkpoints: says so once, where ranks would come back otherwise.
 fn warn_of_restarts(member: &Member) {
     if member.starts_again() && member.rank() == 0 {
         say(
-            "scash: the program passes messages (scomm_*, Dsm::messages), which no checkpoint has: from here on no rank can be saved, and if one \
-             dies, all go back to the newest checkpoint before, or begin again if there is none\n",
+            "scash: the program passes messages (scomm_*) without shared memory, and so comes to no memory barrier: no rank can be saved, and if one \
+             dies, all begin again\n",
         );
     }
 }

@@ -9,9 +9,11 @@ use crate::runtime::stats::BarrierTime;
 use scash_comm::Event;
 use scash_ft::inject::Point;
 use scash_join::boot::RankState;
+use scash_mp::Saving;
 use scash_proto::interpreter::Step;
 use scash_proto::node::{Collective, Input, Outcome, Output};
 use scash_proto::wire::reduce::Reduction;
+use std::cell::OnceCell;
 use std::sync::{MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -205,6 +207,8 @@ impl<'a> Meeting<'a> {
         core.node.handle(came_for)?;
         let mut patience = Patience::new(self.runtime);
         let (mut turn, mut flushed, mut met) = (0, false, false);
+        // Messages stand still from before this rank is saved until all are.
+        let (messages, mut paused) = (OnceCell::new(), Vec::new());
         loop {
             match self.carry_out(&mut core, turn == 0)? {
                 Progress::Over(outcome) => {
@@ -212,7 +216,12 @@ impl<'a> Meeting<'a> {
                     return self.close(outcome);
                 }
                 Progress::Stage => {
-                    let staged = self.runtime.stage(&mut core)?;
+                    // A handler of active messages may want shared memory before it is through.
+                    drop(core);
+                    let saving = messages.get_or_init(|| self.runtime.to_be_saved());
+                    paused.extend(saving.iter().map(Saving::pause));
+                    core = lock(&self.runtime.core);
+                    let staged = self.runtime.stage(&mut core, &paused)?;
                     core.node.handle(if staged { Input::Staged } else { Input::NotStaged })?;
                     turn = 0;
                     continue;

@@ -2,7 +2,7 @@
 
 use super::{Runtime, join, lock};
 use crate::error::{Error, Result};
-use scash_mp::{Communicator, Options};
+use scash_mp::{Communicator, Options, Saver, Saving};
 
 impl Runtime {
     /// Message passing among the ranks of this job, on an endpoint of its own: the two know nothing of each
@@ -17,8 +17,19 @@ impl Runtime {
         if self.is_finalized() {
             return Err(Error::Join("dsm_finalize was called".to_owned()));
         }
-        self.note_messages();
-        Communicator::of_job(&mut lock(&self.member), options).map_err(join)
+        let communicator = Communicator::of_job(&mut lock(&self.member), options).map_err(join)?;
+        if self.checkpoints.is_some() {
+            lock(&self.messages).push(communicator.saver());
+        }
+        Ok(communicator)
+    }
+
+    /// The communicators that there are, to be paused for a checkpoint.
+    pub(super) fn to_be_saved(&self) -> Vec<Saving> {
+        let mut savers = lock(&self.messages);
+        let there = savers.iter().filter_map(Saver::saving).collect();
+        savers.retain(|saver| saver.saving().is_some());
+        there
     }
 
     /// Whether any of these bytes lies where shared memory does, allocated or not.

@@ -26,7 +26,6 @@ mod owned;
 mod page_words;
 mod races;
 mod reduce;
-mod renewable;
 mod serve;
 pub(crate) mod sharing;
 mod stall;
@@ -40,7 +39,7 @@ pub use scash_join::job::PROVIDERS;
 pub use scash_proto::node::ObjectKind;
 pub use sharing::frames_asked_for;
 pub(crate) use stall::Inquiry;
-pub use start::init;
+pub use start::{comes_back, init};
 pub use whose_frames::Frames;
 
 use self::core::Core;
@@ -53,10 +52,10 @@ use context::RankContext;
 use crew::Crew;
 use live::{Generation, Live};
 use owned::{Guard, Owned};
-use renewable::Renewable;
 use scash_comm::say::{print, say};
-use scash_comm::{Traffic, forked};
+use scash_comm::{Renewable, Traffic, forked};
 use scash_join::boot::Member;
+use scash_mp::Saver;
 use scash_proto::node::{Collective, Input, Outcome};
 use scash_proto::{Access, AllocOptions, Pages, Protocol, Rank};
 use stats::{BarrierTime, Stats};
@@ -78,6 +77,8 @@ pub struct Runtime {
     pub(crate) core: Owned<Core>,
     /// If ranks of this job can come back.
     checkpoints: Option<Mutex<Checkpoints>>,
+    /// Message passing of the program's, to be saved with the rest.
+    messages: Mutex<Vec<Saver>>,
     /// What the endpoints have moved that this rank had before it came back.
     moved_before: Mutex<Traffic>,
     /// Failures that the user asks for.

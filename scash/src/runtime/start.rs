@@ -14,11 +14,11 @@ use crate::runtime::inject;
 use crate::runtime::marks::Marks;
 use crate::runtime::owned::Owned;
 use crate::runtime::page_words::PageWords;
-use crate::runtime::renewable::Renewable;
 use crate::runtime::serve;
 use crate::runtime::sharing;
 use crate::runtime::stats::BarrierTime;
 use crate::runtime::whose_frames::Frames;
+use scash_comm::Renewable;
 use scash_comm::forked;
 use scash_comm::{Caps, Endpoint, Exchange, LocalSegment};
 use scash_ft::store::RankStore;
@@ -38,6 +38,11 @@ const ABI: u32 = 10;
 /// The largest job in which each rank sends its tokens to all, if they share memory: a round of dissemination
 /// costs a switch of ranks where these have no core of their own, a token a tenth of a microsecond.
 const ALL_TO_ALL: u32 = 8;
+
+/// Whether ranks of the job of this process can come back (`scash run --replicas`).
+pub fn comes_back() -> bool {
+    Checkpoints::are_taken(&|name| std::env::var_os(name))
+}
 
 /// Joins the job that this process was started for; one that no launcher has started is a job of one rank.
 /// Once a process.
@@ -73,6 +78,7 @@ pub fn init() -> Result<&'static Runtime> {
         context: Renewable::new(context),
         core: Owned::new(core),
         checkpoints: checkpoints.map(Mutex::new),
+        messages: Mutex::default(),
         moved_before: Mutex::default(),
         fate: Mutex::new(fate),
         kind: chosen,

@@ -141,9 +141,6 @@ fn mapped(flags: i32, file: i32) -> *mut libc::c_void {
 fn main() -> scash::Result<()> {
     let mut dsm = Dsm::init()?;
     let mut what = std::env::args().nth(1);
-    if what.take_if(|what| what == "messages").is_some() {
-        drop(dsm.messages()?);
-    }
     if what.take_if(|what| what == "checkpoints").is_some() {
         for _ in 0..3 {
             assert!(dsm.checkpoint()?, "each is committed");

@@ -167,7 +167,7 @@ impl Shared {
             // SAFETY: the caller's promise.
             return unsafe { self.memories.read(reading) };
         }
-        let Some(heap) = &self.heap else { return false };
+        let Some(heap) = &*self.heap else { return false };
         let (offset, len) = (address & !REGISTERED, place.len());
         // SAFETY: the endpoint gives the address of as many bytes; the caller vouches for the place, which is
         // of another mapping.

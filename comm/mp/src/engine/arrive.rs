@@ -121,6 +121,7 @@ impl Engine {
             Head::Active { handler } => self.called(from, handler, body),
             Head::Refill { bytes } => self.refilled(from, bytes),
             Head::Pushed { push } => self.pushed(from, push, body),
+            Head::Drained => self.was_drained(from),
             Head::Credit { bytes } => self.peers[from as usize].mail.refill(bytes),
         }
     }

@@ -9,6 +9,7 @@ mod active;
 mod alike;
 mod arrive;
 mod describe;
+mod drain;
 mod forget;
 mod landings;
 mod offers;
@@ -36,6 +37,7 @@ pub(super) use active::Call;
 use active::{Dues, Holding};
 use alike::Alike;
 pub(super) use describe::message;
+pub(super) use drain::Found;
 use landings::Landings;
 use offers::Offer;
 pub(super) use protocols::Protocols;
@@ -127,6 +129,8 @@ struct Peer {
     signs: Signs,
     /// It said what no engine says, and is not listened to any more.
     is_refused: bool,
+    /// It has sent all that it sends before the checkpoint that comes.
+    is_drained: bool,
 }
 
 /// A message for which there was no receive when it came.
@@ -233,6 +237,7 @@ impl Engine {
             missed_from: None,
             signs: Signs::default(),
             is_refused: false,
+            is_drained: false,
         };
         Self {
             requests: Requests::default(),

@@ -3,6 +3,7 @@
 #![allow(clippy::missing_safety_doc, reason = "the texts are those of the header: C has no section for it")]
 #![allow(clippy::too_many_arguments, reason = "they are those that C programs know from other libraries")]
 
+use super::job::done;
 use super::named::Named;
 use super::types::{scomm_op_t, scomm_request_t, scomm_type_t};
 use std::ffi::{c_int, c_void};
@@ -16,6 +17,20 @@ use std::ptr::{null, null_mut};
 pub extern "C" fn scomm_barrier() -> c_int {
     // SAFETY: there is no memory.
     unsafe { Named::Barrier.play("scomm_barrier", null(), null_mut()) }
+}
+
+/// Returns when all ranks have called it, and is a place for a checkpoint, as `dsm_barrier` is: in a job
+/// of `scash run --replicas` ranks that are killed go on from the newest one. Messages that were sent and
+/// not yet received, and operations that were begun by `scomm_isend` and `scomm_irecv`, are saved with the
+/// rest. Where one rank cannot be saved, all run on without, which that rank says once: it has windows or
+/// other registered memory, a collective operation that was only begun, or a thread that waits in another
+/// function of this header. In a program that called `dsm_init` it is `dsm_barrier`, which does as well;
+/// in a job whose ranks do not come back it is a barrier.
+///
+/// Returns 0, or an error: a rank is gone.
+#[unsafe(no_mangle)]
+pub extern "C" fn scomm_checkpoint() -> c_int {
+    done("scomm_checkpoint", |job| job.checkpoint())
 }
 
 /// As `scomm_barrier`, but only begins the operation, and sets `*request`: it is over when all ranks

@@ -139,3 +139,18 @@ fn threads_protected_memory_signals_and_limits_of_a_program_come_back() {
         comes_back_with(what);
     }
 }
+
+#[test]
+fn a_c_program_of_messages_alone_comes_back() {
+    for link in [Link::Shared, Link::Static] {
+        let program = Program::compile("post", link);
+        for ranks in [2, 4] {
+            let job = Job::of(ranks);
+            let expected = left_by(&program, job, &[]);
+            for death in ["kill rank 1 at barrier 12", "kill all ranks at checkpoint 3 after mark"] {
+                let options = ["--replicas", "1", "--checkpoint", "every=3", "--inject", death];
+                assert_eq!(left_by(&program, job, &options), expected, "{death} {job:?}");
+            }
+        }
+    }
+}

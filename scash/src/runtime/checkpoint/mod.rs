@@ -38,6 +38,7 @@ use scash_ft::inject::Point;
 use scash_ft::interval::{DEFAULT_MTBF, Interval, Policy, parse_mtbf};
 use scash_ft::store::{AN_EPOCH, Key, RankStore, Staged, Unsaved, vars};
 use scash_ft::{Base, Epoch, Incarnation};
+use scash_mp::Paused;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
@@ -76,8 +77,6 @@ pub(crate) struct Checkpoints {
     has_said_why: bool,
     in_vain: u32,
     counts: CheckpointStats,
-    /// The program passes messages, too, whose connections are in no image.
-    passes_messages: bool,
 }
 
 /// What else a rank has from the launcher.
@@ -98,12 +97,17 @@ impl Given {
 }
 
 impl Checkpoints {
+    /// Whether the launcher has given anything.
+    pub(super) fn are_taken(var: &dyn Fn(&str) -> Option<OsString>) -> bool {
+        var(vars::STORE).is_some()
+    }
+
     /// What the launcher has given to this rank, if ranks of this job can come back.
     ///
     /// # Errors
     /// It is not what a launcher gives.
     pub(super) fn from_vars(var: &dyn Fn(&str) -> Option<OsString>) -> Result<Option<Checkpoints>> {
-        if var(vars::STORE).is_none() {
+        if !Checkpoints::are_taken(var) {
             return Ok(None);
         }
         if !image::is_linked() {
@@ -135,7 +139,6 @@ impl Checkpoints {
             has_said_why: false,
             in_vain: 0,
             counts: CheckpointStats::default(),
-            passes_messages: false,
         }))
     }
 
@@ -285,7 +288,7 @@ impl Runtime {
     /// Saves what this rank has, and says whether it has. Returns twice: in the process that has come back,
     /// too, and there with a runtime that has been made anew. Whoever has the lock on the core keeps other
     /// threads of the runtime away from everything.
-    pub(super) fn stage(&self, core: &mut Guard<'_, Core>) -> Result<bool> {
+    pub(super) fn stage(&self, core: &mut Guard<'_, Core>, messages: &[Paused<'_>]) -> Result<bool> {
         let Some(checkpoints) = &self.checkpoints else { return Ok(false) };
         self.context.endpoint.flush()?;
         let mut checkpoints = lock(checkpoints);
@@ -294,7 +297,7 @@ impl Runtime {
         checkpoints.tell(Input::Stage)?;
         while let Some(output) = checkpoints.commit.poll() {
             match output {
-                Output::Write { holder: 0 } => match self.save(core, &mut checkpoints)? {
+                Output::Write { holder: 0 } => match self.save(core, &mut checkpoints, messages)? {
                     Saved::InStore => {
                         self.passes(Point::CheckpointCopy);
                         checkpoints.tell(Input::Copied(0))?;
@@ -337,9 +340,14 @@ impl Runtime {
     }
 
     /// Writes image and shared pages into the store.
-    fn save(&self, core: &mut Guard<'_, Core>, checkpoints: &mut Checkpoints) -> Result<Saved> {
+    fn save(
+        &self,
+        core: &mut Guard<'_, Core>,
+        checkpoints: &mut Checkpoints,
+        messages: &[Paused<'_>],
+    ) -> Result<Saved> {
         let own = Own { descriptors: &is_out_of_the_way, needless: &[], shared: FILES };
-        let (prepared, still) = match self.prepare(&own, checkpoints.passes_messages) {
+        let (prepared, still) = match self.prepare(&own, messages) {
             Ok(ready) => ready,
             Err(why) => return Ok(checkpoints.leave_out(self.rank, &why)),
         };
@@ -364,7 +372,7 @@ impl Runtime {
             Ok(Took::CameBack) => {
                 // Its store is that of the process that is gone.
                 std::mem::forget(staged);
-                self.revive(core, checkpoints)?;
+                self.revive(core, checkpoints, messages)?;
                 return Ok(Saved::CameBack);
             }
             Ok(Took::Image) if self.knows_of_a_loss() => return Ok(Saved::Nothing),
@@ -398,18 +406,18 @@ impl Runtime {
     }
 
     /// Finds out whether this rank can be saved, and has the threads of the runtime hold still.
-    fn prepare(
-        &self,
+    fn prepare<'a>(
+        &'a self,
         own: &Own<'_>,
-        passes_messages: bool,
-    ) -> std::result::Result<(Prepared, Stillness<'_>), Refusal> {
-        if passes_messages {
-            let why = "it passes messages (scomm_*, Dsm::messages), which are in no image yet";
+        messages: &'a [Paused<'_>],
+    ) -> std::result::Result<(Prepared, Vec<Stillness<'a>>), Refusal> {
+        if let Some(why) = messages.iter().find_map(Paused::hindrance) {
             return Err(Refusal::new(why.to_owned()));
         }
         let prepared = image::prepare(own)?;
         self.await_attendant();
-        let still = self.context.endpoint.hold_still();
+        let theirs = messages.iter().map(Paused::hold_still);
+        let still = std::iter::once(self.context.endpoint.hold_still()).chain(theirs).collect::<Option<_>>();
         let still = still.ok_or_else(|| {
             Refusal::new("its provider has threads that do not stop: use tcp or shm".to_owned())
         })?;
@@ -465,16 +473,6 @@ impl Runtime {
     pub(super) fn checkpoint_stats(&self) -> Option<CheckpointStats> {
         let checkpoints = lock(self.checkpoints.as_ref()?);
         Some(CheckpointStats { incarnation: checkpoints.store.incarnation().0, ..checkpoints.counts })
-    }
-
-    /// The program begins to pass messages.
-    pub(super) fn note_messages(&self) {
-        if let Some(checkpoints) = &self.checkpoints {
-            let mut checkpoints = lock(checkpoints);
-            checkpoints.passes_messages = true;
-            // Whoever passes them says so (`Communicator::of_job`).
-            checkpoints.has_said_why = true;
-        }
     }
 
     /// Whether this rank may know that another one is gone. Such a rank is not saved: what it knows may be

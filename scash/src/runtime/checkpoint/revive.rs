@@ -20,12 +20,18 @@ use scash_ft::image::{self, Tracking, environment};
 use scash_ft::inject::Point;
 use scash_ft::store::{A_RESTART, Entry, RankStore};
 use scash_join::boot::Member;
+use scash_mp::Paused;
 use std::mem;
 use std::os::fd::AsFd;
 
 impl Runtime {
     /// Makes all of it anew.
-    pub(super) fn revive(&self, core: &mut Guard<'_, Core>, checkpoints: &mut Checkpoints) -> Result<()> {
+    pub(super) fn revive(
+        &self,
+        core: &mut Guard<'_, Core>,
+        checkpoints: &mut Checkpoints,
+        messages: &[Paused<'_>],
+    ) -> Result<()> {
         let mut watch = RestartWatch::new(&environment);
         *lock(&self.fate) = inject::read(&environment, self.rank)?;
         self.passes(Point::ImageRestored);
@@ -61,6 +67,11 @@ impl Runtime {
         self.passes(Point::RecoveryCopied);
         // Nobody reads a page of a rank whose frames are not yet filled.
         member.all_gather(&[], &[]).map_err(join)?;
+        for paused in messages {
+            // SAFETY: this is the process that has come back, and it has one thread until this returns; those
+            // of the program's that come back wait for the engine, which is paused.
+            unsafe { paused.revive(&mut member, &environment) }.map_err(join)?;
+        }
         mem::replace(&mut *lock(&self.member), member).abandon();
         core.reborn(&self.config)?;
         while let Some(order) = core.node.poll_output() {

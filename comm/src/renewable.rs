@@ -4,13 +4,14 @@ use std::cell::UnsafeCell;
 use std::ops::Deref;
 
 /// See [the module](self).
-pub(crate) struct Renewable<T>(UnsafeCell<T>);
+pub struct Renewable<T>(UnsafeCell<T>);
 
 // SAFETY: it gives references as a plain value does; who replaces it promises that there are none.
 unsafe impl<T: Send + Sync> Sync for Renewable<T> {}
 
 impl<T> Renewable<T> {
-    pub(crate) fn new(value: T) -> Renewable<T> {
+    /// The first one.
+    pub fn new(value: T) -> Renewable<T> {
         Renewable(UnsafeCell::new(value))
     }
 
@@ -18,7 +19,7 @@ impl<T> Renewable<T> {
     ///
     /// # Safety
     /// Nobody has a reference to the value, and no other thread uses it meanwhile.
-    pub(crate) unsafe fn renew(&self, value: T) -> T {
+    pub unsafe fn renew(&self, value: T) -> T {
         // SAFETY: as the caller promises.
         unsafe { self.0.get().replace(value) }
     }

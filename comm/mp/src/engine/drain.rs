@@ -1,0 +1,79 @@
+//! Drained for a checkpoint, so that all there is of messages is in the engines, which images have.
+//!
+//! The intuition: a cut through all channels (Chandy and Lamport, "Distributed Snapshots", 1985), of ranks that
+//! stand still. Each rank sends what it was ordered to send, says so to every rank, itself among them
+//! ([`Head::Drained`]), and from then on keeps its orders. It takes what arrives until all have said so. Messages
+//! between two ranks keep their order, so nothing is between them then. What was sent is at its receiver, perhaps
+//! half a message; what was not is an order, or a piece that has not left. Both are values, and go on in the
+//! process that was saved as in one that comes back.
+//!
+//! **Invariant:** nobody carries orders out between [`Engine::begin_drain`] and the end of the checkpoint at all
+//! ranks: a message that one image has received and the other one has not sent would come twice.
+
+use super::arrive::Checked;
+use super::silence::Signs;
+use super::{Engine, Reach};
+use crate::barrier::Groups;
+use crate::requests::Request;
+use crate::wire::Head;
+use std::ops::Range;
+
+/// What a process that comes back finds, of ranks and registered memory.
+pub(crate) struct Found<'a> {
+    pub(crate) reads: &'a [Reach],
+    pub(crate) readable: &'a [Reach],
+    pub(crate) registered: Range<usize>,
+    pub(crate) groups: Groups,
+}
+
+impl Engine {
+    /// Says to all that nothing more comes of this rank. The last orders that are carried out.
+    pub(crate) fn begin_drain(&mut self) {
+        for to in (0..).take(self.peers.len()) {
+            if !self.peers[to as usize].is_gone {
+                self.say(to, Head::Drained);
+            }
+        }
+    }
+
+    /// A rank says so.
+    pub(super) fn was_drained(&mut self, from: u32) -> Checked {
+        let is_again = std::mem::replace(&mut self.peers[from as usize].is_drained, true);
+        if is_again { Err("it is drained twice for one checkpoint") } else { Ok(()) }
+    }
+
+    /// Whether nothing is on its way to this rank any more, or would ever come. The next time is another
+    /// checkpoint's.
+    pub(crate) fn ends_drain(&mut self) -> bool {
+        let is_over = self.peers.iter().all(|peer| peer.is_drained || peer.is_gone);
+        if is_over {
+            self.peers.iter_mut().for_each(|peer| peer.is_drained = false);
+        }
+        is_over
+    }
+
+    /// Why an image of this engine would be of no use.
+    pub(crate) fn hindrance(&mut self) -> Option<&'static str> {
+        if self.gone().next().is_some() {
+            Some("it passes messages, and misses a rank")
+        } else if self.has_running() {
+            Some("it has a collective operation of messages under way, which it has to wait for before")
+        } else if self.requests.iter_mut().any(|request| matches!(request, Request::Read { .. })) {
+            Some("it reads a message out of another rank's registered memory")
+        } else {
+            None
+        }
+    }
+
+    /// Goes on in the process that has come back. What was posted on the board is gone with it, and nobody
+    /// waits for that.
+    pub(crate) fn reborn(&mut self, found: Found<'_>) {
+        for (peer, (reads, readable)) in self.peers.iter_mut().zip(found.reads.iter().zip(found.readable)) {
+            (peer.reads, peer.readable) = (*reads, *readable);
+            peer.signs = Signs::default();
+        }
+        self.registered = found.registered;
+        self.groups = found.groups;
+        self.seen = [0; 2];
+    }
+}
