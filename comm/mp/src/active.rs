@@ -127,8 +127,10 @@ impl Shared {
     #[cold]
     fn call_all<'a>(&'a self, mut engine: Guard<'a, Engine>) -> Guard<'a, Engine> {
         while let Some(call) = engine.next_call() {
+            let is_outside = self.steps_outside();
             drop(engine);
             self.run(&call);
+            drop(is_outside);
             engine = self.engine();
             engine.was_called(call);
             self.settle(&mut engine);

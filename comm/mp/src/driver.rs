@@ -60,6 +60,9 @@ pub(super) struct Shared {
     drives: AtomicU64,
     /// Application threads that wait.
     waiting: AtomicU32,
+    /// Threads in a call that use the endpoint, or run a handler, without the engine; not counted where ranks
+    /// do not come back.
+    outside: AtomicU32,
     /// How long a rank may say nothing that somebody waits for; zero: for ever.
     silence: Duration,
     /// How long a thread waits until it says what for; zero: for ever.
@@ -94,7 +97,7 @@ impl Shared {
             registered,
             groups,
         ));
-        let (drives, waiting) = (AtomicU64::new(0), AtomicU32::new(0));
+        let (drives, waiting, outside) = (AtomicU64::new(0), AtomicU32::new(0), AtomicU32::new(0));
         let Options { silence, stall, registered, window, .. } = options;
         let (handlers, cores) = (Handlers::default(), Cores::new());
         let looks = if endpoint.shares_cores() { 1 } else { LOOKS };
@@ -112,6 +115,7 @@ impl Shared {
             cores,
             drives,
             waiting,
+            outside,
             silence,
             stall,
             looks,
@@ -319,8 +323,11 @@ impl Shared {
         while self.endpoint.is_congested(to) {
             let mut engine = self.engine();
             self.drive(&mut engine);
-            drop(self.call(engine));
+            engine = self.call(engine);
+            let is_outside = self.steps_outside();
+            drop(engine);
             self.endpoint.idle(turn, BUSY_SLEEP);
+            drop(is_outside);
             turn = turn.saturating_add(1);
         }
     }
@@ -337,6 +344,7 @@ impl Shared {
     #[cold]
     fn leave_to_helper(&self, mut engine: Guard<'_, Engine>) {
         let sender = engine.next_sender();
+        let _is_outside = self.steps_outside();
         drop(engine);
         self.cores.avoid_this_one();
         // One that does not sleep may be computing: then there is no core to read on. One that comes to wait

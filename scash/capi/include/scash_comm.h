@@ -575,6 +575,19 @@ int scomm_cancel(scomm_request_t *request, int *cancelled);
 int scomm_barrier(void);
 
 /**
+ * Returns when all ranks have called it, and is a place for a checkpoint, as `dsm_barrier` is: in a job
+ * of `scash run --replicas` ranks that are killed go on from the newest one. Messages that were sent and
+ * not yet received, and operations that were begun by `scomm_isend` and `scomm_irecv`, are saved with the
+ * rest. Where one rank cannot be saved, all run on without, which that rank says once: it has windows or
+ * other registered memory, a collective operation that was only begun, or a thread that waits in another
+ * function of this header. In a program that called `dsm_init` it is `dsm_barrier`, which does as well;
+ * in a job whose ranks do not come back it is a barrier.
+ *
+ * Returns 0, or an error: a rank is gone.
+ */
+int scomm_checkpoint(void);
+
+/**
  * As `scomm_barrier`, but only begins the operation, and sets `*request`: it is over when all ranks
  * have begun it.
  */

@@ -1,11 +1,17 @@
 //! The driver while a checkpoint is taken, and in the process that comes back.
 
+use super::wait::Waiting;
 use super::{BUSY_SLEEP, Links, Shared, addresses};
 use crate::Options;
 use crate::engine::{Engine, Found};
 use scash_comm::biased::Guard;
 use scash_comm::{Endpoint, Exchange, Result, Stillness};
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How long threads in calls have to come for the engine, which is where they can be saved: the rule that all
+/// threads have.
+const THREADS_COME: Duration = Duration::from_millis(100);
 
 /// Why a rank that passes messages cannot be saved.
 pub(crate) type Hindrance = &'static str;
@@ -39,6 +45,9 @@ impl Shared {
         if self.waiting.load(Ordering::Relaxed) > 0 {
             return Some("one of its threads waits for messages");
         }
+        if !self.all_came_in() {
+            return Some("one of its threads is in a call of message passing, or in a handler");
+        }
         if self.heap.as_ref().is_some_and(|heap| !heap.is_unused()) {
             return Some(
                 "it has registered memory of message passing: windows, or what scomm_allocate gives",
@@ -48,6 +57,27 @@ impl Shared {
             Some("it passes messages, and misses a rank")
         } else {
             engine.hindrance()
+        }
+    }
+
+    /// A thread leaves the engine to others, and goes on with the endpoint or a handler. To be called before
+    /// the engine is left, and dropped before it is asked for again: one that waits for the engine can be saved.
+    #[inline]
+    pub(crate) fn steps_outside(&self) -> Option<Waiting<'_>> {
+        self.comes_back.then(|| Waiting::new(&self.outside))
+    }
+
+    /// Whether no thread is outside, or at least not for long. The caller has the engine.
+    fn all_came_in(&self) -> bool {
+        let until = Instant::now() + THREADS_COME;
+        loop {
+            if self.outside.load(Ordering::Acquire) == 0 {
+                return true;
+            }
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 

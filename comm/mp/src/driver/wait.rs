@@ -101,6 +101,7 @@ impl<'a> Wait<'a> {
             shared.expect(&engine);
             self.patience.look(shared.stall, shared.endpoint.rank(), goal, &mut engine);
         }
+        let is_outside = shared.steps_outside();
         drop(engine);
         if is_long {
             self.waiting.get_or_insert_with(|| Waiting::new(&shared.waiting));
@@ -120,15 +121,16 @@ impl<'a> Wait<'a> {
                 _ => shared.endpoint.idle(turn, limit),
             }
         }
+        drop(is_outside);
         shared.engine()
     }
 }
 
-/// Counts a thread that waits, for as long as it lives.
-struct Waiting<'a>(&'a AtomicU32);
+/// Counts a thread that waits, or is outside, for as long as it lives.
+pub(crate) struct Waiting<'a>(&'a AtomicU32);
 
 impl<'a> Waiting<'a> {
-    fn new(count: &'a AtomicU32) -> Self {
+    pub(super) fn new(count: &'a AtomicU32) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(count)
     }
@@ -136,6 +138,7 @@ impl<'a> Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        // Whoever sees it sees what this thread did before.
+        self.0.fetch_sub(1, Ordering::Release);
     }
 }

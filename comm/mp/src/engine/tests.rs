@@ -6,6 +6,7 @@
 mod active;
 mod alike;
 mod collectives;
+mod drain;
 mod game;
 mod meetings;
 mod mortal;
@@ -273,13 +274,21 @@ impl Network {
 
     /// One letter from `from` to `to` arrives; whether there was one.
     fn deliver(&mut self, from: usize, to: usize) -> bool {
+        let any = self.take(from, to);
+        if any {
+            self.carry_out(to);
+        }
+        any
+    }
+
+    /// The same, and nothing follows from it yet.
+    fn take(&mut self, from: usize, to: usize) -> bool {
         if self.fates[to] != Fate::Lives {
             return false;
         }
         let Some((kind, letter)) = self.letters[from][to].pop_front() else { return false };
         if kind == GONE {
             self.engines[to].down(from as u32);
-            self.carry_out(to);
             return true;
         }
         // Pieces of most lengths come in parts, but not those of gets.
@@ -299,7 +308,6 @@ impl Network {
                 arrive_in_parts(&mut self.engines[to], from as u32, (kind, head), body).unwrap();
             }
         }
-        self.carry_out(to);
         true
     }
 

@@ -8,7 +8,7 @@ use crate::{Large, Options, Status};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
-enum Move {
+pub(super) enum Move {
     Send {
         from: usize,
         to: usize,
@@ -43,7 +43,7 @@ enum Move {
 
 /// How a message is sent.
 #[derive(Clone, Copy, Debug)]
-enum How {
+pub(super) enum How {
     /// As others, and its end is asked for.
     Asked,
     Forgotten,
@@ -51,12 +51,12 @@ enum How {
     Piecewise,
 }
 
-const RANKS: usize = 3;
+pub(super) const RANKS: usize = 3;
 /// A window of each rank: where it is in registered memory, and its length.
 const WINDOW: usize = 4096;
 const LEN: usize = 600;
 
-fn step() -> impl Strategy<Value = Move> {
+pub(super) fn step() -> impl Strategy<Value = Move> {
     let rank = || 0..RANKS;
     let len = prop_oneof![3..65usize, 65..513usize, 513..3000usize];
     let source = prop_oneof![Just(None), (0..RANKS as u32).prop_map(Some)];
@@ -109,8 +109,8 @@ struct Get {
 }
 
 /// A game and what is known of it.
-struct Game {
-    net: Network,
+pub(super) struct Game {
+    pub(super) net: Network,
     windows: Vec<Vec<u8>>,
     gets: Vec<Vec<Get>>,
     marks: Vec<(usize, Number)>,
@@ -120,10 +120,10 @@ struct Game {
     receives: Vec<Vec<Receive>>,
 }
 
-type Verdict = std::result::Result<(), TestCaseError>;
+pub(super) type Verdict = std::result::Result<(), TestCaseError>;
 
 impl Game {
-    fn new(large: Large, reads: bool, is_near: bool) -> Self {
+    pub(super) fn new(large: Large, reads: bool, is_near: bool) -> Self {
         let hosts: Vec<u32> = (0..RANKS as u32).map(|rank| if is_near { 0 } else { rank }).collect();
         let mut net = Network::on(&hosts, false, Options { large, ..OPTIONS }, reads);
         let windows: Vec<_> = (0..RANKS).map(|rank| message(rank, 0, LEN)).collect();
@@ -142,7 +142,7 @@ impl Game {
         }
     }
 
-    fn take(&mut self, step: Move) {
+    pub(super) fn take(&mut self, step: Move) {
         match step {
             Move::Send { from, to, tag, len, how } => {
                 let bytes = message(from, self.sent[from].len(), len);
@@ -232,6 +232,15 @@ impl Game {
             (0..self.sent_to(at)).for_each(|_| self.take(Move::Receive { at, source: None, tag: None }));
         }
         self.net.settle();
+    }
+
+    /// All that was begun comes to its end, as it must.
+    pub(super) fn check_all(&mut self) -> Verdict {
+        self.ask_for_the_rest();
+        (0..RANKS).try_for_each(|at| self.check_received(at))?;
+        self.check_one_sided()?;
+        self.check_active()?;
+        self.check_rest()
     }
 
     /// Each message to `at` was received once, by a receive that it fits, whole and in order; other receives
@@ -362,10 +371,6 @@ proptest! {
     ) {
         let mut game = Game::new(large, reads, is_near);
         steps.into_iter().for_each(|step| game.take(step));
-        game.ask_for_the_rest();
-        (0..RANKS).try_for_each(|at| game.check_received(at))?;
-        game.check_one_sided()?;
-        game.check_active()?;
-        game.check_rest()?;
+        game.check_all()?;
     }
 }
