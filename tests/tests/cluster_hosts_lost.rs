@@ -4,9 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Ended, Hosts, HostsJob, run_beside, wait_for_status};
-use std::process::Command;
-use std::time::{Duration, Instant};
+use scash_tests::cluster::{Ended, Hosts, HostsJob, run_beside, run_until_injected, wait_for_status};
+use std::time::Duration;
 
 const LAPLACE: [&str; 4] = ["--size", "126", "--iterations", "60"];
 const LU: [&str; 4] = ["--size", "256", "--block", "16"];
@@ -39,25 +38,6 @@ fn replicas(job: HostsJob, copies: u32, every: u32) -> HostsJob {
 /// The arguments of an application that compares its result.
 fn checked<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     [arguments, &["--check", "--json"]].concat()
-}
-
-/// Runs a job until some rank has done as an injection says, and then ends hosts, each after so many
-/// milliseconds.
-fn run_until_injected(hosts: &Hosts, mut command: Command, lost: &[(u64, u32)]) -> Ended {
-    let told = hosts.file("injected");
-    let _ = std::fs::remove_file(&told);
-    command.env("SCASH_INJECTED", &told);
-    run_beside(command, |_| {
-        let started = Instant::now();
-        while std::fs::read(&told).unwrap_or_default().is_empty() {
-            assert!(started.elapsed() < Duration::from_secs(60), "nothing was injected");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        for (pause, host) in lost {
-            std::thread::sleep(Duration::from_millis(*pause));
-            hosts.kill(*host);
-        }
-    })
 }
 
 /// A rank dies there, and its host with it while the others are being ended, or started again.

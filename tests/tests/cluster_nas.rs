@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
 use scash_tests::cluster::built::built;
-use scash_tests::cluster::{Hosts, Job};
+use scash_tests::cluster::{Ended, Hosts, Job, run_until_injected};
 
 const KERNELS: [&str; 5] = ["is", "ep", "cg", "mg", "ft"];
 
@@ -72,6 +72,44 @@ fn kernels_have_the_published_results_on_eight_hosts_and_on_pairs_of_ranks_on_fo
                 "{ended}"
             );
         }
+    }
+}
+
+/// The kernel has the published result, and its ranks came back so often, from epochs.
+fn has_survived(kernel: &str, ended: &Ended, deaths: usize) {
+    ended.succeeded();
+    let line: serde_json::Value =
+        serde_json::from_str(ended.out.trim()).unwrap_or_else(|_| panic!("{ended}"));
+    assert_eq!((&line["kernel"], &line["verification"]), (&kernel.into(), &"successful".into()), "{ended}");
+    let restarts = ended.err.lines().filter(|line| line.contains(" go on from barrier "));
+    assert_eq!((restarts.count(), ended.err.lines().count()), (deaths, deaths), "{kernel} {ended}");
+}
+
+#[test]
+fn kernels_whose_ranks_die_have_the_published_results() {
+    for (provider, ranks) in [("shm", 2), ("tcp", 2), ("shm", 4)] {
+        for kernel in KERNELS {
+            let job = Job::plain(ranks).option("--provider", provider).option("--replicas", "1");
+            let job = job.option("--checkpoint", "every=1").option("--inject", "kill rank 1 at barrier 3");
+            let job = job.option("--inject", "kill rank 0 at checkpoint 1 after done in incarnation 1");
+            has_survived(kernel, &job.run(&built("nas"), &["--kernel", kernel, "--json"]), 2);
+        }
+    }
+}
+
+#[test]
+fn kernels_on_two_hosts_survive_the_death_of_ranks_and_the_loss_of_a_host() {
+    let Some(hosts) = Hosts::new(2) else { return };
+    let list = format!("{}:2,{}:2", hosts.name(1), hosts.name(2));
+    for kernel in ["is", "cg", "mg", "ft"] {
+        let arguments = ["--kernel", kernel, "--json"];
+        let job = hosts.job(&list).options("--timeout 120 --replicas 1 --checkpoint every=1");
+        let job = job.option("--inject", "kill rank 2 at barrier 3");
+        has_survived(kernel, &job.run(&built("nas"), &arguments), 1);
+        let ended = run_until_injected(&hosts, job.command(&built("nas"), &arguments), &[(0, 2)]);
+        ended.succeeded();
+        assert!(ended.out.contains("\"successful\""), "{kernel} {ended}");
+        ended.said(&["rank 2 comes back on host "]);
     }
 }
 

@@ -257,32 +257,65 @@ fn printed(ended: &Ended) -> Vec<String> {
     lines
 }
 
+/// Runs `letters` with ranks that die, and without; they print the same.
+fn letters_come_once(kind: Kind, ranks: u32, what: &str, every: u32, deaths: &[&str]) {
+    let letters = Path::new(env!("CARGO_BIN_EXE_letters"));
+    let expected = printed(&kind.job(ranks).run(letters, &[what]));
+    assert_eq!(expected.len(), ranks as usize, "{kind:?} {what}");
+    let ended = replicas(kind.job(ranks), every, deaths).run(letters, &[what]);
+    assert_eq!((ended.status, printed(&ended)), (0, expected), "{kind:?} {what} {ended}");
+    assert_eq!(came_back(&ended), deaths.len(), "{kind:?} {what} {deaths:?} {ended}");
+    assert!(!ended.err.contains("from the beginning"), "{kind:?} {what} {ended}");
+}
+
 #[test]
 fn messages_between_two_barriers_come_once_whoever_dies() {
-    let letters = Path::new(env!("CARGO_BIN_EXE_letters"));
     for kind in all_kinds() {
-        for ranks in [2, 4] {
-            let expected = printed(&kind.job(ranks).run(letters, &[]));
-            assert_eq!(expected.len(), ranks as usize, "{kind:?}");
-            for (every, deaths) in [
-                (1, &["kill rank 1 at barrier 9", "kill all ranks at checkpoint 5 after mark"][..]),
-                (1, &["kill rank 0 at checkpoint 6 after copy", "kill rank 1 at recovery after joined"]),
-                (5, &["kill rank 1 at barrier 13 after done", "kill rank 0 at barrier 19"]),
-            ] {
-                let ended = replicas(kind.job(ranks), every, deaths).run(letters, &[]);
-                assert_eq!((ended.status, printed(&ended)), (0, expected.clone()), "{kind:?} {ended}");
-                assert_eq!(came_back(&ended), deaths.len(), "{kind:?} {deaths:?} {ended}");
-            }
+        for (ranks, every, deaths) in [
+            (
+                2,
+                1,
+                &["kill rank 1 at barrier 9", "kill all ranks at checkpoint 5 after mark in incarnation 1"][..],
+            ),
+            (4, 1, &["kill rank 0 at checkpoint 6 after copy", "kill rank 1 at recovery after joined"]),
+            (4, 5, &["kill rank 1 at barrier 13 after done", "kill rank 0 at barrier 9 in incarnation 1"]),
+        ] {
+            letters_come_once(kind, ranks, "", every, deaths);
         }
     }
 }
 
 #[test]
-fn what_of_messages_cannot_be_saved_is_named() {
+fn threads_that_pass_messages_during_a_checkpoint_go_on_with_them() {
+    for kind in all_kinds() {
+        let deaths = ["kill rank 1 at barrier 9", "kill rank 0 at checkpoint 4 after mark in incarnation 1"];
+        letters_come_once(kind, 2, "threads", 1, &deaths);
+    }
+}
+
+#[test]
+fn active_messages_are_handled_once_whoever_dies() {
+    for kind in all_kinds() {
+        let deaths = ["kill rank 1 at barrier 9", "kill rank 2 at barrier 6 in incarnation 1"];
+        letters_come_once(kind, 3, "handlers", 1, &deaths);
+    }
+}
+
+#[test]
+fn what_of_messages_cannot_be_saved_is_named_and_checkpoints_are_taken_without_it() {
     let letters = Path::new(env!("CARGO_BIN_EXE_letters"));
-    let ended = replicas(Job::plain(2), 1, &["kill rank 0 at barrier 5"]).run(letters, &["window"]);
-    assert_eq!(ended.status, 0, "{ended}");
-    ended.said(&["rank 1 cannot be saved", "it has registered memory", "from the beginning"]);
+    for (what, why) in [
+        ("window", "close windows, and free what scomm_allocate gave, before the barrier"),
+        ("buffer", "it has registered memory of message passing"),
+        ("collective", "it has a collective operation of messages under way: wait for it before the barrier"),
+    ] {
+        let expected = printed(&Job::plain(2).run(letters, &[what]));
+        let deaths = ["kill rank 0 at barrier 5", "kill rank 0 at barrier 14 in incarnation 1"];
+        let ended = replicas(Job::plain(2), 1, &deaths).run(letters, &[what]);
+        assert_eq!((ended.status, printed(&ended)), (0, expected), "{what} {ended}");
+        ended.said(&["rank 1 cannot be saved", why, "from the beginning"]);
+        assert_eq!(ended.err.matches("go on from barrier").count(), 1, "{what} {ended}");
+    }
 }
 
 #[test]

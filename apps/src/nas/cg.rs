@@ -125,6 +125,7 @@ pub fn run(class: Class, messages: &dyn Messages) -> Result<Outcome> {
     let mut zeta = 0.0;
     let seconds = timed(messages, || {
         for _ in 0..parameters.iterations {
+            messages.checkpoint()?;
             zeta = solver.iterate(parameters.shift)?;
         }
         Ok(())

@@ -9,6 +9,9 @@ use crate::crew::Who;
 use crate::ep::{BATCH, Sums, TOLERANCE, batches_of, published, sums};
 use crate::npb::Class;
 
+/// Places for checkpoints: as many at all ranks.
+const CHECKPOINTS: usize = 8;
+
 /// Runs the kernel, on any number of ranks.
 ///
 /// # Errors
@@ -19,8 +22,12 @@ pub fn run(class: Class, messages: &dyn Messages) -> Result<Outcome> {
     let mut total = Sums::default();
     let seconds = timed(messages, || {
         let mut own = Sums::default();
-        for batch in who.part(batches) {
-            own.iter_mut().zip(sums(batch)).for_each(|(own, sum)| *own += sum);
+        let part = who.part(batches);
+        for index in 0..CHECKPOINTS {
+            messages.checkpoint()?;
+            for at in (Who { index, count: CHECKPOINTS }).part(part.len()) {
+                own.iter_mut().zip(sums(part.start + at)).for_each(|(own, sum)| *own += sum);
+            }
         }
         total = messages.combined(Op::Sum, own)?;
         Ok(())

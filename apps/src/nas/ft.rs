@@ -122,6 +122,7 @@ pub fn run(class: Class, messages: &dyn Messages) -> Result<Outcome> {
     let seconds = timed(messages, || {
         equation.begin()?;
         for sum in &mut sums {
+            messages.checkpoint()?;
             *sum = equation.step()?;
         }
         Ok(())

@@ -111,6 +111,7 @@ pub fn run(class: Class, messages: &dyn Messages) -> Result<Outcome> {
     let seconds = timed(messages, || {
         solver.residual()?;
         for _ in 0..CYCLES {
+            messages.checkpoint()?;
             solver.cycle()?;
             solver.residual()?;
         }

@@ -8,7 +8,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | this | the trait, its typed calls, joining |
-//! | `ours` | over a [`Communicator`](scash_mp::Communicator) |
+//! | `ours` | over a [`MessageJob`] |
 //! | `mpi` | over an MPI library, through a shim in C (`mpi/shim.c`) that is loaded at run time |
 //! | [`every_call`] | what both are held to |
 //! | `spoiled` | messages with wrong bits, to see whether a program notices |
@@ -23,8 +23,9 @@ pub mod rival;
 mod spoiled;
 
 use mpi::Mpi;
+use scash::runtime::MessageJob;
 use scash_comm::{Error, Result};
-use scash_mp::{Collective, Op, Options, Reducible, Reduction, World};
+use scash_mp::{Collective, Op, Options, Reducible, Reduction};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -81,6 +82,15 @@ pub trait Messages {
     /// # Errors
     /// Why it failed.
     fn test(&self, request: Request) -> Result<Option<Request>>;
+
+    /// A place for a checkpoint where ranks can come back, which is a barrier then; elsewhere nothing.
+    /// Collective.
+    ///
+    /// # Errors
+    /// A rank is gone.
+    fn checkpoint(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Plays a collective operation.
     ///
@@ -319,7 +329,7 @@ impl FromStr for Over {
 #[derive(Debug)]
 pub enum Joined {
     /// One of scash.
-    Scash(World),
+    Scash(MessageJob),
     /// One of MPI.
     Mpi(Mpi),
 }
@@ -330,7 +340,7 @@ pub enum Joined {
 /// Not started by a launcher, ranks that do not reach each other, or a shim that cannot be loaded.
 pub fn join(over: &Over, options: Options) -> Result<Joined> {
     match over {
-        Over::Scash => World::from_env(options).map(Joined::Scash),
+        Over::Scash => MessageJob::from_env(options).map(Joined::Scash),
         Over::Mpi(shim) => Mpi::join(shim).map(Joined::Mpi),
     }
 }
@@ -339,7 +349,7 @@ impl Joined {
     /// The rank's messages.
     pub fn messages(&self) -> &(dyn Messages + 'static) {
         match self {
-            Joined::Scash(world) => &**world,
+            Joined::Scash(job) => job,
             Joined::Mpi(mpi) => mpi,
         }
     }
@@ -350,7 +360,7 @@ impl Joined {
     /// A rank is gone, or the launcher.
     pub fn finalize(self) -> Result<()> {
         match self {
-            Joined::Scash(world) => world.finalize(),
+            Joined::Scash(job) => job.finalize(),
             Joined::Mpi(mpi) => mpi.finalize(),
         }
     }

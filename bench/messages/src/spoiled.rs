@@ -68,6 +68,10 @@ impl Messages for Spoiled<'_> {
         self.0.test(request)
     }
 
+    fn checkpoint(&self) -> Result<()> {
+        self.0.checkpoint()
+    }
+
     unsafe fn play(&self, collective: &Collective, input: *const u8, output: *mut u8) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.0.play(collective, input, output) }?;

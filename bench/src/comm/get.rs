@@ -4,10 +4,11 @@
 use crate::record::{Figures, samples, timed};
 use crate::sockets::Sockets;
 use crate::{Error, Result};
+use scash::runtime::MessageJob;
 use scash_bench::bare::{End, HEAD, REQUEST};
 use scash_bench::size;
 use scash_messages::{Joined, Messages};
-use scash_mp::{Window, World};
+use scash_mp::Window;
 
 /// A one-sided get by rank 0 while rank 1 waits in a call, in turns with a bare connection
 #[derive(clap::Args)]
@@ -52,8 +53,8 @@ impl Options {
     }
 
     /// A sample of gets.
-    fn gets(&self, world: &World, window: &Window, len: usize) -> Result<f64> {
-        let messages: &dyn Messages = &**world;
+    fn gets(&self, world: &MessageJob, window: &Window, len: usize) -> Result<f64> {
+        let messages: &dyn Messages = world;
         if world.rank() > 0 {
             messages.send_bytes(0, BEGIN, &[])?;
             messages.receive_bytes(0, DONE, &mut [])?;

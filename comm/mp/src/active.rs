@@ -109,7 +109,7 @@ impl Caller<'_> {
     /// not sent then. The handler may leave it, or keep it where an application's thread finds it, whose
     /// calls wait instead.
     pub fn call(&self, to: u32, handler: u16, bytes: &[u8]) -> Result<()> {
-        let size = self.shared.endpoint().size();
+        let size = self.shared.size;
         if to >= size {
             return Err(Error::Invalid(format!("there is no rank {to}: the job has {size}, counted from 0")));
         }
@@ -127,10 +127,8 @@ impl Shared {
     #[cold]
     fn call_all<'a>(&'a self, mut engine: Guard<'a, Engine>) -> Guard<'a, Engine> {
         while let Some(call) = engine.next_call() {
-            let is_outside = self.steps_outside();
             drop(engine);
             self.run(&call);
-            drop(is_outside);
             engine = self.engine();
             engine.was_called(call);
             self.settle(&mut engine);
@@ -163,7 +161,7 @@ impl Shared {
             )));
         }
         // SAFETY: the bytes are borrowed until the order is carried out, below.
-        engine.active(to, handler, unsafe { Source::new(bytes.as_ptr(), bytes.len()) })?;
+        self.told(engine.active(to, handler, unsafe { Source::new(bytes.as_ptr(), bytes.len()) }))?;
         self.settle(&mut engine);
         Ok(())
     }

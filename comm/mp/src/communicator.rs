@@ -76,12 +76,12 @@ impl Communicator {
 
     /// This rank.
     pub fn rank(&self) -> u32 {
-        self.shared.endpoint().rank()
+        self.shared.rank
     }
 
     /// Number of ranks.
     pub fn size(&self) -> u32 {
-        self.shared.endpoint().size()
+        self.shared.size
     }
 
     /// Memory in which long messages travel within a host in one copy that needs no system call. No other
@@ -91,6 +91,8 @@ impl Communicator {
     /// # Errors
     /// There is not so much of it ([`Options::registered`]).
     pub fn allocate(&self, len: usize) -> Result<Buffer> {
+        // No checkpoint may come between the heap and its use.
+        let _engine = self.shared.engine();
         Buffer::new(self.heap()?, len)
     }
 
@@ -169,7 +171,7 @@ impl Communicator {
 
     #[inline]
     fn begin_send(&self, context: u16, to: u32, tag: u64, source: Source, waits: bool) -> Result<Request> {
-        let request = self.shared.begin_send(to, context, tag, source, waits)?;
+        let request = self.shared.told(self.shared.begin_send(to, context, tag, source, waits))?;
         if !waits && request.is_some() && source.len() >= LONG {
             // The helper may have to send it beside what this thread computes.
             self.shared.cores.avoid_this_one();
@@ -215,7 +217,7 @@ impl Communicator {
         self.check(Some(to))?;
         let bytes = bytes.into();
         let mut engine = self.shared.engine();
-        engine.send_and_forget(to, PROGRAM, tag, bytes)?;
+        self.shared.told(engine.send_and_forget(to, PROGRAM, tag, bytes))?;
         self.shared.settle(&mut engine);
         Ok(())
     }
@@ -232,7 +234,7 @@ impl Communicator {
         let found = engine.probe(Pattern { context: PROGRAM, source, tag });
         if found.is_none() {
             engine.has_probed(source);
-            source.and_then(|_| engine.absent(source, &[])).map_or(Ok(()), Err)?;
+            self.shared.told(source.and_then(|_| engine.absent(source, &[])).map_or(Ok(()), Err))?;
         }
         Ok(found)
     }
@@ -248,11 +250,11 @@ impl Communicator {
         let mut engine = self.shared.engine();
         let known: Vec<u32> = engine.gone().collect();
         engine.is_probing(source, true);
-        self.shared.until_from(engine, Goal::Message(source, tag), |engine| {
+        self.shared.told(self.shared.until_from(engine, Goal::Message(source, tag), |engine| {
             let found = engine.probe(pattern).map(Ok);
             let over = found.or_else(|| engine.absent(source, &known).map(Err));
             over.inspect(|_| engine.is_probing(source, false))
-        })
+        }))
     }
 
     /// Takes back a receive that no message was matched with, or a send that no receive was; gives the
@@ -323,7 +325,7 @@ impl Communicator {
         // SAFETY: the caller's promise.
         let output = unsafe { Room::new(output, collective.output_len(rank, size)) };
         let mut engine = self.shared.engine();
-        let number = engine.start(collective, input, output)?;
+        let number = self.shared.told(engine.start(collective, input, output))?;
         self.shared.settle(&mut engine);
         Ok((engine, number))
     }
@@ -340,7 +342,7 @@ impl Communicator {
     #[inline]
     fn posted(&self, pattern: Pattern, into: Destination) -> Result<(Guard<'_, Engine>, Number)> {
         let mut engine = self.shared.engine();
-        let number = engine.receive(pattern, into)?;
+        let number = self.shared.told(engine.receive(pattern, into))?;
         self.shared.settle(&mut engine);
         Ok((engine, number))
     }

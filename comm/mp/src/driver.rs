@@ -5,7 +5,6 @@ mod pause;
 mod stall;
 mod wait;
 
-pub(super) use pause::Hindrance;
 pub(super) use stall::Goal;
 
 use super::Options;
@@ -45,6 +44,9 @@ const LONE_TICK: Duration = Duration::from_secs(1);
 
 /// The endpoint is dropped before the memory that is registered there.
 pub(super) struct Shared {
+    /// This rank, and how many there are: of what threads may ask for while the endpoint is replaced.
+    pub(super) rank: u32,
+    pub(super) size: u32,
     endpoint: Renewable<Box<dyn Endpoint>>,
     heap: Renewable<Option<Arc<Heap>>>,
     pub(super) handlers: Handlers,
@@ -60,8 +62,7 @@ pub(super) struct Shared {
     drives: AtomicU64,
     /// Application threads that wait.
     waiting: AtomicU32,
-    /// Threads in a call that use the endpoint, or run a handler, without the engine; not counted where ranks
-    /// do not come back.
+    /// Threads in a call that use the endpoint without the engine; not counted where ranks do not come back.
     outside: AtomicU32,
     /// How long a rank may say nothing that somebody waits for; zero: for ever.
     silence: Duration,
@@ -74,7 +75,7 @@ pub(super) struct Shared {
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("rank", &self.endpoint.rank()).finish_non_exhaustive()
+        f.debug_struct("Shared").field("rank", &self.rank).finish_non_exhaustive()
     }
 }
 
@@ -101,9 +102,12 @@ impl Shared {
         let Options { silence, stall, registered, window, .. } = options;
         let (handlers, cores) = (Handlers::default(), Cores::new());
         let looks = if endpoint.shares_cores() { 1 } else { LOOKS };
+        let (rank, size) = (endpoint.rank(), endpoint.size());
         let (endpoint, heap, memories) =
             (Renewable::new(endpoint), Renewable::new(heap), Renewable::new(memories));
         Ok(Self {
+            rank,
+            size,
             endpoint,
             heap,
             handlers,
@@ -122,7 +126,8 @@ impl Shared {
         })
     }
 
-    /// The rank's door to others.
+    /// The rank's door to others. For who has the engine or a window, or is the helper: it may be replaced
+    /// otherwise.
     pub(super) fn endpoint(&self) -> &dyn Endpoint {
         &**self.endpoint
     }
@@ -219,7 +224,7 @@ impl Shared {
     fn lose(&self, engine: &mut Engine, error: &Error) {
         match error {
             Error::Down { rank, .. } | Error::Protocol { rank, .. } => engine.down(*rank),
-            _ => (0..self.endpoint.size()).for_each(|rank| engine.down(rank)),
+            _ => (0..self.size).for_each(|rank| engine.down(rank)),
         }
     }
 

@@ -85,6 +85,7 @@ pub use active::Caller;
 pub use calibration::Thresholds;
 pub use collective::{Collective, Element, Op, Reducible, Reduction};
 pub use communicator::{Communicator, Received, Request};
+pub use engine::Hindrance;
 pub use one_sided::Strided;
 pub use options::{Large, Options};
 pub use registered::Buffer;

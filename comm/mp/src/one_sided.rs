@@ -116,7 +116,7 @@ impl Communicator {
         }
         let mut engine = self.shared.engine();
         engine.has_put(to);
-        let mark = engine.mark(to)?;
+        let mark = self.shared.told(engine.mark(to))?;
         self.shared.settle(&mut engine);
         Ok(Request(Some(mark)))
     }
@@ -222,7 +222,7 @@ impl Communicator {
         // SAFETY: the caller's promise.
         let into = unsafe { Blocks::new(into, here) };
         let mut engine = self.shared.engine();
-        let request = engine.get(from, offset as u64, there, into)?;
+        let request = self.shared.told(engine.get(from, offset as u64, there, into))?;
         self.shared.settle(&mut engine);
         Ok(Request(Some(request)))
     }
@@ -236,7 +236,7 @@ impl Communicator {
     pub fn atomic(&self, window: &Window, to: u32, offset: usize, op: Atomic) -> Result<u64> {
         window.check(self)?;
         let offset = window.place(to, offset, op.width())?;
-        self.shared.endpoint().atomic(to, self.heap()?.segment(), offset as u64, op)
+        self.shared.told(self.shared.endpoint().atomic(to, self.heap()?.segment(), offset as u64, op))
     }
 
     /// Returns when all that this rank has put to another one, or to all of them (`None`), is in place, the
@@ -289,9 +289,8 @@ impl Communicator {
         };
         if self.is_mapped(to) {
             // SAFETY: the ranges are inside the bytes.
-            return blocks
-                .ranges(usize::MAX, make, |ranges| unsafe { endpoint.put(to, segment, ranges) })
-                .map(|()| true);
+            let put = blocks.ranges(usize::MAX, make, |ranges| unsafe { endpoint.put(to, segment, ranges) });
+            return self.shared.told(put).map(|()| true);
         }
         let hand_over = |ranges: &[PutRange]| {
             self.shared.make_way(to);
@@ -300,7 +299,7 @@ impl Communicator {
             // Also if not all could be put: what was is borrowed.
             endpoint.flush().and(put)
         };
-        blocks.ranges(PIECE, make, hand_over).map(|()| false)
+        self.shared.told(blocks.ranges(PIECE, make, hand_over)).map(|()| false)
     }
 
     /// Gets by the endpoint.
@@ -323,7 +322,8 @@ impl Communicator {
         let make =
             |here, there, len| GetRange { offset: (base + there) as u64, len, dst: into.wrapping_add(here) };
         // SAFETY: the caller's promise.
-        blocks.ranges(usize::MAX, make, |ranges| unsafe { endpoint.get(from, segment, ranges) })
+        let got = blocks.ranges(usize::MAX, make, |ranges| unsafe { endpoint.get(from, segment, ranges) });
+        self.shared.told(got)
     }
 
     /// Whether a rank's registered memory is mapped here.

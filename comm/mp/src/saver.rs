@@ -1,8 +1,8 @@
 //! Checkpoints of a communicator: it is paused, saved with all other memory of its process, and goes on, or
 //! is made anew in the process that comes back.
 
-use super::driver::{Hindrance, Shared};
-use super::engine::Engine;
+use super::driver::Shared;
+use super::engine::{Engine, Hindrance};
 use super::progress::Helper;
 use super::world::ABI;
 use scash_comm::biased::Guard;

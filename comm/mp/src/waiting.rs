@@ -51,7 +51,7 @@ impl Communicator {
                 return Ok(Received { status, bytes: Vec::new() });
             }
             if let Some(outcome) = engine.outcome(number) {
-                return received(outcome);
+                return self.received(outcome);
             }
             engine = wait.go_on(engine);
         }
@@ -66,7 +66,7 @@ impl Communicator {
         if outcome.is_some() {
             request.0 = None;
         }
-        outcome.map(received).transpose()
+        outcome.map(|outcome| self.received(outcome)).transpose()
     }
 
     /// Waits until one of the operations is over, takes it out, and returns it with its index in the order
@@ -76,14 +76,14 @@ impl Communicator {
             return None;
         }
         let over = self.shared.until(Goal::OneOf(requests.len()), |engine| first(requests, engine));
-        Some(take(requests, over))
+        Some(self.take(requests, over))
     }
 
     /// Makes progress; if one of the operations is over then, takes it out, and returns it with its index in
     /// the order before.
     pub fn test_any(&self, requests: &mut Vec<Request>) -> Option<Over> {
         let over = self.look(|engine| first(requests, engine))?;
-        Some(take(requests, over))
+        Some(self.take(requests, over))
     }
 
     /// Waits until at least one of the operations is over, takes out all that are, and returns them with
@@ -92,13 +92,13 @@ impl Communicator {
         if requests.is_empty() {
             return Vec::new();
         }
-        self.shared.until(Goal::OneOf(requests.len()), |engine| some(requests, engine))
+        self.shared.until(Goal::OneOf(requests.len()), |engine| self.some(requests, engine))
     }
 
     /// Makes progress, takes out all operations that are over then, and returns them with their indices in
     /// the order before.
     pub fn test_some(&self, requests: &mut Vec<Request>) -> Vec<Over> {
-        self.look(|engine| some(requests, engine)).unwrap_or_default()
+        self.look(|engine| self.some(requests, engine)).unwrap_or_default()
     }
 
     /// Waits until all operations are over. What came of them, in their order.
@@ -116,7 +116,11 @@ impl Communicator {
         self.look(|engine| {
             let are_over = requests.iter().all(|request| request.is_over(engine));
             are_over.then(|| {
-                requests.drain(..).filter_map(|request| request.outcome(engine).map(received)).collect()
+                requests
+                    .drain(..)
+                    .filter_map(|request| request.outcome(engine))
+                    .map(|outcome| self.received(outcome))
+                    .collect()
             })
         })
     }
@@ -142,32 +146,32 @@ impl Communicator {
         engine = self.shared.call(engine);
         over(&mut engine)
     }
+
+    fn take(&self, requests: &mut Vec<Request>, (at, outcome): (usize, Outcome)) -> Over {
+        requests.remove(at).0.take();
+        (at, self.received(outcome))
+    }
+
+    /// Takes out all operations that are over, if there are any.
+    fn some(&self, requests: &mut Vec<Request>, engine: &mut Engine) -> Option<Vec<Over>> {
+        let (mut over, mut at) = (Vec::new(), 0);
+        requests.retain_mut(|request| {
+            let outcome = request.outcome(engine);
+            let is_under_way = outcome.is_none();
+            over.extend(outcome.map(|outcome| (at, self.received(outcome))));
+            at += 1;
+            is_under_way
+        });
+        (!over.is_empty()).then_some(over)
+    }
+
+    fn received(&self, outcome: Outcome) -> Result<Received> {
+        self.shared.told(outcome.map(|ended| Received { status: ended.status, bytes: ended.bytes }))
+    }
 }
 
 /// The first operation that is over.
 fn first(requests: &[Request], engine: &mut Engine) -> Option<(usize, Outcome)> {
     let mut all = requests.iter().enumerate();
     all.find_map(|(at, request)| request.outcome(engine).map(|outcome| (at, outcome)))
-}
-
-fn take(requests: &mut Vec<Request>, (at, outcome): (usize, Outcome)) -> Over {
-    requests.remove(at).0.take();
-    (at, received(outcome))
-}
-
-/// Takes out all operations that are over, if there are any.
-fn some(requests: &mut Vec<Request>, engine: &mut Engine) -> Option<Vec<Over>> {
-    let (mut over, mut at) = (Vec::new(), 0);
-    requests.retain_mut(|request| {
-        let outcome = request.outcome(engine);
-        let is_under_way = outcome.is_none();
-        over.extend(outcome.map(|outcome| (at, received(outcome))));
-        at += 1;
-        is_under_way
-    });
-    (!over.is_empty()).then_some(over)
-}
-
-fn received(outcome: Outcome) -> Result<Received> {
-    outcome.map(|ended| Received { status: ended.status, bytes: ended.bytes })
 }

@@ -38,6 +38,8 @@ impl Communicator {
     /// # Errors
     /// A rank has no room for its part, which all are told; or a rank is gone.
     pub fn window(&self, len: usize) -> Result<Window> {
+        // No checkpoint may come between the heap and its use.
+        let mut engine = self.shared.engine();
         let heap = self.heap()?;
         let claimed = heap.claim(len);
         if let Ok(offset) = claimed {
@@ -45,8 +47,9 @@ impl Communicator {
             // until the window is closed.
             let place = unsafe { Room::new(heap.at(offset), len) };
             // Before the others know of it.
-            self.shared.engine().open_window(offset, place);
+            engine.open_window(offset, place);
         }
+        drop(engine);
         let mine = [claimed.as_ref().map_or(NO_ROOM, |offset| *offset as u64), len as u64];
         let mut all = vec![0; 2 * self.size() as usize];
         self.all_gather(&mine, &mut all)?;

@@ -49,7 +49,7 @@ impl World {
         let identity = Identity::of_this_program(env!("CARGO_PKG_VERSION"), ABI)
             .map_err(|source| Error::Io { what: "reading this program's own file".to_owned(), source })?;
         member.hello(&identity)?;
-        let communicator = Communicator::of_job(&mut member, options)?;
+        let communicator = Communicator::of_job(&mut member, options, false)?;
         warn_of_restarts(&member);
         member.forget_secret()?;
         Ok(World { communicator, member })
@@ -72,15 +72,16 @@ impl World {
 
 impl Communicator {
     /// A communicator of all ranks of a job that this process has joined, on an endpoint of its own.
-    /// Collective. Its provider and network are those that [`World::from_env`] takes.
+    /// Collective. Its provider and network are those that [`World::from_env`] takes. Whoever says that it
+    /// comes back has it saved at checkpoints ([`saver`](Self::saver)); then no call tells the program that a
+    /// rank is gone before the process had time to be ended and started again.
     ///
     /// # Errors
     /// Settings that make no sense, or ranks that do not reach each other.
-    pub fn of_job(member: &mut Member, options: Options) -> Result<Communicator> {
+    pub fn of_job(member: &mut Member, options: Options, comes_back: bool) -> Result<Communicator> {
         options.check()?;
         let network = Network::read(|name| std::env::var_os(name))?.patient(options.silence);
         let endpoint = job::endpoint(member, &network, ABI)?;
-        let comes_back = member.starts_again();
         Communicator::meet(endpoint, member, options, comes_back)
     }
 }

@@ -266,7 +266,7 @@ fn now() -> Duration {
 fn rank() {
     let mut member = Member::from_env().unwrap();
     member.hello(&Identity::of_this_program("test", 0).unwrap()).unwrap();
-    let job = Communicator::of_job(&mut member, Options::from_env().unwrap()).unwrap();
+    let job = Communicator::of_job(&mut member, Options::from_env().unwrap(), false).unwrap();
     let window = job.window(WINDOW).unwrap();
     job.register_handler(HANDLER, |_, _| {}).unwrap();
     job.barrier().unwrap();

@@ -62,7 +62,7 @@ impl Refusal {
     }
 
     /// One that may be gone the next time.
-    pub(crate) fn passing(why: String) -> Refusal {
+    pub fn passing(why: String) -> Refusal {
         Refusal { why, is_passing: true }
     }
 

@@ -17,8 +17,10 @@ impl Runtime {
         if self.is_finalized() {
             return Err(Error::Join("dsm_finalize was called".to_owned()));
         }
-        let communicator = Communicator::of_job(&mut lock(&self.member), options).map_err(join)?;
-        if self.checkpoints.is_some() {
+        let comes_back = self.checkpoints.is_some();
+        let communicator =
+            Communicator::of_job(&mut lock(&self.member), options, comes_back).map_err(join)?;
+        if comes_back {
             lock(&self.messages).push(communicator.saver());
         }
         Ok(communicator)

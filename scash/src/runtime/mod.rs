@@ -19,6 +19,7 @@ mod lost;
 mod machine;
 mod marks;
 mod meeting;
+mod message_job;
 mod messages;
 mod node_objects;
 pub(crate) mod objects;
@@ -35,11 +36,13 @@ mod twins;
 mod whose_frames;
 pub(crate) mod within;
 
+pub use message_job::{MessageJob, as_of_messages};
 pub use scash_join::job::PROVIDERS;
 pub use scash_proto::node::ObjectKind;
 pub use sharing::frames_asked_for;
 pub(crate) use stall::Inquiry;
-pub use start::{comes_back, init};
+use start::comes_back;
+pub use start::init;
 pub use whose_frames::Frames;
 
 use self::core::Core;

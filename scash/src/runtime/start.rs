@@ -40,7 +40,7 @@ const ABI: u32 = 10;
 const ALL_TO_ALL: u32 = 8;
 
 /// Whether ranks of the job of this process can come back (`scash run --replicas`).
-pub fn comes_back() -> bool {
+pub(super) fn comes_back() -> bool {
     Checkpoints::are_taken(&|name| std::env::var_os(name))
 }
 

@@ -2,11 +2,12 @@
 
 use super::built::built;
 use super::ended::Ended;
-use super::job::run;
+use super::job::{run, run_beside};
 use scash_bench::namespaces::{Error, Namespaces, address, script};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Some hosts. They are gone when this is dropped, by a panic too.
@@ -148,4 +149,23 @@ impl HostsJob {
     pub fn run_script(&self, script: &str) -> Ended {
         self.run(Path::new("/bin/sh"), &["-c", script])
     }
+}
+
+/// Runs a job until some rank has done as an injection says, and then ends hosts, each after so many
+/// milliseconds.
+pub fn run_until_injected(hosts: &Hosts, mut command: Command, lost: &[(u64, u32)]) -> Ended {
+    let told = hosts.file("injected");
+    let _ = std::fs::remove_file(&told);
+    command.env("SCASH_INJECTED", &told);
+    run_beside(command, |_| {
+        let started = Instant::now();
+        while std::fs::read(&told).unwrap_or_default().is_empty() {
+            assert!(started.elapsed() < Duration::from_secs(60), "nothing was injected");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for (pause, host) in lost {
+            std::thread::sleep(Duration::from_millis(*pause));
+            hosts.kill(*host);
+        }
+    })
 }

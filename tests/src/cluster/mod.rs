@@ -25,7 +25,7 @@ use std::path::Path;
 
 pub use damage::damage;
 pub use ended::Ended;
-pub use hosts::{Hosts, HostsJob};
+pub use hosts::{Hosts, HostsJob, run_until_injected};
 pub use interrupt::{heed_interrupts, is_interrupted};
 pub use job::{Job, Kind, LIMIT, MARK, Observed, all_kinds, kinds, new_mark, observe, run, run_beside};
 pub use job_directory::JobDirectory;

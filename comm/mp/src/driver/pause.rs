@@ -3,9 +3,9 @@
 use super::wait::Waiting;
 use super::{BUSY_SLEEP, Links, Shared, addresses};
 use crate::Options;
-use crate::engine::{Engine, Found};
+use crate::engine::{Engine, Found, Hindrance, MISSES};
 use scash_comm::biased::Guard;
-use scash_comm::{Endpoint, Exchange, Result, Stillness};
+use scash_comm::{Endpoint, Error, Exchange, Result, Stillness};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 /// threads have.
 const THREADS_COME: Duration = Duration::from_millis(100);
 
-/// Why a rank that passes messages cannot be saved.
-pub(crate) type Hindrance = &'static str;
+/// How long a thread that misses a rank waits to be ended and started again: as long as one that misses it in
+/// shared memory.
+const PATIENCE_SECONDS: u32 = 30;
 
 impl Shared {
     /// Drains the engine, and keeps it. The helper has ended. Returns when nothing is on its way to this rank.
@@ -42,26 +43,20 @@ impl Shared {
 
     /// Why an image of this process would be of no use, with a drained engine.
     pub(crate) fn hindrance(&self, engine: &mut Engine) -> Option<Hindrance> {
-        if self.waiting.load(Ordering::Relaxed) > 0 {
-            return Some("one of its threads waits for messages");
-        }
         if !self.all_came_in() {
-            return Some("one of its threads is in a call of message passing, or in a handler");
+            return Some(Hindrance::passing("one of its threads is in a call of message passing"));
         }
         if self.heap.as_ref().is_some_and(|heap| !heap.is_unused()) {
-            return Some(
-                "it has registered memory of message passing: windows, or what scomm_allocate gives",
-            );
+            return Some(Hindrance::lasting(
+                "it has registered memory of message passing: close windows, and free what scomm_allocate gave, before the barrier",
+            ));
         }
-        if self.endpoint.misses() {
-            Some("it passes messages, and misses a rank")
-        } else {
-            engine.hindrance()
-        }
+        if self.endpoint.misses() { Some(MISSES) } else { engine.hindrance() }
     }
 
-    /// A thread leaves the engine to others, and goes on with the endpoint or a handler. To be called before
-    /// the engine is left, and dropped before it is asked for again: one that waits for the engine can be saved.
+    /// A thread leaves the engine to others, and goes on with the endpoint. To be called before the engine is
+    /// left, and dropped before it is asked for again: one that waits for the engine can be saved, and so can
+    /// one that runs a handler, which is the program's.
     #[inline]
     pub(crate) fn steps_outside(&self) -> Option<Waiting<'_>> {
         self.comes_back.then(|| Waiting::new(&self.outside))
@@ -79,6 +74,18 @@ impl Shared {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// What a call tells the program. Where ranks come back, none is told that another one is gone: its
+    /// thread waits to be ended and started again. A launcher that does not see to that for so long has lost
+    /// nobody: then there is an error to be told.
+    #[inline]
+    pub(crate) fn told<T>(&self, result: Result<T>) -> Result<T> {
+        if self.comes_back && matches!(result, Err(Error::Down { .. })) {
+            // Counted, so that a job may be stopped for long in it.
+            (0..PATIENCE_SECONDS).for_each(|_| std::thread::sleep(Duration::from_secs(1)));
+        }
+        result
     }
 
     /// The endpoint's threads hold still.

@@ -26,6 +26,31 @@ pub(crate) struct Found<'a> {
     pub(crate) groups: Groups,
 }
 
+/// Why a rank that passes messages cannot be saved, and what is to be done about it.
+#[derive(Clone, Copy, Debug)]
+pub struct Hindrance {
+    /// For people.
+    pub why: &'static str,
+    /// It may be gone the next time, without anything being done.
+    pub is_passing: bool,
+}
+
+impl Hindrance {
+    /// One that is there until the program does something about it.
+    pub(crate) fn lasting(why: &'static str) -> Hindrance {
+        Hindrance { why, is_passing: false }
+    }
+
+    /// One that may be gone the next time.
+    pub(crate) fn passing(why: &'static str) -> Hindrance {
+        Hindrance { why, is_passing: true }
+    }
+}
+
+/// The job goes back to an epoch before anyway.
+pub(crate) const MISSES: Hindrance =
+    Hindrance { why: "it passes messages, and misses a rank", is_passing: true };
+
 impl Engine {
     /// Says to all that nothing more comes of this rank. The last orders that are carried out.
     pub(crate) fn begin_drain(&mut self) {
@@ -53,16 +78,17 @@ impl Engine {
     }
 
     /// Why an image of this engine would be of no use.
-    pub(crate) fn hindrance(&mut self) -> Option<&'static str> {
+    pub(crate) fn hindrance(&mut self) -> Option<Hindrance> {
         if self.gone().next().is_some() {
-            Some("it passes messages, and misses a rank")
-        } else if self.has_running() {
-            Some("it has a collective operation of messages under way, which it has to wait for before")
-        } else if self.requests.iter_mut().any(|request| matches!(request, Request::Read { .. })) {
-            Some("it reads a message out of another rank's registered memory")
-        } else {
-            None
+            return Some(MISSES);
         }
+        if self.has_running() {
+            return Some(Hindrance::lasting(
+                "it has a collective operation of messages under way: wait for it before the barrier",
+            ));
+        }
+        let reads = self.requests.iter_mut().any(|request| matches!(request, Request::Read { .. }));
+        reads.then_some(Hindrance::passing("it reads a message out of another rank's registered memory"))
     }
 
     /// Goes on in the process that has come back. What was posted on the board is gone with it, and nobody

@@ -2,9 +2,9 @@
 
 use super::types::code;
 use crate::{call, error};
-use scash::runtime::{Runtime, comes_back, init};
+use scash::runtime::{MessageJob, Runtime, as_of_messages};
 use scash_comm::{Error, Result, forked};
-use scash_mp::{Communicator, Options, World};
+use scash_mp::{Communicator, Options};
 use std::ffi::c_int;
 use std::ops::Deref;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, TryLockError};
@@ -21,51 +21,40 @@ enum Job {
 
 /// The communicator, and the job if nobody else has joined it.
 pub(super) enum Open {
-    Alone(Box<World>),
+    Own(Box<MessageJob>),
     /// In a process that has joined by `dsm_init`.
     Beside(Communicator, &'static Runtime),
-    /// In one that passes messages only, whose rank can come back: its memory barriers are the places for that.
-    Above(Communicator, &'static Runtime),
 }
 
 impl Open {
     fn join(options: Options) -> Result<Open> {
-        let on = |runtime: &Runtime| runtime.communicator(options).map_err(told_so);
-        match call::runtime() {
-            Some(runtime) => Ok(Open::Beside(on(runtime)?, runtime)),
-            None if comes_back() => {
-                let runtime = init().map_err(told_so)?;
-                Ok(Open::Above(on(runtime)?, runtime))
-            }
-            None => Ok(Open::Alone(Box::new(World::from_env(options)?))),
-        }
+        let Some(runtime) = call::runtime() else {
+            return Ok(Open::Own(Box::new(MessageJob::from_env(options)?)));
+        };
+        let communicator = runtime.communicator(options).map_err(|e| Error::Invalid(e.to_string()))?;
+        Ok(Open::Beside(communicator, runtime))
     }
 
     fn leave(self) -> Result<()> {
         match self {
-            Open::Alone(world) => world.finalize(),
+            Open::Own(job) => job.finalize(),
             Open::Beside(communicator, _) => communicator.barrier(),
-            Open::Above(communicator, runtime) => {
-                communicator.barrier()?;
-                drop(communicator);
-                runtime.finalize().map_err(told_so)
-            }
         }
     }
 
     /// Waits for all ranks, and is a place for a checkpoint.
     pub(super) fn checkpoint(&self) -> Result<()> {
         match self {
-            Open::Alone(world) => world.barrier(),
-            Open::Beside(_, runtime) | Open::Above(_, runtime) => runtime.barrier().map_err(told_so),
+            Open::Own(job) => job.checkpoint(),
+            Open::Beside(_, runtime) => runtime.barrier().map_err(as_of_messages),
         }
     }
 
     /// Application threads that this rank should run.
     pub(super) fn threads(&self) -> u32 {
         match self {
-            Open::Alone(world) => world.threads(),
-            Open::Beside(_, runtime) | Open::Above(_, runtime) => runtime.threads(),
+            Open::Own(job) => job.threads(),
+            Open::Beside(_, runtime) => runtime.threads(),
         }
     }
 }
@@ -75,17 +64,9 @@ impl Deref for Open {
 
     fn deref(&self) -> &Communicator {
         match self {
-            Open::Alone(world) => world,
-            Open::Beside(communicator, _) | Open::Above(communicator, _) => communicator,
+            Open::Own(job) => job,
+            Open::Beside(communicator, _) => communicator,
         }
-    }
-}
-
-/// An error of shared memory, as one of message passing.
-fn told_so(error: scash::Error) -> Error {
-    match error {
-        scash::Error::Lost { rank, why } => Error::Down { rank, why },
-        error => Error::Invalid(error.to_string()),
     }
 }
 

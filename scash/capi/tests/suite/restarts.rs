@@ -1,9 +1,11 @@
 //! C programs whose ranks are killed: they come back, whatever they are linked with, and print and write what
 //! they would have.
 
-use crate::support::{Job, Link, Program};
+use crate::support::{Ended, Job, Link, Program};
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::Stdio;
 
 /// What a run has left: its output, and the files that it has written.
 type Left = (Vec<String>, BTreeMap<String, Vec<u8>>);
@@ -140,12 +142,18 @@ fn threads_protected_memory_signals_and_limits_of_a_program_come_back() {
     }
 }
 
+/// Ranks of `post` that can come back, from an epoch after every third place for a checkpoint.
+fn posts(job: Job, mode: &str, options: &[&str], environment: &[(&str, &str)]) -> Ended {
+    let options = [&["--replicas", "1", "--checkpoint", "every=3"], options].concat();
+    Program::compile("post", Link::Shared).run_with(job, &options, environment, &["-", mode])
+}
+
 #[test]
 fn a_c_program_of_messages_alone_comes_back() {
     for link in [Link::Shared, Link::Static] {
         let program = Program::compile("post", link);
-        for ranks in [2, 4] {
-            let job = Job::of(ranks);
+        for (provider, ranks) in [("shm", 2), ("shm", 4), ("tcp", 2)] {
+            let job = Job { provider, ..Job::of(ranks) };
             let expected = left_by(&program, job, &[]);
             for death in ["kill rank 1 at barrier 12", "kill all ranks at checkpoint 3 after mark"] {
                 let options = ["--replicas", "1", "--checkpoint", "every=3", "--inject", death];
@@ -153,4 +161,58 @@ fn a_c_program_of_messages_alone_comes_back() {
             }
         }
     }
+}
+
+#[test]
+fn a_c_program_of_messages_alone_goes_on_from_the_newest_checkpoint() {
+    let ended = posts(Job::of(2), "", &["--inject", "kill rank 1 at barrier 12"], &[]);
+    ended.succeeded();
+    ended.said(&["go on from barrier 9 (epoch 3"]);
+    assert_eq!(ended.err.lines().count(), 1, "{ended}");
+}
+
+#[test]
+fn a_c_program_without_a_place_for_checkpoints_begins_anew() {
+    for provider in ["shm", "tcp"] {
+        let job = Job { provider, ..Job::of(2) };
+        let ended = posts(job, "never", &[], &[]);
+        ended.succeeded();
+        ended.said(&["rank 1 was killed by SIGKILL; all 2 ranks go on from the beginning"]);
+        let usual = posts(job, "", &[], &[]);
+        assert_eq!(ended.sorted(), usual.sorted(), "{ended}");
+    }
+}
+
+#[test]
+fn ranks_that_come_to_different_calls_where_a_checkpoint_could_be_are_told_so() {
+    for (mode, words) in [
+        ("reduces", &["calls all-reduce where this rank calls barrier"][..]),
+        ("leaves", &["dsm_barrier", "dsm_finalize"]),
+    ] {
+        let ended = posts(Job::of(2), mode, &[], &[]);
+        ended.ended_with(1);
+        ended.said(words);
+    }
+}
+
+#[test]
+fn ranks_of_which_one_calls_a_barrier_in_place_of_a_checkpoint_say_what_they_wait_for() {
+    let program = Program::compile("post", Link::Shared);
+    let mut command =
+        program.command(Job::of(2), &["--replicas", "1"], &[("SCASH_STALL", "0.3")], &["-", "meets"]);
+    command.env_remove("LD_LIBRARY_PATH").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut left = vec!["rank 0: in dsm_barrier", "rank 1 has waited for"];
+    let mut said = String::new();
+    for line in BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap) {
+        left.retain(|words| !line.contains(words));
+        said += &line;
+        if left.is_empty() {
+            break;
+        }
+    }
+    // They wait for ever.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(left.is_empty(), "no {left:?} in: {said}");
 }

@@ -196,12 +196,24 @@ impl Program {
         environment: &[(&str, &str)],
         arguments: &[&str],
     ) -> Ended {
+        run(&mut self.command(job, options, environment, arguments), format!("{job:?}"))
+    }
+
+    /// What [`run_with`](Self::run_with) runs.
+    pub(crate) fn command(
+        &self,
+        job: Job,
+        options: &[&str],
+        environment: &[(&str, &str)],
+        arguments: &[&str],
+    ) -> Command {
         let mut command = Command::new(&built().command);
         command.args(["run", "-n", &job.ranks.to_string(), "--provider", job.provider]);
         command.args(["--timeout", &LIMIT.to_string()]).args(options);
         let (setting, value) = if job.shares { ("SCASH_SHARE", "on") } else { ("SCASH_FAULT", job.engine) };
         command.env_remove("SCASH_FAULT").env(setting, value).envs(environment.iter().copied());
-        run(command.arg(&self.path).args(arguments), format!("{job:?}"))
+        command.arg(&self.path).args(arguments);
+        command
     }
 
     /// Runs it in every kind of job, and checks that it succeeds each time.

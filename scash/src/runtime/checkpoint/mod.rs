@@ -411,8 +411,9 @@ impl Runtime {
         own: &Own<'_>,
         messages: &'a [Paused<'_>],
     ) -> std::result::Result<(Prepared, Vec<Stillness<'a>>), Refusal> {
-        if let Some(why) = messages.iter().find_map(Paused::hindrance) {
-            return Err(Refusal::new(why.to_owned()));
+        if let Some(it) = messages.iter().find_map(Paused::hindrance) {
+            let refusal = if it.is_passing { Refusal::passing } else { Refusal::new };
+            return Err(refusal(it.why.to_owned()));
         }
         let prepared = image::prepare(own)?;
         self.await_attendant();
