@@ -3,8 +3,8 @@
 //! They follow the specification (Bailey et al., RNR-94-007, 1994) and the distribution of data of NPB's own
 //! message-passing programs (Bailey et al., *The NAS Parallel Benchmarks 2.0*, NAS-95-020, 1995), and their
 //! results are held to the values that are published. What they communicate by is a parameter ([`Messages`]),
-//! so the same code runs over scash and over MPI. Each of their iterations begins with a place for a checkpoint,
-//! which is nothing where ranks do not come back.
+//! so the same code runs over scash and over MPI. Each of their iterations begins with a place for a
+//! checkpoint, which is nothing where ranks do not come back.
 //!
 //! | kernel | what it computes | what travels |
 //! |---|---|---|

@@ -52,8 +52,8 @@ pub(super) struct Shared {
     pub(super) handlers: Handlers,
     engine: Biased<Engine>,
     memories: Renewable<Memories>,
-    /// What registered memory there is, and whether no message is read out of a process: it may be another one
-    /// by then.
+    /// What registered memory there is, and whether no message is read out of a process: it may be another
+    /// one by then.
     registered: usize,
     window: usize,
     comes_back: bool,

@@ -99,8 +99,8 @@ fn allow() {
 }
 
 impl Memories {
-    /// Nobody reads a process's memory but what is registered: all agree on that. A message that is offered to
-    /// be read would be offered by a process that may be gone when it is.
+    /// Nobody reads a process's memory but what is registered: all agree on that. A message that is offered
+    /// to be read would be offered by a process that may be gone when it is.
     pub(super) fn are_left_alone(&mut self) {
         self.readable.iter_mut().chain(&mut self.reads).for_each(|reach| reach.all = false);
     }

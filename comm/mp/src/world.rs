@@ -86,12 +86,12 @@ impl Communicator {
     }
 }
 
-/// A program without shared memory has no place for checkpoints: says so once, where ranks would come back otherwise.
+/// Such a program has no place for checkpoints: says so once, where ranks would come back otherwise.
 fn warn_of_restarts(member: &Member) {
     if member.starts_again() && member.rank() == 0 {
         say(
-            "scash: the program passes messages (scomm_*) without shared memory, and so comes to no memory barrier: no rank can be saved, and if one \
-             dies, all begin again\n",
+            "scash: the program has no place for checkpoints (scash_mp::World): no rank can be saved, and if one dies, all begin again; with \
+             scash::runtime::MessageJob it has some\n",
         );
     }
 }

@@ -38,8 +38,8 @@ impl MessageJob {
         matches!(self.0, Kind::ComesBack(..))
     }
 
-    /// A barrier, and, where ranks come back, a place for a checkpoint: the job goes on from the newest one if
-    /// a rank dies. Collective.
+    /// A barrier, and, where ranks come back, a place for a checkpoint: the job goes on from the newest one
+    /// if a rank dies. Collective.
     ///
     /// # Errors
     /// A rank is gone, or calls another collective operation.

@@ -1,10 +1,10 @@
 //! Ranks whose messages lie across memory barriers: sent and not received, offered, asked for. Each prints a
 //! sum over all that it got, in its order.
 //!
-//! `letters threads`: two more threads in each rank pass messages meanwhile: one waits for a message that is
-//! sent behind the barrier, the other one sends and receives all the time. `letters handlers`: active messages
-//! are under way, too, and handlers run. `letters window`, `buffer`, `collective`: besides, rank 1 has what no
-//! checkpoint can have, at the first eight barriers.
+//! `letters threads`: two more threads in each rank pass messages meanwhile: one waits for a message that
+//! is sent behind the barrier, the other one sends and receives all the time. `letters handlers`: active
+//! messages are under way, too, and handlers run. `letters window`, `buffer`, `collective`: besides, rank 1
+//! has what no checkpoint can have, at the first eight barriers.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test's program")]
 
@@ -21,7 +21,8 @@ const ROUNDS: u64 = 24;
 const HINDERED: u64 = 8;
 /// Bytes of messages: eager ones, one that is pushed, one that waits to be asked for.
 const LENGTHS: [usize; 4] = [8, 3_000, 40_000, 9 << 20];
-/// Of the tags of a round: the message that is sent behind the barrier, and the one for the thread that waits.
+/// Of the tags of a round: the message that is sent behind the barrier, and the one for the thread that
+/// waits.
 const LATE: u64 = 7;
 const FOR_THREAD: u64 = 6;
 /// Tags of the thread that is busy, and messages that it sends in a round.

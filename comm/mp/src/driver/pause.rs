@@ -18,7 +18,8 @@ const THREADS_COME: Duration = Duration::from_millis(100);
 const PATIENCE_SECONDS: u32 = 30;
 
 impl Shared {
-    /// Drains the engine, and keeps it. The helper has ended. Returns when nothing is on its way to this rank.
+    /// Drains the engine, and keeps it. The helper has ended. Returns when nothing is on its way to this
+    /// rank.
     pub(crate) fn drain(&self) -> Guard<'_, Engine> {
         let mut engine = self.engine();
         engine.begin_drain();
