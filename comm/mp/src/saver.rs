@@ -48,10 +48,11 @@ impl Saver {
 }
 
 impl Saving {
-    /// Pauses it: what was sent to this rank has come. All ranks pause theirs.
-    pub fn pause(&self) -> Paused<'_> {
+    /// Pauses it: what was sent to this rank has come. All ranks pause theirs; this waits for them, and
+    /// calls `meanwhile` now and then, which sends on what they wait for besides.
+    pub fn pause(&self, meanwhile: &dyn Fn()) -> Paused<'_> {
         drop(self.helper.lock().unwrap_or_else(PoisonError::into_inner).take());
-        Paused { saving: self, engine: RefCell::new(Some(self.shared.drain())) }
+        Paused { saving: self, engine: RefCell::new(Some(self.shared.drain(meanwhile))) }
     }
 }
 

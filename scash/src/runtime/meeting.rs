@@ -9,7 +9,6 @@ use crate::runtime::stats::BarrierTime;
 use scash_comm::Event;
 use scash_ft::inject::Point;
 use scash_join::boot::RankState;
-use scash_mp::Saving;
 use scash_proto::interpreter::Step;
 use scash_proto::node::{Collective, Input, Outcome, Output};
 use scash_proto::wire::reduce::Reduction;
@@ -219,7 +218,10 @@ impl<'a> Meeting<'a> {
                     // A handler of active messages may want shared memory before it is through.
                     drop(core);
                     let saving = messages.get_or_init(|| self.runtime.to_be_saved());
-                    paused.extend(saving.iter().map(Saving::pause));
+                    // Others may not be here before they have what this rank has sent in the barrier. What
+                    // fails is found again by who waits there.
+                    let meanwhile = || drop(self.runtime.context.endpoint.flush());
+                    paused.extend(saving.iter().map(|saving| saving.pause(&meanwhile)));
                     core = lock(&self.runtime.core);
                     let staged = self.runtime.stage(&mut core, &paused)?;
                     core.node.handle(if staged { Input::Staged } else { Input::NotStaged })?;

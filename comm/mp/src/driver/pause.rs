@@ -20,7 +20,7 @@ const PATIENCE_SECONDS: u32 = 30;
 impl Shared {
     /// Drains the engine, and keeps it. The helper has ended. Returns when nothing is on its way to this
     /// rank.
-    pub(crate) fn drain(&self) -> Guard<'_, Engine> {
+    pub(crate) fn drain(&self, meanwhile: &dyn Fn()) -> Guard<'_, Engine> {
         let mut engine = self.engine();
         engine.begin_drain();
         self.carry_out(&mut engine);
@@ -32,6 +32,7 @@ impl Shared {
             if engine.ends_drain() {
                 return engine;
             }
+            meanwhile();
             if self.take(&mut engine) == 0 {
                 self.endpoint.look_after_peers();
                 self.endpoint.idle(turn, BUSY_SLEEP);
