@@ -544,20 +544,21 @@ impl Runtime {
         let error = if is_over { self.let_the_dead_be_noticed(error) } else { error };
         self.broken.replace(error.clone());
         if is_over {
-            self.tell_cuts();
+            self.tell_cuts(false);
         }
         error
     }
 
-    /// Tells the launcher that the way to a rank broke, if nobody has died.
-    pub(crate) fn tell_cuts(&self) {
+    /// Tells the launcher that the way to a rank broke, if nobody has died. `waits`: this rank waits to be
+    /// started again.
+    pub(crate) fn tell_cuts(&self, waits: bool) {
         if (0..self.size).any(|rank| self.context.page.died(rank)) {
             return;
         }
-        let cut = (0..self.size).find_map(|rank| self.context.endpoint.cut(rank));
+        let cut = (0..self.size).find_map(|rank| Some((rank, self.context.endpoint.cut(rank)?)));
         // The holder of the member talks to the launcher already, which will see how this rank ends.
-        if let (Some(why), Ok(mut member)) = (cut, self.member.try_lock()) {
-            let _ = member.tell_cut(&why);
+        if let (Some((rank, why)), Ok(mut member)) = (cut, self.member.try_lock()) {
+            let _ = member.tell_cut(rank, &why, waits);
         }
     }
 

@@ -129,6 +129,8 @@ impl Court {
                 Output::Tell(message) => seats.tell(message),
                 Output::Mark(rank, state) => seats.mark(rank, state),
                 Output::Fail(failure) => self.failures.push_back(failure),
+                // There is no other host for it. When the rank has waited in vain, it ends the job.
+                Output::Accuse(_) => {}
             }
         }
     }

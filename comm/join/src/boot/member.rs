@@ -9,7 +9,7 @@ use super::io;
 use super::layout::Layout;
 use super::line::{self, Received, Wait};
 use super::page::JobPage;
-use super::roster::Reason;
+use super::roster::{self, Reason};
 use super::{Settings, vars};
 use nix::errno::Errno;
 use scash_comm::descriptors::out_of_the_way;
@@ -241,10 +241,10 @@ impl Member {
     }
 
     /// Tells the launcher that the way to another rank broke, which has not ended: it ends the job, and says
-    /// why.
-    pub fn tell_cut(&mut self, why: &str) -> Result<()> {
+    /// why. `waits`: unless it can start all ranks again elsewhere, for which this one waits.
+    pub fn tell_cut(&mut self, other: u32, why: &str, waits: bool) -> Result<()> {
         match &mut self.way {
-            Way::Line(line) => line.send(Kind::Cut, 0, why.as_bytes(), &[]),
+            Way::Line(line) => line.send(Kind::Cut, 0, &roster::cut(other, why, waits), &[]),
             Way::Alone(_) => Ok(()),
         }
     }

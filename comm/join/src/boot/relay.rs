@@ -19,7 +19,7 @@ use super::host::{Invitation, Settings};
 use super::io;
 use super::layout::Layout;
 use super::page::{PageWriter, RankState};
-use super::roster::{self, Exit, Failure, Output, Reason, Roster};
+use super::roster::{self, Accusation, Exit, Failure, Output, Reason, Roster};
 use super::seats::{Heard, Seats};
 use scash_comm::{Result, Secret};
 use std::collections::{BTreeMap, VecDeque};
@@ -65,6 +65,7 @@ pub struct Trunk {
     assemblers: Vec<Assembler>,
     decisions: VecDeque<Decision>,
     failures: VecDeque<Failure>,
+    accusations: VecDeque<Accusation>,
 }
 
 impl Trunk {
@@ -77,6 +78,7 @@ impl Trunk {
             layout,
             decisions: VecDeque::new(),
             failures: VecDeque::new(),
+            accusations: VecDeque::new(),
         }
     }
 
@@ -128,9 +130,21 @@ impl Trunk {
         self.failures.pop_front()
     }
 
+    /// The next rank that cannot reach another one, and waits until all are started again; oldest first.
+    pub fn accusation(&mut self) -> Option<Accusation> {
+        self.accusations.pop_front()
+    }
+
+    /// They will not be: the job ends by that.
+    pub fn believe(&mut self, accusation: &Accusation) {
+        self.roster.believe(accusation);
+        self.act();
+    }
+
     fn act(&mut self) {
         for output in self.roster.take_outputs() {
             match output {
+                Output::Accuse(accusation) => self.accusations.push_back(accusation),
                 Output::Tell(message) => self.decisions.extend(packets(&message).map(Decision::Packet)),
                 Output::Mark(rank, state) => self.decisions.push_back(Decision::Mark(rank, state)),
                 Output::Fail(failure) => self.failures.push_back(failure),

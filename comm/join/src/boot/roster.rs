@@ -65,6 +65,19 @@ pub(super) enum Output {
     Mark(u32, RankState),
     /// The job ends.
     Fail(Failure),
+    /// A rank cannot reach another one, and waits until all are started again.
+    Accuse(Accusation),
+}
+
+/// A rank cannot reach another one that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accusation {
+    /// The rank that says so.
+    pub rank: u32,
+    /// The one that it cannot reach.
+    pub other: u32,
+    /// What happened to the connection.
+    pub why: String,
 }
 
 /// How far a rank has come.
@@ -230,11 +243,22 @@ impl Roster {
     fn cut(&mut self, rank: u32, message: &Message) {
         /// More is no sentence.
         const MOST: usize = 1000;
-        let why = text(&message.bytes[..message.bytes.len().min(MOST)]);
-        self.fail(
-            Failure { rank: Some(rank), why: format!("has lost another rank: {why}"), status: 1 },
-            Reason::Refused,
-        );
+        let size = self.entries.len();
+        let Some((&[waits, a, b, c, d], why)) = message.bytes.split_first_chunk() else {
+            return self.lied(rank, "a cut link without the rank behind it");
+        };
+        let other = u32::from_le_bytes([a, b, c, d]);
+        if other as usize >= size || other == rank {
+            return self.lied(rank, "a cut link to a rank that there is not");
+        }
+        let accusation = Accusation { rank, other, why: text(&why[..why.len().min(MOST)]) };
+        if waits == 1 { self.outputs.push(Output::Accuse(accusation)) } else { self.believe(&accusation) }
+    }
+
+    /// The job ends because a rank cannot reach another one.
+    pub(super) fn believe(&mut self, Accusation { rank, why, .. }: &Accusation) {
+        let why = format!("has lost another rank: {why}");
+        self.fail(Failure { rank: Some(*rank), why, status: 1 }, Reason::Refused);
     }
 
     /// Somebody may be waiting for a rank that will never come.
@@ -284,6 +308,11 @@ pub(super) fn abort(reason: Reason, rank: u32, text: &str) -> Message {
     bytes.extend_from_slice(&rank.to_le_bytes());
     bytes.extend_from_slice(text.as_bytes());
     Message::plain(Kind::Abort, bytes)
+}
+
+/// What a rank says that cannot reach another one.
+pub(super) fn cut(other: u32, why: &str, waits: bool) -> Vec<u8> {
+    [&[u8::from(waits)][..], &other.to_le_bytes(), why.as_bytes()].concat()
 }
 
 /// What is wrong with a job of ranks with these identities, if they are not all the same.

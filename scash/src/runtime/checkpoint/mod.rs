@@ -488,6 +488,9 @@ impl Runtime {
     /// Where ranks come back, one that misses another does not go on: it waits to be ended and started again.
     /// A launcher that does not see to that for so long has lost nobody: then there is an error to be told.
     pub(crate) fn await_restart(&self) {
+        if self.checkpoints.is_some() {
+            self.tell_cuts(true);
+        }
         // Counted, so that a job may be stopped for long in it.
         for _ in 0..PATIENCE_SECONDS {
             if self.checkpoints.is_none() {

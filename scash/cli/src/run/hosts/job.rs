@@ -2,6 +2,7 @@
 //! the [`Supervisor`] decide; where ranks may die, the [`Recovery`](crate::run::recovery::Recovery) decides
 //! first ([`survive`]).
 
+mod accusations;
 mod moves;
 mod requests;
 mod returns;
@@ -230,6 +231,7 @@ impl<'a> Job<'a> {
         self.look_after_links();
         self.feel_pulses();
         self.look_for_lost_hosts();
+        self.judge_accusations();
         self.release();
         let actions = self.supervisor.tick(Instant::now());
         self.act(actions);
@@ -528,6 +530,7 @@ impl<'a> Job<'a> {
                 }
             }
         }
+        self.hear_accusations();
         if self.is_ending() {
             return;
         }

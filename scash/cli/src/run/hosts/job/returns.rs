@@ -9,7 +9,7 @@ use crate::run::hosts::link::{Call, Link, Stage};
 use crate::run::hosts::pulse::Life;
 use crate::run::replicas::Return;
 use scash_join::boot::Layout;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// How long after its loss a host is called the first time. Each time takes twice as long as the one before,
@@ -41,11 +41,13 @@ pub(super) struct Returns {
     /// What the user wants.
     wish: Return,
     absent: BTreeMap<u32, Absence>,
+    /// Hosts that are called when the user says so, and not before: they would come back at once.
+    left_out: BTreeSet<u32>,
 }
 
 impl Returns {
     pub(super) fn new(wish: Return) -> Returns {
-        Returns { wish, absent: BTreeMap::new() }
+        Returns { wish, absent: BTreeMap::new(), left_out: BTreeSet::new() }
     }
 
     /// A host is out of reach. `has_ranks`: so that they could wait for it. Returns for how long they do.
@@ -54,10 +56,16 @@ impl Returns {
         if absence.back.take().is_some_and(|back| now >= back + PROBATION) {
             absence.calls = 0;
         }
-        absence.next = self.wish.calls.then(|| now + pause(absence.calls));
-        let wait = self.wish.wait_for.filter(|_| has_ranks);
+        let is_called = self.wish.calls && !self.left_out.contains(&host);
+        absence.next = is_called.then(|| now + pause(absence.calls));
+        let wait = self.wish.wait_for.filter(|_| has_ranks && !self.left_out.contains(&host));
         absence.waits_until = wait.map(|wait| now + wait);
         wait
+    }
+
+    /// A host will be lost that is not called until the user wants that.
+    pub(super) fn leave_out(&mut self, host: u32) {
+        self.left_out.insert(host);
     }
 
     /// Those that are to be called now.
@@ -81,6 +89,7 @@ impl Returns {
 
     /// The user wants it to be called now.
     fn asked(&mut self, host: u32, now: Instant) {
+        self.left_out.remove(&host);
         self.absent.entry(host).or_default().next = Some(now);
     }
 
@@ -288,6 +297,21 @@ mod tests {
         returns.returned(1, now + seconds(65));
         returns.lost(1, true, now + seconds(65) + PROBATION);
         assert_eq!(returns.next_call(1), Some(now + seconds(66) + PROBATION));
+    }
+
+    #[test]
+    fn a_host_that_was_left_out_is_called_when_the_user_says_so_and_from_then_on() {
+        let mut returns = Returns::new(CALLS);
+        let now = Instant::now();
+        returns.leave_out(1);
+        returns.lost(1, true, now);
+        assert_eq!(returns.deadline(), None);
+        returns.asked(1, now);
+        assert_eq!(returns.due(now), [1]);
+        returns.called(1);
+        returns.returned(1, now);
+        returns.lost(1, true, now);
+        assert!(returns.next_call(1).is_some());
     }
 
     #[test]

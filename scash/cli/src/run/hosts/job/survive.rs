@@ -3,6 +3,7 @@
 //! missing.
 
 use super::Job;
+use super::accusations::Accusations;
 use super::moves::Moves;
 use super::returns::Returns;
 use crate::run::hosts::Hosts;
@@ -31,6 +32,7 @@ pub(super) struct Survival {
     course: Option<Course>,
     pub(super) moves: Moves,
     pub(super) returns: Returns,
+    pub(super) accusations: Accusations,
     /// By host: how much memory stores take there, as it was said last.
     pub(super) kept: Vec<u64>,
     /// The newest epoch of which ranks have told that were started last, and when.
@@ -56,6 +58,7 @@ impl Survival {
             committed: None,
             moves: Moves::new(&hosts.layout, replicas.has_spares),
             returns: Returns::new(replicas.hosts_return),
+            accusations: Accusations::default(),
             come: vec![[0; 2]; plan.ranks as usize],
             printed: vec![[0; 2]; plan.ranks as usize],
             is_finished: false,
@@ -64,7 +67,8 @@ impl Survival {
 
     /// When [`Job::recover`] is due.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        [self.recovery.deadline(), self.returns.deadline()].into_iter().flatten().min()
+        let all = [self.recovery.deadline(), self.returns.deadline(), self.accusations.deadline()];
+        all.into_iter().flatten().min()
     }
 }
 
