@@ -61,7 +61,7 @@ pub struct RankStores {
 
 /// One thing for the coordinator to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum RecoveryAction {
     /// Copy an epoch of a rank's store from one holder to another: the slots that its index names, each to
     /// the slot of the same number, and the index. When these have arrived, write the mark.
     Copy {
@@ -96,7 +96,7 @@ pub struct Plan {
     /// The incarnation to begin, and the epoch that it goes on from.
     pub base: Base,
     /// To be done in this order; the last is the start.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RecoveryAction>,
 }
 
 /// The job cannot go on.
@@ -150,10 +150,12 @@ pub enum Known {
 
 impl Known {
     /// The coordinator is about to carry out a step.
-    pub fn begin(&mut self, step: &Step) {
+    pub fn begin(&mut self, step: &RecoveryAction) {
         match step {
-            Step::WriteBase { base, .. } if self.base() < Some(*base) => *self = Known::Begun(*base),
-            Step::Start { base } => *self = Known::Started(*base),
+            RecoveryAction::WriteBase { base, .. } if self.base() < Some(*base) => {
+                *self = Known::Begun(*base)
+            }
+            RecoveryAction::Start { base } => *self = Known::Started(*base),
             _ => {}
         }
     }
@@ -189,7 +191,7 @@ pub fn plan(ranks: &[RankStores], known: Known) -> Result<Plan, Unrecoverable> {
         steps.extend(base_records(ranks, base));
     }
     steps.extend(base_records(ranks, next));
-    steps.push(Step::Start { base: next });
+    steps.push(RecoveryAction::Start { base: next });
     Ok(Plan { base: next, steps })
 }
 
@@ -257,22 +259,22 @@ impl Newest {
 }
 
 /// Copies that give each holder of a rank the epoch. Nothing is stored of the beginning.
-fn copies(number: u32, rank: &RankStores, newest: Newest, mark: Mark) -> Vec<Step> {
+fn copies(number: u32, rank: &RankStores, newest: Newest, mark: Mark) -> Vec<RecoveryAction> {
     let holds = |store: &&Survivor| newest.is_held(store, mark.epoch);
     let source = rank.survivors.iter().find(holds).filter(|_| mark.epoch > Epoch(0));
     let Some(source) = source else { return Vec::new() };
     let has = |host: u32| rank.survivors.iter().filter(holds).any(|store| store.host == host);
     let lacking = rank.holders.iter().filter(|host| !has(**host));
-    lacking.map(|to| Step::Copy { rank: number, from: source.host, to: *to, mark }).collect()
+    lacking.map(|to| RecoveryAction::Copy { rank: number, from: source.host, to: *to, mark }).collect()
 }
 
 /// Base records for all holders that have another one.
-fn base_records(ranks: &[RankStores], base: Base) -> Vec<Step> {
+fn base_records(ranks: &[RankStores], base: Base) -> Vec<RecoveryAction> {
     let mut steps = Vec::new();
     for (number, rank) in (0..).zip(ranks) {
         let has = |host: u32| rank.survivors.iter().any(|store| store.host == host && store.base == base);
         let lacking = rank.holders.iter().filter(|host| !has(**host));
-        steps.extend(lacking.map(|host| Step::WriteBase { rank: number, host: *host, base }));
+        steps.extend(lacking.map(|host| RecoveryAction::WriteBase { rank: number, host: *host, base }));
     }
     steps
 }

@@ -8,7 +8,7 @@ use super::Session;
 use super::limited::{Failure, Limit};
 use super::runner::{Job, On};
 use super::table::{Table, number, spread};
-use super::turns::{Line, Way, in_turns};
+use super::turns::{Line, Variant, in_turns};
 use scash_bench::record::Record;
 use scash_messages::rival::{Network, Rival};
 use std::cell::RefCell;
@@ -69,7 +69,7 @@ impl Options {
 
 /// What messages travel over: scash, if no rival and shim are named.
 struct Over {
-    way: Way,
+    variant: Variant,
     rival: Option<(Rival, PathBuf)>,
 }
 
@@ -108,11 +108,14 @@ pub(super) fn run(session: &Session, options: &Options) -> bool {
 }
 
 fn over_scash() -> Over {
-    Over { way: Way { name: "scash".to_owned(), settings: Vec::new() }, rival: None }
+    Over { variant: Variant { name: "scash".to_owned(), settings: Vec::new() }, rival: None }
 }
 
 fn over_rival(rival: Rival, shim: PathBuf) -> Over {
-    Over { way: Way { name: rival.name().to_owned(), settings: Vec::new() }, rival: Some((rival, shim)) }
+    Over {
+        variant: Variant { name: rival.name().to_owned(), settings: Vec::new() },
+        rival: Some((rival, shim)),
+    }
 }
 
 /// Those that did not end in some round, by name.
@@ -125,10 +128,10 @@ fn measure(
     kernel: &str,
     over: &[Over],
 ) -> (Vec<Option<Line>>, Endless) {
-    let ways: Vec<Way> = over.iter().map(|over| over.way.clone()).collect();
+    let variants: Vec<Variant> = over.iter().map(|over| over.variant.clone()).collect();
     let endless = RefCell::new(Endless::new());
-    let lines = in_turns(session, &ways, |way| {
-        let over = over.iter().find(|over| over.way.name == way.name)?;
+    let lines = in_turns(session, &variants, |variant| {
+        let over = over.iter().find(|over| over.variant.name == variant.name)?;
         once(session, options, kernel, over, &endless)
     });
     (lines, endless.into_inner())
@@ -151,15 +154,15 @@ fn once(
     let job = Job::new("nas", on, arguments.into_iter().chain(["--messages", &messages]));
     let done = session.runner.run_under(rival.launch(options.ranks, network), &job, options.limit);
     if let Err(Failure::NoEnd(_)) = done {
-        endless.borrow_mut().insert(over.way.name.clone());
+        endless.borrow_mut().insert(over.variant.name.clone());
     }
-    session.measured(done.map_err(|why| format!("{}: {why}", over.way.name)))?.pop()
+    session.measured(done.map_err(|why| format!("{}: {why}", over.variant.name)))?.pop()
 }
 
 fn table(over: &[Over], lines: &[Option<Line>], endless: &Endless, limit: Limit) -> Table {
     let mut table = Table::new(["", "ms", "Mop/s", "× scash's time"]);
     for (over, line) in over.iter().zip(lines) {
-        let name = over.way.name.clone();
+        let name = over.variant.name.clone();
         match line {
             None if endless.contains(&name) => table.line([name, limit.to_string()]),
             None => table.line([name, "failed".to_owned()]),

@@ -68,12 +68,12 @@ struct Habit {
 /// The lock, taken.
 pub struct Guard<'a, T> {
     lock: &'a Biased<T>,
-    way: Way<'a>,
+    entry: Entry<'a>,
     /// It is shared between threads where the value may be.
     _value: PhantomData<&'a mut T>,
 }
 
-enum Way<'a> {
+enum Entry<'a> {
     Seat(&'a Seat),
     Mutex(MutexGuard<'a, Habit>),
 }
@@ -156,7 +156,7 @@ impl<T> Biased<T> {
         seat.is_in.store(true, Ordering::Relaxed); // step 1
         light_fence(); // step 2
         if self.favourite.load(Ordering::Relaxed) == number {
-            return Some(Guard { lock: self, way: Way::Seat(seat), _value: PhantomData });
+            return Some(Guard { lock: self, entry: Entry::Seat(seat), _value: PhantomData });
         }
         seat.is_in.store(false, Ordering::Release);
         None
@@ -208,7 +208,7 @@ impl<T> Biased<T> {
     fn came_as_others<'a>(&'a self, mut habit: MutexGuard<'a, Habit>, me: usize) -> Guard<'a, T> {
         habit.times = if habit.last == me { habit.times.saturating_add(1) } else { 1 };
         habit.last = me;
-        Guard { lock: self, way: Way::Mutex(habit), _value: PhantomData }
+        Guard { lock: self, entry: Entry::Mutex(habit), _value: PhantomData }
     }
 
     /// Makes a thread that has the mutex the favourite, if there is a seat for it.
@@ -232,9 +232,9 @@ impl<T> Biased<T> {
 impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        match &self.way {
-            Way::Seat(seat) => seat.is_in.store(false, Ordering::Release),
-            Way::Mutex(habit) => {
+        match &self.entry {
+            Entry::Seat(seat) => seat.is_in.store(false, Ordering::Release),
+            Entry::Mutex(habit) => {
                 if habit.times >= habit.enough {
                     self.lock.favour(habit.last);
                 }

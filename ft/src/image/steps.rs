@@ -14,7 +14,7 @@ pub(super) const REFUSED: i32 = 74;
 /// One system call.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Step {
+struct RestoreStep {
     number: i64,
     arguments: [usize; 6],
     /// Whether the plan ends if it fails.
@@ -48,7 +48,7 @@ const FIRST: usize = size_of::<Plan>().next_multiple_of(64);
 /// Writes a plan.
 pub(super) struct Planner {
     plan: *mut Plan,
-    steps: *mut Step,
+    steps: *mut RestoreStep,
     most: usize,
     count: usize,
 }
@@ -68,21 +68,21 @@ impl Planner {
     /// The scratch memory must be mapped.
     pub(super) fn new() -> Planner {
         let (at, room) = area::part(area::STEPS);
-        let most = (room - FIRST) / size_of::<Step>();
+        let most = (room - FIRST) / size_of::<RestoreStep>();
         Planner { plan: at.cast(), steps: at.wrapping_add(FIRST).cast(), most, count: 0 }
     }
 
     /// A system call that must succeed.
     pub(super) fn must(&mut self, number: i64, arguments: [usize; 6]) -> Result<(), TooLong> {
-        self.add(Step { number, arguments, must: 1 })
+        self.add(RestoreStep { number, arguments, must: 1 })
     }
 
     /// A system call that may fail.
     pub(super) fn may(&mut self, number: i64, arguments: [usize; 6]) -> Result<(), TooLong> {
-        self.add(Step { number, arguments, must: 0 })
+        self.add(RestoreStep { number, arguments, must: 0 })
     }
 
-    fn add(&mut self, step: Step) -> Result<(), TooLong> {
+    fn add(&mut self, step: RestoreStep) -> Result<(), TooLong> {
         if self.count == self.most {
             return Err(TooLong);
         }
@@ -116,7 +116,7 @@ impl Planner {
 #[allow(clippy::multiple_unsafe_ops_per_block, reason = "one promise of the caller for all of it")]
 extern "C" fn carry_out(plan: *mut c_void) -> ! {
     let plan: *const Plan = plan.cast_const().cast();
-    let steps: *const Step = plan.cast::<u8>().wrapping_add(FIRST).cast();
+    let steps: *const RestoreStep = plan.cast::<u8>().wrapping_add(FIRST).cast();
     // SAFETY: `Planner::carry_out` has written the plan, and its caller promises the rest. No function is
     // called from here on but those that are part of this one: the pages of other functions' data come and
     // go.
@@ -220,7 +220,7 @@ extern "C" fn go_on(thread: *mut c_void) -> ! {
 /// As for [`carry_out`].
 #[allow(clippy::multiple_unsafe_ops_per_block, reason = "one promise of the caller for all of it")]
 #[inline(always)]
-unsafe fn make(step: *const Step) {
+unsafe fn make(step: *const RestoreStep) {
     // SAFETY: as the caller promises.
     unsafe {
         let result = kernel::raw((*step).number, (&raw const (*step).arguments).read());

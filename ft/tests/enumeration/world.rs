@@ -3,7 +3,7 @@
 use crate::rank::{At, Begin, Rank, beginning};
 use crate::store::{Index, Memory, Store};
 use crate::{Mutant, Setup};
-use scash_ft::recovery::{Known, Step};
+use scash_ft::recovery::{Known, RecoveryAction};
 use scash_ft::{Base, Epoch};
 
 /// A host of the world.
@@ -28,7 +28,7 @@ pub(crate) enum Phase {
     /// The coordinator carries out its plan: the steps that are left, the next one last, and how far it is
     /// in that.
     Recovering {
-        steps: Vec<Step>,
+        steps: Vec<RecoveryAction>,
         within: u8,
     },
     /// The job has ended.

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 /// How long to wait until other ranks have taken the descriptors that are on their way to them.
 const CONGESTION: Duration = Duration::from_secs(30);
 
-/// A rank as a member of its job: who it is, and its way to the others.
+/// A rank as a member of its job: who it is, and its connection to the others.
 #[derive(Debug)]
 pub struct Member {
     rank: u32,
@@ -34,7 +34,7 @@ pub struct Member {
     settings: Settings,
     secret: Secret,
     layout: Layout,
-    way: Way,
+    connection: Connection,
     page: Arc<JobPage>,
     /// An address of this host that other hosts reach, if it is known.
     address: Option<IpAddr>,
@@ -44,7 +44,7 @@ pub struct Member {
 
 /// How a rank reaches the others, before it has an endpoint.
 #[derive(Debug)]
-enum Way {
+enum Connection {
     /// By its launcher, or by the rank that does a launcher's work.
     Line(Line),
     /// There are no others, and no launcher.
@@ -130,7 +130,7 @@ impl Member {
             settings,
             secret,
             layout,
-            way: Way::Alone(alone),
+            connection: Connection::Alone(alone),
             page,
             address: None,
             starts_again: false,
@@ -154,14 +154,14 @@ impl Member {
         }
         let page = JobPage::open(page.as_fd(), size).map_err(io("mapping the job page"))?;
         let assembler = Assembler::new(Limits::FROM_LAUNCHER);
-        let way = Way::Line(Line { socket, assembler, buffer, sequence: 0, service });
+        let connection = Connection::Line(Line { socket, assembler, buffer, sequence: 0, service });
         Ok(Member {
             rank,
             size,
             settings,
             secret,
             layout,
-            way,
+            connection,
             page: Arc::new(page),
             address: None,
             starts_again: false,
@@ -206,7 +206,7 @@ impl Member {
     /// Ends a member that has come here in an image of another process: its line and its page are not there
     /// any more, and are not closed. Its memory is given back where there is much of it.
     pub fn abandon(mut self) {
-        if let Way::Line(line) = &mut self.way {
+        if let Connection::Line(line) = &mut self.connection {
             line.buffer = Vec::new();
         }
         std::mem::forget(self);
@@ -215,12 +215,12 @@ impl Member {
     /// Introduces this rank. Returns when all ranks have said hello, and run the same program with the same
     /// scash.
     pub fn hello(&mut self, identity: &Identity) -> Result<()> {
-        match &mut self.way {
-            Way::Line(line) => {
+        match &mut self.connection {
+            Connection::Line(line) => {
                 line.send(Kind::Hello, 0, &identity.encode(), &[])?;
                 line.receive(Kind::Welcome).map(drop)
             }
-            Way::Alone(_) => Ok(()),
+            Connection::Alone(_) => Ok(()),
         }
     }
 
@@ -228,12 +228,12 @@ impl Member {
     /// (Under another launcher than `scash run` the lowest rank of each host serves the others, and waits
     /// here until they are done, too.)
     pub fn finalized(&mut self) -> Result<()> {
-        match &mut self.way {
-            Way::Line(line) => {
+        match &mut self.connection {
+            Connection::Line(line) => {
                 line.send(Kind::Finalized, 0, &[], &[])?;
                 line.service.as_mut().map_or(Ok(()), Service::leave)
             }
-            Way::Alone(alone) => {
+            Connection::Alone(alone) => {
                 alone.finalized();
                 Ok(())
             }
@@ -243,9 +243,9 @@ impl Member {
     /// Tells the launcher that the way to another rank broke, which has not ended: it ends the job, and says
     /// why.
     pub fn tell_cut(&mut self, why: &str) -> Result<()> {
-        match &mut self.way {
-            Way::Line(line) => line.send(Kind::Cut, 0, why.as_bytes(), &[]),
-            Way::Alone(_) => Ok(()),
+        match &mut self.connection {
+            Connection::Line(line) => line.send(Kind::Cut, 0, why.as_bytes(), &[]),
+            Connection::Alone(_) => Ok(()),
         }
     }
 }
@@ -354,9 +354,9 @@ unsafe impl Exchange for Member {
                 fds.len()
             )));
         }
-        match &mut self.way {
-            Way::Line(line) => decode_gathered(self.size, line.gather(blob, fds)?).map_err(confused),
-            Way::Alone(_) => Alone::gather(blob, fds),
+        match &mut self.connection {
+            Connection::Line(line) => decode_gathered(self.size, line.gather(blob, fds)?).map_err(confused),
+            Connection::Alone(_) => Alone::gather(blob, fds),
         }
     }
 }

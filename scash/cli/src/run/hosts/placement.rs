@@ -152,7 +152,7 @@ fn whole(all: Vec<RankStores>, known: Known) -> Result<Vec<RankStores>, Unrecove
 mod tests {
     use super::*;
     use crate::run::recovery::Marked;
-    use scash_ft::recovery::Step;
+    use scash_ft::recovery::RecoveryAction;
     use scash_ft::{Incarnation, Mark};
 
     fn base(incarnation: u64, epoch: u64) -> Base {
@@ -234,8 +234,8 @@ mod tests {
         assert_eq!(course.states[2].rank, 2);
         // Ranks 0 and 1 had their copies on the host that is gone; those of ranks 2 to 4 would be new ones.
         // That of rank 4 was on host 0, and is.
-        let written = |step: &Step| match step {
-            Step::WriteBase { rank, host, .. } => (*rank, *host),
+        let written = |step: &RecoveryAction| match step {
+            RecoveryAction::WriteBase { rank, host, .. } => (*rank, *host),
             other => panic!("{other:?}"),
         };
         let steps = &course.plan.steps[..course.plan.steps.len() - 1];
@@ -326,15 +326,15 @@ mod tests {
         let wanted = Wanted::from([(1, 1), (2, 0)]);
         let moved = course_to(base(3, 4), &layout, 1, &all, &[], &wanted).unwrap();
         assert_eq!([0, 1].map(|host| ranks(&moved.layout, host)), [vec![0, 2], vec![1]]);
-        assert!(!moved.plan.steps.iter().any(|step| matches!(step, Step::Copy { .. })));
+        assert!(!moved.plan.steps.iter().any(|step| matches!(step, RecoveryAction::Copy { .. })));
         // Host 2 has none of anything.
         let layout = Layout::new(&[1, 1, 1]).unwrap();
         let all = states(&layout, 1, base(3, 4), &[4, 5]);
         let moved = course_to(base(3, 4), &layout, 1, &all, &[1], &Wanted::from([(1, 0)])).unwrap();
-        let copies = moved.plan.steps.iter().filter(|step| matches!(step, Step::Copy { .. }));
-        let copies: Vec<Step> = copies.copied().collect();
+        let copies = moved.plan.steps.iter().filter(|step| matches!(step, RecoveryAction::Copy { .. }));
+        let copies: Vec<RecoveryAction> = copies.copied().collect();
         let mark = Mark { incarnation: Incarnation(3), epoch: Epoch(5) };
-        assert_eq!(copies, [Step::Copy { rank: 1, from: 2, to: 0, mark }]);
+        assert_eq!(copies, [RecoveryAction::Copy { rank: 1, from: 2, to: 0, mark }]);
         assert_eq!(ranks(&moved.layout, 0), [0, 1]);
         // One that is lost is wanted in vain.
         let moved = course_to(base(3, 4), &layout, 1, &all, &[1], &Wanted::from([(0, 1)])).unwrap();

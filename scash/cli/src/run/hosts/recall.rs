@@ -26,7 +26,7 @@ use super::placement::{self, Course, Found, States, Wanted};
 use super::transfer::{Order, Transfers};
 use crate::run::recovery::{Rewound, RewoundPlace, StoreState, rounds};
 use scash_ft::Base;
-use scash_ft::recovery::{Known, Step, Unrecoverable};
+use scash_ft::recovery::{Known, RecoveryAction, Unrecoverable};
 use scash_join::boot::Layout;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -244,7 +244,7 @@ impl Recall {
         }
         let round = rounds.pop_front()?;
         for (host, one) in round.iter().flat_map(|(host, all)| all.iter().map(move |one| (*host, one))) {
-            known.begin(&Step::WriteBase { rank: one.rank, host, base: one.base });
+            known.begin(&RecoveryAction::WriteBase { rank: one.rank, host, base: one.base });
         }
         *silent = round.keys().copied().collect();
         Some(round)

@@ -13,7 +13,7 @@
 //! stored: until then the copy says that it has nothing.
 
 use super::frames::{Down, MOST_PIECE, Piece};
-use scash_ft::recovery::{Plan, Step};
+use scash_ft::recovery::{Plan, RecoveryAction};
 use scash_ft::store::HEADER;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -54,8 +54,8 @@ struct Current {
 impl Transfers {
     /// Those that a plan asks for.
     pub(super) fn of(plan: &Plan) -> Transfers {
-        let copy = |step: &Step| match *step {
-            Step::Copy { rank, from, to, .. } => Some(Transfer { rank, from, to }),
+        let copy = |step: &RecoveryAction| match *step {
+            RecoveryAction::Copy { rank, from, to, .. } => Some(Transfer { rank, from, to }),
             _ => None,
         };
         Transfers { left: plan.steps.iter().filter_map(copy).collect(), now: None }
@@ -157,7 +157,12 @@ mod tests {
 
     fn transfers(all: &[(u32, u32, u32)]) -> Transfers {
         let mark = Mark { incarnation: Default::default(), epoch: Epoch(1) };
-        let steps = all.iter().map(|(rank, from, to)| Step::Copy { rank: *rank, from: *from, to: *to, mark });
+        let steps = all.iter().map(|(rank, from, to)| RecoveryAction::Copy {
+            rank: *rank,
+            from: *from,
+            to: *to,
+            mark,
+        });
         Transfers::of(&Plan { base: Base::default(), steps: steps.collect() })
     }
 

@@ -7,7 +7,7 @@ use crate::run::front::Order;
 use crate::run::oom::{self, OomKills};
 use crate::run::output::{self, Printing};
 use crate::run::processes::Processes;
-use crate::run::recovery::{self, Loss, Step};
+use crate::run::recovery::{self, LauncherAction, Loss};
 use crate::run::{Refusal, sweep};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
@@ -114,22 +114,22 @@ impl Job<'_> {
         }
     }
 
-    fn take_step(&mut self, step: Option<Step>) -> Result<(), Refusal> {
+    fn take_step(&mut self, step: Option<LauncherAction>) -> Result<(), Refusal> {
         match step {
             None => {}
-            Some(Step::Kill) => {
+            Some(LauncherAction::Kill) => {
                 self.supervisor.recovering(self.plan.ranks);
                 self.processes.signal(Signal::SIGKILL);
             }
-            Some(Step::Judge(exits)) => {
+            Some(LauncherAction::ReportExits(exits)) => {
                 for (rank, exit) in exits {
                     self.supervisor.exited();
                     self.host.exited(rank, exit);
                 }
                 self.take_failures();
             }
-            Some(Step::End) => self.supervisor.gone(),
-            Some(Step::Find) => return self.start_again(),
+            Some(LauncherAction::End) => self.supervisor.gone(),
+            Some(LauncherAction::Find) => return self.start_again(),
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Which epoch all ranks have: the one from which they go on, and up to which their output is printed.
 
 use crate::run::output::Lengths;
-use scash_ft::recovery::{Known, Plan, RankStores, Step, Survivor, Unrecoverable, plan};
+use scash_ft::recovery::{Known, Plan, RankStores, RecoveryAction, Survivor, Unrecoverable, plan};
 use scash_ft::store::Store;
 use scash_ft::{Base, Epoch, Mark};
 use std::collections::BTreeMap;
@@ -100,7 +100,7 @@ pub(in crate::run) fn rounds(plan: &Plan, states: &[StoreState]) -> Result<Vec<V
     let printed: BTreeMap<u32, Lengths> = states.iter().filter_map(printed).collect();
     let mut rounds: Vec<Vec<(u32, Rewound)>> = Vec::new();
     for step in &plan.steps {
-        let Step::WriteBase { rank, host, base } = *step else { continue };
+        let RecoveryAction::WriteBase { rank, host, base } = *step else { continue };
         let output = printed.get(&rank).copied();
         let output = output.ok_or_else(|| format!("what ranks had printed at epoch {epoch} is not known"))?;
         let rewound = (host, Rewound { rank, base, output, place: RewoundPlace::Stays });
@@ -115,7 +115,7 @@ pub(in crate::run) fn rounds(plan: &Plan, states: &[StoreState]) -> Result<Vec<V
 /// Does what a plan says but for the start.
 pub(super) fn carry_out(plan: &Plan, stores: &[Store]) -> io::Result<()> {
     for step in &plan.steps {
-        if let Step::WriteBase { rank, base, .. } = step {
+        if let RecoveryAction::WriteBase { rank, base, .. } = step {
             let store = &stores[*rank as usize];
             store.set_base(*base);
             store.sync()?;
@@ -147,8 +147,8 @@ pub(super) fn resume(stores: &[Store]) -> Result<Found, String> {
         return Err(format!("{why}; and there is no other epoch to go on from"));
     }
     let base = Base { epoch: before, ..plan.base };
-    let write = |rank| Step::WriteBase { rank, host: HERE, base };
-    let steps = (0..).take(stores.len()).map(write).chain([Step::Start { base }]).collect();
+    let write = |rank| RecoveryAction::WriteBase { rank, host: HERE, base };
+    let steps = (0..).take(stores.len()).map(write).chain([RecoveryAction::Start { base }]).collect();
     Ok(Found { plan: Plan { base, steps }, instead: Some(why) })
 }
 

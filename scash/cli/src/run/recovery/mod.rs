@@ -41,7 +41,7 @@ pub(super) use describe::how_a_job_goes_on;
 pub(crate) use describe::start_again;
 pub(super) use directory::Directory;
 pub(super) use epoch::{Marked, Rewound, RewoundPlace, StoreState, barrier, rounds};
-pub(super) use keepers::{Charge, Refused, Wish, agree};
+pub(super) use keepers::{KeeperOptions, KeptRank, Refused, agree};
 pub(super) use kept::{Holding, Kept, Outfit, Place};
 pub(super) use withheld::withhold_descriptors;
 
@@ -78,11 +78,11 @@ pub(super) fn fix_addresses() -> Result<(), Refusal> {
 
 /// What the launcher must do.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum LauncherAction {
     /// Kill all ranks that run.
     Kill,
     /// These ranks have ended so, which means what it means in a job without replicas.
-    Judge(Vec<(u32, Exit)>),
+    ReportExits(Vec<(u32, Exit)>),
     /// No rank runs any more: say which epoch there is ([`Recovery::found`]).
     Find,
     /// No rank runs any more, and none will.
@@ -184,7 +184,7 @@ impl Recovery {
     }
 
     /// The process of a rank has ended. `may_go_on`: nobody wants the job to end.
-    pub(super) fn exited(&mut self, loss: Loss, may_go_on: bool, now: Instant) -> Option<Step> {
+    pub(super) fn exited(&mut self, loss: Loss, may_go_on: bool, now: Instant) -> Option<LauncherAction> {
         let (rank, exit) = (loss.rank, loss.exit);
         let Exit::Signal(signal) = exit else {
             return match &mut self.state {
@@ -193,7 +193,9 @@ impl Recovery {
                     exits.push((rank, exit));
                     None
                 }
-                State::Together | State::Joining { .. } => Some(Step::Judge(vec![(rank, exit)])),
+                State::Together | State::Joining { .. } => {
+                    Some(LauncherAction::ReportExits(vec![(rank, exit)]))
+                }
             };
         };
         match std::mem::replace(&mut self.state, State::Together) {
@@ -208,17 +210,17 @@ impl Recovery {
             }
             before if !may_go_on => {
                 let (State::Doubtful { mut exits, .. }, exit) = (before, (rank, exit)) else {
-                    return Some(Step::Judge(vec![(rank, exit)]));
+                    return Some(LauncherAction::ReportExits(vec![(rank, exit)]));
                 };
                 exits.push(exit);
-                Some(Step::Judge(exits))
+                Some(LauncherAction::ReportExits(exits))
             }
             before => self.lost(before, loss, is_interrupt(signal), now),
         }
     }
 
     /// A rank is lost, or may be.
-    fn lost(&mut self, before: State, loss: Loss, is_doubtful: bool, now: Instant) -> Option<Step> {
+    fn lost(&mut self, before: State, loss: Loss, is_doubtful: bool, now: Instant) -> Option<LauncherAction> {
         let exit = (loss.rank, loss.exit);
         let course = match before {
             State::Joining { course, .. } => Course { loss, ..course },
@@ -229,11 +231,11 @@ impl Recovery {
             return None;
         }
         self.state = State::Ending { course };
-        Some(Step::Kill)
+        Some(LauncherAction::Kill)
     }
 
     /// A host is lost, and with it this rank and perhaps others, which may come back elsewhere.
-    pub(super) fn lost_host(&mut self, loss: Loss, now: Instant) -> Option<Step> {
+    pub(super) fn lost_host(&mut self, loss: Loss, now: Instant) -> Option<LauncherAction> {
         match std::mem::replace(&mut self.state, State::Together) {
             State::Ending { course } => {
                 self.state = State::Ending { course: Course { loss, ..course } };
@@ -241,7 +243,7 @@ impl Recovery {
             }
             State::Doubtful { course, .. } => {
                 self.state = State::Ending { course: Course { loss, ..course } };
-                Some(Step::Kill)
+                Some(LauncherAction::Kill)
             }
             before => self.lost(before, loss, false, now),
         }
@@ -255,17 +257,17 @@ impl Recovery {
         may_go_on: bool,
         may_start: bool,
         now: Instant,
-    ) -> Option<Step> {
+    ) -> Option<LauncherAction> {
         match std::mem::replace(&mut self.state, State::Together) {
-            State::Doubtful { exits, .. } if !may_go_on => Some(Step::Judge(exits)),
+            State::Doubtful { exits, .. } if !may_go_on => Some(LauncherAction::ReportExits(exits)),
             State::Doubtful { course, until, .. } if until <= now => {
                 self.state = State::Ending { course };
-                Some(Step::Kill)
+                Some(LauncherAction::Kill)
             }
-            State::Ending { .. } if !any_run && !may_go_on => Some(Step::End),
+            State::Ending { .. } if !any_run && !may_go_on => Some(LauncherAction::End),
             State::Ending { course } => {
                 self.state = State::Ending { course };
-                (!any_run && may_start).then_some(Step::Find)
+                (!any_run && may_start).then_some(LauncherAction::Find)
             }
             state => {
                 self.state = state;

@@ -28,7 +28,7 @@ use links::Links;
 use revival::Return;
 pub(super) use saver::Saver;
 use saving::Copying;
-use scash_ft::recovery::{Known, Step, Survivor};
+use scash_ft::recovery::{Known, RecoveryAction, Survivor};
 use scash_ft::{Base, Epoch};
 use scash_proto::Node;
 use scash_proto::races::Races;
@@ -77,7 +77,7 @@ enum Phase {
     /// The coordinator carries out its plan: the steps that are left, the next one last, and how far it is
     /// in that.
     Recovers {
-        steps: Vec<Step>,
+        steps: Vec<RecoveryAction>,
         within: u8,
     },
     /// All stores of a rank are gone, or two hosts do not reach each other.

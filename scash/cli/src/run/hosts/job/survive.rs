@@ -13,7 +13,7 @@ use crate::run::hosts::recall::Recall;
 use crate::run::oom;
 use crate::run::output::{self, Lengths, Stream};
 use crate::run::plan::Plan;
-use crate::run::recovery::{self, Loss, Recovery, Step, StoreState};
+use crate::run::recovery::{self, LauncherAction, Loss, Recovery, StoreState};
 use crate::run::{Refusal, status};
 use scash_comm::Secret;
 use scash_ft::{Base, Epoch};
@@ -158,17 +158,17 @@ impl Job<'_> {
         }
     }
 
-    pub(super) fn take_step(&mut self, step: Option<Step>) -> Result<(), Refusal> {
+    pub(super) fn take_step(&mut self, step: Option<LauncherAction>) -> Result<(), Refusal> {
         match step {
             None => {}
-            Some(Step::Kill) => {
+            Some(LauncherAction::Kill) => {
                 self.supervisor.recovering(self.plan.ranks);
                 if let Some(Survival { recovery, recall, .. }) = &mut self.survival {
                     recall.begin(recovery.base());
                 }
                 self.tell_all(&Down::Recall);
             }
-            Some(Step::Judge(exits)) => {
+            Some(LauncherAction::ReportExits(exits)) => {
                 for (rank, exit) in exits {
                     self.supervisor.exited();
                     // It is the agent's, or the exit would not have come so far.
@@ -176,8 +176,8 @@ impl Job<'_> {
                 }
                 self.settle();
             }
-            Some(Step::End) => self.supervisor.gone(),
-            Some(Step::Find) => self.find(),
+            Some(LauncherAction::End) => self.supervisor.gone(),
+            Some(LauncherAction::Find) => self.find(),
         }
         Ok(())
     }
