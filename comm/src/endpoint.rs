@@ -186,7 +186,7 @@ pub enum Error {
 /// Result of an operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A rank's door to all others.
+/// A rank's access to all others.
 ///
 /// All methods take `&self` and may be called by several threads, also from a signal handler that serves a
 /// *synchronous* fault of application code. So the common paths of `put`, `get`, `atomic`, `read_peer`,

@@ -139,12 +139,12 @@ pub struct Interval {
     last_barriers: u64,
     /// What the newest checkpoint took.
     newest_cost: Duration,
-    cost: Cost,
+    cost: CheckpointCost,
 }
 
 /// What a checkpoint is expected to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cost {
+enum CheckpointCost {
     Unknown,
     /// The first one saved all memory; the others will save what changed.
     First,
@@ -160,7 +160,7 @@ impl Interval {
             last: Duration::ZERO,
             last_barriers: 0,
             newest_cost: Duration::ZERO,
-            cost: Cost::Unknown,
+            cost: CheckpointCost::Unknown,
         }
     }
 
@@ -176,9 +176,11 @@ impl Interval {
     /// A checkpoint has ended now, when so many barriers had been held, and it took so long.
     pub fn took(&mut self, cost: Duration, now: Duration, barriers: u64) {
         self.cost = match self.cost {
-            Cost::Unknown => Cost::First,
-            Cost::First => Cost::Smoothed(cost),
-            Cost::Smoothed(old) => Cost::Smoothed((old.saturating_mul(3).saturating_add(cost)) / 4),
+            CheckpointCost::Unknown => CheckpointCost::First,
+            CheckpointCost::First => CheckpointCost::Smoothed(cost),
+            CheckpointCost::Smoothed(old) => {
+                CheckpointCost::Smoothed((old.saturating_mul(3).saturating_add(cost)) / 4)
+            }
         };
         self.newest_cost = cost;
         self.resumed(now, barriers);
@@ -194,8 +196,8 @@ impl Interval {
     /// The time without a checkpoint after the newest one, under `auto`.
     fn between(&self) -> Duration {
         let wanted = match self.cost {
-            Cost::Unknown | Cost::First => FIRST,
-            Cost::Smoothed(cost) => daly(cost, self.mtbf).min(LONGEST),
+            CheckpointCost::Unknown | CheckpointCost::First => FIRST,
+            CheckpointCost::Smoothed(cost) => daly(cost, self.mtbf).min(LONGEST),
         };
         let paid_off = self.newest_cost.saturating_mul(100 - LARGEST_SHARE) / LARGEST_SHARE;
         wanted.max(paid_off).max(SHORTEST)

@@ -138,7 +138,7 @@ impl std::error::Error for Unrecoverable {}
 /// What a coordinator knows of restarts by itself. Without this, it could take the stores of a host that was
 /// left out for the newest there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Known {
+pub enum KnownRestart {
     /// It has just begun, and knows what the stores say.
     #[default]
     Nothing,
@@ -148,14 +148,14 @@ pub enum Known {
     Started(Base),
 }
 
-impl Known {
+impl KnownRestart {
     /// The coordinator is about to carry out a step.
     pub fn begin(&mut self, step: &RecoveryAction) {
         match step {
             RecoveryAction::WriteBase { base, .. } if self.base() < Some(*base) => {
-                *self = Known::Begun(*base)
+                *self = KnownRestart::Begun(*base)
             }
-            RecoveryAction::Start { base } => *self = Known::Started(*base),
+            RecoveryAction::Start { base } => *self = KnownRestart::Started(*base),
             _ => {}
         }
     }
@@ -163,8 +163,8 @@ impl Known {
     /// The newest base record that it knows of.
     pub fn base(self) -> Option<Base> {
         match self {
-            Known::Nothing => None,
-            Known::Begun(base) | Known::Started(base) => Some(base),
+            KnownRestart::Nothing => None,
+            KnownRestart::Begun(base) | KnownRestart::Started(base) => Some(base),
         }
     }
 }
@@ -178,7 +178,7 @@ struct Newest {
 }
 
 /// What to do, from the stores of all ranks and what the coordinator knows by itself.
-pub fn plan(ranks: &[RankStores], known: Known) -> Result<Plan, Unrecoverable> {
+pub fn plan(ranks: &[RankStores], known: KnownRestart) -> Result<Plan, Unrecoverable> {
     let newest = newest(ranks, known)?;
     let (base, epoch) = (newest.base, decide(ranks, newest)?);
     let mark = Mark { incarnation: base.incarnation, epoch };
@@ -197,19 +197,23 @@ pub fn plan(ranks: &[RankStores], known: Known) -> Result<Plan, Unrecoverable> {
 
 /// By rank, the hosts whose stores hold an epoch: those among which the coordinator chooses where a rank will
 /// run.
-pub fn hosts_with(ranks: &[RankStores], known: Known, epoch: Epoch) -> Result<Vec<Vec<u32>>, Unrecoverable> {
+pub fn hosts_with(
+    ranks: &[RankStores],
+    known: KnownRestart,
+    epoch: Epoch,
+) -> Result<Vec<Vec<u32>>, Unrecoverable> {
     let newest = newest(ranks, known)?;
     let holds = |store: &&Survivor| newest.is_held(store, epoch);
     let hosts = |rank: &RankStores| rank.survivors.iter().filter(holds).map(|store| store.host).collect();
     Ok(ranks.iter().map(hosts).collect())
 }
 
-fn newest(ranks: &[RankStores], known: Known) -> Result<Newest, Unrecoverable> {
+fn newest(ranks: &[RankStores], known: KnownRestart) -> Result<Newest, Unrecoverable> {
     let base = newest_base(ranks, known)?;
-    Ok(Newest { base, is_everywhere: known == Known::Started(base) })
+    Ok(Newest { base, is_everywhere: known == KnownRestart::Started(base) })
 }
 
-fn newest_base(ranks: &[RankStores], known: Known) -> Result<Base, Unrecoverable> {
+fn newest_base(ranks: &[RankStores], known: KnownRestart) -> Result<Base, Unrecoverable> {
     let stores = ranks.iter().flat_map(|rank| &rank.survivors).map(|store| store.base);
     let bases = stores.chain(known.base());
     let newest = bases.clone().max().unwrap_or_default();

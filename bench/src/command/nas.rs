@@ -5,7 +5,7 @@
 //! differs (`scash-messages`). In each round every kernel runs over each of them, one after the other.
 
 use super::Session;
-use super::limited::{Failure, Limit};
+use super::limited::{Limit, RunFailure};
 use super::runner::{Job, On};
 use super::table::{Table, number, spread};
 use super::turns::{Line, Variant, in_turns};
@@ -68,7 +68,7 @@ impl Options {
 }
 
 /// What messages travel over: scash, if no rival and shim are named.
-struct Over {
+struct Contender {
     variant: Variant,
     rival: Option<(Rival, PathBuf)>,
 }
@@ -107,12 +107,12 @@ pub(super) fn run(session: &Session, options: &Options) -> bool {
     complete
 }
 
-fn over_scash() -> Over {
-    Over { variant: Variant { name: "scash".to_owned(), settings: Vec::new() }, rival: None }
+fn over_scash() -> Contender {
+    Contender { variant: Variant { name: "scash".to_owned(), settings: Vec::new() }, rival: None }
 }
 
-fn over_rival(rival: Rival, shim: PathBuf) -> Over {
-    Over {
+fn over_rival(rival: Rival, shim: PathBuf) -> Contender {
+    Contender {
         variant: Variant { name: rival.name().to_owned(), settings: Vec::new() },
         rival: Some((rival, shim)),
     }
@@ -126,7 +126,7 @@ fn measure(
     session: &Session,
     options: &Options,
     kernel: &str,
-    over: &[Over],
+    over: &[Contender],
 ) -> (Vec<Option<Line>>, Endless) {
     let variants: Vec<Variant> = over.iter().map(|over| over.variant.clone()).collect();
     let endless = RefCell::new(Endless::new());
@@ -141,7 +141,7 @@ fn once(
     session: &Session,
     options: &Options,
     kernel: &str,
-    over: &Over,
+    over: &Contender,
     endless: &RefCell<Endless>,
 ) -> Option<Record> {
     let (provider, network) = options.network();
@@ -153,13 +153,13 @@ fn once(
     let messages = format!("mpi:{}", shim.display());
     let job = Job::new("nas", on, arguments.into_iter().chain(["--messages", &messages]));
     let done = session.runner.run_under(rival.launch(options.ranks, network), &job, options.limit);
-    if let Err(Failure::NoEnd(_)) = done {
+    if let Err(RunFailure::NoEnd(_)) = done {
         endless.borrow_mut().insert(over.variant.name.clone());
     }
     session.measured(done.map_err(|why| format!("{}: {why}", over.variant.name)))?.pop()
 }
 
-fn table(over: &[Over], lines: &[Option<Line>], endless: &Endless, limit: Limit) -> Table {
+fn table(over: &[Contender], lines: &[Option<Line>], endless: &Endless, limit: Limit) -> Table {
     let mut table = Table::new(["", "ms", "Mop/s", "× scash's time"]);
     for (over, line) in over.iter().zip(lines) {
         let name = over.variant.name.clone();
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_rival_that_failed_or_did_not_end_is_shown_beside_those_that_did() {
         let rivals = [Rival::OpenMpi, Rival::Mpich].map(|rival| over_rival(rival, "/a".into()));
-        let over: Vec<Over> = [over_scash()].into_iter().chain(rivals).collect();
+        let over: Vec<Contender> = [over_scash()].into_iter().chain(rivals).collect();
         let line = Line {
             way: "scash".to_owned(),
             settings: Vec::new(),

@@ -7,7 +7,7 @@ use super::matching::Pattern;
 use super::progress::Helper;
 use super::registered::{Buffer, Heap};
 use super::requests::{Destination, Number};
-use super::span::{Room, Source};
+use super::span::{ReceiveBuffer, Source};
 use super::{Options, Status};
 use scash_comm::biased::Guard;
 use scash_comm::{Endpoint, Error, Exchange, Result};
@@ -115,7 +115,7 @@ impl Communicator {
     #[inline]
     pub(super) fn receive_in(&self, pattern: Pattern, into: &mut [u8]) -> Result<Status> {
         // SAFETY: the memory is borrowed until the wait is over.
-        let place = unsafe { Room::new(into.as_mut_ptr(), into.len()) };
+        let place = unsafe { ReceiveBuffer::new(into.as_mut_ptr(), into.len()) };
         let (engine, number) = self.posted(pattern, Destination::Room(place))?;
         Ok(self.end_of(engine, number)?.status)
     }
@@ -176,7 +176,7 @@ impl Communicator {
         len: usize,
     ) -> Result<Request> {
         // SAFETY: the caller's promise.
-        let place = unsafe { Room::new(into, len) };
+        let place = unsafe { ReceiveBuffer::new(into, len) };
         self.post(source, tag, Destination::Room(place))
     }
 
@@ -304,7 +304,7 @@ impl Communicator {
         // SAFETY: the caller's promise.
         let input = unsafe { Source::new(input, collective.input_len(rank)) };
         // SAFETY: the caller's promise.
-        let output = unsafe { Room::new(output, collective.output_len(rank, size)) };
+        let output = unsafe { ReceiveBuffer::new(output, collective.output_len(rank, size)) };
         let mut engine = self.shared.engine();
         let number = engine.start(collective, input, output)?;
         self.shared.settle(&mut engine);

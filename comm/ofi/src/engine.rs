@@ -13,7 +13,7 @@ use super::net::{Net, Reaped, RemoteAddress};
 use super::slots::{Slot, Slots};
 use super::sys::CqMsgEntry;
 use scash_comm::Result;
-use scash_comm::remote::{Fate, Segments};
+use scash_comm::remote::{LossReason, Segments};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(super) const BESIDE: u32 = 8;
 
 /// What a slot is for.
 #[derive(Clone, Copy)]
-enum Use {
+enum SlotUse {
     /// Free, being filled, or waiting for its turn.
     Idle,
     Receive,
@@ -81,7 +81,7 @@ pub(super) struct Engine {
     net: Net,
     slots: Slots,
     lines: Lines,
-    uses: Box<[Use]>,
+    uses: Box<[SlotUse]>,
     /// By rank; none for this one.
     links: Vec<Option<Link>>,
     /// Ranks that something waits to go to.
@@ -116,7 +116,7 @@ impl Engine {
             net,
             slots,
             lines,
-            uses: vec![Use::Idle; sizes.slots as usize].into(),
+            uses: vec![SlotUse::Idle; sizes.slots as usize].into(),
             links: (0..size).map(|_| None).collect(),
             todo: Vec::new(),
             segments,
@@ -199,37 +199,37 @@ impl Engine {
     /// An operation is over.
     fn completed(&mut self, context: *mut c_void, len: usize) {
         let Some(slot) = self.slots.of_context(context) else { return };
-        match std::mem::replace(&mut self.uses[slot.index()], Use::Idle) {
-            Use::Idle => {}
-            Use::Receive => self.arrived(slot, len),
+        match std::mem::replace(&mut self.uses[slot.index()], SlotUse::Idle) {
+            SlotUse::Idle => {}
+            SlotUse::Receive => self.arrived(slot, len),
             other => self.over(slot, other),
         }
     }
 
     /// An operation that this rank began at a peer is over, one way or the other.
-    fn over(&mut self, slot: Slot, what: Use) {
+    fn over(&mut self, slot: Slot, what: SlotUse) {
         match what {
-            Use::Idle | Use::Receive => {}
-            Use::Packet(rank) => {
+            SlotUse::Idle | SlotUse::Receive => {}
+            SlotUse::Packet(rank) => {
                 self.link(rank).sending -= 1;
                 self.free(rank, slot);
             }
-            Use::Write(rank) => {
+            SlotUse::Write(rank) => {
                 self.link(rank).writing -= 1;
                 self.free(rank, slot);
             }
-            Use::Announcement(rank) => {
+            SlotUse::Announcement(rank) => {
                 self.link(rank).announcing -= 1;
                 self.slots.release(slot);
             }
-            Use::Beat(rank) => {
+            SlotUse::Beat(rank) => {
                 self.link(rank).beating = false;
                 self.slots.release(slot);
             }
-            Use::Read { from, state: Reading::Abandoned } => self.free(from, slot),
-            Use::Read { from, .. } => {
+            SlotUse::Read { from, state: Reading::Abandoned } => self.free(from, slot),
+            SlotUse::Read { from, .. } => {
                 self.link(from).moved += 1;
-                self.uses[slot.index()] = Use::Read { from, state: Reading::Done };
+                self.uses[slot.index()] = SlotUse::Read { from, state: Reading::Done };
             }
         }
     }
@@ -237,29 +237,32 @@ impl Engine {
     /// An operation has failed.
     fn failed(&mut self, context: *mut c_void, error: c_int) {
         let Some(slot) = self.slots.of_context(context) else { return };
-        let what = std::mem::replace(&mut self.uses[slot.index()], Use::Idle);
+        let what = std::mem::replace(&mut self.uses[slot.index()], SlotUse::Idle);
         let rank = match what {
-            Use::Idle => return,
+            SlotUse::Idle => return,
             // Nobody knows who sent it. If it was a peer, its next packet shows that one is missing.
-            Use::Receive => return self.receive_again(slot),
-            Use::Packet(rank) | Use::Write(rank) | Use::Announcement(rank) | Use::Beat(rank) => rank,
-            Use::Read { from, .. } => from,
+            SlotUse::Receive => return self.receive_again(slot),
+            SlotUse::Packet(rank)
+            | SlotUse::Write(rank)
+            | SlotUse::Announcement(rank)
+            | SlotUse::Beat(rank) => rank,
+            SlotUse::Read { from, .. } => from,
         };
         let why = self.net.text(error);
-        self.lose(rank, Fate::Lost(format!("an operation on it failed: {why}")));
+        self.lose(rank, LossReason::Lost(format!("an operation on it failed: {why}")));
         match what {
             // What it should have read is not there.
-            Use::Read { state: Reading::Waited, .. } => {
-                self.uses[slot.index()] = Use::Read { from: rank, state: Reading::Failed }
+            SlotUse::Read { state: Reading::Waited, .. } => {
+                self.uses[slot.index()] = SlotUse::Read { from: rank, state: Reading::Failed }
             }
             other => self.over(slot, other),
         }
     }
 
     /// A peer is gone.
-    pub(super) fn lose(&mut self, rank: u32, fate: Fate) {
+    pub(super) fn lose(&mut self, rank: u32, fate: LossReason) {
         let link = self.links[rank as usize].as_mut().expect("only peers are lost");
-        if let (Fate::Broke(why), None) = (&fate, &link.fate) {
+        if let (LossReason::Broke(why), None) = (&fate, &link.fate) {
             log(format_args!("rank {rank} is cut off: {why}"));
         }
         link.lose(fate, &mut self.slots);

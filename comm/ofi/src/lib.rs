@@ -90,7 +90,7 @@ use engine::Engine;
 use inbox::Inbox;
 use link::Queued;
 use scash_comm::racing;
-use scash_comm::remote::{Counters, Fate, Segments, u64_at};
+use scash_comm::remote::{Counters, LossReason, Segments, u64_at};
 use scash_comm::shm::AliveHook;
 use scash_comm::{
     Atomic, Caps, Endpoint, Error, Event, Exchange, GetRange, LocalSegment, PutRange, Result, SegmentId,
@@ -208,7 +208,7 @@ impl OfiEndpoint {
         let shared = Arc::new(Shared {
             engine: Mutex::new(engine),
             bell: bell::Bell::default(),
-            patience: waiting::Patience::new(busy),
+            spin_rule: waiting::SpinRule::new(busy),
             attended: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         });
@@ -220,7 +220,7 @@ impl OfiEndpoint {
         Ok(Self {
             rank,
             size,
-            shares_cores: shared.patience.is_scarce && options.ranks_here > 1,
+            shares_cores: shared.spin_rule.is_scarce && options.ranks_here > 1,
             shared,
             segments,
             askers,
@@ -293,7 +293,9 @@ impl OfiEndpoint {
             let now = Instant::now();
             let waits = engine.links().any(|link| match link.fate {
                 None => !link.heard && now < deadline,
-                Some(Fate::Left) => (!link.heard || link.has_work() || link.sending > 0) && now < parting,
+                Some(LossReason::Left) => {
+                    (!link.heard || link.has_work() || link.sending > 0) && now < parting
+                }
                 Some(_) => false,
             });
             Ok((!waits).then_some(()))
@@ -481,7 +483,7 @@ unsafe impl Endpoint for OfiEndpoint {
     }
 
     fn idle(&self, turn: u32, limit: Duration) {
-        if !self.shared.patience.idle(turn) {
+        if !self.shared.spin_rule.idle(turn) {
             self.shared.bell.sleep(limit.min(LONGEST_SLEEP));
         }
     }
@@ -500,7 +502,7 @@ unsafe impl Endpoint for OfiEndpoint {
 
     fn give_up(&self, rank: u32, why: &str) {
         if self.is_other(rank) {
-            self.shared.run(|engine| engine.lose(rank, Fate::Lost(why.to_owned())));
+            self.shared.run(|engine| engine.lose(rank, LossReason::Lost(why.to_owned())));
         }
     }
 

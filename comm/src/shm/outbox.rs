@@ -22,12 +22,12 @@ const OFFERED: usize = 256;
 pub(super) struct Outbox {
     producer: Producer,
     backlog: VecDeque<Pending>,
-    taken: Taken,
+    taken: OutboxCounts,
 }
 
 /// What an outbox has taken: counted here, where its lock has been paid for.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Taken {
+pub(super) struct OutboxCounts {
     pub(super) messages: u64,
     pub(super) bytes: u64,
 }
@@ -51,7 +51,7 @@ struct Pending {
 }
 
 /// What is still to be read of a message's parts.
-struct Parts<'a> {
+struct UnsentParts<'a> {
     parts: &'a [&'a [u8]],
     /// Bytes of the first part that have been read.
     offset: usize,
@@ -60,7 +60,7 @@ struct Parts<'a> {
 impl Outbox {
     /// The way through `producer`.
     pub(super) fn new(producer: Producer) -> Self {
-        Self { producer, backlog: VecDeque::new(), taken: Taken::default() }
+        Self { producer, backlog: VecDeque::new(), taken: OutboxCounts::default() }
     }
 
     /// Whether something waits for room.
@@ -69,7 +69,7 @@ impl Outbox {
     }
 
     /// What it has taken.
-    pub(super) fn taken(&self) -> Taken {
+    pub(super) fn taken(&self) -> OutboxCounts {
         self.taken
     }
 
@@ -91,7 +91,7 @@ impl Outbox {
     fn send_later(&mut self, kind: u16, parts: &[&[u8]], total: usize) -> Checked<()> {
         self.drain()?;
         let mut letter = Letter { kind, total, sent: 0 };
-        let mut parts = Parts { parts, offset: 0 };
+        let mut parts = UnsentParts { parts, offset: 0 };
         if self.backlog.is_empty() && letter.push(&mut self.producer, &mut parts)? {
             return Ok(());
         }
@@ -132,7 +132,8 @@ impl Outbox {
     pub(super) fn drain(&mut self) -> Checked<()> {
         while let Some(Pending { letter, bytes, gone }) = self.backlog.front_mut() {
             let before = letter.sent;
-            let over = letter.push(&mut self.producer, &mut Parts { parts: &[bytes], offset: *gone })?;
+            let over =
+                letter.push(&mut self.producer, &mut UnsentParts { parts: &[bytes], offset: *gone })?;
             *gone += letter.sent - before;
             if !over {
                 break;
@@ -150,7 +151,7 @@ impl Outbox {
 
 impl Letter {
     /// Writes as much of the message as the ring has room for; `true` when all of it is there.
-    fn push(&mut self, producer: &mut Producer, parts: &mut Parts<'_>) -> Checked<bool> {
+    fn push(&mut self, producer: &mut Producer, parts: &mut UnsentParts<'_>) -> Checked<bool> {
         if self.total <= producer.max() {
             let fits = producer.begin(self.total)?;
             if fits {
@@ -176,7 +177,7 @@ impl Letter {
     }
 }
 
-impl Parts<'_> {
+impl UnsentParts<'_> {
     /// Gives the next `len` bytes to `take`, piece by piece.
     fn read(&mut self, mut len: usize, mut take: impl FnMut(&[u8])) {
         while len > 0 {

@@ -10,7 +10,9 @@
 //! crowd of strangers: then it is made again, after a pause.
 
 use super::congestion::Congestion;
-use super::handshake::{CHALLENGE, Class, Connector, Job, OPENING, WELCOME, check_opening, refused_by};
+use super::handshake::{
+    CHALLENGE, ConnectionClass, Connector, Job, OPENING, WELCOME, check_opening, refused_by,
+};
 use super::links::Links;
 use super::noise::{Exchange, Keys, OFFER};
 use super::refusal::Refusal;
@@ -64,23 +66,23 @@ struct Calls<'a> {
     job: &'a Job,
     me: u32,
     /// Not begun, or to be made again. The next one is the last.
-    waiting: Vec<Wanted>,
-    under_way: Vec<(Wanted, Call<'a>)>,
-    made: Vec<(u32, Class, Connection)>,
+    waiting: Vec<PendingCall>,
+    under_way: Vec<(PendingCall, Call<'a>)>,
+    made: Vec<(u32, ConnectionClass, Connection)>,
 }
 
 /// One connection that is to be made.
 #[derive(Clone, Copy)]
-struct Wanted {
+struct PendingCall {
     rank: u32,
     address: SocketAddr,
-    class: Class,
+    class: ConnectionClass,
     /// If it has been cut off before: when it is to be called again, and how long to wait after the next
     /// time.
     again: Option<(Instant, Duration)>,
 }
 
-impl Wanted {
+impl PendingCall {
     fn is_due(&self, now: Instant) -> bool {
         self.again.is_none_or(|(when, _)| when <= now)
     }
@@ -100,7 +102,7 @@ impl<'a> Calls<'a> {
     /// To these ranks, all classes each.
     fn new(job: &'a Job, me: u32, lower: &[(u32, SocketAddr)]) -> Self {
         let wanted = |&(rank, address): &(u32, SocketAddr)| {
-            Class::ALL.map(|class| Wanted { rank, address, class, again: None })
+            ConnectionClass::ALL.map(|class| PendingCall { rank, address, class, again: None })
         };
         let waiting = lower.iter().flat_map(wanted).collect();
         Self { job, me, waiting, under_way: Vec::new(), made: Vec::new() }
@@ -141,7 +143,7 @@ impl<'a> Calls<'a> {
         Ok(())
     }
 
-    fn take_miss(&mut self, wanted: Wanted, miss: Miss) -> Result<(), Error> {
+    fn take_miss(&mut self, wanted: PendingCall, miss: Miss) -> Result<(), Error> {
         match miss {
             Miss::HungUp => self.waiting.push(wanted.later()),
             Miss::Failed(why) => return Err(wanted.error(&why)),
@@ -202,7 +204,7 @@ impl From<std::io::Error> for Miss {
 
 /// How far a call has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum CallStage {
     /// The connection is being made.
     Dialling,
     /// The hello is said.
@@ -215,7 +217,7 @@ enum Stage {
 struct Call<'a> {
     stream: TcpStream,
     connector: Connector<'a>,
-    stage: Stage,
+    stage: CallStage,
     bytes: [u8; OPENED],
     filled: usize,
     /// Once the challenge is answered, if the traffic is to be encrypted.
@@ -225,31 +227,31 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn begin(job: &'a Job, me: u32, wanted: &Wanted) -> Result<Self, Miss> {
+    fn begin(job: &'a Job, me: u32, wanted: &PendingCall) -> Result<Self, Miss> {
         let connector = Connector::new(job, wanted.class, me, wanted.rank)?;
         let stream = dial(wanted.address, &job.congestion)?;
-        let (stage, bytes) = (Stage::Dialling, [0; OPENED]);
+        let (stage, bytes) = (CallStage::Dialling, [0; OPENED]);
         Ok(Self { stream, connector, stage, bytes, filled: 0, exchange: None, keys: None })
     }
 
     /// What it waits for.
     fn awaited(&self) -> sys::Awaited {
-        let events = if self.stage == Stage::Dialling { libc::POLLOUT } else { libc::POLLIN };
+        let events = if self.stage == CallStage::Dialling { libc::POLLOUT } else { libc::POLLIN };
         sys::awaited(self.stream.as_fd(), events)
     }
 
     /// Goes on as far as the bytes allow; `true` when the connection is made.
     fn step(&mut self) -> Result<bool, Miss> {
-        if self.stage == Stage::Dialling {
+        if self.stage == CallStage::Dialling {
             if !self.is_connected()? {
                 return Ok(false);
             }
             self.stream.set_nodelay(true)?;
             // An empty socket takes it at once.
             self.stream.write_all(&self.connector.hello)?;
-            self.stage = Stage::Greeted;
+            self.stage = CallStage::Greeted;
         }
-        if self.stage == Stage::Greeted {
+        if self.stage == CallStage::Greeted {
             if !self.hear_challenge()? {
                 return Ok(false);
             }
@@ -277,7 +279,7 @@ impl<'a> Call<'a> {
             self.exchange = Some(exchange);
         }
         self.stream.write_all(&answer)?;
-        (self.stage, self.filled) = (Stage::Answered, 0);
+        (self.stage, self.filled) = (CallStage::Answered, 0);
         Ok(())
     }
 

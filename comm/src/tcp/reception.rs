@@ -35,7 +35,7 @@ const _: () = assert!(ANSWER + OFFER <= HELLO);
 /// How often the thread looks whether it is still needed.
 const LOOK_UP: Duration = Duration::from_millis(20);
 
-/// The connections of one pair, as they come in: by [`super::handshake::Class`].
+/// The connections of one pair, as they come in: by [`super::handshake::ConnectionClass`].
 type Arrived = [Option<Connection>; 3];
 
 /// The listener, and what it has brought.

@@ -3,7 +3,7 @@
 
 use super::Refusal;
 use super::description::{Reader, Record, Writer};
-use super::save::Trouble;
+use super::save::SaveError;
 use super::tasks::each_descriptor;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl, open};
@@ -38,7 +38,7 @@ unsafe impl Record for Open {}
 
 /// What is known of an open file before threads are stopped.
 #[derive(Debug)]
-struct Known {
+struct KnownFile {
     open: Open,
     path: PathBuf,
     device: u64,
@@ -53,7 +53,7 @@ pub(super) struct Files {
     mask: u64,
     /// All descriptors of the program's, in ascending order.
     numbers: Vec<RawFd>,
-    open: Vec<Known>,
+    open: Vec<KnownFile>,
 }
 
 impl Files {
@@ -85,7 +85,11 @@ impl Files {
     }
 
     /// Writes them down as they are now, when all threads are stopped. Allocates nothing.
-    pub(super) fn write(&self, writer: &mut Writer, is_ours: &dyn Fn(RawFd) -> bool) -> Result<(), Trouble> {
+    pub(super) fn write(
+        &self,
+        writer: &mut Writer,
+        is_ours: &dyn Fn(RawFd) -> bool,
+    ) -> Result<(), SaveError> {
         let (mut seen, mut any_new) = (0, false);
         each_descriptor(&mut |number| {
             let Ok(number) = RawFd::try_from(number) else { return };
@@ -95,13 +99,13 @@ impl Files {
             }
         })?;
         if any_new || seen != self.numbers.len() {
-            return Err(Trouble::FilesChange);
+            return Err(SaveError::FilesChange);
         }
         writer.bytes(self.directory.as_os_str().as_bytes())?;
         writer.number(self.mask)?;
         writer.number(self.open.len() as u64)?;
         for known in &self.open {
-            writer.record(&known.now().map_err(|_| Trouble::FilesChange)?)?;
+            writer.record(&known.now().map_err(|_| SaveError::FilesChange)?)?;
             writer.bytes(known.path.as_os_str().as_bytes())?;
         }
         Ok(())
@@ -124,7 +128,7 @@ impl Files {
     }
 }
 
-impl Known {
+impl KnownFile {
     /// How the file stands now. Other threads may have used it since it was looked at.
     fn now(&self) -> Result<Open, Errno> {
         let number = RawFd::try_from(self.open.number).map_err(|_| Errno::EBADF)?;
@@ -215,7 +219,7 @@ fn numbers() -> Result<Vec<RawFd>, Refusal> {
 
 /// What is saved of a descriptor, after those `before` it; `None` for a pipe or the like that the process was
 /// given, and will be given again.
-fn describe(fd: BorrowedFd<'_>, is: &FileStat, before: &[Known]) -> Result<Option<Known>, Refusal> {
+fn describe(fd: BorrowedFd<'_>, is: &FileStat, before: &[KnownFile]) -> Result<Option<KnownFile>, Refusal> {
     let number = fd.as_raw_fd();
     let kind = SFlag::from_bits_truncate(is.st_mode) & SFlag::S_IFMT;
     let path = std::fs::read_link(format!("/proc/self/fd/{number}"));
@@ -238,7 +242,7 @@ fn describe(fd: BorrowedFd<'_>, is: &FileStat, before: &[Known]) -> Result<Optio
         let (flags, closes_on_exec, inode, position, len, cut) = (0, 0, 0, 0, 0, 0);
         let open = Open { number, flags, closes_on_exec, inode, position, len, cut, like };
         let (device, inode, has_place) = (is.st_dev, is.st_ino, false);
-        return Ok(Some(Known { open, path, device, inode, has_place }));
+        return Ok(Some(KnownFile { open, path, device, inode, has_place }));
     }
     if let Some(what) = what {
         let hint = if number == 0 { "; start the job with `< /dev/null`" } else { "" };
@@ -268,10 +272,10 @@ fn describe(fd: BorrowedFd<'_>, is: &FileStat, before: &[Known]) -> Result<Optio
         cut: u64::from(is_file && writes && !is_anew),
         like: word(number.into()),
     };
-    let known = Known { open, path: path_again, device: is.st_dev, inode: is.st_ino, has_place };
+    let known = KnownFile { open, path: path_again, device: is.st_dev, inode: is.st_ino, has_place };
     let now = known.now().map_err(failed)?;
     let like = if has_place { like(&known, &now, before)? } else { now.like };
-    Ok(Some(Known { open: Open { like, ..now }, ..known }))
+    Ok(Some(KnownFile { open: Open { like, ..now }, ..known }))
 }
 
 /// The standard stream that the launcher has given of which a descriptor is a duplicate.
@@ -288,7 +292,7 @@ fn name_in_each_process(path: &Path) -> PathBuf {
 }
 
 /// The first of the descriptors `before` one that is the same open file; its own number, if there is none.
-fn like(known: &Known, now: &Open, before: &[Known]) -> Result<u64, Refusal> {
+fn like(known: &KnownFile, now: &Open, before: &[KnownFile]) -> Result<u64, Refusal> {
     for other in before.iter().filter(|other| (other.device, other.inode) == (known.device, known.inode)) {
         let is_like = are_one(other.open.number, now.number).unwrap_or_else(|| {
             // Nobody says so; but they are none if they differ.

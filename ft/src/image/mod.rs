@@ -35,7 +35,7 @@ mod threads;
 mod tracking;
 
 pub use area::STORE_AT;
-pub use kernel::Failure;
+pub use kernel::SyscallFailure;
 pub use restore::{environment, is_linked};
 pub use tracking::Tracking;
 
@@ -80,8 +80,8 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-impl From<Failure> for Refusal {
-    fn from(failure: Failure) -> Refusal {
+impl From<SyscallFailure> for Refusal {
+    fn from(failure: SyscallFailure) -> Refusal {
         Refusal::new(failure.to_string())
     }
 }

@@ -58,7 +58,7 @@ pub(super) struct Planner {
 pub(super) struct TooLong;
 
 /// Pages to be copied, and where they go.
-pub(super) struct Copies {
+pub(super) struct PageCopies {
     pub(super) entries: *const Entry,
     pub(super) private: usize,
     pub(super) slots: *const u8,
@@ -102,8 +102,8 @@ impl Planner {
     /// # Safety
     /// The plan makes of this process the one that the pages and `thread` were saved from. Everything that it
     /// points to lies in memory that the plan leaves as it is. This is the only thread.
-    pub(super) unsafe fn carry_out(self, before: usize, copies: &Copies, threads: Threads) -> ! {
-        let Copies { entries, private, slots } = *copies;
+    pub(super) unsafe fn carry_out(self, before: usize, copies: &PageCopies, threads: Threads) -> ! {
+        let PageCopies { entries, private, slots } = *copies;
         let plan = Plan { before, all: self.count, entries, private, slots, threads };
         // SAFETY: the plan's place in scratch memory is aligned and free.
         unsafe { self.plan.write(plan) };

@@ -10,7 +10,7 @@
 
 use super::Refusal;
 use super::area;
-use super::kernel::{self, Failure};
+use super::kernel::{self, SyscallFailure};
 use super::maps;
 use super::tasks::{Status, each_thread, is_of_the_runtime, own_number};
 use super::thread::Thread;
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Most threads that are stopped.
 pub(super) const MOST: usize = 256;
 /// How long stopping may take.
-const PATIENCE: u64 = 100_000_000;
+const TIMEOUT: u64 = 100_000_000;
 /// How long a thread that was in the dynamic linker is left alone, and the stopping thread waits for answers.
 const PAUSE: i64 = 50_000;
 
@@ -171,7 +171,7 @@ pub(super) fn stop_others() -> Result<Stopped, Refusal> {
         if all_stopped {
             return Ok(Stopped { any: count() > 0 });
         }
-        if now().wrapping_sub(begun) > PATIENCE {
+        if now().wrapping_sub(begun) > TIMEOUT {
             let deaf = deaf_thread();
             give_up();
             return Err(reluctance(deaf.as_ref().map(Status::name)));
@@ -209,7 +209,7 @@ fn deaf_thread() -> Option<Status> {
 }
 
 /// Whether the program has another thread than this one.
-fn has_others() -> Result<bool, Failure> {
+fn has_others() -> Result<bool, SyscallFailure> {
     let (me, mut any) = (own_number(), false);
     each_thread(&mut |tid| any |= tid != me && !is_of_the_runtime(tid))?;
     Ok(any)
@@ -281,7 +281,7 @@ fn place_of(tid: u32) -> Option<usize> {
 }
 
 /// Notes where the code of the dynamic linker is.
-fn note_ranges() -> Result<(), Failure> {
+fn note_ranges() -> Result<(), SyscallFailure> {
     let mut count = 0;
     let mut ranges = [const { 0..0 }; MOST_RANGES];
     for mapping in maps::parse(maps::read()?) {

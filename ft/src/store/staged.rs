@@ -260,7 +260,7 @@ impl<'a> Staged<'a> {
     ///
     /// # Errors
     /// A disk did not take all of it.
-    pub fn written(mut self) -> Result<Written, Unsaved> {
+    pub fn written(mut self) -> Result<UnmarkedEpoch, Unsaved> {
         self.flush();
         if let Some(why) = self.trouble() {
             return Err(why);
@@ -274,7 +274,7 @@ impl<'a> Staged<'a> {
         let description = unsafe { std::slice::from_raw_parts(self.store.at::<u8>(index), described) };
         // SAFETY: as above.
         let entries = unsafe { std::slice::from_raw_parts(self.store.entries_at(self.epoch), count) };
-        Ok(Written { described: self.described, entries: self.count, sum: sum(description, entries) })
+        Ok(UnmarkedEpoch { described: self.described, entries: self.count, sum: sum(description, entries) })
     }
 }
 
@@ -308,7 +308,7 @@ impl Drop for Staged<'_> {
 
 /// What an epoch consists of that was written and not yet marked.
 #[derive(Clone, Copy, Debug)]
-pub struct Written {
+pub struct UnmarkedEpoch {
     pub(super) described: u64,
     pub(super) entries: u64,
     pub(super) sum: u32,

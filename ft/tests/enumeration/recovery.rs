@@ -3,7 +3,7 @@
 use crate::store::{Index, Memory, Store, Write};
 use crate::world::{Crash, Cut, Host, Phase, World, Wrong, new_rank};
 use crate::{Mutant, Setup};
-use scash_ft::recovery::{Known, RankStores, RecoveryAction, Survivor, Unrecoverable, plan};
+use scash_ft::recovery::{KnownRestart, RankStores, RecoveryAction, Survivor, Unrecoverable, plan};
 use scash_ft::{Base, Epoch, Mark};
 
 impl World {
@@ -42,7 +42,7 @@ impl World {
         (self.ranks, self.verdict, self.interval) = (Vec::new(), None, 0);
         match what {
             Crash::Rank => {}
-            Crash::Coordinator => self.known = Known::Nothing,
+            Crash::Coordinator => self.known = KnownRestart::Nothing,
             Crash::Host(host) => {
                 self.gone.push(host);
                 self.stores.iter_mut().for_each(|stores| stores[host as usize] = None);
@@ -66,7 +66,7 @@ impl World {
         for host in self.hosts.iter_mut().filter(|host| back && **host == Host::CutOff) {
             *host = Host::Up;
         }
-        let known = if World::is(setup, Mutant::NothingKnown) { Known::Nothing } else { self.known };
+        let known = if World::is(setup, Mutant::NothingKnown) { KnownRestart::Nothing } else { self.known };
         match plan(&self.survey(setup), known) {
             Ok(plan) => {
                 self.check_epoch(plan.base.epoch)?;

@@ -2,11 +2,11 @@
 //!
 //! The life of a page reads in this order: `fault` (an access needs work), `home` (the directory, and what a
 //! home owes its sharers), `barrier` (everyone meets), `adapt` (what is worth keeping up to date),
-//! `collective` (allocation, homes that move), `sharing` (what is left of all this where ranks share frames).
-//! Between barriers: `objects` (which there are, and who manages them), `locks` (who has which), `served` and
-//! `conditions` (the other objects), `destroy` (their end), `intervals` (what must be known with all these);
-//! `atomics` (words that ranks operate on), `reduce` (values of all ranks that become one). At the end of
-//! some memory barriers: `checkpoint` (what ranks save, and how they come back).
+//! `collective` (allocation, homes that move), `shared_frames` (what is left of all this where ranks share
+//! frames). Between barriers: `objects` (which there are, and who manages them), `locks` (who has which),
+//! `served` and `conditions` (the other objects), `destroy` (their end), `intervals` (what must be known with
+//! all these); `atomics` (words that ranks operate on), `reduce` (values of all ranks that become one). At
+//! the end of some memory barriers: `checkpoint` (what ranks save, and how they come back).
 
 mod activities;
 mod adapt;
@@ -35,7 +35,7 @@ mod orders;
 mod races;
 mod reduce;
 mod served;
-mod sharing;
+mod shared_frames;
 mod synchronisation;
 mod watch;
 
@@ -200,7 +200,7 @@ impl Node {
             Input::Marked(page) => self.sync.operated.marked(page),
             Input::IsMarked { page } => self.keep_back(page),
             Input::WritesSent(to) => self.writes_sent(to),
-            Input::Testimony(from, meeting) => self.testimony(from, meeting)?,
+            Input::WriteTraces(from, meeting) => self.write_traces(from, meeting)?,
         }
         Ok(())
     }

@@ -111,7 +111,7 @@ pub use word::{Access, MAX_RANKS};
 
 /// What the end of a barrier asks for at a page.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ended {
+pub(crate) struct BarrierEnd {
     /// The twin is of no use.
     pub(crate) drop_twin: bool,
     /// What was here is no good any more.

@@ -29,7 +29,7 @@ pub(crate) mod sealed {
     pub struct Seal(pub(crate) ());
 
     /// What this crate has to know of a session.
-    pub trait Part {
+    pub trait SessionAccess {
         /// The untyped interface, for calls that change no bytes that references lead to.
         fn job(&self, seal: Seal) -> &'static Runtime;
 
@@ -46,15 +46,15 @@ pub(crate) mod sealed {
     }
 }
 
-use sealed::Part;
 pub(crate) use sealed::Seal;
+use sealed::SessionAccess;
 
 /// A thread's part in a job: a [`Dsm`], or a [`Worker`](crate::Worker) of a rank that has several. Functions
 /// that take one serve both.
 ///
 /// The sessions of a job meet at barriers, and own the parts of arrays. There are as many as ranks; within
 /// [`Dsm::crew`], as many as workers.
-pub trait Session: Part {
+pub trait Session: SessionAccess {
     /// This rank, from 0.
     fn rank(&self) -> usize {
         self.job(Seal(())).rank() as usize
@@ -178,7 +178,7 @@ pub(crate) fn part(len: usize, index: usize, count: usize) -> Range<usize> {
     start(index)..start(index + 1)
 }
 
-impl Part for Dsm {
+impl SessionAccess for Dsm {
     fn job(&self, _: Seal) -> &'static Runtime {
         self.untyped()
     }

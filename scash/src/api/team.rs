@@ -74,7 +74,7 @@ struct State {
 
 /// How a thread's work ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum WorkEnd {
     Done,
     Failed,
     Panicked,
@@ -159,15 +159,15 @@ impl Team {
     }
 
     /// A thread comes no more.
-    pub(crate) fn leave(&self, thread: usize, end: End) {
+    pub(crate) fn leave(&self, thread: usize, end: WorkEnd) {
         let mut state = lock(&self.state);
-        if end == End::Failed {
+        if end == WorkEnd::Failed {
             state.failed.get_or_insert(thread);
         }
         let how = match end {
-            End::Done => "has done its work and comes to no further call",
-            End::Failed => "has failed",
-            End::Panicked => "has panicked",
+            WorkEnd::Done => "has done its work and comes to no further call",
+            WorkEnd::Failed => "has failed",
+            WorkEnd::Panicked => "has panicked",
         };
         let why =
             format!("thread {thread} of rank {} {how}, and other threads of the crew wait for it", self.rank);

@@ -5,11 +5,11 @@ use crate::api::dsm::Dsm;
 use crate::api::matrix::Matrix;
 use crate::api::partition::Partition;
 use crate::api::reduce::{self, Reducible};
-use crate::api::session::sealed::Part;
+use crate::api::session::sealed::SessionAccess;
 use crate::api::session::{self, Seal, Session};
 use crate::api::shared::{Plain, SharedSlice};
 use crate::api::split::{self, Split, Turn};
-use crate::api::team::{Call, End, Outcome, Team};
+use crate::api::team::{Call, Outcome, Team, WorkEnd};
 use crate::error::{Error, Result};
 use crate::runtime::Runtime;
 use scash_proto::AllocOptions;
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Job {
     }
 }
 
-impl Part for Worker<'_> {
+impl SessionAccess for Worker<'_> {
     fn job(&self, _: Seal) -> &'static Runtime {
         self.runtime.0
     }
@@ -243,7 +243,7 @@ impl Worker<'_> {
 struct Leave<'a> {
     team: &'a Team,
     thread: usize,
-    end: End,
+    end: WorkEnd,
 }
 
 impl Drop for Leave<'_> {
@@ -303,17 +303,17 @@ impl Dsm {
         self.agree_on_threads(threads)?;
         let (runtime, team) = (Job(self.untyped()), Team::new(self.rank(), threads));
         let run = |thread: usize| {
-            let mut leave = Leave { team: &team, thread, end: End::Panicked };
+            let mut leave = Leave { team: &team, thread, end: WorkEnd::Panicked };
             let mut worker = Worker { runtime, team: &team, thread, _thread: PhantomData };
             let made = work(&mut worker);
-            leave.end = if made.is_ok() { End::Done } else { End::Failed };
+            leave.end = if made.is_ok() { WorkEnd::Done } else { WorkEnd::Failed };
             made
         };
         let mut made: Vec<std::result::Result<T, E>> = thread::scope(|scope| {
             let start = |thread| {
                 let run = &run;
                 let started = thread::Builder::new().spawn_scoped(scope, move || run(thread));
-                started.inspect_err(|_| team.leave(thread, End::Failed)).map_err(|e| no_thread(&e))
+                started.inspect_err(|_| team.leave(thread, WorkEnd::Failed)).map_err(|e| no_thread(&e))
             };
             let others: Vec<_> = (1..threads).map(start).collect();
             let first = run(0);

@@ -211,7 +211,7 @@ impl Uffd {
 
 impl FaultEngine for Uffd {
     fn name(&self) -> &'static str {
-        super::Kind::Uffd.name()
+        super::EngineKind::Uffd.name()
     }
 
     fn lacks_frame(&self, page: u32) -> bool {

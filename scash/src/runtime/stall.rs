@@ -61,7 +61,7 @@ impl Inquiry {
 const LOOKS: u32 = 16;
 
 /// A wait of one thread. It costs nothing but counting until it has lasted for [`LOOKS`] looks.
-pub(super) struct Patience {
+pub(super) struct StallTimer {
     /// How long it is thought to be normal; longer when that was told. `None`: for ever.
     normal: Option<Duration>,
     /// How often somebody has looked.
@@ -80,9 +80,9 @@ enum State {
     Told(Instant),
 }
 
-impl Patience {
-    pub(super) fn new(runtime: &Runtime) -> Patience {
-        Patience { normal: runtime.stall, looks: 0, since: None, state: State::Waiting }
+impl StallTimer {
+    pub(super) fn new(runtime: &Runtime) -> StallTimer {
+        StallTimer { normal: runtime.stall, looks: 0, since: None, state: State::Waiting }
     }
 
     /// To be called now and then while the thread waits.

@@ -3,7 +3,7 @@
 use super::alone::{self, Alone};
 use super::claim::claim;
 use super::external::{self, External, Service};
-use super::frame::{self, Assembler, Kind, Limits, Message, Packet, Reader, Share, decode_gathered};
+use super::frame::{self, Assembler, Limits, LineKind, Message, Packet, Reader, Share, decode_gathered};
 use super::identity::{Identity, text};
 use super::io;
 use super::layout::Layout;
@@ -217,8 +217,8 @@ impl Member {
     pub fn hello(&mut self, identity: &Identity) -> Result<()> {
         match &mut self.connection {
             Connection::Line(line) => {
-                line.send(Kind::Hello, 0, &identity.encode(), &[])?;
-                line.receive(Kind::Welcome).map(drop)
+                line.send(LineKind::Hello, 0, &identity.encode(), &[])?;
+                line.receive(LineKind::Welcome).map(drop)
             }
             Connection::Alone(_) => Ok(()),
         }
@@ -230,7 +230,7 @@ impl Member {
     pub fn finalized(&mut self) -> Result<()> {
         match &mut self.connection {
             Connection::Line(line) => {
-                line.send(Kind::Finalized, 0, &[], &[])?;
+                line.send(LineKind::Finalized, 0, &[], &[])?;
                 line.service.as_mut().map_or(Ok(()), Service::leave)
             }
             Connection::Alone(alone) => {
@@ -244,14 +244,14 @@ impl Member {
     /// why.
     pub fn tell_cut(&mut self, why: &str) -> Result<()> {
         match &mut self.connection {
-            Connection::Line(line) => line.send(Kind::Cut, 0, why.as_bytes(), &[]),
+            Connection::Line(line) => line.send(LineKind::Cut, 0, why.as_bytes(), &[]),
             Connection::Alone(_) => Ok(()),
         }
     }
 }
 
 impl Line {
-    fn send(&mut self, kind: Kind, sequence: u32, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
+    fn send(&mut self, kind: LineKind, sequence: u32, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
         for index in 0.. {
             let Some(packet) = frame::packet(kind, sequence, bytes, fds, index) else { break };
             self.send_packet(&packet)?;
@@ -266,7 +266,7 @@ impl Line {
                 Ok(()) => return Ok(()),
                 // The launcher closes the line of a rank that it has refused: what it had to say comes first.
                 Err(Errno::EPIPE | Errno::ECONNRESET) => {
-                    return self.receive(Kind::Abort).and(Err(self.launcher_is_gone()));
+                    return self.receive(LineKind::Abort).and(Err(self.launcher_is_gone()));
                 }
                 // More descriptors are on their way than this user may have open. They land when other ranks
                 // take them.
@@ -284,8 +284,8 @@ impl Line {
 
     /// Gives this rank's share, and waits for those of all.
     fn gather(&mut self, blob: &[u8], fds: &[BorrowedFd<'_>]) -> Result<Message> {
-        self.send(Kind::Gather, self.sequence, blob, fds)?;
-        let message = self.receive(Kind::Gathered)?;
+        self.send(LineKind::Gather, self.sequence, blob, fds)?;
+        let message = self.receive(LineKind::Gathered)?;
         if message.sequence != self.sequence {
             return Err(confused(frame::Rubbish(format!("the result of exchange {}", message.sequence))));
         }
@@ -303,7 +303,7 @@ impl Line {
     }
 
     /// Waits for the next message, which must be of this kind.
-    fn receive(&mut self, expected: Kind) -> Result<Message> {
+    fn receive(&mut self, expected: LineKind) -> Result<Message> {
         loop {
             let message = match line::receive(self.socket.as_fd(), &mut self.buffer, Wait::Yes) {
                 Ok(Received::Packet(length, fds)) => {
@@ -315,7 +315,7 @@ impl Line {
             };
             match message {
                 None => {}
-                Some(message) if message.kind == Kind::Abort => return Err(aborted(&message.bytes)),
+                Some(message) if message.kind == LineKind::Abort => return Err(aborted(&message.bytes)),
                 Some(message) if message.kind == expected => return Ok(message),
                 Some(message) => {
                     return Err(confused(frame::Rubbish(format!("a {:?} message", message.kind))));
@@ -435,7 +435,7 @@ fn start(line: BorrowedFd<'_>, buffer: &mut [u8], rank: u32, size: u32) -> Resul
         Err(errno) => return Err(io("reading from the launcher")(errno)),
     };
     let message = Assembler::new(Limits::FROM_LAUNCHER).push(&buffer[..length], fds).map_err(confused)?;
-    let Some(Message { kind: Kind::Start, mut bytes, fds, .. }) = message else {
+    let Some(Message { kind: LineKind::Start, mut bytes, fds, .. }) = message else {
         return Err(confused(frame::Rubbish("no Start message".into())));
     };
     let secret = bytes.get_mut(8..).and_then(|rest| rest.first_chunk_mut()).map(Secret::taken_from);

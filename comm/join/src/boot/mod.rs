@@ -69,7 +69,7 @@
 //! `sequence` counts a rank's gathers from 0; it is 0 in the other kinds.
 //!
 //! # Invariants
-//! - A rank can send anything at all; the launcher answers rubbish with a [`Failure`] that names the rank,
+//! - A rank can send anything at all; the launcher answers rubbish with a [`JobFailure`] that names the rank,
 //!   and never panics.
 //! - The launcher never waits for a rank: its sockets do not block, and what does not fit is queued.
 //! - No waiting call of a rank outlives the job: the launcher's end, a rank's death and a refusal end it with
@@ -85,9 +85,9 @@ mod layout;
 mod line;
 mod member;
 mod page;
+mod rank_lines;
 mod relay;
 mod roster;
-mod seats;
 
 pub use alone::started_with_others;
 pub use external::{Gathering, Keeper};
@@ -97,7 +97,7 @@ pub use layout::{Layout, MOST_HOSTS};
 pub use member::Member;
 pub use page::{JobPage, RankState};
 pub use relay::{Branch, Decision, Report, Trunk};
-pub use roster::{Exit, Failure};
+pub use roster::{Exit, JobFailure};
 
 /// The environment variables by which the launcher tells a rank who it is.
 pub mod vars {

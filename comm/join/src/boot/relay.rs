@@ -13,14 +13,14 @@
 //! the result.
 
 use super::frame::{
-    Assembler, Kind, Limits, Message, Rubbish, Share, decode_gathered, encode_gathered, rubbish,
+    Assembler, Limits, LineKind, Message, Rubbish, Share, decode_gathered, encode_gathered, rubbish,
 };
 use super::host::{Invitation, Settings};
 use super::io;
 use super::layout::Layout;
 use super::page::{PageWriter, RankState};
-use super::roster::{self, Exit, Failure, Output, Reason, Roster};
-use super::seats::{Heard, Seats};
+use super::rank_lines::{LineInput, RankLines};
+use super::roster::{self, Exit, JobFailure, Output, Reason, Roster};
 use scash_comm::{Result, Secret};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -64,7 +64,7 @@ pub struct Trunk {
     /// Joins each rank's packets.
     assemblers: Vec<Assembler>,
     decisions: VecDeque<Decision>,
-    failures: VecDeque<Failure>,
+    failures: VecDeque<JobFailure>,
 }
 
 impl Trunk {
@@ -102,7 +102,7 @@ impl Trunk {
     /// A host is out of reach, as `why` says: these ranks of it are taken for dead, and the job ends with
     /// `status`.
     pub fn lost(&mut self, ranks: &[u32], why: &str, status: u8) {
-        self.roster.lost(ranks, Failure { rank: None, why: why.to_owned(), status });
+        self.roster.lost(ranks, JobFailure { rank: None, why: why.to_owned(), status });
         self.act();
     }
 
@@ -124,7 +124,7 @@ impl Trunk {
     }
 
     /// The next thing that went wrong, oldest first.
-    pub fn failure(&mut self) -> Option<Failure> {
+    pub fn failure(&mut self) -> Option<JobFailure> {
         self.failures.pop_front()
     }
 
@@ -142,7 +142,7 @@ impl Trunk {
 /// An agent's part: the lines of one host's ranks. As [`Host`](super::Host), it waits for nobody.
 #[derive(Debug)]
 pub struct Branch {
-    seats: Seats,
+    lines: RankLines,
     desk: Desk,
     /// Joins the launcher's packets.
     assembler: Assembler,
@@ -178,7 +178,7 @@ impl Branch {
     ) -> Result<Branch> {
         let kept = layout.ranks_of(host).map(|rank| (rank, Vec::new())).collect();
         Ok(Branch {
-            seats: Seats::new(layout, host, secret, settings, page)?,
+            lines: RankLines::new(layout, host, secret, settings, page)?,
             desk: Desk { reports: VecDeque::new(), kept },
             assembler: Assembler::new(Limits::FROM_LAUNCHER),
             aborted: false,
@@ -187,7 +187,7 @@ impl Branch {
 
     /// This host's ranks, ascending.
     pub fn ranks(&self) -> &[u32] {
-        self.seats.ranks()
+        self.lines.ranks()
     }
 
     /// Makes the line of `rank`, as [`Host::invite`](super::Host::invite) does.
@@ -195,17 +195,17 @@ impl Branch {
     /// # Panics
     /// If this host has no such rank, or it has been invited before.
     pub fn invite(&mut self, rank: u32) -> Result<Invitation> {
-        self.seats.invite(rank)
+        self.lines.invite(rank)
     }
 
     /// Takes this end of the line of `rank`, whose process has come by itself.
     pub(super) fn admit(&mut self, rank: u32, line: OwnedFd) -> Result<()> {
-        self.seats.admit(rank, line)
+        self.lines.admit(rank, line)
     }
 
     /// What the job page says about `rank`.
     pub(super) fn state(&self, rank: u32) -> RankState {
-        self.seats.state(rank)
+        self.lines.state(rank)
     }
 
     /// Whether the ranks were told that the job ends.
@@ -215,19 +215,19 @@ impl Branch {
 
     /// The launcher's part is gone with `rank`: the job ends here.
     pub(super) fn cut_off(&mut self, rank: u32, why: &str) {
-        self.seats.mark(rank, RankState::Gone);
+        self.lines.mark(rank, RankState::Gone);
         self.aborted = true;
-        self.seats.tell(roster::abort(Reason::Gone, rank, why));
+        self.lines.tell(roster::abort(Reason::Gone, rank, why));
     }
 
     /// Takes what ranks have sent, and sends what they can take. Never waits.
     pub fn turn(&mut self) {
-        self.seats.turn(|_, rank, heard| self.desk.hear(rank, heard));
+        self.lines.turn(|_, rank, heard| self.desk.hear(rank, heard));
     }
 
     /// After how long [`turn`](Self::turn) should be called although nothing is readable.
-    pub fn patience(&self) -> Option<Duration> {
-        self.seats.patience()
+    pub fn timeout(&self) -> Option<Duration> {
+        self.lines.timeout()
     }
 
     /// The process of `rank` has ended. Takes what it sent before.
@@ -235,7 +235,7 @@ impl Branch {
     /// # Panics
     /// If this host has no such rank.
     pub fn exited(&mut self, rank: u32, exit: Exit) {
-        self.seats.ended(rank, |_, rank, heard| self.desk.hear(rank, heard));
+        self.lines.ended(rank, |_, rank, heard| self.desk.hear(rank, heard));
         self.desk.reports.push_back(Report::Exited(rank, exit));
     }
 
@@ -247,7 +247,7 @@ impl Branch {
     /// Takes a decision of the launcher. The error says why it cannot be one.
     pub fn take(&mut self, decision: Decision) -> std::result::Result<(), String> {
         match decision {
-            Decision::Mark(rank, state) if rank < self.seats.layout().size() => self.seats.mark(rank, state),
+            Decision::Mark(rank, state) if rank < self.lines.layout().size() => self.lines.mark(rank, state),
             Decision::Mark(rank, _) => return Err(format!("news of rank {rank}, which there is not")),
             Decision::Packet(bytes) => self.take_packet(&bytes).map_err(|rubbish| rubbish.0)?,
         }
@@ -257,19 +257,19 @@ impl Branch {
     fn take_packet(&mut self, bytes: &[u8]) -> std::result::Result<(), Rubbish> {
         let Some(mut message) = self.assembler.push(bytes, Vec::new())? else { return Ok(()) };
         match message.kind {
-            Kind::Gathered => message = self.with_descriptors(message)?,
-            Kind::Abort => self.aborted = true,
-            Kind::Welcome => {}
+            LineKind::Gathered => message = self.with_descriptors(message)?,
+            LineKind::Abort => self.aborted = true,
+            LineKind::Welcome => {}
             kind => return rubbish(format!("a {kind:?} message, which is not for ranks to hear now")),
         }
-        self.seats.tell(message);
+        self.lines.tell(message);
         Ok(())
     }
 
     /// The result of a gather with the descriptors of this host's ranks.
     fn with_descriptors(&mut self, message: Message) -> std::result::Result<Message, Rubbish> {
         let sequence = message.sequence;
-        let mut shares: Vec<Share> = decode_gathered(self.seats.layout().size(), message)?;
+        let mut shares: Vec<Share> = decode_gathered(self.lines.layout().size(), message)?;
         for (rank, kept) in &mut self.desk.kept {
             shares[*rank as usize].1 = std::mem::take(kept);
         }
@@ -278,12 +278,12 @@ impl Branch {
 }
 
 impl Desk {
-    fn hear(&mut self, rank: u32, heard: Heard) {
+    fn hear(&mut self, rank: u32, heard: LineInput) {
         match heard {
-            Heard::Lie(complaint) => self.reports.push_back(Report::Lie(rank, complaint)),
-            Heard::Message(mut message) => {
+            LineInput::Lie(complaint) => self.reports.push_back(Report::Lie(rank, complaint)),
+            LineInput::Message(mut message) => {
                 let fds = std::mem::take(&mut message.fds);
-                if message.kind == Kind::Gather {
+                if message.kind == LineKind::Gather {
                     self.kept.insert(rank, fds);
                 }
                 self.reports.extend(packets(&message).map(|packet| Report::Packet(rank, packet)));
@@ -294,7 +294,7 @@ impl Desk {
 
 impl AsFd for Branch {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.seats.as_fd()
+        self.lines.as_fd()
     }
 }
 

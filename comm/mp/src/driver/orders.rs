@@ -2,7 +2,7 @@
 //! they go.
 
 use super::Shared;
-use crate::engine::{Body, Engine, Order, REGISTERED, Reading};
+use crate::engine::{Engine, MessageBody, Order, REGISTERED, Reading};
 use crate::requests::Number;
 use crate::span::Source;
 use crate::wire::{Encoded, eager_head};
@@ -26,7 +26,7 @@ impl Shared {
             any = true;
             match order {
                 Order::Send { to, head, body } => {
-                    has_lent |= matches!(body, Body::Piece(..));
+                    has_lent |= matches!(body, MessageBody::Piece(..));
                     // SAFETY: a piece's bytes stay as they are until they are handed over: below, before
                     // anybody else gets the engine.
                     let sent = unsafe { self.send(to, &head, &body) };
@@ -95,10 +95,12 @@ impl Shared {
     ///
     /// # Safety
     /// If the body is a piece, its bytes stay unchanged until the endpoint is flushed.
-    unsafe fn send(&self, to: u32, head: &Encoded, body: &Body) -> Result<()> {
+    unsafe fn send(&self, to: u32, head: &Encoded, body: &MessageBody) -> Result<()> {
         match body {
             // SAFETY: the caller's promise.
-            Body::Piece(..) => unsafe { self.endpoint.send_long(to, head.kind, head.bytes(), body.bytes()) },
+            MessageBody::Piece(..) => unsafe {
+                self.endpoint.send_long(to, head.kind, head.bytes(), body.bytes())
+            },
             _ => self.endpoint.send(to, head.kind, &[head.bytes(), body.bytes()]),
         }
     }

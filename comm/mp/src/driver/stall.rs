@@ -41,12 +41,12 @@ impl Goal {
 
 /// How long a thread has waited.
 #[derive(Debug, Default)]
-pub(super) struct Patience {
+pub(super) struct StallTimer {
     since: Option<Instant>,
     has_told: bool,
 }
 
-impl Patience {
+impl StallTimer {
     /// The thread waits on: says so, once, if that has taken longer than what is thought to be normal; zero:
     /// anything is.
     pub(super) fn look(&mut self, normal: Duration, rank: u32, goal: Goal, engine: &mut Engine) {

@@ -6,8 +6,8 @@ use super::send::Cargo;
 use super::{Arrival, Content, Engine, Offer};
 use crate::Status;
 use crate::collective::Stamp;
-use crate::requests::{Destination, Ended, Number, Request};
-use crate::wire::{self, Head, envelope};
+use crate::requests::{Completion, Destination, Number, Request};
+use crate::wire::{self, MessageHead, envelope};
 use scash_comm::{Error, Result};
 
 /// What follows from a message, or what is wrong with it.
@@ -28,7 +28,7 @@ impl Engine {
         let checked = if let Some((context, tag, body)) = wire::eager(kind, message) {
             self.eager(from, context, tag, body)
         } else {
-            match Head::decode(kind, message) {
+            match MessageHead::decode(kind, message) {
                 Some((head, body)) => self.other(from, head, body),
                 None => Err("a message has no known form"),
             }
@@ -58,9 +58,9 @@ impl Engine {
     /// A receive from the expected queue gets its message, which is here as a whole.
     #[inline]
     fn complete(&mut self, receive: Number, status: Status, body: &[u8]) {
-        let Some(seat) = self.requests.get_mut(receive) else { return };
-        let Request::Expected { into, .. } = seat else { return };
-        *seat = match into {
+        let Some(entry) = self.requests.get_mut(receive) else { return };
+        let Request::Expected { into, .. } = entry else { return };
+        *entry = match into {
             Destination::Room(place) if body.len() <= place.len() => {
                 place.store(0, body);
                 Request::Received(status)
@@ -72,68 +72,72 @@ impl Engine {
         };
     }
 
-    fn other(&mut self, from: u32, head: Head, body: &[u8]) -> Checked {
+    fn other(&mut self, from: u32, head: MessageHead, body: &[u8]) -> Checked {
         // What else one says that is gone, and was on its way meanwhile, would only be waited for or answered
         // in vain.
-        if self.peers[from as usize].is_gone && !matches!(head, Head::Active { .. } | Head::Abort { .. }) {
+        if self.peers[from as usize].is_gone
+            && !matches!(head, MessageHead::Active { .. } | MessageHead::Abort { .. })
+        {
             return Ok(());
         }
         match head {
-            Head::Eager { context, tag } => self.eager(from, context, tag, body),
-            Head::Here => Ok(()),
-            Head::Ask => {
-                self.say(from, Head::Here);
+            MessageHead::Eager { context, tag } => self.eager(from, context, tag, body),
+            MessageHead::Here => Ok(()),
+            MessageHead::Ask => {
+                self.say(from, MessageHead::Here);
                 Ok(())
             }
-            Head::Offer { context, tag, len, send, address, waits } => {
+            MessageHead::Offer { context, tag, len, send, address, waits } => {
                 self.offer(from, context, tag, length(len)?, Offer { send, address, waits })
             }
-            Head::Accept { send, receive } => self.accept(from, Number(send), receive),
-            Head::Data { receive, offset } => self.data(from, Number(receive), offset, body),
-            Head::Done { send } => self.done(from, Number(send)),
-            Head::Reading { send } => self.is_being_read(from, Number(send)),
-            Head::Playing { context, tag } => {
+            MessageHead::Accept { send, receive } => self.accept(from, Number(send), receive),
+            MessageHead::Data { receive, offset } => self.data(from, Number(receive), offset, body),
+            MessageHead::Done { send } => self.done(from, Number(send)),
+            MessageHead::Reading { send } => self.is_being_read(from, Number(send)),
+            MessageHead::Playing { context, tag } => {
                 let stamp = Stamp::of(context, tag).ok_or("a collective operation has no known form")?;
                 // Who is through with it has sent what is waited for.
                 self.compare(from, stamp);
                 Ok(())
             }
-            Head::Abort { operation, culprit } => {
+            MessageHead::Abort { operation, culprit } => {
                 let culprit = u32::try_from(culprit).ok().filter(|&rank| (rank as usize) < self.peers.len());
                 let culprit = culprit.ok_or("an operation fails because of a rank that does not exist")?;
                 self.aborted(from, operation, culprit);
                 Ok(())
             }
-            Head::Withdraw { send } => {
+            MessageHead::Withdraw { send } => {
                 self.withdraw_offer(from, send);
                 Ok(())
             }
-            Head::Withdrawn { send } => self.withdrawn(from, Number(send)),
-            Head::Push { context, tag, len, push } => self.push(from, context, tag, length(len)?, push),
-            Head::Get { get, offset, count, len, stride } => {
+            MessageHead::Withdrawn { send } => self.withdrawn(from, Number(send)),
+            MessageHead::Push { context, tag, len, push } => {
+                self.push(from, context, tag, length(len)?, push)
+            }
+            MessageHead::Get { get, offset, count, len, stride } => {
                 self.asked(from, get, offset, (length(count)?, length(len)?, length(stride)?))
             }
-            Head::Mark { mark } => {
+            MessageHead::Mark { mark } => {
                 self.was_marked(from, mark);
                 Ok(())
             }
-            Head::Marked { mark } => self.marked(from, Number(mark)),
-            Head::Active { handler } => self.called(from, handler, body),
-            Head::Refill { bytes } => self.refilled(from, bytes),
-            Head::Pushed { push } => self.pushed(from, push, body),
-            Head::Credit { bytes } => self.peers[from as usize].mail.refill(bytes),
+            MessageHead::Marked { mark } => self.marked(from, Number(mark)),
+            MessageHead::Active { handler } => self.called(from, handler, body),
+            MessageHead::Refill { bytes } => self.refilled(from, bytes),
+            MessageHead::Pushed { push } => self.pushed(from, push, body),
+            MessageHead::Credit { bytes } => self.peers[from as usize].mail.refill(bytes),
         }
     }
 
     fn accept(&mut self, from: u32, send: Number, receive: u64) -> Checked {
-        let seat = self.requests.get_mut(send).ok_or("a send is asked for that does not exist")?;
-        let Request::Offered { to, body, status, .. } = *seat else {
+        let entry = self.requests.get_mut(send).ok_or("a send is asked for that does not exist")?;
+        let Request::Offered { to, body, status, .. } = *entry else {
             return Err("a send is asked for that was not offered");
         };
         if to != from {
             return Err("a send to another rank is asked for");
         }
-        *seat = Request::Leaving { to, status };
+        *entry = Request::Leaving { to, status };
         self.leave(to, Cargo::Asked(send, body, receive));
         Ok(())
     }
@@ -150,17 +154,17 @@ impl Engine {
 
     /// Ends a receive that has all its bytes.
     pub(super) fn end_if_here(&mut self, receive: Number) {
-        let Some(seat) = self.requests.get_mut(receive) else { return };
-        let Request::Coming { status, into, here, .. } = seat else { return };
+        let Some(entry) = self.requests.get_mut(receive) else { return };
+        let Request::Coming { status, into, here, .. } = entry else { return };
         if *here < status.len {
             return;
         }
         let status = *status;
-        *seat = match into {
+        *entry = match into {
             Destination::Room(_) => Request::Received(status),
             Destination::Own(bytes) => {
                 let bytes = std::mem::take(bytes);
-                Request::Over(Ok(Ended { status, bytes }))
+                Request::Over(Ok(Completion { status, bytes }))
             }
         };
     }
@@ -169,7 +173,7 @@ impl Engine {
         match self.requests.get_mut(send) {
             Some(Request::Offered { to, status, .. }) if *to == from => {
                 let status = *status;
-                self.end(send, Ok(Ended { status, bytes: Vec::new() }));
+                self.end(send, Ok(Completion { status, bytes: Vec::new() }));
                 Ok(())
             }
             _ => Err("the end of a send is told that was not offered"),
@@ -178,9 +182,9 @@ impl Engine {
 
     /// A send of this rank is forgotten where it was offered.
     fn withdrawn(&mut self, from: u32, send: Number) -> Checked {
-        let is_it = |seat: &&mut Request| matches!(seat, Request::Offered { to, is_unwanted: true, .. } if *to == from);
-        let seat = self.requests.get_mut(send).filter(is_it);
-        *seat.ok_or("a send is forgotten that was not to be")? = Request::Withdrawn;
+        let is_it = |entry: &&mut Request| matches!(entry, Request::Offered { to, is_unwanted: true, .. } if *to == from);
+        let entry = self.requests.get_mut(send).filter(is_it);
+        *entry.ok_or("a send is forgotten that was not to be")? = Request::Withdrawn;
         Ok(())
     }
 
@@ -217,16 +221,17 @@ impl Engine {
 
     /// It finds a receive.
     fn land_at(&mut self, from: u32, number: Number, status: Status) -> Target {
-        let Some(seat) = self.requests.get_mut(number) else { return Target::Nobody };
-        let Request::Expected { mut into, .. } = std::mem::replace(seat, Request::Over(Ok(Ended::default())))
+        let Some(entry) = self.requests.get_mut(number) else { return Target::Nobody };
+        let Request::Expected { mut into, .. } =
+            std::mem::replace(entry, Request::Over(Ok(Completion::default())))
         else {
             return Target::Nobody;
         };
         if !self.spares.prepare(&mut into, status.len) {
-            *seat = Request::Over(Err(too_long(status.len, &into)));
+            *entry = Request::Over(Err(too_long(status.len, &into)));
             return Target::Nobody;
         }
-        *seat = Request::Coming { from, status, into, here: 0 };
+        *entry = Request::Coming { from, status, into, here: 0 };
         Target::Receive(number)
     }
 

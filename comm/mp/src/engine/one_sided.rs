@@ -9,15 +9,15 @@ use super::send::Cargo;
 use super::{Engine, gone};
 use crate::Status;
 use crate::blocks::{Blocks, Shape};
-use crate::requests::{Ended, Number, Request};
-use crate::span::Room;
-use crate::wire::Head;
+use crate::requests::{Completion, Number, Request};
+use crate::span::ReceiveBuffer;
+use crate::wire::MessageHead;
 use scash_comm::Result;
 
 impl Engine {
     /// This part of registered memory is a window from now on, which others may get from: where it begins
     /// there, and where it is.
-    pub(crate) fn open_window(&mut self, offset: usize, place: Room) {
+    pub(crate) fn open_window(&mut self, offset: usize, place: ReceiveBuffer) {
         // A part without bytes takes no memory, so another window may begin there.
         if place.len() > 0 {
             self.windows.insert(offset, place);
@@ -47,7 +47,7 @@ impl Engine {
         }
         let number = self.requests.add(Request::Get { from, into, here: 0 });
         let [count, len, stride] = there.numbers();
-        self.say(from, Head::Get { get: number.0, offset, count, len, stride });
+        self.say(from, MessageHead::Get { get: number.0, offset, count, len, stride });
         Ok(number)
     }
 
@@ -88,7 +88,7 @@ impl Engine {
         }
         let peer = &mut self.peers[from as usize];
         peer.fenced = peer.fenced.max(*upto);
-        self.end(mark, Ok(Ended::default()));
+        self.end(mark, Ok(Completion::default()));
         Ok(())
     }
 
@@ -125,7 +125,7 @@ impl Engine {
         *here += bytes.len();
         if *here == into.total() {
             let status = Status { source: from, tag: 0, len: *here };
-            self.end(get, Ok(Ended { status, bytes: Vec::new() }));
+            self.end(get, Ok(Completion { status, bytes: Vec::new() }));
         }
         Ok(())
     }

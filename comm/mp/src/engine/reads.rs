@@ -6,8 +6,8 @@
 //! a receive costs the application that begins it no time of the reading, which goes on while it computes.
 //!
 //! The sender of a long one that waits for its end is told when a thread that waits reads it
-//! ([`Head::Reading`]). As long as it is not, the receiver's application may be computing: then the sender
-//! rouses the receiver's helper, and leaves its core to it.
+//! ([`MessageHead::Reading`]). As long as it is not, the receiver's application may be computing: then the
+//! sender rouses the receiver's helper, and leaves its core to it.
 //!
 //! If both have nothing else to do, nobody reads: what a rank sends that waits for its end until it has sent
 //! it, a receiver that waits asks for, where messages travel through shared memory. Then each copies half of
@@ -16,8 +16,8 @@
 
 use super::arrive::Checked;
 use super::{Engine, Order, REGISTERED, Reading, gone};
-use crate::requests::{Ended, Number, Request};
-use crate::wire::Head;
+use crate::requests::{Completion, Number, Request};
+use crate::wire::MessageHead;
 use std::collections::VecDeque;
 
 /// Bytes of the shortest message that is long: reading it takes longer than waking the thread that does.
@@ -122,7 +122,7 @@ impl Engine {
         if let Some(&mut Request::Read { from, send, .. }) = self.requests.get_mut(receive)
             && self.reads.here == 0
         {
-            self.say(from, Head::Reading { send });
+            self.say(from, MessageHead::Reading { send });
         }
     }
 
@@ -170,11 +170,11 @@ impl Engine {
 
     /// All of a message was read.
     fn is_here(&mut self, receive: Number) {
-        let Some(seat) = self.requests.get_mut(receive) else { return };
-        let over = Request::Over(Ok(Ended::default()));
-        if let Request::Read { from, status, into, send, .. } = std::mem::replace(seat, over) {
-            self.say(from, Head::Done { send });
-            self.end(receive, Ok(Ended { status, bytes: into.bytes() }));
+        let Some(entry) = self.requests.get_mut(receive) else { return };
+        let over = Request::Over(Ok(Completion::default()));
+        if let Request::Read { from, status, into, send, .. } = std::mem::replace(entry, over) {
+            self.say(from, MessageHead::Done { send });
+            self.end(receive, Ok(Completion { status, bytes: into.bytes() }));
         }
     }
 
@@ -192,14 +192,14 @@ impl Engine {
 
     /// The sender of a message that was to be read is asked for it.
     fn ask(&mut self, receive: Number) {
-        let Some(seat) = self.requests.get_mut(receive) else { return };
-        let over = Request::Over(Ok(Ended::default()));
-        let Request::Read { from, status, mut into, send, .. } = std::mem::replace(seat, over) else {
+        let Some(entry) = self.requests.get_mut(receive) else { return };
+        let over = Request::Over(Ok(Completion::default()));
+        let Request::Read { from, status, mut into, send, .. } = std::mem::replace(entry, over) else {
             return;
         };
         into.clear();
-        *seat = Request::Coming { from, status, into, here: 0 };
-        self.say(from, Head::Accept { send, receive: receive.0 });
+        *entry = Request::Coming { from, status, into, here: 0 };
+        self.say(from, MessageHead::Accept { send, receive: receive.0 });
     }
 
     /// The other rank of a long message that waits for that one: to read it, and it has not said that it

@@ -4,8 +4,8 @@ use super::landings::Target;
 use super::{Arrival, Content, Engine, Offer, Spares, gone};
 use crate::Status;
 use crate::matching::Pattern;
-use crate::requests::{Destination, Ended, Number, Outcome, Request};
-use crate::wire::Head;
+use crate::requests::{Completion, Destination, Number, Outcome, Request};
+use crate::wire::MessageHead;
 use scash_comm::{Error, Result};
 
 impl Engine {
@@ -40,7 +40,7 @@ impl Engine {
             Content::Here(bytes) => {
                 self.was_received(from, bytes.len());
                 let outcome = match into {
-                    Destination::Own(_) => Ok(Ended { status, bytes }),
+                    Destination::Own(_) => Ok(Completion { status, bytes }),
                     into => {
                         let outcome = whole(&mut self.spares, into, status, &bytes);
                         self.spares.give(bytes);
@@ -51,7 +51,7 @@ impl Engine {
             }
             Content::Offered(offer) => {
                 self.offers.remove(&(from, offer.send));
-                let number = self.requests.add(Request::Over(Ok(Ended::default())));
+                let number = self.requests.add(Request::Over(Ok(Completion::default())));
                 self.fetch(number, status, into, offer);
                 number
             }
@@ -78,8 +78,8 @@ impl Engine {
                         self.spares.give(bytes);
                     }
                 }
-                if let Some(seat) = self.requests.get_mut(number) {
-                    *seat = Request::Coming { from, status, into, here };
+                if let Some(entry) = self.requests.get_mut(number) {
+                    *entry = Request::Coming { from, status, into, here };
                 }
                 number
             }
@@ -97,7 +97,7 @@ impl Engine {
         let from = status.source;
         let fits = self.spares.prepare(&mut into, status.len);
         if !fits || status.len == 0 {
-            self.say(from, Head::Done { send });
+            self.say(from, MessageHead::Done { send });
             let outcome = if fits {
                 whole(&mut self.spares, into, status, &[])
             } else {
@@ -109,18 +109,18 @@ impl Engine {
             self.order_read(number, status.len);
             Request::Read { from, status, into, send, address, waits }
         } else {
-            self.say(from, Head::Accept { send, receive: number.0 });
+            self.say(from, MessageHead::Accept { send, receive: number.0 });
             Request::Coming { from, status, into, here: 0 }
         };
-        if let Some(seat) = self.requests.get_mut(number) {
-            *seat = request;
+        if let Some(entry) = self.requests.get_mut(number) {
+            *entry = request;
         }
     }
 
     /// A message that was sent unasked was received: its room is the sender's again.
     pub(super) fn was_received(&mut self, from: u32, len: usize) {
         if let Some(bytes) = self.peers[from as usize].mail.was_received(len) {
-            self.say(from, Head::Credit { bytes });
+            self.say(from, MessageHead::Credit { bytes });
         }
     }
 }
@@ -131,7 +131,7 @@ pub(super) fn whole(spares: &mut Spares, mut into: Destination, status: Status, 
         return Err(too_long(bytes.len(), &into));
     }
     into.store(0, bytes);
-    Ok(Ended { status, bytes: into.bytes() })
+    Ok(Completion { status, bytes: into.bytes() })
 }
 
 /// The message has no room where it was to be received.

@@ -1,11 +1,11 @@
 //! Sends: how they begin, leave piece by piece, and are taken back.
 
 use super::reads::LONG;
-use super::{Body, Engine, Order, Protocols, REGISTERED, gone};
+use super::{Engine, MessageBody, Order, Protocols, REGISTERED, gone};
 use crate::blocks::Blocks;
-use crate::requests::{Ended, Number, Request};
+use crate::requests::{Completion, Number, Request};
 use crate::span::Source;
-use crate::wire::Head;
+use crate::wire::MessageHead;
 use crate::{Large, Status};
 use scash_comm::Result;
 
@@ -64,8 +64,8 @@ impl Engine {
     ) -> Result<Option<Number>> {
         let len = body.len();
         if self.sends_at_once(to, len) {
-            let head = Head::Eager { context, tag }.encode();
-            self.orders.push_back(Order::Send { to, head, body: Body::Piece(body, 0, len) });
+            let head = MessageHead::Eager { context, tag }.encode();
+            self.orders.push_back(Order::Send { to, head, body: MessageBody::Piece(body, 0, len) });
             return Ok(None);
         }
         self.send_piecewise(to, context, tag, body, waits).map(Some)
@@ -108,14 +108,14 @@ impl Engine {
         if is_pushed && has_credit && len <= push {
             peer.mail.spend(len);
             let send = self.requests.add(Request::Leaving { to, status });
-            self.say(to, Head::Push { context, tag, len: len as u64, push: send.0 });
+            self.say(to, MessageHead::Push { context, tag, len: len as u64, push: send.0 });
             self.leave(to, Cargo::Push(send, body));
             return Ok(send);
         }
         let is_unheard = len >= LONG;
         let send = self.requests.add(Request::Offered { to, body, status, is_unwanted: false, is_unheard });
         let waits = waits && large == Large::Auto;
-        self.say(to, Head::Offer { context, tag, len: len as u64, send: send.0, address, waits });
+        self.say(to, MessageHead::Offer { context, tag, len: len as u64, send: send.0, address, waits });
         Ok(send)
     }
 
@@ -147,13 +147,13 @@ impl Engine {
         let offset = gone as u64;
         let (send, head, body) = match cargo {
             Cargo::Push(send, body) => {
-                (Some(send), Head::Pushed { push: send.0 }, Body::Piece(body, gone, len))
+                (Some(send), MessageHead::Pushed { push: send.0 }, MessageBody::Piece(body, gone, len))
             }
             Cargo::Asked(send, body, receive) => {
-                (Some(send), Head::Data { receive, offset }, Body::Piece(body, gone, len))
+                (Some(send), MessageHead::Data { receive, offset }, MessageBody::Piece(body, gone, len))
             }
             Cargo::Window(blocks, get) => {
-                (None, Head::Data { receive: get, offset }, Body::Own(blocks.gather(gone, len)))
+                (None, MessageHead::Data { receive: get, offset }, MessageBody::Own(blocks.gather(gone, len)))
             }
         };
         self.say_with(to, head, body);
@@ -161,7 +161,7 @@ impl Engine {
             && let Some(Request::Leaving { status, .. }) = self.requests.get_mut(send)
         {
             let status = *status;
-            self.end(send, Ok(Ended { status, bytes: Vec::new() }));
+            self.end(send, Ok(Completion { status, bytes: Vec::new() }));
         }
         Some(len)
     }
@@ -180,7 +180,7 @@ impl Engine {
         };
         let to = *to;
         if !std::mem::replace(is_unwanted, true) {
-            self.say(to, Head::Withdraw { send: send.0 });
+            self.say(to, MessageHead::Withdraw { send: send.0 });
         }
         true
     }

@@ -5,7 +5,7 @@ use super::super::log;
 use super::super::net::Posted;
 use super::super::slots::{SLOT, Slot};
 use super::super::wire::{HEADER, Header};
-use super::{Engine, Use};
+use super::{Engine, SlotUse};
 use scash_comm::{Error, Result};
 use std::ffi::c_int;
 
@@ -85,7 +85,7 @@ impl Engine {
         // SAFETY: the slot is this operation's from now on.
         match unsafe { self.net.receive(self.slots.buffer(slot, SLOT)) } {
             Posted::Yes => {
-                self.uses[slot.index()] = Use::Receive;
+                self.uses[slot.index()] = SlotUse::Receive;
                 Ok(())
             }
             Posted::Busy => Err(self.no_receive(-libc::EAGAIN)),

@@ -72,7 +72,7 @@ struct Job<'a> {
     /// When the last rank ended.
     over_since: Option<Instant>,
     /// The processors of each rank, if it has its own.
-    places: Option<cores::Places>,
+    places: Option<cores::CoreSets>,
     /// Where ranks may die.
     survival: Option<Survival>,
     /// By which other commands ask; `None` where the system has none.
@@ -259,7 +259,7 @@ impl<'a> Job<'a> {
     /// Waits for the next thing to happen, and acts on it.
     fn step(&mut self) -> Result<(), Refusal> {
         let mut events = [EpollEvent::empty(); 64];
-        let count = match self.epoll.wait(&mut events, self.patience()) {
+        let count = match self.epoll.wait(&mut events, self.timeout()) {
             Ok(count) => count,
             Err(Errno::EINTR) => 0,
             Err(error) => return Err(failed("waiting for the ranks")(error)),
@@ -278,7 +278,7 @@ impl<'a> Job<'a> {
             }
             self.take_failures();
         }
-        if self.host.patience().is_some() {
+        if self.host.timeout().is_some() {
             self.host.turn();
             self.take_failures();
         }
@@ -289,13 +289,13 @@ impl<'a> Job<'a> {
     }
 
     /// How long nothing may happen until something is due.
-    fn patience(&self) -> EpollTimeout {
+    fn timeout(&self) -> EpollTimeout {
         let last_lines =
             self.over_since.filter(|_| self.supervisor.is_hurried()).map(|since| since + LAST_LINES);
         let doubts = self.survival.as_ref().and_then(|survival| survival.recovery.deadline());
         let due = [self.supervisor.deadline(), last_lines, doubts].into_iter().flatten().min();
         let due = due.map(|at| at.saturating_duration_since(Instant::now()));
-        match [due, self.host.patience()].into_iter().flatten().min() {
+        match [due, self.host.timeout()].into_iter().flatten().min() {
             // The kernel counts milliseconds; a fraction more is not too early.
             Some(time) => {
                 EpollTimeout::try_from(time + Duration::from_millis(1)).unwrap_or(EpollTimeout::MAX)

@@ -1,7 +1,7 @@
 //! What the user asks of a job that goes on when ranks die: `--replicas` and the options that need it, raw
 //! and checked.
 
-use super::recovery::Place;
+use super::recovery::StoreLocation;
 use super::{Refusal, status};
 use scash_ft::inject::{self, Injection, parse};
 use scash_ft::interval::{DEFAULT_MTBF, Policy, parse_mtbf};
@@ -111,7 +111,7 @@ pub(super) struct Replicas {
     pub(super) restarts: u32,
     env: Vec<(&'static str, String)>,
     /// Where checkpoints are kept.
-    pub(super) place: Place,
+    pub(super) place: StoreLocation,
 }
 
 impl Raw {
@@ -159,13 +159,13 @@ impl Raw {
             Return { calls: !self.no_rejoin, wait_for: is_wait.then(|| self.wait_for.unwrap_or(WAIT)) };
         let copies = if self.on_loss == Some(OnLoss::Fail) { 0 } else { self.replicas.unwrap_or(0) };
         let (option, place) = match (self.replicas, self.checkpoint_dir, self.resume) {
-            (_, Some(_), Some(directory)) => ("resume", Place::Resumed(directory)),
-            (_, Some(directory), None) => ("--checkpoint-dir", Place::New(directory)),
-            (Some(_), None, _) => ("--replicas", Place::Memory),
+            (_, Some(_), Some(directory)) => ("resume", StoreLocation::Resumed(directory)),
+            (_, Some(directory), None) => ("--checkpoint-dir", StoreLocation::New(directory)),
+            (Some(_), None, _) => ("--replicas", StoreLocation::Memory),
             (None, None, _) => return Ok(None),
         };
         let refuse = |why: &str| Err(Refusal::new(status::USAGE, format!("{option}: {why}")));
-        if hosts.is_some() && place != Place::Memory {
+        if hosts.is_some() && place != StoreLocation::Memory {
             return refuse(
                 "its files are on one host: with --host and --hostfile use --replicas, which keeps checkpoints in the memory of all hosts",
             );

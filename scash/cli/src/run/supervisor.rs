@@ -17,10 +17,10 @@
 //! and nobody has asked for an end. Until then all of them count as running.
 
 use super::front::Order;
-use super::output::Trouble;
+use super::output::OutputError;
 use super::status;
 use nix::sys::signal::Signal;
-use scash_join::boot::Failure;
+use scash_join::boot::JobFailure;
 use std::time::{Duration, Instant};
 
 /// How long the other ranks may take to end by themselves after one has failed: they have been told.
@@ -146,7 +146,7 @@ impl Supervisor {
     }
 
     /// Something went wrong. `place` says for people where the failure's rank ran.
-    pub(super) fn failed(&mut self, failure: &Failure, place: Option<&str>, now: Instant) -> Vec<Action> {
+    pub(super) fn failed(&mut self, failure: &JobFailure, place: Option<&str>, now: Instant) -> Vec<Action> {
         if self.verdict.is_some() {
             return Vec::new();
         }
@@ -170,7 +170,7 @@ impl Supervisor {
 
     /// Output could not be written. Without a reader ranks end as in any pipeline, or go on; a job whose
     /// output is lost otherwise ends.
-    pub(super) fn unwritten(&mut self, trouble: Trouble, now: Instant) -> Vec<Action> {
+    pub(super) fn unwritten(&mut self, trouble: OutputError, now: Instant) -> Vec<Action> {
         if trouble.is_unread() {
             self.is_unread = true;
             return Vec::new();

@@ -15,7 +15,7 @@
 use super::{Collective, Node, Output, runs};
 use crate::page::{Access, List};
 use crate::{Pages, Strided};
-use policy::{Choice, Fifo, Policy, Sieve};
+use policy::{EvictionAction, Fifo, Policy, Sieve};
 
 mod policy;
 mod queue;
@@ -170,17 +170,17 @@ impl Node {
             return;
         }
         // Every page is probed once and passed over once at most.
-        let mut patience = 2 * u64::from(self.cache.held) + 1;
-        while self.cache.held.saturating_add(pages) > self.cache.most && patience > 0 {
-            patience -= 1;
+        let mut tries = 2 * u64::from(self.cache.held) + 1;
+        while self.cache.held.saturating_add(pages) > self.cache.most && tries > 0 {
+            tries -= 1;
             match self.cache.policy.next() {
-                Some(Choice::Evict(page)) if self.table.get(page).is_fetching() => {
+                Some(EvictionAction::Evict(page)) if self.table.get(page).is_fetching() => {
                     // As if it had come just now.
                     self.cache.policy.leave(page);
                     self.cache.policy.enter(page, false);
                 }
-                Some(Choice::Evict(page)) => self.evict(page),
-                Some(Choice::Probe(page)) => self.probe(page),
+                Some(EvictionAction::Evict(page)) => self.evict(page),
+                Some(EvictionAction::Probe(page)) => self.probe(page),
                 None => return,
             }
         }

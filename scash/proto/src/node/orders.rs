@@ -204,7 +204,7 @@ pub enum Input {
     /// A message of an [`Output::SendWrites`] was sent to that rank.
     WritesSent(Rank),
     /// A peer has sent what it wrote, in the meeting of the given number. To be heard when this was accepted.
-    Testimony(Rank, u32),
+    WriteTraces(Rank, u32),
 }
 
 /// What a node orders. Orders are to be carried out one after the other.

@@ -53,7 +53,7 @@ fn threads_that_make_different_calls_are_both_told_so() {
         let call = [BARRIER, Call::Collective(Collective::Free(7))][thread];
         let error = team.meet(call, || Ok(Outcome::Done)).unwrap_err();
         assert!(matches!(error, Error::Mismatch(_)), "{error}");
-        team.leave(thread, End::Failed);
+        team.leave(thread, WorkEnd::Failed);
         error.to_string()
     });
     for error in told {
@@ -63,7 +63,9 @@ fn threads_that_make_different_calls_are_both_told_so() {
 
 #[test]
 fn who_waits_for_a_thread_that_leaves_is_told_how_it_left() {
-    for (end, how) in [(End::Done, "done its work"), (End::Failed, "failed"), (End::Panicked, "panicked")] {
+    for (end, how) in
+        [(WorkEnd::Done, "done its work"), (WorkEnd::Failed, "failed"), (WorkEnd::Panicked, "panicked")]
+    {
         let told = of_threads(3, |team, thread| {
             if thread == 1 {
                 // Late enough that others sleep by now.
@@ -72,9 +74,9 @@ fn who_waits_for_a_thread_that_leaves_is_told_how_it_left() {
                 return None;
             }
             let error = team.meet(BARRIER, || Ok(Outcome::Done)).unwrap_err();
-            team.leave(thread, End::Failed);
+            team.leave(thread, WorkEnd::Failed);
             let first = team.first_to_fail().unwrap();
-            assert_eq!(end == End::Failed, first == 1);
+            assert_eq!(end == WorkEnd::Failed, first == 1);
             Some(error.to_string())
         });
         for error in told.into_iter().flatten() {

@@ -150,7 +150,7 @@ impl LeadThread {
     fn serve(&mut self) {
         while !self.is_over() {
             let mut events = [EpollEvent::empty(); 64];
-            let count = self.epoll.wait(&mut events, self.patience()).unwrap_or(0);
+            let count = self.epoll.wait(&mut events, self.timeout()).unwrap_or(0);
             for event in &events[..count] {
                 match event.data() {
                     LINES => self.branch.turn(),
@@ -159,7 +159,7 @@ impl LeadThread {
                 }
                 self.settle();
             }
-            if self.branch.patience().is_some() {
+            if self.branch.timeout().is_some() {
                 self.branch.turn();
                 self.settle();
             }
@@ -176,10 +176,10 @@ impl LeadThread {
         (0..self.layout.size()).all(|rank| self.branch.state(rank) == RankState::Finalized)
     }
 
-    fn patience(&self) -> EpollTimeout {
+    fn timeout(&self) -> EpollTimeout {
         let full = self.links.iter().any(Link::is_full).then_some(FULL);
         let abort = self.abort_at.map(|at| at.saturating_duration_since(Instant::now()));
-        let due = [full, abort, self.branch.patience()].into_iter().flatten().min();
+        let due = [full, abort, self.branch.timeout()].into_iter().flatten().min();
         // The kernel counts milliseconds; a fraction more is not too early.
         due.map_or(EpollTimeout::NONE, |due| {
             EpollTimeout::try_from(due + Duration::from_millis(1)).unwrap_or(EpollTimeout::MAX)

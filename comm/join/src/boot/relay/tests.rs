@@ -144,7 +144,7 @@ fn the_ranks_of_a_lost_host_are_dead_to_the_others_but_for_those_that_had_finish
         [0, 1, 2].map(|rank| page.state(rank)),
         [RankState::Running, RankState::Finalized, RankState::Killed(9)]
     );
-    let why = Failure { rank: None, why: "host b is gone".into(), status: 125 };
+    let why = JobFailure { rank: None, why: "host b is gone".into(), status: 125 };
     assert_eq!(job.trunk.failure(), Some(why));
     let error = members[0].all_gather(&[], &[]).unwrap_err().to_string();
     assert!(error.contains("host b is gone"), "{error}");
@@ -164,8 +164,8 @@ fn an_agent_speaks_for_its_own_ranks_only() {
 fn what_no_launcher_decides_is_refused() {
     let mut job = Job::new(&[1, 1]);
     let branch = &mut job.branches[0];
-    let hello = packets(&Message::plain(Kind::Hello, identity().encode())).next().unwrap();
-    let short = packets(&Message::plain(Kind::Gathered, vec![0; 3])).next().unwrap();
+    let hello = packets(&Message::plain(LineKind::Hello, identity().encode())).next().unwrap();
+    let short = packets(&Message::plain(LineKind::Gathered, vec![0; 3])).next().unwrap();
     let nonsense = [Decision::Mark(2, RankState::Finalized), Decision::Packet(vec![9; 20])];
     for decision in nonsense.into_iter().chain([hello, short].map(Decision::Packet)) {
         branch.take(decision.clone()).expect_err(&format!("{decision:?}"));
@@ -174,8 +174,15 @@ fn what_no_launcher_decides_is_refused() {
 
 /// A packet that may be one of a message, or not.
 fn any_packet() -> impl Strategy<Value = Vec<u8>> {
-    let kinds =
-        [Kind::Start, Kind::Hello, Kind::Welcome, Kind::Gather, Kind::Gathered, Kind::Finalized, Kind::Abort];
+    let kinds = [
+        LineKind::Start,
+        LineKind::Hello,
+        LineKind::Welcome,
+        LineKind::Gather,
+        LineKind::Gathered,
+        LineKind::Finalized,
+        LineKind::Abort,
+    ];
     let sound = (prop::sample::select(kinds.to_vec()), prop::collection::vec(0_u8..3, 0..60), 0_u32..2);
     let sound = sound.prop_map(|(kind, bytes, sequence)| {
         let message = Message { kind, sequence, bytes, fds: Vec::new() };

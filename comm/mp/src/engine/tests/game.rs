@@ -3,7 +3,7 @@
 use super::{Call, ECHO, KEEP, Network, OPTIONS, message, own};
 use crate::blocks::{Blocks, Shape};
 use crate::requests::Number;
-use crate::span::Room;
+use crate::span::ReceiveBuffer;
 use crate::{Large, Options, Status};
 use proptest::prelude::*;
 
@@ -129,7 +129,7 @@ impl Game {
         let windows: Vec<_> = (0..RANKS).map(|rank| message(rank, 0, LEN)).collect();
         for (engine, window) in net.engines.iter_mut().zip(&windows) {
             // SAFETY: the window lives as long as the game, and is only read.
-            engine.open_window(WINDOW, unsafe { Room::new(window.as_ptr().cast_mut(), LEN) });
+            engine.open_window(WINDOW, unsafe { ReceiveBuffer::new(window.as_ptr().cast_mut(), LEN) });
         }
         Game {
             net,

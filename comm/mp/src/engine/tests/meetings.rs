@@ -3,7 +3,7 @@
 use super::{Network, OPTIONS};
 use crate::collective::Collective;
 use crate::requests::Number;
-use crate::span::Room;
+use crate::span::ReceiveBuffer;
 use proptest::prelude::*;
 use scash_comm::Error;
 
@@ -60,7 +60,7 @@ impl Game {
         match *step {
             Move::Begin(at) if self.may_begin(at) => {
                 // SAFETY: there are no bytes.
-                let nothing = unsafe { Room::new(std::ptr::dangling_mut(), 0) };
+                let nothing = unsafe { ReceiveBuffer::new(std::ptr::dangling_mut(), 0) };
                 let number =
                     self.net.engines[at].start(&Collective::Barrier, nothing.source(), nothing).unwrap();
                 self.begun[at].push(number);

@@ -2,12 +2,12 @@
 //! end, well or with an error that names it, and nothing is left of them.
 
 use super::collectives::{KINDS, Played};
-use super::{Call, ECHO, Fate, KEEP, Network, OPTIONS, PATIENCE, message, own};
+use super::{Call, ECHO, Fate, KEEP, Network, OPTIONS, SILENT_TICKS, message, own};
 use crate::blocks::{Blocks, Shape};
 use crate::matching::Pattern;
 use crate::requests::{Number, Outcome};
-use crate::span::{Room, Source};
-use crate::wire::Head;
+use crate::span::{ReceiveBuffer, Source};
+use crate::wire::MessageHead;
 use crate::{Large, Options};
 use proptest::prelude::*;
 use scash_comm::{Error, Result};
@@ -145,7 +145,7 @@ impl Game {
         let windows: Vec<_> = (0..RANKS).map(|rank| message(rank, 0, LEN)).collect();
         for (engine, window) in net.engines.iter_mut().zip(&windows) {
             // SAFETY: the window lives as long as the game, and is only read.
-            engine.open_window(WINDOW, unsafe { Room::new(window.as_ptr().cast_mut(), LEN) });
+            engine.open_window(WINDOW, unsafe { ReceiveBuffer::new(window.as_ptr().cast_mut(), LEN) });
         }
         let operations = (0..RANKS).map(|_| Vec::new()).collect();
         let (sent, calls) = (vec![Vec::new(); RANKS], vec![Vec::new(); RANKS]);
@@ -176,7 +176,7 @@ impl Game {
             Move::Piece(from, to) => _ = self.net.piece(from, to),
             Move::Run(at) => _ = self.net.run(at),
             // The network may be slow, but not so slow that ranks are taken for gone.
-            Move::Tick if self.ticks < PATIENCE => {
+            Move::Tick if self.ticks < SILENT_TICKS => {
                 self.ticks += 1;
                 self.net.tick();
             }
@@ -281,7 +281,7 @@ impl Game {
         // SAFETY: both vectors live to the end of the game, though they are moved.
         let source = unsafe { Source::new(input.as_ptr().cast(), 8 * input.len()) };
         // SAFETY: as above, and the output is not used meanwhile.
-        let place = unsafe { Room::new(output.as_mut_ptr().cast(), 8 * output.len()) };
+        let place = unsafe { ReceiveBuffer::new(output.as_mut_ptr().cast(), 8 * output.len()) };
         let request = self.net.engines[at].start(&played.collective(), source, place).unwrap();
         self.note(at, What::Collective { played, _input: input, output }, Ok(Some(request)));
     }
@@ -487,7 +487,7 @@ impl Game {
 fn an_operation_does_not_fail_because_of_a_rank_that_does_not_exist() {
     for culprit in [2, 3, u64::MAX] {
         let mut net = Network::new(2, OPTIONS, false);
-        let head = Head::Abort { operation: 0, culprit }.encode();
+        let head = MessageHead::Abort { operation: 0, culprit }.encode();
         let taken = net.engines[0].arrived(1, head.kind, head.bytes());
         assert!(matches!(taken, Err(Error::Protocol { rank: 1, .. })), "rank {culprit} of 2: {taken:?}");
     }

@@ -2,14 +2,14 @@
 //! boot lines as a launcher does, and reports to the launcher instead of deciding. [`work`] is what it has
 //! for its ranks, [`survive`] what it does besides where they may die.
 
+mod running_ranks;
 mod survive;
-mod work;
 
 use super::assignment::Assignment;
-use super::copy::Copy;
 use super::frames::{Cutter, Down, FROM_LAUNCHER, Up, hello};
+use super::program_copy::ProgramCopy;
 use super::uplink::{Output, Uplink};
-use super::{BEAT, PATIENCE};
+use super::{BEAT, TIMEOUT};
 use crate::run::front::{self, News, Orders};
 use crate::run::oom::OomKills;
 use crate::run::output::{Printing, Stream, Wiring, Word};
@@ -20,13 +20,13 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use running_ranks::RunningRanks;
 use scash_join::boot::Report;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use work::Work;
 
 /// What became readable: a rank's pidfd by the rank's number, or one of these.
 const LAUNCHER: u64 = 1 << 32;
@@ -74,9 +74,9 @@ struct Agent {
     epoll: Epoll,
     oom_kills: OomKills,
     /// What to run, while its program comes.
-    coming: Option<(Assignment, Copy)>,
+    coming: Option<(Assignment, ProgramCopy)>,
     /// `None` until the launcher has said what to run.
-    work: Option<Work>,
+    work: Option<RunningRanks>,
     /// When the launcher has said something last.
     heard: Instant,
     /// When it is told next that this agent is there.
@@ -134,7 +134,7 @@ impl Agent {
     /// Waits for the next thing to happen, and acts on it.
     fn step(&mut self) -> Result<(), Refusal> {
         let mut events = [EpollEvent::empty(); 64];
-        let count = match self.epoll.wait(&mut events, self.patience()) {
+        let count = match self.epoll.wait(&mut events, self.timeout()) {
             Ok(count) => count,
             Err(Errno::EINTR) => 0,
             Err(error) => return Err(failed("waiting for the ranks")(error)),
@@ -163,9 +163,9 @@ impl Agent {
     /// Tells the launcher now and then that this agent is there, and looks whether the launcher is.
     fn beat(&mut self) -> Result<(), Refusal> {
         let now = Instant::now();
-        if now >= self.heard + PATIENCE {
+        if now >= self.heard + TIMEOUT {
             let why =
-                format!("the launcher has said nothing for {} s; its ranks here end", PATIENCE.as_secs());
+                format!("the launcher has said nothing for {} s; its ranks here end", TIMEOUT.as_secs());
             return Err(Refusal::new(status::LAUNCHER, why));
         }
         if now >= self.next_beat && !self.over {
@@ -178,10 +178,9 @@ impl Agent {
         Ok(())
     }
 
-    fn patience(&self) -> EpollTimeout {
+    fn timeout(&self) -> EpollTimeout {
         let beat = self.next_beat.saturating_duration_since(Instant::now());
-        let due =
-            self.work.as_ref().and_then(|work| work.branch.patience()).map_or(beat, |due| due.min(beat));
+        let due = self.work.as_ref().and_then(|work| work.branch.timeout()).map_or(beat, |due| due.min(beat));
         // The kernel counts milliseconds; a fraction more is not too early.
         EpollTimeout::try_from(due + Duration::from_millis(1)).unwrap_or(EpollTimeout::MAX)
     }
@@ -236,7 +235,7 @@ impl Agent {
     /// Gets ready to run what it is told, whose program may have to come first.
     fn receive(&mut self, assignment: Assignment) -> Result<(), Refusal> {
         let Some(size) = assignment.copied else { return self.prepare(assignment, None) };
-        match Copy::new(&assignment.program.1, size) {
+        match ProgramCopy::new(&assignment.program.1, size) {
             Ok(copy) => self.coming = Some((assignment, copy)),
             Err(refusal) => return self.refuse(refusal),
         }
@@ -265,8 +264,8 @@ impl Agent {
     }
 
     /// Gets ready to start ranks, or refuses.
-    fn prepare(&mut self, assignment: Assignment, copy: Option<Copy>) -> Result<(), Refusal> {
-        match Work::new(assignment, copy) {
+    fn prepare(&mut self, assignment: Assignment, copy: Option<ProgramCopy>) -> Result<(), Refusal> {
+        match RunningRanks::new(assignment, copy) {
             Ok(work) => {
                 self.watch(&work.branch, LINES)?;
                 let address = work.beacon.as_ref().and_then(|beacon| beacon.address().ok());
@@ -302,7 +301,7 @@ impl Agent {
     /// Starts all ranks, or as many as can be.
     fn start_ranks(
         &mut self,
-        work: &mut Work,
+        work: &mut RunningRanks,
         mut outfit: impl FnMut(u32) -> io::Result<Outfit>,
     ) -> Result<(), Refusal> {
         let ranks = work.branch.ranks().to_vec();
@@ -331,7 +330,7 @@ impl Agent {
     /// Tells the launcher what there is to tell.
     fn report(&mut self) -> Result<(), Refusal> {
         let Some(work) = &mut self.work else { return Ok(()) };
-        if work.branch.patience().is_some() {
+        if work.branch.timeout().is_some() {
             work.branch.turn();
         }
         let reports: Vec<Report> = std::iter::from_fn(|| work.branch.report()).collect();

@@ -108,7 +108,7 @@ pub(super) enum Up {
     Committed(Epoch),
     Resumed,
     Said(Vec<u8>),
-    Piece(Piece),
+    Piece(StoreChunk),
     HasRead { rank: u32, next: Option<u64> },
     Stored(u32),
     Kept(u64),
@@ -118,7 +118,7 @@ pub(super) enum Up {
 
 /// Bytes of the store of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct StoreChunk {
     pub(super) rank: u32,
     pub(super) at: u64,
     pub(super) bytes: Vec<u8>,
@@ -142,7 +142,7 @@ pub(super) enum Down {
     Finish,
     Empty(u32),
     Read { rank: u32, range: Range<u64> },
-    Piece(Piece),
+    Piece(StoreChunk),
     Store(u32),
 }
 

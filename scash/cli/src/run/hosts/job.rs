@@ -9,9 +9,9 @@ mod start;
 mod survive;
 
 use super::frames::{Down, Up};
-use super::link::{Link, Stage, waited_for};
-use super::printer::{Piece, Printed, Printers};
-use super::pulse::{Life, Pulse};
+use super::link::{AgentStage, Link, waited_for};
+use super::printer::{OutputChunk, Printed, Printers};
+use super::pulse::{HostHealth, Pulse};
 use super::{BEAT, Hosts, SILENCE};
 use crate::run::control::Control;
 use crate::run::front::{News, Order, Orders};
@@ -197,7 +197,7 @@ impl<'a> Job<'a> {
     /// Waits for the next thing to happen, and acts on it.
     fn step(&mut self) -> Result<(), Refusal> {
         let mut events = [EpollEvent::empty(); 64];
-        let count = match self.epoll.wait(&mut events, self.patience()) {
+        let count = match self.epoll.wait(&mut events, self.timeout()) {
             Ok(count) => count,
             Err(Errno::EINTR) => 0,
             Err(error) => return Err(failed("waiting for the hosts")(error)),
@@ -226,7 +226,7 @@ impl<'a> Job<'a> {
     }
 
     /// How long nothing may happen until something is due.
-    fn patience(&self) -> EpollTimeout {
+    fn timeout(&self) -> EpollTimeout {
         let last_lines = self.over_since.filter(|_| self.supervisor.is_hurried()).map(|at| at + LAST_LINES);
         let cut_off = self.links.iter().filter_map(|link| link.cut_off).min().map(|at| at + LAST_WORDS);
         let held = self.held_back.first().map(|(until, ..)| *until).filter(|_| cut_off.is_none());
@@ -297,31 +297,32 @@ impl<'a> Job<'a> {
     /// Takes a frame. The error says why no agent sends it.
     fn take(&mut self, host: u32, up: Up) -> Result<(), String> {
         match (self.link(host).stage, up) {
-            (Stage::Done | Stage::Gone, _) | (_, Up::Alive) => {}
-            (Stage::Calling, Up::Hello { frames, version }) => self.greet(host, frames, &version),
-            (Stage::Preparing, Up::Listens(address)) => {
+            (AgentStage::Done | AgentStage::Gone, _) | (_, Up::Alive) => {}
+            (AgentStage::Calling, Up::Hello { frames, version }) => self.greet(host, frames, &version),
+            (AgentStage::Preparing, Up::Listens(address)) => {
                 self.link(host).pulse =
                     self.hosts.heartbeat.and_then(|heartbeat| Pulse::call(address, heartbeat));
             }
-            (Stage::Preparing, Up::Ready) => self.ready(host),
-            (Stage::Preparing | Stage::Running, Up::Refused { status, why }) => {
+            (AgentStage::Preparing, Up::Ready) => self.ready(host),
+            (AgentStage::Preparing | AgentStage::Running, Up::Refused { status, why }) => {
                 self.refused(host, status, &why)
             }
-            (Stage::Running, Up::Started { rank, pid }) if self.link(host).ranks.contains(&rank) => {
+            (AgentStage::Running, Up::Started { rank, pid }) if self.link(host).ranks.contains(&rank) => {
                 self.pids[rank as usize] = Some(pid);
             }
-            (Stage::Running, Up::OutOfMemory) => self.link(host).out_of_memory = true,
-            (Stage::Running, Up::Report(report)) => self.report(host, report)?,
-            (Stage::Running, Up::Output { stream, rank, bytes }) if self.is_of(rank, host) => {
+            (AgentStage::Running, Up::OutOfMemory) => self.link(host).out_of_memory = true,
+            (AgentStage::Running, Up::Report(report)) => self.report(host, report)?,
+            (AgentStage::Running, Up::Output { stream, rank, bytes }) if self.is_of(rank, host) => {
                 self.has_come(rank, stream, bytes.len());
-                self.printers.print(stream, Piece { host, rank, bytes });
+                self.printers.print(stream, OutputChunk { host, rank, bytes });
             }
             // An agent says of all ranks whose output it may have had that they print no more.
-            (Stage::Running, Up::Output { bytes, .. }) if bytes.is_empty() && self.survival.is_some() => {}
-            (Stage::Running, Up::Done) if self.link(host).ranks.is_empty() && self.may_be_done() => {
-                self.link(host).stage = Stage::Done
+            (AgentStage::Running, Up::Output { bytes, .. })
+                if bytes.is_empty() && self.survival.is_some() => {}
+            (AgentStage::Running, Up::Done) if self.link(host).ranks.is_empty() && self.may_be_done() => {
+                self.link(host).stage = AgentStage::Done
             }
-            (Stage::Running, up) if self.survival.is_some() => self.take_of_survivors(host, up)?,
+            (AgentStage::Running, up) if self.survival.is_some() => self.take_of_survivors(host, up)?,
             (stage, up) => {
                 let what: String = format!("{up:?}").chars().take(60).collect();
                 return Err(format!("{what} while it is {stage:?}"));
@@ -426,7 +427,7 @@ impl<'a> Job<'a> {
     fn print_no_more_of(&mut self, host: u32) {
         for rank in self.layout.ranks_of(host) {
             for stream in Stream::BOTH {
-                self.printers.print(stream, Piece { host, rank, bytes: Vec::new() });
+                self.printers.print(stream, OutputChunk { host, rank, bytes: Vec::new() });
             }
         }
     }
@@ -442,7 +443,7 @@ impl<'a> Job<'a> {
             if link.cut_off.is_some_and(|at| said_all || now >= at + LAST_WORDS) {
                 let why = link.obituary();
                 self.lose(host, &why);
-            } else if is_late(self.start_by) && self.link(host).stage != Stage::Ready {
+            } else if is_late(self.start_by) && self.link(host).stage != AgentStage::Ready {
                 let command = self.link(host).command.clone();
                 self.lose(
                     host,
@@ -481,12 +482,12 @@ impl<'a> Job<'a> {
                 link.pulse = None;
             }
             match link.pulse.as_mut().map(|pulse| pulse.turn(heartbeat, now)) {
-                None | Some(Life::Unknown) => {}
-                Some(Life::There) => link.had_pulse = true,
-                Some(Life::Broken) => link.pulse = None,
+                None | Some(HostHealth::Unknown) => {}
+                Some(HostHealth::There) => link.had_pulse = true,
+                Some(HostHealth::Broken) => link.pulse = None,
                 // Until ranks run, somebody may still plug it in.
-                Some(Life::Silent(_)) if self.start_by.is_some() => {}
-                Some(Life::Silent(silence)) => {
+                Some(HostHealth::Silent(_)) if self.start_by.is_some() => {}
+                Some(HostHealth::Silent(silence)) => {
                     let why = format!(
                         "it has not answered for {} ms (--heartbeat): it is down, or the way to it is",
                         silence.as_millis()
@@ -503,7 +504,7 @@ impl<'a> Job<'a> {
             // Hosts without ranks have nobody to tell, and may have come when others were told already.
             let decision = Down::Decision(decision);
             for (host, link) in (0..).zip(&mut self.links) {
-                if link.stage == Stage::Running && self.layout.first_of(host).is_some() {
+                if link.stage == AgentStage::Running && self.layout.first_of(host).is_some() {
                     link.send(&decision);
                 }
             }
@@ -530,7 +531,10 @@ impl<'a> Job<'a> {
     }
 
     fn tell_all(&mut self, down: &Down) {
-        self.links.iter_mut().filter(|link| link.stage == Stage::Running).for_each(|link| link.send(down));
+        self.links
+            .iter_mut()
+            .filter(|link| link.stage == AgentStage::Running)
+            .for_each(|link| link.send(down));
     }
 
     fn act(&mut self, actions: Vec<Action>) {

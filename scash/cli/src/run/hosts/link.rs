@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 /// How far an agent has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum AgentStage {
     /// It was called.
     Calling,
     /// It has greeted, and knows what is to be run.
@@ -56,7 +56,7 @@ pub(super) struct Link {
     pub(super) name: String,
     /// The command that was called, for people.
     pub(super) command: String,
-    pub(super) stage: Stage,
+    pub(super) stage: AgentStage,
     /// Its ranks that have not ended.
     pub(super) ranks: BTreeSet<u32>,
     /// Since when nothing can come from it any more, though more was to come.
@@ -117,7 +117,7 @@ impl Link {
         Ok(Link {
             name: name.to_owned(),
             command: shown,
-            stage: Stage::Calling,
+            stage: AgentStage::Calling,
             ranks: if let Call::First(ranks) = call { ranks } else { BTreeSet::new() },
             cut_off: None,
             out_of_memory: false,
@@ -143,12 +143,12 @@ impl Link {
 
     /// Whether it may still have something to say.
     pub(super) fn is_open(&self) -> bool {
-        !matches!(self.stage, Stage::Done | Stage::Gone)
+        !matches!(self.stage, AgentStage::Done | AgentStage::Gone)
     }
 
     /// Whether it has answered and has not ended.
     pub(super) fn is_served(&self) -> bool {
-        self.is_open() && self.stage != Stage::Calling
+        self.is_open() && self.stage != AgentStage::Calling
     }
 
     /// Sends a frame, or keeps it until there is room. If nobody is there to read it, that shows elsewhere.
@@ -210,7 +210,7 @@ impl Link {
 
     /// Lets the agent go: it ends its ranks, if it has any.
     pub(super) fn let_go(&mut self) {
-        self.stage = Stage::Gone;
+        self.stage = AgentStage::Gone;
         (self.to, self.from, self.cut_off, self.ready_by) = (None, None, None, None);
         self.pulse = None;
         self.ranks.clear();
@@ -242,7 +242,7 @@ impl Link {
             None => format!("`{command}` has closed its output"),
         };
         match self.stage {
-            Stage::Calling => format!(
+            AgentStage::Calling => format!(
                 "no agent has answered: {end}. Does that command reach the host, and is scash there? (See --rsh and --agent PATH.)"
             ),
             _ => format!("its agent is gone, and its ranks with it: {end}"),
@@ -252,9 +252,9 @@ impl Link {
 
 /// Which hosts keep the job from starting, and by what.
 pub(super) fn waited_for(links: &[Link], most: Duration) -> String {
-    let late: Vec<&Link> = links.iter().filter(|link| link.stage != Stage::Ready).collect();
+    let late: Vec<&Link> = links.iter().filter(|link| link.stage != AgentStage::Ready).collect();
     let what = |link: &Link| match link.stage {
-        Stage::Calling => {
+        AgentStage::Calling => {
             format!("`{}` has not answered (does it connect, or ask for a password?)", link.command)
         }
         _ => "its agent is not ready (it looks for the program, or the program is on its way)".to_owned(),

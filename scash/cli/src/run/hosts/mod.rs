@@ -14,7 +14,8 @@
 //!
 //! # From call to end
 //! 1. Each agent greets with its version. The launcher answers with what is to be run ([`assignment`]). If
-//!    the program is to be copied (`--copy`), it follows in parts, as fast as the pipe takes them ([`copy`]).
+//!    the program is to be copied (`--copy`), it follows in parts, as fast as the pipe takes them
+//!    ([`program_copy`]).
 //! 2. The agent looks whether it can be: the directory, the program, an address that others can reach
 //!    ([`address`]). It is ready, or refuses.
 //! 3. When all are ready, the launcher lets them go: no rank runs before.
@@ -31,7 +32,7 @@
 //! - An agent that is gone takes its ranks with it; the launcher says so to all others, and ends the job.
 //! - A host that is switched off or cut off closes no pipe. So both sides send a frame every [`BEAT`]; an
 //!   agent that is silent for [`SILENCE`] is taken for gone, and an agent whose launcher is silent for
-//!   [`PATIENCE`] ends. In a network of their own the launcher knows sooner ([`pulse`]).
+//!   [`TIMEOUT`] ends. In a network of their own the launcher knows sooner ([`pulse`]).
 //! - The command of the remote shell is a child of the launcher, and dies with it.
 //!
 //! # When ranks die
@@ -50,7 +51,6 @@
 mod address;
 mod agent;
 mod assignment;
-mod copy;
 mod fields;
 mod frames;
 mod job;
@@ -58,6 +58,7 @@ mod link;
 pub(super) mod list;
 mod placement;
 mod printer;
+mod program_copy;
 mod pulse;
 mod recall;
 mod stores;
@@ -78,7 +79,7 @@ const BEAT: Duration = Duration::from_secs(3);
 /// How long an agent may say nothing. Ending processes that a rank has left can take it half as long.
 const SILENCE: Duration = Duration::from_secs(20);
 /// How long the launcher may say nothing. Longer, because somebody may look at it with a debugger.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Where a job is to run, checked.
 #[derive(Debug)]

@@ -44,7 +44,7 @@ impl Heartbeat {
 
 /// What the launcher knows of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Life {
+pub(super) enum HostHealth {
     /// There is no connection yet.
     Unknown,
     /// It answers.
@@ -80,12 +80,12 @@ impl Pulse {
     }
 
     /// Looks whether what was sent has been acknowledged, and sends the next byte.
-    pub(super) fn turn(&mut self, heartbeat: Heartbeat, now: Instant) -> Life {
-        let Ok(info) = info(&self.stream) else { return Life::Broken };
+    pub(super) fn turn(&mut self, heartbeat: Heartbeat, now: Instant) -> HostHealth {
+        let Ok(info) = info(&self.stream) else { return HostHealth::Broken };
         match info.tcpi_state {
             ESTABLISHED => {}
-            SYN_SENT => return Life::Unknown,
-            _ => return Life::Broken,
+            SYN_SENT => return HostHealth::Unknown,
+            _ => return HostHealth::Broken,
         }
         if info.tcpi_unacked == 0 {
             self.asked = None;
@@ -95,16 +95,16 @@ impl Pulse {
         let round_trip = Duration::from_micros(u64::from(info.tcpi_rtt) + 4 * u64::from(info.tcpi_rttvar));
         let silence = since_asked.min(since_heard);
         if silence > heartbeat.limit.max(QUESTIONS * round_trip) {
-            return Life::Silent(silence);
+            return HostHealth::Silent(silence);
         }
         match self.stream.write(&[0]) {
             Ok(_) => {
                 self.asked.get_or_insert(now);
-                Life::There
+                HostHealth::There
             }
             // Some more are on their way than the system keeps, which says nothing new.
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Life::There,
-            Err(_) => Life::Broken,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => HostHealth::There,
+            Err(_) => HostHealth::Broken,
         }
     }
 }
@@ -173,7 +173,7 @@ mod tests {
     const SOON: Heartbeat = Heartbeat { limit: Duration::from_millis(50), is_far: false };
 
     /// Turns until that is so, for at most 10 s.
-    fn until(pulse: &mut Pulse, is: impl Fn(Life) -> bool) -> Life {
+    fn until(pulse: &mut Pulse, is: impl Fn(HostHealth) -> bool) -> HostHealth {
         let started = Instant::now();
         loop {
             let life = pulse.turn(SOON, Instant::now());
@@ -188,23 +188,23 @@ mod tests {
     fn a_host_is_there_whose_agent_does_nothing_until_its_process_ends() {
         let beacon = Beacon::new("127.0.0.1").unwrap();
         let mut pulse = Pulse::call(beacon.address().unwrap(), SOON).unwrap();
-        assert_eq!(until(&mut pulse, |life| life != Life::Unknown), Life::There);
+        assert_eq!(until(&mut pulse, |life| life != HostHealth::Unknown), HostHealth::There);
         for _ in 0..100 {
             sleep(Duration::from_millis(2));
-            assert_eq!(pulse.turn(SOON, Instant::now()), Life::There);
+            assert_eq!(pulse.turn(SOON, Instant::now()), HostHealth::There);
         }
         drop(beacon);
-        assert_eq!(until(&mut pulse, |life| life == Life::Broken), Life::Broken);
+        assert_eq!(until(&mut pulse, |life| life == HostHealth::Broken), HostHealth::Broken);
     }
 
     #[test]
     fn a_launcher_that_was_stopped_for_long_does_not_take_hosts_for_silent() {
         let mut beacon = Beacon::new("127.0.0.1").unwrap();
         let mut pulse = Pulse::call(beacon.address().unwrap(), SOON).unwrap();
-        assert_eq!(until(&mut pulse, |life| life != Life::Unknown), Life::There);
+        assert_eq!(until(&mut pulse, |life| life != HostHealth::Unknown), HostHealth::There);
         for _ in 0..3 {
             beacon.turn();
-            assert_eq!(pulse.turn(SOON, Instant::now() + Duration::from_secs(60)), Life::There);
+            assert_eq!(pulse.turn(SOON, Instant::now() + Duration::from_secs(60)), HostHealth::There);
         }
     }
 

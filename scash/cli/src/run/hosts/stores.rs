@@ -2,7 +2,7 @@
 //! which each is as good as any other here. Whether they make sense is for `recall` to say.
 
 use super::fields::{Fields, Frame};
-use super::frames::Piece;
+use super::frames::StoreChunk;
 use crate::run::recovery::{Marked, Rewound, RewoundPlace, StoreState};
 use scash_ft::{Base, Epoch, Incarnation, Mark};
 
@@ -23,7 +23,7 @@ impl Frame {
         })
     }
 
-    pub(super) fn piece(self, Piece { rank, at, bytes }: &Piece) -> Frame {
+    pub(super) fn piece(self, StoreChunk { rank, at, bytes }: &StoreChunk) -> Frame {
         self.number(*rank).long(*at).bytes(bytes)
     }
 
@@ -59,8 +59,8 @@ impl Fields<'_> {
         }
     }
 
-    pub(super) fn piece(&mut self) -> Result<Piece, String> {
-        Ok(Piece { rank: self.number()?, at: self.long()?, bytes: self.bytes()?.to_vec() })
+    pub(super) fn piece(&mut self) -> Result<StoreChunk, String> {
+        Ok(StoreChunk { rank: self.number()?, at: self.long()?, bytes: self.bytes()?.to_vec() })
     }
 
     fn place(&mut self) -> Result<RewoundPlace, String> {

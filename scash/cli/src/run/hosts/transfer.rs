@@ -12,7 +12,7 @@
 //! So much is on its way at a time, and no more, as two Reads bring. The header comes when all else has been
 //! stored: until then the copy says that it has nothing.
 
-use super::frames::{Down, MOST_PIECE, Piece};
+use super::frames::{Down, MOST_PIECE, StoreChunk};
 use scash_ft::recovery::{Plan, RecoveryAction};
 use scash_ft::store::HEADER;
 use std::collections::VecDeque;
@@ -100,7 +100,7 @@ impl Transfers {
     }
 
     /// An agent has sent bytes of a store: they go on. The error says why no agent sends them.
-    pub(super) fn piece(&mut self, host: u32, piece: Piece) -> Result<Order, String> {
+    pub(super) fn piece(&mut self, host: u32, piece: StoreChunk) -> Result<Order, String> {
         let rank = piece.rank;
         let now = self.reading(host, rank)?;
         let range = now.left.clone().unwrap_or(0..0);
@@ -171,13 +171,13 @@ mod tests {
         use super::super::frames::Up;
         match down {
             Down::Empty(rank) => drop(stores.insert(rank, Bytes::new())),
-            Down::Piece(Piece { rank, at, bytes }) => {
+            Down::Piece(StoreChunk { rank, at, bytes }) => {
                 stores.get_mut(&rank).unwrap().extend((at..).zip(bytes))
             }
             Down::Store(rank) => return vec![Up::Stored(rank)],
             Down::Read { rank, range } => {
                 let mut left = stores[&rank].range(range).map(|(at, byte)| (*at, *byte));
-                let piece = |(at, byte)| Up::Piece(Piece { rank, at, bytes: vec![byte] });
+                let piece = |(at, byte)| Up::Piece(StoreChunk { rank, at, bytes: vec![byte] });
                 let mut ups: Vec<Up> = left.by_ref().take(enough).map(piece).collect();
                 ups.push(Up::HasRead { rank, next: left.next().map(|(at, _)| at) });
                 return ups;
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn what_nobody_has_asked_for_is_refused() {
         let mut transfers = transfers(&[(4, 0, 1)]);
-        let piece = |at: u64| Piece { rank: 4, at, bytes: vec![1; 10] };
+        let piece = |at: u64| StoreChunk { rank: 4, at, bytes: vec![1; 10] };
         assert!(transfers.piece(0, piece(5000)).is_err());
         assert_eq!(transfers.turn().len(), 2);
         assert!(transfers.piece(1, piece(5000)).is_err());

@@ -15,12 +15,12 @@ pub(super) const WINDOW: usize = 256 << 10;
 pub(super) struct Uplink {
     pipe: Mutex<File>,
     /// One a stream.
-    rooms: [Room; 2],
+    rooms: [StreamCredit; 2],
 }
 
 /// How much of a stream may be sent.
 #[derive(Debug)]
-struct Room {
+struct StreamCredit {
     /// `None`: nobody reads it any more.
     bytes: Mutex<Option<usize>>,
     changed: Condvar,
@@ -33,7 +33,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Uplink {
     pub(super) fn new(pipe: File) -> Arc<Uplink> {
-        let room = || Room { bytes: Mutex::new(Some(WINDOW)), changed: Condvar::new() };
+        let room = || StreamCredit { bytes: Mutex::new(Some(WINDOW)), changed: Condvar::new() };
         Arc::new(Uplink { pipe: Mutex::new(pipe), rooms: [room(), room()] })
     }
 
@@ -58,7 +58,7 @@ impl Uplink {
         room.changed.notify_all();
     }
 
-    fn room(&self, stream: Stream) -> &Room {
+    fn room(&self, stream: Stream) -> &StreamCredit {
         &self.rooms[stream as usize - 1]
     }
 }

@@ -12,7 +12,7 @@ use crate::run::{Refusal, sweep};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use scash_ft::Epoch;
-use scash_join::boot::{Exit, Failure};
+use scash_join::boot::{Exit, JobFailure};
 use std::os::fd::AsFd;
 use std::time::Instant;
 
@@ -169,7 +169,7 @@ impl Job<'_> {
     }
 
     /// Ranks that were lost will not be started again.
-    fn give_up(&mut self, failure: &Failure) {
+    fn give_up(&mut self, failure: &JobFailure) {
         self.supervisor.gone();
         if let Some(printing) = &self.printing {
             printing.catch_up();
@@ -202,8 +202,8 @@ impl Job<'_> {
     pub(super) fn print_the_rest(&mut self) {
         let Some(printing) = self.printing.take().filter(|_| self.survival.is_some()) else { return };
         printing.finish();
-        let patience = PollTimeout::try_from(LAST_LINES).unwrap_or(PollTimeout::ZERO);
+        let timeout = PollTimeout::try_from(LAST_LINES).unwrap_or(PollTimeout::ZERO);
         // It is readable when all is out, or something could not be written, which nobody could be told now.
-        let _ = poll(&mut [PollFd::new(printing.as_fd(), PollFlags::POLLIN)], patience);
+        let _ = poll(&mut [PollFd::new(printing.as_fd(), PollFlags::POLLIN)], timeout);
     }
 }

@@ -16,7 +16,7 @@
 //!
 //! A thread for each stream: a reader of ours who is slow holds up the ranks (as it would without us), but
 //! not the launcher. Whoever stops reading our stdout makes the ranks' writes fail, as in any pipeline; what
-//! cannot be written for another reason (a full disk) ends the job with an error ([`Trouble`]).
+//! cannot be written for another reason (a full disk) ends the job with an error ([`OutputError`]).
 
 mod copy;
 mod lines;
@@ -31,7 +31,7 @@ pub(super) use saved::{Lengths, Saved};
 pub(crate) use screen::say;
 pub(super) use screen::{Shared, lock, open};
 pub(super) use terminal::Terminals;
-pub(super) use wiring::{Given, Wiring};
+pub(super) use wiring::{RankOutput, Wiring};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -65,19 +65,19 @@ impl Stream {
 
 /// Output that could not be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Trouble {
+pub(super) struct OutputError {
     pub(super) stream: Stream,
     pub(super) error: Errno,
 }
 
-impl Trouble {
+impl OutputError {
     /// Whether that is because nobody reads it any more.
     pub(super) fn is_unread(self) -> bool {
         self.error == Errno::EPIPE
     }
 }
 
-impl std::fmt::Display for Trouble {
+impl std::fmt::Display for OutputError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "cannot write to {}: {}", self.stream.name(), self.error.desc())
     }
@@ -105,7 +105,7 @@ const CATCH_UP: Duration = Duration::from_millis(200);
 /// What they say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Word {
-    Failed(Trouble),
+    Failed(OutputError),
     /// Nothing (more) for now.
     Nothing,
     /// All is out.
@@ -203,7 +203,7 @@ impl Printing {
             Ok(_) => {
                 let [stream, error @ ..] = bytes;
                 let stream = if stream == Stream::Out as u8 { Stream::Out } else { Stream::Err };
-                Word::Failed(Trouble { stream, error: Errno::from_raw(i32::from_le_bytes(error)) })
+                Word::Failed(OutputError { stream, error: Errno::from_raw(i32::from_le_bytes(error)) })
             }
             Err(_) => Word::Nothing,
         }

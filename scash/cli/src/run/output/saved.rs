@@ -12,7 +12,7 @@
 //! So a reader of ours who is slow holds up nobody, and costs memory instead.
 
 use super::copy::Sink;
-use super::wiring::Given;
+use super::wiring::RankOutput;
 use crate::run::recovery::Directory;
 use nix::fcntl::{FallocateFlags, FcntlArg, OFlag, fallocate, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -97,11 +97,11 @@ impl Saved {
     }
 
     /// What the rank prints to.
-    pub(in crate::run) fn given(&self, rank: usize) -> io::Result<Given> {
+    pub(in crate::run) fn given(&self, rank: usize) -> io::Result<RankOutput> {
         let files = self.files.get(rank).map_or(&[][..], Vec::as_slice);
         let stream = |file: Option<&File>| file.map(File::try_clone).transpose();
         let (out, err) = (stream(files.first())?, stream(files.last())?);
-        Ok(Given { stdout: out.map(Into::into), stderr: err.map(Into::into) })
+        Ok(RankOutput { stdout: out.map(Into::into), stderr: err.map(Into::into) })
     }
 
     /// How much the rank has printed.
@@ -210,8 +210,8 @@ impl Printer {
 
     /// Nothing will be taken back any more: prints all that is there. Returns when that is out, or after so
     /// long.
-    pub(super) fn print_all(&self, patience: Duration) {
-        let deadline = Instant::now() + patience;
+    pub(super) fn print_all(&self, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
         let mut wishes = self.board.lock();
         wishes.asked += 1;
         let mine = wishes.asked;
@@ -375,7 +375,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     /// Long enough for any machine.
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     struct Screen(Sender<(u32, Vec<u8>)>);
 
@@ -408,7 +408,7 @@ mod tests {
         say(&saved, 0, "one\ntwo\n");
         say(&saved, 1, "other\n");
         printer.print(&[[4, 0], [0, 0]]);
-        assert_eq!(out.recv_timeout(PATIENCE).unwrap(), (0, b"one\n".to_vec()));
+        assert_eq!(out.recv_timeout(TIMEOUT).unwrap(), (0, b"one\n".to_vec()));
         saved.cut(&[[4, 0], [0, 0]]).unwrap();
         say(&saved, 0, "2\n");
         File::from(saved.given(0).unwrap().stderr.unwrap()).write_all(b"error\n").unwrap();
@@ -424,7 +424,7 @@ mod tests {
         say(&saved, 0, "out ");
         File::from(saved.given(0).unwrap().stderr.unwrap()).write_all(b"err\n").unwrap();
         printer.print(&[[8, 8]]);
-        assert_eq!(out.recv_timeout(PATIENCE).unwrap(), (0, b"out err\n".to_vec()));
+        assert_eq!(out.recv_timeout(TIMEOUT).unwrap(), (0, b"out err\n".to_vec()));
         printer.finish();
         assert_eq!((all(&out).len(), all(&err)), (1, vec![(0, String::new())]));
     }
@@ -435,9 +435,9 @@ mod tests {
         let (printer, [out, _err]) = printer(&saved);
         let text = "x".repeat(1 << 20);
         say(&saved, 0, &text);
-        printer.print_all(PATIENCE);
+        printer.print_all(TIMEOUT);
         assert_eq!(out.try_iter().map(|(_, bytes)| bytes.len()).sum::<usize>(), text.len());
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while saved.files[0][0].metadata().unwrap().st_blocks() > 16 {
             assert!(Instant::now() < deadline, "it still takes memory");
         }
@@ -453,7 +453,7 @@ mod tests {
         drop(out);
         say(&saved, 0, "nobody reads this");
         printer.print(&[[5, 0], [1000, 7]]);
-        printer.print_all(PATIENCE);
+        printer.print_all(TIMEOUT);
         say(&saved, 1, "nor this");
         printer.finish();
         assert_eq!(all(&err).len(), 2);

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// What a rank gets as its stdout and stderr; `None`: what this process has.
 #[derive(Debug, Default)]
-pub(in crate::run) struct Given {
+pub(in crate::run) struct RankOutput {
     pub(in crate::run) stdout: Option<OwnedFd>,
     pub(in crate::run) stderr: Option<OwnedFd>,
 }
@@ -54,13 +54,13 @@ impl Wiring {
     }
 
     /// Makes the streams of a rank.
-    pub(in crate::run) fn make(&mut self, rank: u32) -> io::Result<Given> {
+    pub(in crate::run) fn make(&mut self, rank: u32) -> io::Result<RankOutput> {
         let stdout = self.make_one(rank, Stream::Out)?;
         let stderr = match &stdout {
             Some(stdout) if self.is_one => Some(stdout.try_clone()?),
             _ => self.make_one(rank, Stream::Err)?,
         };
-        Ok(Given { stdout, stderr })
+        Ok(RankOutput { stdout, stderr })
     }
 
     fn make_one(&mut self, rank: u32, stream: Stream) -> io::Result<Option<OwnedFd>> {

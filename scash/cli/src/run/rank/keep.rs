@@ -20,7 +20,7 @@ const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// Keeps a rank to its end; returns the exit status.
 pub(super) fn keep(kept_rank: KeptRank, task: &Task) -> Result<u8, Refusal> {
-    let mut keep = Keep::begin(kept_rank, task)?;
+    let mut keep = RankProcess::begin(kept_rank, task)?;
     while keep.exit.is_none() || keep.printing.is_some() {
         keep.step()?;
     }
@@ -36,7 +36,7 @@ pub(super) fn keep(kept_rank: KeptRank, task: &Task) -> Result<u8, Refusal> {
     Ok(status)
 }
 
-struct Keep {
+struct RankProcess {
     kept_rank: KeptRank,
     rank: Rank,
     signals: SignalFd,
@@ -54,8 +54,8 @@ struct Keep {
     oom_kills: OomKills,
 }
 
-impl Keep {
-    fn begin(mut kept_rank: KeptRank, task: &Task) -> Result<Keep, Refusal> {
+impl RankProcess {
+    fn begin(mut kept_rank: KeptRank, task: &Task) -> Result<RankProcess, Refusal> {
         let set = signals::block().map_err(failed("blocking signals"))?;
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let signals = SignalFd::with_flags(&set, flags).map_err(failed("making a signalfd"))?;
@@ -73,7 +73,7 @@ impl Keep {
         recovery::withhold_descriptors();
         let streams = Streams { stdin: kept_rank.reads, outfit };
         let rank = spawn(task, streams, invitation, number, None)?;
-        Ok(Keep {
+        Ok(RankProcess {
             kept_rank,
             rank,
             signals,
@@ -106,7 +106,7 @@ impl Keep {
                 .filter(|_| !is_left)
                 .map(|lead| PollFd::new(lead, PollFlags::POLLIN)),
         );
-        match poll(&mut all, self.patience()) {
+        match poll(&mut all, self.timeout()) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(failed("waiting for the rank")(errno)),
         }
@@ -131,7 +131,7 @@ impl Keep {
     }
 
     /// How long nothing may happen until something is due.
-    fn patience(&self) -> PollTimeout {
+    fn timeout(&self) -> PollTimeout {
         let left = self
             .until
             .filter(|_| self.exit.is_some())

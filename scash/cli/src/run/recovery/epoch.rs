@@ -1,7 +1,7 @@
 //! Which epoch all ranks have: the one from which they go on, and up to which their output is printed.
 
 use crate::run::output::Lengths;
-use scash_ft::recovery::{Known, Plan, RankStores, RecoveryAction, Survivor, Unrecoverable, plan};
+use scash_ft::recovery::{KnownRestart, Plan, RankStores, RecoveryAction, Survivor, Unrecoverable, plan};
 use scash_ft::store::Store;
 use scash_ft::{Base, Epoch, Mark};
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ impl StoreState {
 /// What to do to start all ranks again that were started from `base`, by what their stores say, which are
 /// here.
 pub(super) fn find(base: Base, states: &[StoreState]) -> Result<Plan, Unrecoverable> {
-    plan(&read(states), Known::Started(base))
+    plan(&read(states), KnownRestart::Started(base))
 }
 
 fn read(states: &[StoreState]) -> Vec<RankStores> {
@@ -126,7 +126,7 @@ pub(super) fn carry_out(plan: &Plan, stores: &[Store]) -> io::Result<()> {
 
 /// What a launcher goes on from that has begun anew.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct ResumePoint {
     pub(super) plan: Plan,
     /// Why it is not the newest epoch, for people.
     pub(super) instead: Option<String>,
@@ -136,11 +136,11 @@ pub(super) struct Found {
 ///
 /// # Errors
 /// There is none: what is wrong.
-pub(super) fn resume(stores: &[Store]) -> Result<Found, String> {
+pub(super) fn resume(stores: &[Store]) -> Result<ResumePoint, String> {
     let states: Vec<StoreState> = stores.iter().map(StoreState::of).collect();
-    let plan = plan(&read(&states), Known::Nothing).map_err(|why| why.to_string())?;
+    let plan = plan(&read(&states), KnownRestart::Nothing).map_err(|why| why.to_string())?;
     let newest = plan.base.epoch;
-    let Err(why) = verify(stores, newest) else { return Ok(Found { plan, instead: None }) };
+    let Err(why) = verify(stores, newest) else { return Ok(ResumePoint { plan, instead: None }) };
     // A job that has begun anew from the beginning would lose what the user knows to be there.
     let before = Epoch(newest.0 - 1);
     if before == Epoch(0) || verify(stores, before).is_err() {
@@ -149,7 +149,7 @@ pub(super) fn resume(stores: &[Store]) -> Result<Found, String> {
     let base = Base { epoch: before, ..plan.base };
     let write = |rank| RecoveryAction::WriteBase { rank, host: HERE, base };
     let steps = (0..).take(stores.len()).map(write).chain([RecoveryAction::Start { base }]).collect();
-    Ok(Found { plan: Plan { base, steps }, instead: Some(why) })
+    Ok(ResumePoint { plan: Plan { base, steps }, instead: Some(why) })
 }
 
 /// Checks what all stores have of an epoch. Of the beginning they have nothing.

@@ -34,7 +34,7 @@ impl Story {
     }
 
     /// A rank is killed, and then all are; the stores have this epoch.
-    fn loses(&mut self, rank: u32, epoch: u64) -> Result<Base, Failure> {
+    fn loses(&mut self, rank: u32, epoch: u64) -> Result<Base, JobFailure> {
         assert_eq!(self.exits(rank, KILL), Some(LauncherAction::Kill));
         (0..4).filter(|other| *other != rank).for_each(|other| assert_eq!(self.exits(other, KILL), None));
         assert_eq!(self.tick(false), Some(LauncherAction::Find));
@@ -172,7 +172,7 @@ fn restarts_are_counted_from_the_last_new_epoch_on() {
     assert_eq!(story.loses(1, 9), Ok(base(6, 9)));
     let failure = story.loses(3, 9).unwrap_err();
     let why = "was killed by signal 9 (SIGKILL), after 2 restarts from epoch 9 without a new checkpoint (--restarts)";
-    assert_eq!(failure, Failure { rank: Some(3), why: why.into(), status: 137 });
+    assert_eq!(failure, JobFailure { rank: Some(3), why: why.into(), status: 137 });
     assert!(!story.recovery.is_ending() && !story.recovery.awaits_joining());
 }
 
@@ -205,7 +205,7 @@ fn a_rank_whose_epoch_is_of_no_use_ends_the_job_by_its_death() {
     story.exits(2, Exit::Signal(7));
     let failure = story.recovery.nothing_found("its output is not known");
     let why = "was killed by signal 7 (SIGBUS), and its output is not known";
-    assert_eq!(failure, Failure { rank: Some(2), why: why.into(), status: 128 + 7 });
+    assert_eq!(failure, JobFailure { rank: Some(2), why: why.into(), status: 128 + 7 });
 }
 
 #[test]

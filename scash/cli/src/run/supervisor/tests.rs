@@ -2,8 +2,8 @@ use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn death(rank: u32, status: u8) -> Failure {
-    Failure { rank: Some(rank), why: format!("exited with status {status}"), status }
+fn death(rank: u32, status: u8) -> JobFailure {
+    JobFailure { rank: Some(rank), why: format!("exited with status {status}"), status }
 }
 
 fn order(signal: Signal) -> Order {

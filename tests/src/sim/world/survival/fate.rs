@@ -6,7 +6,7 @@ use crate::sim::deaths::Point;
 use crate::sim::program::Program;
 use crate::sim::rng::Rng;
 use crate::sim::world::{Result, World};
-use scash_ft::recovery::{Known, RecoveryAction};
+use scash_ft::recovery::{KnownRestart, RecoveryAction};
 
 /// Steps that survivors take at most until hosts are told to end them.
 pub(super) const LONGEST_DOOM: u32 = 2000;
@@ -189,7 +189,7 @@ impl<P: Program> World<P> {
     fn end_coordinator(&mut self) {
         self.trace(|| "the coordinator dies".to_owned());
         let survival = self.survival();
-        survival.known = Known::Nothing;
+        survival.known = KnownRestart::Nothing;
         survival.counts.coordinators += 1;
     }
 

@@ -9,10 +9,10 @@
 //!      └──────────────────────────────────────────────────────────────────────────┘         Store, Ended
 //! ```
 
-use super::work::Work;
+use super::running_ranks::RunningRanks;
 use super::{Agent, COMMITTED, LINES, SAID, failed, outputs, trouble};
 use crate::run::hosts::assignment::Replicated;
-use crate::run::hosts::frames::{Again, Down, MOST_OUTPUT, MOST_PIECE, Piece, Up};
+use crate::run::hosts::frames::{Again, Down, MOST_OUTPUT, MOST_PIECE, StoreChunk, Up};
 use crate::run::hosts::placement::holdings;
 use crate::run::oom::OomKills;
 use crate::run::output::{Lengths, Printing};
@@ -83,7 +83,7 @@ impl Agent {
     /// and when all had ended.
     pub(super) fn start_survivors(
         &mut self,
-        work: &mut Work,
+        work: &mut RunningRanks,
         lost: Option<(Instant, Instant)>,
     ) -> Result<(), Refusal> {
         let Some(survival) = work.survival.take() else { return Ok(()) };
@@ -93,7 +93,7 @@ impl Agent {
     }
 
     /// Starts to send what ranks will have printed that is not taken back, and to hear what they tell.
-    pub(super) fn send_saved(&self, work: &Work) -> Result<Printing, Refusal> {
+    pub(super) fn send_saved(&self, work: &RunningRanks) -> Result<Printing, Refusal> {
         let Some(Survival { kept, .. }) = &work.survival else {
             return Err(Refusal::new(status::LAUNCHER, "nothing is kept of what ranks print"));
         };
@@ -214,7 +214,7 @@ impl Agent {
     fn read_store(&mut self, rank: u32, range: Range<u64>) -> Result<(), Refusal> {
         let uplink = Arc::clone(&self.uplink);
         let Some(Survival { kept, .. }) = self.survival() else { return Ok(()) };
-        let send = |at, bytes: &[u8]| uplink.send(&Up::Piece(Piece { rank, at, bytes: bytes.to_vec() }));
+        let send = |at, bytes: &[u8]| uplink.send(&Up::Piece(StoreChunk { rank, at, bytes: bytes.to_vec() }));
         match kept.read(rank, range, ENOUGH, &mut vec![0; MOST_PIECE], send) {
             Ok(next) => self.send(&Up::HasRead { rank, next }),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {

@@ -60,7 +60,7 @@ fn ups() -> Vec<Up> {
         Up::Committed(Epoch(70_000_000_000)),
         Up::Resumed,
         Up::Said(b"scash: rank 3 cannot be saved\n".to_vec()),
-        Up::Piece(Piece { rank: 3, at: 5 << 40, bytes: vec![8; 500] }),
+        Up::Piece(StoreChunk { rank: 3, at: 5 << 40, bytes: vec![8; 500] }),
         Up::HasRead { rank: 3, next: Some(7) },
         Up::HasRead { rank: 3, next: None },
         Up::Stored(3),
@@ -98,7 +98,7 @@ fn downs() -> Vec<Down> {
         Down::Finish,
         Down::Empty(3),
         Down::Read { rank: 3, range: 4096..u64::MAX },
-        Down::Piece(Piece { rank: 3, at: 5 << 40, bytes: vec![8; 500] }),
+        Down::Piece(StoreChunk { rank: 3, at: 5 << 40, bytes: vec![8; 500] }),
         Down::Store(3),
     ]
 }

@@ -5,8 +5,8 @@
 use super::Job;
 use super::survive::Survival;
 use crate::run::hosts::frames::Down;
-use crate::run::hosts::link::{Call, Link, Stage};
-use crate::run::hosts::pulse::Life;
+use crate::run::hosts::link::{AgentStage, Call, Link};
+use crate::run::hosts::pulse::HostHealth;
 use crate::run::replicas::Return;
 use scash_join::boot::Layout;
 use std::collections::BTreeMap;
@@ -134,7 +134,8 @@ impl Job<'_> {
     /// Whether a host is called that was lost before, and has not come back.
     pub(super) fn is_returning(&self, host: u32) -> bool {
         let stage = self.links[host as usize].stage;
-        self.start_by.is_none() && matches!(stage, Stage::Calling | Stage::Preparing | Stage::Ready)
+        self.start_by.is_none()
+            && matches!(stage, AgentStage::Calling | AgentStage::Preparing | AgentStage::Ready)
     }
 
     /// Does what is due: calls hosts, takes in those that are ready, and has ranks wait no longer.
@@ -151,7 +152,7 @@ impl Job<'_> {
         for host in returns.due(now) {
             let link = &self.links[host as usize];
             // The command that called it last is perhaps not gone yet.
-            if link.stage == Stage::Gone && link.exit.is_some() {
+            if link.stage == AgentStage::Gone && link.exit.is_some() {
                 self.call_again(host);
             }
         }
@@ -159,7 +160,7 @@ impl Job<'_> {
             let link = &self.links[host as usize];
             if link.ready_by.is_some_and(|by| now >= by) {
                 self.not_back(host, &format!("its agent was not ready after {} s", ANSWER.as_secs()));
-            } else if self.is_returning(host) && link.stage == Stage::Ready {
+            } else if self.is_returning(host) && link.stage == AgentStage::Ready {
                 self.take_in(host);
             }
         }
@@ -200,17 +201,17 @@ impl Job<'_> {
         // ranks there would be without a way to the others.
         let pulse = self.hosts.heartbeat.zip(link.pulse.as_mut());
         let life = pulse.map(|(heartbeat, pulse)| pulse.turn(heartbeat, Instant::now()));
-        if link.had_pulse && matches!(life, None | Some(Life::Broken)) {
+        if link.had_pulse && matches!(life, None | Some(HostHealth::Broken)) {
             return self.not_back(host, "its agent has answered, and its network has not");
         }
-        if recall.is_writing() || (link.had_pulse && life != Some(Life::There)) {
+        if recall.is_writing() || (link.had_pulse && life != Some(HostHealth::There)) {
             return;
         }
         let is_recalled = recall.returned(host);
         returns.returned(host, Instant::now());
         moves.returned(&self.layout, host);
         let link = &mut self.links[host as usize];
-        (link.stage, link.ready_by) = (Stage::Running, None);
+        (link.stage, link.ready_by) = (AgentStage::Running, None);
         link.send(&Down::Go);
         if is_recalled {
             link.send(&Down::Recall);
@@ -222,7 +223,7 @@ impl Job<'_> {
     /// Has ranks move back to hosts that were lost and are there again.
     pub(super) fn send_home(&mut self) {
         let links = &self.links;
-        let is_there = |host: u32| links[host as usize].stage == Stage::Running;
+        let is_there = |host: u32| links[host as usize].stage == AgentStage::Running;
         if let Some(Survival { moves, .. }) = &mut self.survival {
             moves.go_home(is_there);
         }
@@ -244,13 +245,15 @@ impl Job<'_> {
         let none = || "hosts of this job cannot come back: start it with --replicas".to_owned();
         let Survival { returns, .. } = survival.ok_or_else(none)?;
         match stage {
-            Stage::Gone => {
+            AgentStage::Gone => {
                 returns.asked(host, Instant::now());
                 Ok(format!("host {name} is called"))
             }
-            Stage::Running => Err(format!("host {name} is there")),
-            Stage::Done => Err(format!("host {name} is done")),
-            Stage::Calling | Stage::Preparing | Stage::Ready => Err(format!("host {name} is being called")),
+            AgentStage::Running => Err(format!("host {name} is there")),
+            AgentStage::Done => Err(format!("host {name} is done")),
+            AgentStage::Calling | AgentStage::Preparing | AgentStage::Ready => {
+                Err(format!("host {name} is being called"))
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use super::Job;
 use crate::run::hosts::address;
 use crate::run::hosts::assignment::{Assignment, Replicated};
 use crate::run::hosts::frames::{Down, FROM_LAUNCHER, check_hello};
-use crate::run::hosts::link::{Call, Link, Stage};
+use crate::run::hosts::link::{AgentStage, Call, Link};
 use crate::run::plan::Plan;
 use crate::run::{Refusal, status};
 use nix::sys::epoll::EpollFlags;
@@ -49,7 +49,7 @@ impl Job<'_> {
                 let program = self.program.clone();
                 let link = self.link(host);
                 link.send(&start);
-                link.stage = Stage::Preparing;
+                link.stage = AgentStage::Preparing;
                 if let Some(program) = program {
                     link.send_program(program);
                 }
@@ -93,10 +93,10 @@ impl Job<'_> {
     }
 
     pub(super) fn ready(&mut self, host: u32) {
-        self.link(host).stage = Stage::Ready;
-        if self.start_by.is_some() && self.links.iter().all(|link| link.stage == Stage::Ready) {
+        self.link(host).stage = AgentStage::Ready;
+        if self.start_by.is_some() && self.links.iter().all(|link| link.stage == AgentStage::Ready) {
             self.start_by = None;
-            self.links.iter_mut().for_each(|link| link.stage = Stage::Running);
+            self.links.iter_mut().for_each(|link| link.stage = AgentStage::Running);
             self.tell_all(&Down::Go);
         }
     }
@@ -111,7 +111,7 @@ impl Job<'_> {
         }
         for link in &mut self.links {
             // One that has not answered has no ranks to end.
-            if link.stage == Stage::Calling {
+            if link.stage == AgentStage::Calling {
                 link.kill();
             }
             link.let_go();

@@ -3,7 +3,7 @@
 use super::survive::Survival;
 use crate::run::hosts::address;
 use crate::run::hosts::assignment::Assignment;
-use crate::run::hosts::copy::Copy;
+use crate::run::hosts::program_copy::ProgramCopy;
 use crate::run::hosts::pulse::Beacon;
 use crate::run::output::Printing;
 use crate::run::plan::Task;
@@ -16,7 +16,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 /// This host's ranks.
-pub(super) struct Work {
+pub(super) struct RunningRanks {
     pub(super) branch: Branch,
     layout: Layout,
     /// Which of its hosts this is.
@@ -24,7 +24,7 @@ pub(super) struct Work {
     pub(super) processes: Processes,
     pub(super) task: Task,
     /// The program itself, if it was sent here: ranks are started from it.
-    _copy: Option<Copy>,
+    _copy: Option<ProgramCopy>,
     pub(super) bind: bool,
     pub(super) settings: Settings,
     /// Whether both streams of a rank go to one file.
@@ -39,9 +39,9 @@ pub(super) struct Work {
     pub(super) beacon: Option<Beacon>,
 }
 
-impl Work {
+impl RunningRanks {
     /// Looks whether all is here that ranks need.
-    pub(super) fn new(assignment: Assignment, copy: Option<Copy>) -> Result<Work, Refusal> {
+    pub(super) fn new(assignment: Assignment, copy: Option<ProgramCopy>) -> Result<RunningRanks, Refusal> {
         let several = assignment.layout.hosts() > 1;
         let mut env = assignment.env.clone();
         let is_given = std::env::var_os(address::INTERFACE).is_some()
@@ -57,7 +57,7 @@ impl Work {
         let is_watched = several && assignment.is_watched;
         let beacon = given.or(interface).filter(|_| is_watched).and_then(|text| Beacon::new(&text).ok());
         enter(&assignment.directory)?;
-        let path = copy.as_ref().map_or_else(|| PathBuf::from(assignment.program.0), Copy::path);
+        let path = copy.as_ref().map_or_else(|| PathBuf::from(assignment.program.0), ProgramCopy::path);
         let program = Program { path, name: assignment.program.1 };
         program::check(&program.path)?;
         let (layout, host, settings) = (assignment.layout, assignment.host, assignment.settings);
@@ -66,7 +66,7 @@ impl Work {
         let ranks = if assignment.replicas.is_some() { layout.size() as usize } else { branch.ranks().len() };
         limits::make_room(u32::try_from(ranks).unwrap_or(u32::MAX), "ranks")?;
         let survival = |replicas| Survival::new(&layout, host, replicas, assignment.one_stream);
-        Ok(Work {
+        Ok(RunningRanks {
             processes: Processes::default(),
             survival: assignment.replicas.map(survival).transpose()?,
             branch,
