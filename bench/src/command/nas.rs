@@ -68,7 +68,7 @@ impl Options {
 }
 
 /// What messages travel over: scash, if no rival and shim are named.
-struct Contender {
+struct NasLibrary {
     variant: Variant,
     rival: Option<(Rival, PathBuf)>,
 }
@@ -107,12 +107,12 @@ pub(super) fn run(session: &Session, options: &Options) -> bool {
     complete
 }
 
-fn over_scash() -> Contender {
-    Contender { variant: Variant { name: "scash".to_owned(), settings: Vec::new() }, rival: None }
+fn over_scash() -> NasLibrary {
+    NasLibrary { variant: Variant { name: "scash".to_owned(), settings: Vec::new() }, rival: None }
 }
 
-fn over_rival(rival: Rival, shim: PathBuf) -> Contender {
-    Contender {
+fn over_rival(rival: Rival, shim: PathBuf) -> NasLibrary {
+    NasLibrary {
         variant: Variant { name: rival.name().to_owned(), settings: Vec::new() },
         rival: Some((rival, shim)),
     }
@@ -126,7 +126,7 @@ fn measure(
     session: &Session,
     options: &Options,
     kernel: &str,
-    over: &[Contender],
+    over: &[NasLibrary],
 ) -> (Vec<Option<Line>>, Endless) {
     let variants: Vec<Variant> = over.iter().map(|over| over.variant.clone()).collect();
     let endless = RefCell::new(Endless::new());
@@ -141,7 +141,7 @@ fn once(
     session: &Session,
     options: &Options,
     kernel: &str,
-    over: &Contender,
+    over: &NasLibrary,
     endless: &RefCell<Endless>,
 ) -> Option<Record> {
     let (provider, network) = options.network();
@@ -159,7 +159,7 @@ fn once(
     session.measured(done.map_err(|why| format!("{}: {why}", over.variant.name)))?.pop()
 }
 
-fn table(over: &[Contender], lines: &[Option<Line>], endless: &Endless, limit: Limit) -> Table {
+fn table(over: &[NasLibrary], lines: &[Option<Line>], endless: &Endless, limit: Limit) -> Table {
     let mut table = Table::new(["", "ms", "Mop/s", "× scash's time"]);
     for (over, line) in over.iter().zip(lines) {
         let name = over.variant.name.clone();
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_rival_that_failed_or_did_not_end_is_shown_beside_those_that_did() {
         let rivals = [Rival::OpenMpi, Rival::Mpich].map(|rival| over_rival(rival, "/a".into()));
-        let over: Vec<Contender> = [over_scash()].into_iter().chain(rivals).collect();
+        let over: Vec<NasLibrary> = [over_scash()].into_iter().chain(rivals).collect();
         let line = Line {
             way: "scash".to_owned(),
             settings: Vec::new(),

@@ -17,12 +17,12 @@ pub struct Window {
     heap: Arc<Heap>,
     rank: u32,
     /// By rank.
-    parts: Vec<WindowPart>,
+    parts: Vec<RankMemory>,
 }
 
 /// A rank's part: where it begins in that rank's registered memory, and how long it is.
 #[derive(Clone, Copy, Debug)]
-struct WindowPart {
+struct RankMemory {
     offset: usize,
     len: usize,
 }
@@ -52,8 +52,8 @@ impl Communicator {
         self.all_gather(&mine, &mut all)?;
         let part = |card: &[u64]| Some((usize::try_from(card[0]).ok()?, usize::try_from(card[1]).ok()?));
         let parts = all.chunks(2).map(|card| part(card).filter(|_| card[0] != NO_ROOM));
-        let parts: Option<Vec<WindowPart>> =
-            parts.map(|part| part.map(|(offset, len)| WindowPart { offset, len })).collect();
+        let parts: Option<Vec<RankMemory>> =
+            parts.map(|part| part.map(|(offset, len)| RankMemory { offset, len })).collect();
         match (claimed, parts) {
             (Ok(_), Some(parts)) => Ok(Window { heap: Arc::clone(heap), rank: self.rank(), parts }),
             (Ok(offset), None) => {
@@ -78,7 +78,7 @@ impl Communicator {
         self.fence(None)?;
         self.shared.until(Goal::Gets, |engine| (!engine.has_gets()).then_some(()));
         self.barrier()?;
-        let WindowPart { offset, len } = window.mine();
+        let RankMemory { offset, len } = window.mine();
         self.shared.engine().close_window(offset, len);
         window.heap.release(offset, len);
         Ok(())
@@ -149,7 +149,7 @@ impl Window {
     }
 
     #[cold]
-    fn outside(&self, rank: u32, offset: usize, len: usize, part: Option<&WindowPart>) -> Error {
+    fn outside(&self, rank: u32, offset: usize, len: usize, part: Option<&RankMemory>) -> Error {
         Error::Invalid(match part {
             Some(part) => format!(
                 "{len} bytes at {offset} are not inside rank {rank}'s part of a window, which has {}",
@@ -159,7 +159,7 @@ impl Window {
         })
     }
 
-    fn mine(&self) -> WindowPart {
+    fn mine(&self) -> RankMemory {
         self.parts[self.rank as usize]
     }
 }

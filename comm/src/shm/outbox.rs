@@ -51,7 +51,7 @@ struct Pending {
 }
 
 /// What is still to be read of a message's parts.
-struct UnsentParts<'a> {
+struct PartsReader<'a> {
     parts: &'a [&'a [u8]],
     /// Bytes of the first part that have been read.
     offset: usize,
@@ -91,7 +91,7 @@ impl Outbox {
     fn send_later(&mut self, kind: u16, parts: &[&[u8]], total: usize) -> Checked<()> {
         self.drain()?;
         let mut letter = Letter { kind, total, sent: 0 };
-        let mut parts = UnsentParts { parts, offset: 0 };
+        let mut parts = PartsReader { parts, offset: 0 };
         if self.backlog.is_empty() && letter.push(&mut self.producer, &mut parts)? {
             return Ok(());
         }
@@ -133,7 +133,7 @@ impl Outbox {
         while let Some(Pending { letter, bytes, gone }) = self.backlog.front_mut() {
             let before = letter.sent;
             let over =
-                letter.push(&mut self.producer, &mut UnsentParts { parts: &[bytes], offset: *gone })?;
+                letter.push(&mut self.producer, &mut PartsReader { parts: &[bytes], offset: *gone })?;
             *gone += letter.sent - before;
             if !over {
                 break;
@@ -151,7 +151,7 @@ impl Outbox {
 
 impl Letter {
     /// Writes as much of the message as the ring has room for; `true` when all of it is there.
-    fn push(&mut self, producer: &mut Producer, parts: &mut UnsentParts<'_>) -> Checked<bool> {
+    fn push(&mut self, producer: &mut Producer, parts: &mut PartsReader<'_>) -> Checked<bool> {
         if self.total <= producer.max() {
             let fits = producer.begin(self.total)?;
             if fits {
@@ -177,7 +177,7 @@ impl Letter {
     }
 }
 
-impl UnsentParts<'_> {
+impl PartsReader<'_> {
     /// Gives the next `len` bytes to `take`, piece by piece.
     fn read(&mut self, mut len: usize, mut take: impl FnMut(&[u8])) {
         while len > 0 {

@@ -46,16 +46,14 @@ use adapt::Learning;
 pub use adapt::MOST_RUNS;
 use barrier::Meetings;
 use cache::Cache;
-pub use cache::Eviction;
 pub use check::Broken;
 use checkpoint::Checkpoint;
-pub use config::{AllocOptions, Config, Protocol, Sharing, Transfer};
+pub use config::{AllocOptions, Config, Eviction, Protocol, Sharing, Transfer};
 pub use counters::Counters;
 use dissemination::Dissemination;
 use home::Homes;
 pub use migrate::MIGRATE_AFTER;
-pub use objects::ObjectKind;
-pub use orders::{Collective, InUse, Input, Outcome, Output, Violation};
+pub use orders::{Collective, InUse, Input, ObjectKind, Outcome, Output, Violation};
 use std::collections::VecDeque;
 use synchronisation::Synchronisation;
 

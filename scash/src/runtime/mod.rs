@@ -16,6 +16,7 @@ mod frame_sharing;
 mod frames;
 mod host_objects;
 mod inject;
+mod inquiry;
 pub(crate) mod live;
 mod lost;
 mod machine;
@@ -38,9 +39,9 @@ pub(crate) mod within;
 
 pub use frame_agreement::frames_asked_for;
 pub use frame_sharing::FrameSharing;
+pub(crate) use inquiry::Inquiry;
 pub use scash_join::job::PROVIDERS;
 pub use scash_proto::node::ObjectKind;
-pub(crate) use stall::Inquiry;
 pub use start::init;
 
 use self::core::Core;

@@ -4,7 +4,6 @@
 use super::Runtime;
 use super::objects::name;
 use crate::error::{Result, call};
-use crate::runtime::context::RankContext;
 use crate::runtime::core::{Core, all_activities};
 use scash_comm::say::say;
 use scash_proto::Rank;
@@ -17,45 +16,6 @@ use std::time::{Duration, Instant};
 
 /// How long the answers of others are waited for.
 const ANSWERS: Duration = Duration::from_secs(1);
-
-/// What has arrived of questions and answers.
-#[derive(Debug, Default)]
-pub(crate) struct Inquiry {
-    /// Ranks that have asked and are still to be answered.
-    askers: Vec<Rank>,
-    /// When somebody asked last: that one tells, and others need not.
-    asked: Option<Instant>,
-    answers: BTreeMap<Rank, Activities>,
-}
-
-impl Inquiry {
-    /// Takes what a peer says. The answer leaves with [`answer`](Self::answer).
-    pub(crate) fn take(&mut self, from: Rank, message: StallMessage) {
-        match message {
-            StallMessage::Query => {
-                self.asked = Some(Instant::now());
-                self.askers.push(from);
-            }
-            StallMessage::Answer(activities) => {
-                self.answers.insert(from, activities);
-            }
-        }
-    }
-
-    /// Whether somebody is to be answered.
-    pub(crate) fn is_asked(&self) -> bool {
-        !self.askers.is_empty()
-    }
-
-    /// Answers those that have asked.
-    pub(crate) fn answer(&mut self, context: &RankContext, activities: Activities) -> Result<()> {
-        let answer = StallMessage::Answer(activities).encode();
-        for to in self.askers.drain(..) {
-            context.endpoint.send(to.0, Kind::Stall.number(), &[&answer])?;
-        }
-        Ok(context.endpoint.flush()?)
-    }
-}
 
 /// Looks at a wait of which one looks at the clock.
 const LOOKS: u32 = 16;

@@ -3,6 +3,7 @@
 //!
 //! A host waits for nobody. Its owner polls [`Host::as_fd`], and calls [`Host::turn`] when that is readable.
 
+use super::invitation::{Invitation, Settings};
 use super::io;
 use super::layout::Layout;
 use super::page::{PageWriter, RankState};
@@ -10,27 +11,8 @@ use super::rank_lines::{LineInput, RankLines};
 use super::roster::{Exit, JobFailure, Output, Roster};
 use scash_comm::{Result, Secret};
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
-
-/// What a job's ranks are told besides their numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Application threads a rank.
-    pub threads: u32,
-    /// The provider that carries their traffic.
-    pub provider: String,
-}
-
-/// What one rank needs to be started with.
-#[derive(Debug)]
-pub struct Invitation {
-    /// The rank's end of its line. It is closed on exec: whoever starts the process must undo that **in the
-    /// child**, and close it here afterwards.
-    pub line: OwnedFd,
-    /// Environment variables to be set.
-    pub env: Vec<(&'static str, String)>,
-}
 
 /// The launcher's end of all lines of a job.
 #[derive(Debug)]

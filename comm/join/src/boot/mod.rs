@@ -81,6 +81,7 @@ mod external;
 mod frame;
 mod host;
 mod identity;
+mod invitation;
 mod layout;
 mod line;
 mod member;
@@ -91,8 +92,9 @@ mod roster;
 
 pub use alone::started_with_others;
 pub use external::{Gathering, Keeper};
-pub use host::{Host, Invitation, Settings};
+pub use host::Host;
 pub use identity::Identity;
+pub use invitation::{Invitation, Settings};
 pub use layout::{Layout, MOST_HOSTS};
 pub use member::Member;
 pub use page::{JobPage, RankState};

@@ -15,7 +15,7 @@
 use super::frame::{
     Assembler, Limits, LineKind, Message, Rubbish, Share, decode_gathered, encode_gathered, rubbish,
 };
-use super::host::{Invitation, Settings};
+use super::invitation::{Invitation, Settings};
 use super::io;
 use super::layout::Layout;
 use super::page::{PageWriter, RankState};

@@ -1,7 +1,6 @@
 //! What the user asks of a job that goes on when ranks die: `--replicas` and the options that need it, raw
 //! and checked.
 
-use super::recovery::StoreLocation;
 use super::{Refusal, status};
 use scash_ft::inject::{self, Injection, parse};
 use scash_ft::interval::{DEFAULT_MTBF, Policy, parse_mtbf};
@@ -96,6 +95,17 @@ pub(super) struct Return {
     pub(super) calls: bool,
     /// How long ranks wait for theirs.
     pub(super) wait_for: Option<Duration>,
+}
+
+/// Where the launcher keeps what ranks save.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::run) enum StoreLocation {
+    /// In memory.
+    Memory,
+    /// In a directory, for a new job.
+    New(PathBuf),
+    /// In the directory of a job that is there.
+    Resumed(PathBuf),
 }
 
 /// What is to be done when ranks die.

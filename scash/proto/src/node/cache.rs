@@ -12,25 +12,13 @@
 //!
 //! Runs in signal handlers: all memory is there from the beginning.
 
-use super::{Collective, Node, Output, runs};
+use super::{Collective, Eviction, Node, Output, runs};
 use crate::page::{Access, List};
 use crate::{Pages, Strided};
 use policy::{EvictionAction, Fifo, Policy, Sieve};
 
 mod policy;
 mod queue;
-
-/// How cached pages are chosen that have to go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Eviction {
-    /// Pages that were only read go first, then those that were written; in each class in the order in which
-    /// they came.
-    #[default]
-    Fifo,
-    /// SIEVE (Zhang et al., NSDI 2024): a hand goes from the oldest to the newest; pages that were used since
-    /// it last passed stay. Whether a page is used shows when it is taken out of the view for a while.
-    Sieve,
-}
 
 /// The page is held.
 const HELD: u8 = 1;

@@ -22,8 +22,7 @@ mod semaphore;
 
 use super::intervals::After;
 use super::maps::cut_out;
-use super::objects::ObjectKind;
-use super::{Node, Output, Violation};
+use super::{Node, ObjectKind, Output, Violation};
 use crate::Rank;
 use crate::wire::stall::{Activity, Relation};
 use crate::wire::sync::{KnownIntervals, QueuePlace, Record, Request, Signal, SyncBody};

@@ -6,6 +6,7 @@ use scash_comm::{Error, Exchange};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::{Read, Seek, Write};
+use std::os::fd::OwnedFd;
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::sync::mpsc;
 use std::thread;

@@ -3,6 +3,7 @@
 //! for its ranks, [`survive`] what it does besides where they may die.
 
 mod running_ranks;
+mod survival;
 mod survive;
 
 use super::assignment::Assignment;

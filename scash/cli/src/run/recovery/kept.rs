@@ -8,7 +8,7 @@ use super::epoch::{self, ResumePoint, Rewound, RewoundPlace, StoreState};
 use super::input::Input;
 use super::sayings::Sayings;
 use crate::run::output::{Lengths, RankOutput, Saved};
-use crate::run::replicas::Replicas;
+use crate::run::replicas::{Replicas, StoreLocation};
 use crate::run::{Refusal, status};
 use nix::fcntl::Flock;
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -22,7 +22,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, UNIX_EPOCH};
 
@@ -40,17 +40,6 @@ impl Outfit {
     pub(in crate::run) fn plain(output: RankOutput) -> Outfit {
         Outfit { output, env: Vec::new(), inherited: Vec::new() }
     }
-}
-
-/// Where the launcher keeps what ranks save.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::run) enum StoreLocation {
-    /// In memory.
-    Memory,
-    /// In a directory, for a new job.
-    New(PathBuf),
-    /// In the directory of a job that is there.
-    Resumed(PathBuf),
 }
 
 /// What rank 0 has told of, or the only rank of a keeper.

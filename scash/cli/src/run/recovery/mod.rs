@@ -43,7 +43,7 @@ pub(crate) use describe::start_again;
 pub(super) use directory::Directory;
 pub(super) use epoch::{Marked, Rewound, RewoundPlace, StoreState, barrier, rounds};
 pub(super) use keepers::{KeeperOptions, KeptRank, Refused, agree};
-pub(super) use kept::{HeldStores, Kept, Outfit, StoreLocation};
+pub(super) use kept::{HeldStores, Kept, Outfit};
 pub(super) use withheld::withhold_descriptors;
 
 use super::Refusal;

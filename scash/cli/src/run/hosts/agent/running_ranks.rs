@@ -1,6 +1,6 @@
 //! What an agent has for its host's ranks, once the launcher has said what to run.
 
-use super::survive::Survival;
+use super::survival::Survival;
 use crate::run::hosts::address;
 use crate::run::hosts::assignment::Assignment;
 use crate::run::hosts::program_copy::ProgramCopy;

@@ -10,17 +10,15 @@
 //! ```
 
 use super::running_ranks::RunningRanks;
+use super::survival::{Phase, Survival};
 use super::{Agent, COMMITTED, LINES, SAID, failed, outputs, trouble};
-use crate::run::hosts::assignment::Replicated;
 use crate::run::hosts::frames::{Again, Down, MOST_OUTPUT, MOST_PIECE, StoreChunk, Up};
-use crate::run::hosts::placement::holdings;
 use crate::run::oom::OomKills;
 use crate::run::output::{Lengths, Printing};
-use crate::run::recovery::{self, Kept, Rewound, RewoundPlace};
+use crate::run::recovery::{Kept, Rewound, RewoundPlace};
 use crate::run::{Refusal, status};
 use nix::sys::signal::Signal;
-use scash_ft::{Base, Epoch};
-use scash_join::boot::Layout;
+use scash_ft::Epoch;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,55 +26,6 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a store that are sent for one Read.
 const ENOUGH: u64 = 2 << 20;
-
-/// How far the agent's part in a restart is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Ranks compute, or have ended by themselves.
-    Together,
-    /// They were killed.
-    Ending,
-    /// They have ended, and the launcher knows what their stores say.
-    Ended,
-}
-
-/// What an agent has whose ranks may die.
-#[derive(Debug)]
-pub(super) struct Survival {
-    kept: Kept,
-    /// How many other hosts hold copies of a store.
-    copies: u32,
-    /// What ranks were started from.
-    base: Base,
-    /// The newest epoch of which rank 0 has told.
-    told: Epoch,
-    phase: Phase,
-    /// Whether ranks will not be started again.
-    is_finished: bool,
-}
-
-impl Survival {
-    /// For the ranks of that host. From then on this process is as they must be.
-    pub(super) fn new(
-        layout: &Layout,
-        host: u32,
-        Replicated { copies, env }: Replicated,
-        is_one: bool,
-    ) -> Result<Survival, Refusal> {
-        recovery::fix_addresses()?;
-        recovery::withhold_descriptors();
-        let kept = Kept::of_host(layout.size(), env, is_one)?;
-        let (base, told) = (Base::default(), Epoch(0));
-        let mut survival = Survival { kept, copies, base, told, phase: Phase::Together, is_finished: false };
-        survival.place(layout, host);
-        Ok(survival)
-    }
-
-    /// Ranks run so from now on.
-    fn place(&mut self, layout: &Layout, host: u32) {
-        self.kept.place(layout.ranks_of(host).collect(), holdings(layout, self.copies, host));
-    }
-}
 
 impl Agent {
     /// Starts all ranks from where they are to go on. `lost`: when the launcher learnt that a rank was lost,

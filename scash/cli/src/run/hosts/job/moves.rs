@@ -4,7 +4,6 @@
 //! could stay move when a checkpoint has just been taken.
 
 use super::Job;
-use super::survive::Survival;
 use crate::run::hosts::link::AgentStage;
 use crate::run::hosts::placement::Relocations;
 use crate::run::recovery::Loss;
@@ -133,23 +132,24 @@ impl Job<'_> {
     pub(super) fn replace(&mut self, host: u32, they_wait: bool) {
         let links = &self.links;
         let is_there = |spare: u32| links[spare as usize].stage == AgentStage::Running;
-        if let Some(Survival { moves, .. }) = &mut self.survival {
-            moves.replace(&self.layout, host, they_wait, is_there);
+        if let Some(survival) = &mut self.survival {
+            survival.moves.replace(&self.layout, host, they_wait, is_there);
         }
     }
 
     /// All ranks have an epoch: a good time to move those that are to.
     pub(super) fn move_ranks(&mut self) {
         let may_go_on = self.supervisor.may_go_on();
-        let Some(Survival { moves, recovery, is_finished, .. }) = &mut self.survival else { return };
+        let Some(survival) = &mut self.survival else { return };
+        let moves = &mut survival.moves;
         let mut asked = std::mem::take(&mut moves.asked);
         asked.retain(|rank| moves.wanted.contains_key(rank));
-        let Some(rank) = asked.first().filter(|_| may_go_on && !*is_finished) else { return };
+        let Some(rank) = asked.first().filter(|_| may_go_on && !survival.is_finished) else { return };
         let host = |rank: &u32| Some(&self.hosts.names[*moves.wanted.get(rank)? as usize]);
         let news = asked.iter().filter_map(|rank| Some(format!("rank {rank} moves to host {}", host(rank)?)));
         let why = news.collect::<Vec<String>>().join(", ");
         let moved = Loss { rank: *rank, exit: Exit::Signal(9), host: None, hint: "", with_host: Some(why) };
-        let step = recovery.lost_host(moved, Instant::now());
+        let step = survival.recovery.lost_host(moved, Instant::now());
         // It cannot fail: only starting can.
         let _ = self.take_step(step);
     }
