@@ -3,7 +3,7 @@
 
 use crate::error::Result;
 use crate::fault::{self, FaultEngine, PAGE, Region};
-use crate::runtime::checkpoint::StoreCopies;
+use crate::runtime::checkpoint::copies::StoreCopies;
 use crate::runtime::claims::Claims;
 use crate::runtime::frame_sharing::FrameSharing;
 use crate::runtime::frames;

@@ -13,6 +13,18 @@ use scash_join::boot::Exit;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+/// How long the launcher holds back the news that a rank died of a signal such as Ctrl-C: the terminal sends
+/// it to all at once, and the front's word that it did may come after the rank's death.
+pub(super) const WORD_OF_FRONT: Duration = Duration::from_millis(50);
+/// The signals by which a user ends a job.
+pub(super) const INTERRUPTS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
+
+/// Whether a user may end a job by this signal, which then reaches all ranks.
+pub(super) fn is_interrupt(signal: u8) -> bool {
+    INTERRUPTS.iter().any(|interrupt| *interrupt as i32 == i32::from(signal))
+}
 
 /// A signal that the front received, for the launcher to act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@
 //! Where ranks may die ([`recovery`](super::recovery)), they may be started again while there is no verdict
 //! and nobody has asked for an end. Until then all of them count as running.
 
-use super::front::Order;
+use super::front::{INTERRUPTS, Order, WORD_OF_FRONT};
 use super::output::OutputError;
 use super::status;
 use nix::sys::signal::Signal;
@@ -32,12 +32,6 @@ const AFTER_TERMINATE: Duration = Duration::from_secs(1);
 /// A second Ctrl-C within this time is the first one, delivered in two ways (`timeout` signals a process and
 /// its group).
 const SAME_INTERRUPT: Duration = Duration::from_millis(200);
-
-/// How long the launcher holds back the news that a rank died of a signal such as Ctrl-C: the terminal sends
-/// it to all at once, and the front's word that it did may come after the rank's death.
-pub(super) const WORD_OF_FRONT: Duration = Duration::from_millis(50);
-/// The signals by which a user ends a job.
-const INTERRUPTS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
 /// What the launcher must do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -292,11 +286,6 @@ impl Supervisor {
             self.next = Some((at, Escalation::Terminate));
         }
     }
-}
-
-/// Whether a user may end a job by this signal, which then reaches all ranks.
-pub(super) fn is_interrupt(signal: u8) -> bool {
-    INTERRUPTS.iter().any(|interrupt| *interrupt as i32 == i32::from(signal))
 }
 
 /// The status by which a shell reports that a signal ended a process.

@@ -9,13 +9,13 @@
 //! | [`restart`] | how long a restart took |
 //! | [`revive`] | a runtime for the process that has come back |
 
-mod copies;
+pub(crate) mod copies;
 mod counts;
 mod files;
 mod restart;
 mod revive;
 
-pub(crate) use copies::StoreCopies;
+use copies::StoreCopies;
 pub use counts::CheckpointStats;
 use counts::CheckpointTimer;
 pub use restart::RestartTime;

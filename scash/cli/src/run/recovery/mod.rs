@@ -47,7 +47,7 @@ pub(super) use kept::{HeldStores, Kept, Outfit};
 pub(super) use withheld::withhold_descriptors;
 
 use super::Refusal;
-use super::supervisor::{WORD_OF_FRONT, is_interrupt};
+use super::front::{WORD_OF_FRONT, is_interrupt};
 use nix::sys::signal::Signal;
 use scash_ft::Base;
 use scash_ft::Epoch;
