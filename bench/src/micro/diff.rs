@@ -1,5 +1,5 @@
 //! What a diff costs for each page, by itself: comparing a page with its twin and encoding what changed, and
-//! applying it. Pages are in the first-level cache. More kinds of pages: `cargo run --release -p scash-proto
+//! applying it. Pages are in the first-level cache. More kinds of pages: `cargo run --release -p scash-bench
 //! --example diff_cost`.
 
 use std::hint::black_box;
