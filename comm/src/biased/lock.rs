@@ -46,7 +46,7 @@ pub struct Biased<T> {
     favourite: AtomicUsize,
     flags: [ThreadFlag; FAVOURITES],
     value: UnsafeCell<T>,
-    others: Mutex<Habit>,
+    others: Mutex<BiasHistory>,
 }
 
 /// A thread's flag.
@@ -57,7 +57,7 @@ struct ThreadFlag {
 }
 
 /// Who takes the lock.
-struct Habit {
+struct BiasHistory {
     last: usize,
     /// How often in a row,
     times: u32,
@@ -75,7 +75,7 @@ pub struct Guard<'a, T> {
 
 enum Entry<'a> {
     Flag(&'a ThreadFlag),
-    Mutex(MutexGuard<'a, Habit>),
+    Mutex(MutexGuard<'a, BiasHistory>),
 }
 
 // SAFETY: one thread at a time uses the value (see the protocol), which may be used by several in turn.
@@ -103,7 +103,7 @@ impl<T> Biased<T> {
                 is_in: AtomicBool::new(false),
             }),
             value: UnsafeCell::new(value),
-            others: Mutex::new(Habit { last: 0, times: 0, enough }),
+            others: Mutex::new(BiasHistory { last: 0, times: 0, enough }),
         }
     }
 
@@ -165,38 +165,38 @@ impl<T> Biased<T> {
     #[cold]
     #[inline(never)]
     fn lock_as_others(&self, me: usize) -> Guard<'_, T> {
-        let mut habit = self.others.lock().unwrap_or_else(PoisonError::into_inner); // step 4
-        self.oust(&mut habit);
+        let mut history = self.others.lock().unwrap_or_else(PoisonError::into_inner); // step 4
+        self.oust(&mut history);
         let mut turn = 0;
         while self.is_any_in() {
             wait(turn);
             turn += 1;
         }
-        self.came_as_others(habit, me)
+        self.came_as_others(history, me)
     }
 
     #[cold]
     #[inline(never)]
     fn try_lock_as_others(&self, me: usize) -> Option<Guard<'_, T>> {
-        let mut habit = match self.others.try_lock() {
-            Ok(habit) => habit,
-            Err(TryLockError::Poisoned(habit)) => habit.into_inner(),
+        let mut history = match self.others.try_lock() {
+            Ok(history) => history,
+            Err(TryLockError::Poisoned(history)) => history.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
         // A thread that is inside would be ousted in vain.
         if self.is_any_in() {
             return None;
         }
-        self.oust(&mut habit);
-        (!self.is_any_in()).then(|| self.came_as_others(habit, me))
+        self.oust(&mut history);
+        (!self.is_any_in()).then(|| self.came_as_others(history, me))
     }
 
     /// Step 5.
-    fn oust(&self, habit: &mut Habit) {
+    fn oust(&self, history: &mut BiasHistory) {
         if self.favourite.load(Ordering::Relaxed) != 0 {
             self.favourite.store(0, Ordering::Relaxed);
             heavy_fence();
-            habit.enough = habit.enough.saturating_mul(2).min(MANY);
+            history.enough = history.enough.saturating_mul(2).min(MANY);
         }
     }
 
@@ -205,10 +205,10 @@ impl<T> Biased<T> {
         self.flags.iter().any(|flag| flag.is_in.load(Ordering::Acquire))
     }
 
-    fn came_as_others<'a>(&'a self, mut habit: MutexGuard<'a, Habit>, me: usize) -> Guard<'a, T> {
-        habit.times = if habit.last == me { habit.times.saturating_add(1) } else { 1 };
-        habit.last = me;
-        Guard { lock: self, entry: Entry::Mutex(habit), _value: PhantomData }
+    fn came_as_others<'a>(&'a self, mut history: MutexGuard<'a, BiasHistory>, me: usize) -> Guard<'a, T> {
+        history.times = if history.last == me { history.times.saturating_add(1) } else { 1 };
+        history.last = me;
+        Guard { lock: self, entry: Entry::Mutex(history), _value: PhantomData }
     }
 
     /// Makes a thread that has the mutex the favourite, if there is a flag for it.
@@ -234,9 +234,9 @@ impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         match &self.entry {
             Entry::Flag(flag) => flag.is_in.store(false, Ordering::Release),
-            Entry::Mutex(habit) => {
-                if habit.times >= habit.enough {
-                    self.lock.favour(habit.last);
+            Entry::Mutex(history) => {
+                if history.times >= history.enough {
+                    self.lock.favour(history.last);
                 }
             }
         }

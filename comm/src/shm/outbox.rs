@@ -33,7 +33,7 @@ pub(super) struct OutboxCounts {
 }
 
 /// A message on its way into the ring.
-struct Letter {
+struct OutgoingMessage {
     kind: u16,
     /// Its length.
     total: usize,
@@ -43,7 +43,7 @@ struct Letter {
 
 /// A message, or the rest of one, in the backlog.
 struct Pending {
-    letter: Letter,
+    message: OutgoingMessage,
     /// The bytes that were not in the ring when this was queued.
     bytes: Vec<u8>,
     /// How many of those are in the ring by now.
@@ -90,14 +90,14 @@ impl Outbox {
     #[cold]
     fn send_later(&mut self, kind: u16, parts: &[&[u8]], total: usize) -> Checked<()> {
         self.drain()?;
-        let mut letter = Letter { kind, total, sent: 0 };
+        let mut message = OutgoingMessage { kind, total, sent: 0 };
         let mut parts = PartsReader { parts, offset: 0 };
-        if self.backlog.is_empty() && letter.push(&mut self.producer, &mut parts)? {
+        if self.backlog.is_empty() && message.push(&mut self.producer, &mut parts)? {
             return Ok(());
         }
-        let mut bytes = Vec::with_capacity(total - letter.sent);
-        parts.read(total - letter.sent, |piece| bytes.extend_from_slice(piece));
-        self.backlog.push_back(Pending { letter, bytes, gone: 0 });
+        let mut bytes = Vec::with_capacity(total - message.sent);
+        parts.read(total - message.sent, |piece| bytes.extend_from_slice(piece));
+        self.backlog.push_back(Pending { message, bytes, gone: 0 });
         Ok(())
     }
 
@@ -130,11 +130,11 @@ impl Outbox {
     /// Moves as much of the backlog into the ring as there is room for; the receiver's bell has to be rung
     /// then. The error says what is wrong with the receiver.
     pub(super) fn drain(&mut self) -> Checked<()> {
-        while let Some(Pending { letter, bytes, gone }) = self.backlog.front_mut() {
-            let before = letter.sent;
+        while let Some(Pending { message, bytes, gone }) = self.backlog.front_mut() {
+            let before = message.sent;
             let over =
-                letter.push(&mut self.producer, &mut PartsReader { parts: &[bytes], offset: *gone })?;
-            *gone += letter.sent - before;
+                message.push(&mut self.producer, &mut PartsReader { parts: &[bytes], offset: *gone })?;
+            *gone += message.sent - before;
             if !over {
                 break;
             }
@@ -149,7 +149,7 @@ impl Outbox {
     }
 }
 
-impl Letter {
+impl OutgoingMessage {
     /// Writes as much of the message as the ring has room for; `true` when all of it is there.
     fn push(&mut self, producer: &mut Producer, parts: &mut PartsReader<'_>) -> Checked<bool> {
         if self.total <= producer.max() {

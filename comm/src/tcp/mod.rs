@@ -18,8 +18,8 @@
 //! ```
 //! `wire` has the bytes, `handshake` who may connect, `refusal` why not, `join`, `calling` and `reception`
 //! how; `links` are what they make. If traffic is encrypted, `noise` makes the keys, and `sealed` stands
-//! before each socket. `peer` holds the pieces of one peer together, `mail` wakes sleepers for what did not
-//! come by a socket, `pace` says how long to spin.
+//! before each socket. `peer` holds the pieces of one peer together, `wakeups` wakes sleepers for what did
+//! not come by a socket, `pace` says how long to spin.
 //!
 //! # Why the guarantees hold
 //! 1. *Order.* Puts and messages to a rank share one stream, written and parsed in order: by the time a
@@ -61,7 +61,6 @@ mod incoming;
 mod interface;
 mod join;
 mod links;
-mod mail;
 mod nap;
 mod noise;
 mod outgoing;
@@ -79,6 +78,7 @@ pub mod star;
 mod sys;
 mod taking;
 mod waiting;
+mod wakeups;
 mod wire;
 
 use crate::network::NoCompanion;
@@ -92,7 +92,6 @@ pub use congestion::Congestion;
 use delivery::Delivery;
 pub use interface::address_of;
 use join::PeerSet;
-use mail::Mail;
 use nap::IdleSleep;
 use pace::Waits;
 use peer::Peer;
@@ -103,6 +102,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use wakeups::Wakeups;
 
 /// Longest sleep in [`Endpoint::idle`].
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
@@ -165,7 +165,7 @@ struct Shared {
     /// By rank; none for this one, and for those that are not to be reached.
     peers: Vec<Option<Peer>>,
     service: Service,
-    mail: Mail,
+    wakeups: Wakeups,
     nap: IdleSleep,
     watch: PollMode,
 }
@@ -208,7 +208,7 @@ impl TcpEndpoint {
             segments: Segments::default(),
             peers,
             service: Service::new(clients).map_err(no_resources)?,
-            mail: Mail::new().map_err(no_resources)?,
+            wakeups: Wakeups::new().map_err(no_resources)?,
             nap: IdleSleep::default(),
         });
         let has_peers = shared.peers.iter().any(Option::is_some);
@@ -357,7 +357,7 @@ unsafe impl Endpoint for TcpEndpoint {
         let len = parts.iter().map(|part| part.len()).sum();
         let Some(peer) = self.receiver(to, len)? else {
             lock(&self.own).push(kind, parts);
-            self.shared.mail.post();
+            self.shared.wakeups.post();
             return Ok(());
         };
         let mut outgoing = lock(&peer.outgoing);
@@ -405,7 +405,7 @@ unsafe impl Endpoint for TcpEndpoint {
     }
 
     fn poll(&self, sink: &mut dyn FnMut(Event<'_>)) -> Result<usize> {
-        self.shared.mail.look();
+        self.shared.wakeups.look();
         let mut poller = match self.poller.try_lock() {
             Ok(poller) => poller,
             Err(TryLockError::Poisoned(poller)) => poller.into_inner(),
@@ -414,7 +414,7 @@ unsafe impl Endpoint for TcpEndpoint {
         let events = poller.poll(self.rank, &self.shared, &self.own, sink);
         drop(poller);
         if events > 0 {
-            self.shared.mail.delivered();
+            self.shared.wakeups.delivered();
         }
         Ok(events)
     }
@@ -432,7 +432,7 @@ unsafe impl Endpoint for TcpEndpoint {
             Ok(Some(peer)) => peer.rouse(),
             Ok(None) => {
                 self.shared.nap.end();
-                self.shared.mail.delivered();
+                self.shared.wakeups.delivered();
             }
             Err(_) => {}
         }

@@ -174,7 +174,7 @@ impl Peer {
     /// Says that `poll` should look at what there is of this peer.
     pub(super) fn post(&self, shared: &Shared) {
         self.has_mail.store(true, Ordering::Release);
-        shared.mail.post();
+        shared.wakeups.post();
     }
 
     /// Hands over backlog and batch. Returns the length of the backlog that is left.

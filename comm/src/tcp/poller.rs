@@ -75,7 +75,7 @@ impl PollMode {
 /// Sleeps until something arrives, here or at the companion, or `limit` has passed.
 pub(super) fn sleep(shared: &Shared, companion: &dyn Companion, limit: Duration) {
     let (mut awaited, count) = streams(shared);
-    shared.mail.sleep(&mut awaited, count, companion, limit);
+    shared.wakeups.sleep(&mut awaited, count, companion, limit);
 }
 
 thread_local! {
@@ -104,7 +104,7 @@ pub(super) fn serve(shared: &Shared, companion: &dyn Companion, limit: Duration,
             is_last |= start.elapsed() >= limit;
             most = looks + AFTER_SERVICE;
         }
-        if is_last || looks >= most || shared.mail.has_news() || companion.watch() {
+        if is_last || looks >= most || shared.wakeups.has_news() || companion.watch() {
             return Duty::Leave;
         }
         looks += 1;
@@ -170,7 +170,7 @@ impl Poller {
         own: &Mutex<Delivery>,
         sink: &mut dyn FnMut(Event<'_>),
     ) -> usize {
-        let has_mail = shared.mail.take();
+        let has_mail = shared.wakeups.take();
         let mut events = 0;
         if has_mail {
             std::mem::swap(&mut *lock(own), &mut self.own);

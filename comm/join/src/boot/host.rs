@@ -99,7 +99,7 @@ impl JobState {
     fn hear(&mut self, lines: &mut RankLines, rank: u32, heard: LineInput) {
         match heard {
             LineInput::Message(message) => self.roster.message(rank, message),
-            LineInput::Lie(complaint) => self.roster.lied(rank, &complaint),
+            LineInput::Malformed(complaint) => self.roster.sent_malformed(rank, &complaint),
         }
         self.act(lines);
     }

@@ -22,8 +22,8 @@
 //!
 //! # Several hosts
 //! Where a job has several hosts, an agent on each holds the lines of its ranks and a job page, and the
-//! launcher decides as before ([`Trunk`], [`Branch`]). Ranks notice nothing but the numbers of hosts in their
-//! Start message. Descriptors of a gather reach the ranks of their own host only.
+//! launcher decides as before ([`LauncherRelay`], [`HostRelay`]). Ranks notice nothing but the numbers of
+//! hosts in their Start message. Descriptors of a gather reach the ranks of their own host only.
 //!
 //! # Other launchers
 //! Ranks that `scash run` has not started have no line yet. If another launcher has, they find each other and
@@ -98,7 +98,7 @@ pub use invitation::{Invitation, Settings};
 pub use layout::{Layout, MOST_HOSTS};
 pub use member::Member;
 pub use page::{JobPage, RankState};
-pub use relay::{Branch, Decision, Report, Trunk};
+pub use relay::{Decision, HostRelay, LauncherRelay, Report};
 pub use roster::{Exit, JobFailure};
 
 /// The environment variables by which the launcher tells a rank who it is.

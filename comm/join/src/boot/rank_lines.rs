@@ -25,7 +25,7 @@ pub(super) enum LineInput {
     /// A message.
     Message(Message),
     /// What is no message, and why. Its line is closed.
-    Lie(String),
+    Malformed(String),
 }
 
 /// The lines of a host's ranks.
@@ -238,7 +238,7 @@ impl RankLines {
                     }
                 }
             };
-            hear(self, rank, LineInput::Lie(complaint));
+            hear(self, rank, LineInput::Malformed(complaint));
             return self.close(rank);
         }
     }

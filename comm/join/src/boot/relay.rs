@@ -1,16 +1,16 @@
-//! Boot lines across hosts: the same conversation, with the lines of each host at an agent ([`Branch`]) and
-//! the decisions at the launcher ([`Trunk`]). What goes between the two are values ([`Report`],
+//! Boot lines across hosts: the same conversation, with the lines of each host at an agent ([`HostRelay`])
+//! and the decisions at the launcher ([`LauncherRelay`]). What goes between the two are values ([`Report`],
 //! [`Decision`]); how they travel is their owners' affair.
 //!
 //! ```text
-//!   rank ── line ── Branch ──Report──▶ Trunk (Roster)        one trunk a job,
-//!                     ▲ ◀──Decision──────┘                   one branch a host
+//!   rank ── line ── HostRelay ──Report──▶ LauncherRelay (Roster)      one of these a job,
+//!                     ▲ ◀──Decision─────────┘                         one of those a host
 //!                  job page of the host
 //! ```
 //!
 //! Messages travel as the packets of the line, so that no frame is long and both ends check them as they
-//! check any line. Descriptors do not travel: a branch keeps what its ranks give to a gather, and adds it to
-//! the result.
+//! check any line. Descriptors do not travel: a host's relay keeps what its ranks give to a gather, and
+//! adds it to the result.
 
 use super::frame::{
     Assembler, Limits, LineKind, Message, Rubbish, Share, decode_gathered, encode_gathered, rubbish,
@@ -34,7 +34,7 @@ pub enum Report {
     /// It sent this packet (of a whole message, without descriptors).
     Packet(u32, Vec<u8>),
     /// It sent what is no message, as the text says.
-    Lie(u32, String),
+    Malformed(u32, String),
     /// Its process ended, and all that it ever sent has been reported.
     Exited(u32, Exit),
 }
@@ -58,7 +58,7 @@ fn packets(message: &Message) -> impl Iterator<Item = Vec<u8>> + '_ {
 
 /// The launcher's part: no lines, but the word of agents.
 #[derive(Debug)]
-pub struct Trunk {
+pub struct LauncherRelay {
     layout: Layout,
     roster: Roster,
     /// Joins each rank's packets.
@@ -67,11 +67,11 @@ pub struct Trunk {
     failures: VecDeque<JobFailure>,
 }
 
-impl Trunk {
+impl LauncherRelay {
     /// The part of a job's launcher.
-    pub fn new(layout: Layout) -> Trunk {
+    pub fn new(layout: Layout) -> LauncherRelay {
         let size = layout.size();
-        Trunk {
+        LauncherRelay {
             roster: Roster::new(size),
             assemblers: (0..size).map(|_| Assembler::new(Limits::FROM_RANK)).collect(),
             layout,
@@ -82,7 +82,7 @@ impl Trunk {
 
     /// Takes a report of the agent of `host`. The error says why it cannot be a report of that agent.
     pub fn take(&mut self, host: u32, report: Report) -> std::result::Result<(), String> {
-        let (Report::Packet(rank, _) | Report::Lie(rank, _) | Report::Exited(rank, _)) = report;
+        let (Report::Packet(rank, _) | Report::Malformed(rank, _) | Report::Exited(rank, _)) = report;
         if !self.layout.is_on(rank, host) {
             return Err(format!("a report about rank {rank}, which runs elsewhere"));
         }
@@ -92,7 +92,7 @@ impl Trunk {
                 Ok(None) => {}
                 Err(rubbish) => return Err(rubbish.0),
             },
-            Report::Lie(_, what) => self.roster.lied(rank, &what),
+            Report::Malformed(_, what) => self.roster.sent_malformed(rank, &what),
             Report::Exited(_, exit) => self.roster.exited(rank, exit),
         }
         self.act();
@@ -141,9 +141,9 @@ impl Trunk {
 
 /// An agent's part: the lines of one host's ranks. As [`Host`](super::Host), it waits for nobody.
 #[derive(Debug)]
-pub struct Branch {
+pub struct HostRelay {
     lines: RankLines,
-    desk: Desk,
+    queue: ReportQueue,
     /// Joins the launcher's packets.
     assembler: Assembler,
     /// Whether its ranks were told that the job ends.
@@ -152,20 +152,20 @@ pub struct Branch {
 
 /// What is to be reported, and what stays.
 #[derive(Debug)]
-struct Desk {
+struct ReportQueue {
     reports: VecDeque<Report>,
     /// The descriptors that each rank of this host gave to the gather that is under way.
     kept: BTreeMap<u32, Vec<OwnedFd>>,
 }
 
-impl Branch {
+impl HostRelay {
     /// The part of the agent of host number `host`.
     ///
     /// # Panics
     /// If there is no such host.
-    pub fn new(layout: Layout, host: u32, secret: Secret, settings: Settings) -> Result<Branch> {
+    pub fn new(layout: Layout, host: u32, secret: Secret, settings: Settings) -> Result<HostRelay> {
         let page = PageWriter::new(layout.size()).map_err(io("making the job page (a memfd)"))?;
-        Branch::with_page(layout, host, secret, settings, page)
+        HostRelay::with_page(layout, host, secret, settings, page)
     }
 
     /// As [`new`](Self::new), with this job page.
@@ -175,11 +175,11 @@ impl Branch {
         secret: Secret,
         settings: Settings,
         page: PageWriter,
-    ) -> Result<Branch> {
+    ) -> Result<HostRelay> {
         let kept = layout.ranks_of(host).map(|rank| (rank, Vec::new())).collect();
-        Ok(Branch {
+        Ok(HostRelay {
             lines: RankLines::new(layout, host, secret, settings, page)?,
-            desk: Desk { reports: VecDeque::new(), kept },
+            queue: ReportQueue { reports: VecDeque::new(), kept },
             assembler: Assembler::new(Limits::FROM_LAUNCHER),
             aborted: false,
         })
@@ -222,7 +222,7 @@ impl Branch {
 
     /// Takes what ranks have sent, and sends what they can take. Never waits.
     pub fn turn(&mut self) {
-        self.lines.turn(|_, rank, heard| self.desk.hear(rank, heard));
+        self.lines.turn(|_, rank, heard| self.queue.hear(rank, heard));
     }
 
     /// After how long [`turn`](Self::turn) should be called although nothing is readable.
@@ -235,13 +235,13 @@ impl Branch {
     /// # Panics
     /// If this host has no such rank.
     pub fn exited(&mut self, rank: u32, exit: Exit) {
-        self.lines.ended(rank, |_, rank, heard| self.desk.hear(rank, heard));
-        self.desk.reports.push_back(Report::Exited(rank, exit));
+        self.lines.ended(rank, |_, rank, heard| self.queue.hear(rank, heard));
+        self.queue.reports.push_back(Report::Exited(rank, exit));
     }
 
     /// The next thing for the launcher, oldest first.
     pub fn report(&mut self) -> Option<Report> {
-        self.desk.reports.pop_front()
+        self.queue.reports.pop_front()
     }
 
     /// Takes a decision of the launcher. The error says why it cannot be one.
@@ -270,17 +270,17 @@ impl Branch {
     fn with_descriptors(&mut self, message: Message) -> std::result::Result<Message, Rubbish> {
         let sequence = message.sequence;
         let mut shares: Vec<Share> = decode_gathered(self.lines.layout().size(), message)?;
-        for (rank, kept) in &mut self.desk.kept {
+        for (rank, kept) in &mut self.queue.kept {
             shares[*rank as usize].1 = std::mem::take(kept);
         }
         Ok(encode_gathered(sequence, shares))
     }
 }
 
-impl Desk {
+impl ReportQueue {
     fn hear(&mut self, rank: u32, heard: LineInput) {
         match heard {
-            LineInput::Lie(complaint) => self.reports.push_back(Report::Lie(rank, complaint)),
+            LineInput::Malformed(complaint) => self.reports.push_back(Report::Malformed(rank, complaint)),
             LineInput::Message(mut message) => {
                 let fds = std::mem::take(&mut message.fds);
                 if message.kind == LineKind::Gather {
@@ -292,7 +292,7 @@ impl Desk {
     }
 }
 
-impl AsFd for Branch {
+impl AsFd for HostRelay {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.lines.as_fd()
     }

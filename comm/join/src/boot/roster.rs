@@ -121,13 +121,13 @@ impl Roster {
                 self.finalized(rank)
             }
             (LineKind::Cut, RankStage::Joined) => self.cut(rank, &message),
-            (kind, _) => self.lied(rank, &format!("a {kind:?} message out of turn")),
+            (kind, _) => self.sent_malformed(rank, &format!("a {kind:?} message out of turn")),
         }
         self.check_for_missing();
     }
 
     /// `rank` has sent what is no message.
-    pub(super) fn lied(&mut self, rank: u32, what: &str) {
+    pub(super) fn sent_malformed(&mut self, rank: u32, what: &str) {
         let why = format!("sent what no rank sends: {what}");
         self.fail(JobFailure { rank: Some(rank), why, status: 1 }, Reason::Refused);
     }
@@ -190,7 +190,7 @@ impl Roster {
     fn hello(&mut self, rank: u32, message: &Message) {
         let identity = match Identity::decode(&message.bytes) {
             Ok(identity) => identity,
-            Err(rubbish) => return self.lied(rank, &rubbish.0),
+            Err(rubbish) => return self.sent_malformed(rank, &rubbish.0),
         };
         let entry = self.entry(rank);
         entry.identity = Some(identity);
@@ -213,7 +213,7 @@ impl Roster {
         if message.sequence != sequence || entry.share.is_some() {
             let what =
                 format!("its share of exchange {} while exchange {sequence} is under way", message.sequence);
-            return self.lied(rank, &what);
+            return self.sent_malformed(rank, &what);
         }
         entry.share = Some((message.bytes, message.fds));
         if self.entries.iter().all(|entry| entry.share.is_some()) {

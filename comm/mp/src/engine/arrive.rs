@@ -2,7 +2,7 @@
 
 use super::landings::{EAGER, Landing, Target};
 use super::receive::{too_long, whole};
-use super::send::Cargo;
+use super::send::Payload;
 use super::{Arrival, Content, Engine, Offer};
 use crate::Status;
 use crate::collective::Stamp;
@@ -37,7 +37,7 @@ impl Engine {
     }
 
     fn eager(&mut self, from: u32, context: u16, tag: u64, body: &[u8]) -> Checked {
-        self.peers[from as usize].mail.owe(body.len())?;
+        self.peers[from as usize].messages.owe(body.len())?;
         let status = Status { source: from, tag, len: body.len() };
         match self.expected.take(envelope(from, context, tag)) {
             Some(number) => {
@@ -125,7 +125,7 @@ impl Engine {
             MessageHead::Active { handler } => self.called(from, handler, body),
             MessageHead::Refill { bytes } => self.refilled(from, bytes),
             MessageHead::Pushed { push } => self.pushed(from, push, body),
-            MessageHead::Credit { bytes } => self.peers[from as usize].mail.refill(bytes),
+            MessageHead::Credit { bytes } => self.peers[from as usize].messages.refill(bytes),
         }
     }
 
@@ -138,7 +138,7 @@ impl Engine {
             return Err("a send to another rank is asked for");
         }
         *entry = Request::Leaving { to, status };
-        self.leave(to, Cargo::Asked(send, body, receive));
+        self.leave(to, Payload::Asked(send, body, receive));
         Ok(())
     }
 
@@ -203,7 +203,7 @@ impl Engine {
         if self.landings.has(from, push) {
             return Err("two messages are pushed under one number");
         }
-        self.peers[from as usize].mail.owe(len)?;
+        self.peers[from as usize].messages.owe(len)?;
         let status = Status { source: from, tag, len };
         let target = match self.expected.take(envelope(from, context, tag)) {
             Some(number) => self.land_at(from, Number(number), status),

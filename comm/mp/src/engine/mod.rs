@@ -105,7 +105,7 @@ pub(super) struct Reading {
 #[derive(Debug)]
 struct Peer {
     /// Messages that are sent before a receive asks for them, there and from there,
-    mail: Account,
+    messages: Account,
     /// and active messages, of which some may be held back.
     calls: Account,
     held: CreditQueue,
@@ -222,7 +222,7 @@ impl Engine {
         groups: Groups,
     ) -> Self {
         let peer = |rank: usize| Peer {
-            mail: Account::new(options.window),
+            messages: Account::new(options.window),
             calls: Account::new(options.window),
             held: CreditQueue::default(),
             protocols: Protocols::of(&options),

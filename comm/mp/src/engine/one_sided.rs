@@ -5,7 +5,7 @@
 //! them in a call, and they do not crowd out messages.
 
 use super::arrive::Checked;
-use super::send::Cargo;
+use super::send::Payload;
 use super::{Engine, gone};
 use crate::Status;
 use crate::blocks::{Blocks, Shape};
@@ -109,7 +109,7 @@ impl Engine {
         let inside = inside.ok_or("bytes are asked for that are in no window")?;
         // SAFETY: a window is readable until it is closed, when all gets from it are over.
         let blocks = unsafe { Blocks::new(inside.start(), shape) };
-        self.leave(from, Cargo::Window(blocks, get));
+        self.leave(from, Payload::Window(blocks, get));
         Ok(())
     }
 

@@ -119,7 +119,7 @@ impl Engine {
 
     /// A message that was sent unasked was received: its room is the sender's again.
     pub(super) fn was_received(&mut self, from: u32, len: usize) {
-        if let Some(bytes) = self.peers[from as usize].mail.was_received(len) {
+        if let Some(bytes) = self.peers[from as usize].messages.was_received(len) {
             self.say(from, MessageHead::Credit { bytes });
         }
     }

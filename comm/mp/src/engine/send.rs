@@ -15,13 +15,13 @@ pub(crate) const COPIED_PIECE: usize = (16 << 10) - 64;
 /// What is on its way, piece by piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
-    cargo: Cargo,
+    payload: Payload,
     /// Bytes that have left.
     gone: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Cargo {
+pub(super) enum Payload {
     /// A send that was pushed.
     Push(Number, Source),
     /// A send that a receive has asked for, by its number there.
@@ -31,19 +31,19 @@ pub(super) enum Cargo {
     Window(Blocks, u64),
 }
 
-impl Cargo {
+impl Payload {
     fn len(self) -> usize {
         match self {
-            Cargo::Push(_, body) | Cargo::Asked(_, body, _) => body.len(),
-            Cargo::Window(blocks, _) => blocks.total(),
+            Payload::Push(_, body) | Payload::Asked(_, body, _) => body.len(),
+            Payload::Window(blocks, _) => blocks.total(),
         }
     }
 
     /// Bytes of its longest piece.
     fn most(self) -> usize {
         match self {
-            Cargo::Push(..) | Cargo::Asked(..) => usize::MAX,
-            Cargo::Window(..) => COPIED_PIECE,
+            Payload::Push(..) | Payload::Asked(..) => usize::MAX,
+            Payload::Window(..) => COPIED_PIECE,
         }
     }
 }
@@ -90,7 +90,7 @@ impl Engine {
             return Err(gone(to));
         }
         let Protocols { eager, push, large } = peer.protocols;
-        let has_credit = peer.mail.affords(len);
+        let has_credit = peer.messages.affords(len);
         let address =
             if matches!(large, Large::Auto | Large::Get) { body.address(&self.registered) } else { 0 };
         let address = if peer.reads.includes(address) { address } else { 0 };
@@ -106,10 +106,10 @@ impl Engine {
         };
         let status = Status { source: to, tag, len };
         if is_pushed && has_credit && len <= push {
-            peer.mail.spend(len);
+            peer.messages.spend(len);
             let send = self.requests.add(Request::Leaving { to, status });
             self.say(to, MessageHead::Push { context, tag, len: len as u64, push: send.0 });
-            self.leave(to, Cargo::Push(send, body));
+            self.leave(to, Payload::Push(send, body));
             return Ok(send);
         }
         let is_unheard = len >= LONG;
@@ -124,10 +124,10 @@ impl Engine {
     #[inline]
     pub(crate) fn sends_at_once(&mut self, to: u32, len: usize) -> bool {
         let peer = &mut self.peers[to as usize];
-        if peer.is_gone || len > peer.protocols.eager || !peer.mail.affords(len) {
+        if peer.is_gone || len > peer.protocols.eager || !peer.messages.affords(len) {
             return false;
         }
-        peer.mail.spend(len);
+        peer.messages.spend(len);
         true
     }
 
@@ -136,23 +136,23 @@ impl Engine {
     pub(crate) fn next_piece(&mut self, to: u32, most: usize) -> Option<usize> {
         let peer = &mut self.peers[to as usize];
         let leaving = peer.leaving.front_mut()?;
-        let Leaving { cargo, gone } = *leaving;
-        let len = most.min(cargo.most()).min(cargo.len() - gone);
+        let Leaving { payload, gone } = *leaving;
+        let len = most.min(payload.most()).min(payload.len() - gone);
         leaving.gone += len;
-        let is_last = leaving.gone == cargo.len();
+        let is_last = leaving.gone == payload.len();
         if is_last {
             peer.leaving.pop_front();
             self.busy -= usize::from(peer.leaving.is_empty());
         }
         let offset = gone as u64;
-        let (send, head, body) = match cargo {
-            Cargo::Push(send, body) => {
+        let (send, head, body) = match payload {
+            Payload::Push(send, body) => {
                 (Some(send), MessageHead::Pushed { push: send.0 }, MessageBody::Piece(body, gone, len))
             }
-            Cargo::Asked(send, body, receive) => {
+            Payload::Asked(send, body, receive) => {
                 (Some(send), MessageHead::Data { receive, offset }, MessageBody::Piece(body, gone, len))
             }
-            Cargo::Window(blocks, get) => {
+            Payload::Window(blocks, get) => {
                 (None, MessageHead::Data { receive: get, offset }, MessageBody::Own(blocks.gather(gone, len)))
             }
         };
@@ -198,9 +198,9 @@ impl Engine {
         }
     }
 
-    pub(super) fn leave(&mut self, to: u32, cargo: Cargo) {
+    pub(super) fn leave(&mut self, to: u32, payload: Payload) {
         let queue = &mut self.peers[to as usize].leaving;
         self.busy += usize::from(queue.is_empty());
-        queue.push_back(Leaving { cargo, gone: 0 });
+        queue.push_back(Leaving { payload, gone: 0 });
     }
 }

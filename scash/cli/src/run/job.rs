@@ -10,7 +10,7 @@ use super::oom::{self, OomKills};
 use super::output::{self, Printing, Terminals, Wiring, Word};
 use super::plan::Plan;
 use super::processes::Processes;
-use super::recovery::Outfit;
+use super::recovery::RankSetup;
 use super::spawn::{Streams, spawn};
 use super::supervisor::{Action, Supervisor};
 use super::{Refusal, cores, status, sweep};
@@ -113,7 +113,7 @@ impl<'a> Job<'a> {
         }
         if let Some(survival) = &job.survival {
             job.watch(&survival.kept, COMMITTED)?;
-            job.watch(&survival.kept.sayings, SAID)?;
+            job.watch(&survival.kept.user_messages, SAID)?;
         }
         Ok(job)
     }
@@ -149,7 +149,7 @@ impl<'a> Job<'a> {
             printing
         } else {
             let mut wiring = Wiring::here(plan.ranks, plan.label);
-            self.start_ranks(|rank| wiring.make(rank).map(Outfit::plain))?;
+            self.start_ranks(|rank| wiring.make(rank).map(RankSetup::plain))?;
             self.terminals = wiring.take_terminals().map_err(no_printing)?;
             let screens = output::open(plan.label, plan.ranks, output::is_one_file()).map_err(no_printing)?;
             Printing::start(wiring, screens).map_err(no_printing)?
@@ -160,9 +160,9 @@ impl<'a> Job<'a> {
     }
 
     /// Starts all ranks, or none that lives on.
-    fn start_ranks(&mut self, mut outfit: impl FnMut(u32) -> io::Result<Outfit>) -> Result<(), Refusal> {
+    fn start_ranks(&mut self, mut setup: impl FnMut(u32) -> io::Result<RankSetup>) -> Result<(), Refusal> {
         for number in 0..self.plan.ranks {
-            let streams = Streams { stdin: number == 0, outfit: outfit(number).map_err(no_printing)? };
+            let streams = Streams { stdin: number == 0, setup: setup(number).map_err(no_printing)? };
             let place = self.places.as_ref().and_then(|places| places.of(number));
             match spawn(&self.plan.task, streams, self.host.invite(number), number, place) {
                 Ok(rank) => {

@@ -341,7 +341,7 @@ impl Game {
         for (from, to) in (0..RANKS).flat_map(|from| (0..RANKS).map(move |to| (from, to))) {
             let (here, there) = (&self.net.engines[from].peers[to], &self.net.engines[to].peers[from]);
             prop_assert!(here.held.is_empty());
-            for (here, there) in [(&here.mail, &there.mail), (&here.calls, &there.calls)] {
+            for (here, there) in [(&here.messages, &there.messages), (&here.calls, &there.calls)] {
                 prop_assert_eq!(here.credit + there.debt, OPTIONS.window, "what is lent is owed");
                 prop_assert!(there.debt < OPTIONS.window / 2, "what was received is given back");
             }

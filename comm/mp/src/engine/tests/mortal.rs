@@ -435,7 +435,7 @@ impl Game {
         }
         for (from, to) in self.pairs() {
             let (here, there) = (&self.net.engines[from].peers[to], &self.net.engines[to].peers[from]);
-            for (here, there) in [(&here.mail, &there.mail), (&here.calls, &there.calls)] {
+            for (here, there) in [(&here.messages, &there.messages), (&here.calls, &there.calls)] {
                 prop_assert_eq!(here.credit + there.debt, OPTIONS.window, "what is lent is owed");
                 prop_assert!(there.debt < OPTIONS.window / 2, "what was received is given back");
             }

@@ -56,7 +56,7 @@ impl Scene {
     /// Nothing is kept, and what was lent is owed.
     fn check_rest(&mut self) {
         assert!(self.engine().landings.is_empty() && self.engine().unexpected.len() == 0);
-        assert_eq!(self.engine().peers[0].mail.debt, STATUS.len + COST);
+        assert_eq!(self.engine().peers[0].messages.debt, STATUS.len + COST);
     }
 }
 

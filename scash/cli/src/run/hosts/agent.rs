@@ -14,7 +14,7 @@ use super::{BEAT, TIMEOUT};
 use crate::run::front::{self, News, Orders};
 use crate::run::oom::OomKills;
 use crate::run::output::{Printing, Stream, Wiring, Word};
-use crate::run::recovery::Outfit;
+use crate::run::recovery::RankSetup;
 use crate::run::spawn::{Streams, spawn};
 use crate::run::{Refusal, cores, signals, status, sweep};
 use nix::errno::Errno;
@@ -145,7 +145,7 @@ impl Agent {
                 (LAUNCHER, _) => self.hear()?,
                 (ORDERS, _) => self.take_orders(),
                 (CHILD, _) => while let Ok(Some(_)) = self.child_signals.read_signal() {},
-                (LINES, Some(work)) => work.branch.turn(),
+                (LINES, Some(work)) => work.host_relay.turn(),
                 (PRINTED, Some(work)) => {
                     work.printing.take_if(|printing| printing.word() == Word::Done);
                 }
@@ -171,8 +171,8 @@ impl Agent {
         }
         if now >= self.next_beat && !self.over {
             self.next_beat = now + BEAT;
-            if let Some(beacon) = self.work.as_mut().and_then(|work| work.beacon.as_mut()) {
-                beacon.turn();
+            if let Some(listener) = self.work.as_mut().and_then(|work| work.listener.as_mut()) {
+                listener.turn();
             }
             self.send(&Up::Alive)?;
         }
@@ -181,7 +181,8 @@ impl Agent {
 
     fn timeout(&self) -> EpollTimeout {
         let beat = self.next_beat.saturating_duration_since(Instant::now());
-        let due = self.work.as_ref().and_then(|work| work.branch.timeout()).map_or(beat, |due| due.min(beat));
+        let due =
+            self.work.as_ref().and_then(|work| work.host_relay.timeout()).map_or(beat, |due| due.min(beat));
         // The kernel counts milliseconds; a fraction more is not too early.
         EpollTimeout::try_from(due + Duration::from_millis(1)).unwrap_or(EpollTimeout::MAX)
     }
@@ -216,7 +217,7 @@ impl Agent {
             (Down::Program(bytes), None) => return self.take_part(&bytes),
             (Down::Go, Some(work)) if !work.begun => return self.begin(),
             (Down::Decision(decision), Some(work)) => {
-                work.branch.take(decision).map_err(|why| Refusal::new(status::LAUNCHER, why))?;
+                work.host_relay.take(decision).map_err(|why| Refusal::new(status::LAUNCHER, why))?;
             }
             // A process without a terminal does not stop at what terminals send.
             (Down::Signal(Signal::SIGTSTP), Some(work)) => work.processes.signal(Signal::SIGSTOP),
@@ -268,8 +269,8 @@ impl Agent {
     fn prepare(&mut self, assignment: Assignment, copy: Option<ProgramCopy>) -> Result<(), Refusal> {
         match RunningRanks::new(assignment, copy) {
             Ok(work) => {
-                self.watch(&work.branch, LINES)?;
-                let address = work.beacon.as_ref().and_then(|beacon| beacon.address().ok());
+                self.watch(&work.host_relay, LINES)?;
+                let address = work.listener.as_ref().and_then(|listener| listener.address().ok());
                 self.work = Some(work);
                 if let Some(address) = address {
                     self.send(&Up::Listens(address))?;
@@ -289,7 +290,7 @@ impl Agent {
             self.send_saved(&work)?
         } else {
             let mut wiring = Wiring::elsewhere(work.one_stream);
-            self.start_ranks(&mut work, |rank| wiring.make(rank).map(Outfit::plain))?;
+            self.start_ranks(&mut work, |rank| wiring.make(rank).map(RankSetup::plain))?;
             let uplink = &self.uplink;
             Printing::send(wiring, |done| outputs(uplink, done)).map_err(|error| trouble(&error))?
         };
@@ -303,16 +304,16 @@ impl Agent {
     fn start_ranks(
         &mut self,
         work: &mut RunningRanks,
-        mut outfit: impl FnMut(u32) -> io::Result<Outfit>,
+        mut setup: impl FnMut(u32) -> io::Result<RankSetup>,
     ) -> Result<(), Refusal> {
-        let ranks = work.branch.ranks().to_vec();
+        let ranks = work.host_relay.ranks().to_vec();
         let count = u32::try_from(ranks.len()).unwrap_or(u32::MAX);
         let places = cores::places(work.bind, count, work.settings.threads)?;
         for (index, number) in (0..).zip(ranks) {
             let place = places.as_ref().and_then(|places| places.of(index));
-            let outfit = outfit(number).map_err(|error| trouble(&error))?;
-            let streams = Streams { stdin: false, outfit };
-            match spawn(&work.task, streams, work.branch.invite(number), number, place) {
+            let setup = setup(number).map_err(|error| trouble(&error))?;
+            let streams = Streams { stdin: false, setup };
+            match spawn(&work.task, streams, work.host_relay.invite(number), number, place) {
                 Ok(rank) => {
                     self.watch(&rank.pidfd, u64::from(number))?;
                     let pid = u32::try_from(rank.pid.as_raw()).unwrap_or(0);
@@ -331,10 +332,10 @@ impl Agent {
     /// Tells the launcher what there is to tell.
     fn report(&mut self) -> Result<(), Refusal> {
         let Some(work) = &mut self.work else { return Ok(()) };
-        if work.branch.timeout().is_some() {
-            work.branch.turn();
+        if work.host_relay.timeout().is_some() {
+            work.host_relay.turn();
         }
-        let reports: Vec<Report> = std::iter::from_fn(|| work.branch.report()).collect();
+        let reports: Vec<Report> = std::iter::from_fn(|| work.host_relay.report()).collect();
         work.processes.reap_orphans();
         let have_ended = work.begun && !work.processes.any_run();
         if have_ended {

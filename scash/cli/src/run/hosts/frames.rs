@@ -57,7 +57,7 @@
 //! is of ranks that have ended, and it sends nothing of ranks until Again has come, which the launcher sends
 //! when all agents have said Ended (and then Rewound). So what comes before Ended belongs to the incarnation
 //! before, and what comes after it to the one that begins. The other way round, decisions that are sent
-//! before Again are those of the former trunk and reach the agent's former branch. Output is of no
+//! before Again are those of the launcher's former relay and reach the agent's former one. Output is of no
 //! incarnation: what is sent of it is never taken back.
 
 use super::assignment::Assignment;

@@ -9,9 +9,9 @@ mod start;
 mod survive;
 
 use super::frames::{Down, Up};
+use super::heartbeat::{HeartbeatProbe, HostHealth};
 use super::link::{AgentStage, Link, waited_for};
 use super::printer::{OutputChunk, Printed, Printers};
-use super::pulse::{HostHealth, Pulse};
 use super::{BEAT, Hosts, SILENCE};
 use crate::run::control::Control;
 use crate::run::front::{News, Order, Orders};
@@ -25,7 +25,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use scash_comm::Secret;
-use scash_join::boot::{Exit, Layout, Report, Trunk};
+use scash_join::boot::{Exit, LauncherRelay, Layout, Report};
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -83,7 +83,7 @@ struct Job<'a> {
     /// The program, if it is sent to the hosts.
     program: Option<Rc<[u8]>>,
     supervisor: Supervisor,
-    trunk: Trunk,
+    launcher_relay: LauncherRelay,
     /// One a host.
     links: Vec<Link>,
     /// The process of each rank, on its host.
@@ -102,7 +102,7 @@ struct Job<'a> {
     /// When agents are told next that the launcher is there.
     next_beat: Instant,
     /// When hosts are asked next whether they are there.
-    next_pulse: Instant,
+    next_probe: Instant,
     /// Until when killed ranks must have ended.
     dead_by: Option<Instant>,
     /// Until when an end waits for [`WORD_OF_OTHERS`], its host, its rank, and how that exited; oldest first.
@@ -129,7 +129,7 @@ impl<'a> Job<'a> {
             secret: Secret::random().map_err(|error| refuse(error.to_string()))?,
             program: hosts.copy.then(|| start::read_program(&plan.task.program.path)).transpose()?,
             supervisor: Supervisor::new(plan.ranks, plan.timeout, Instant::now()),
-            trunk: Trunk::new(hosts.layout.clone()),
+            launcher_relay: LauncherRelay::new(hosts.layout.clone()),
             links: Vec::new(),
             pids: vec![None; plan.ranks as usize],
             orders: Some(orders),
@@ -142,7 +142,7 @@ impl<'a> Job<'a> {
             start_by: Some(Instant::now() + START),
             tell_by: Some(Instant::now() + IMPATIENCE),
             next_beat: Instant::now() + BEAT,
-            next_pulse: Instant::now(),
+            next_probe: Instant::now(),
             dead_by: None,
             held_back: Vec::new(),
             over_since: None,
@@ -233,8 +233,8 @@ impl<'a> Job<'a> {
         let tell = self.start_by.and(self.tell_by);
         let doubts = self.survival.as_ref().and_then(Survival::deadline);
         let own = [last_lines, cut_off, held, self.start_by, tell, self.dead_by];
-        let pulse = self.links.iter().any(|link| link.pulse.is_some()).then_some(self.next_pulse);
-        let due = own.into_iter().chain([self.supervisor.deadline(), doubts, pulse]);
+        let probe = self.links.iter().any(|link| link.probe.is_some()).then_some(self.next_probe);
+        let due = own.into_iter().chain([self.supervisor.deadline(), doubts, probe]);
         let due = due.flatten().min().map_or(self.next_beat, |due| due.min(self.next_beat));
         // The kernel counts milliseconds; a fraction more is not too early.
         let time = due.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
@@ -300,8 +300,8 @@ impl<'a> Job<'a> {
             (AgentStage::Done | AgentStage::Gone, _) | (_, Up::Alive) => {}
             (AgentStage::Calling, Up::Hello { frames, version }) => self.greet(host, frames, &version),
             (AgentStage::Preparing, Up::Listens(address)) => {
-                self.link(host).pulse =
-                    self.hosts.heartbeat.and_then(|heartbeat| Pulse::call(address, heartbeat));
+                self.link(host).probe =
+                    self.hosts.heartbeat.and_then(|heartbeat| HeartbeatProbe::call(address, heartbeat));
             }
             (AgentStage::Preparing, Up::Ready) => self.ready(host),
             (AgentStage::Preparing | AgentStage::Running, Up::Refused { status, why }) => {
@@ -372,7 +372,7 @@ impl<'a> Job<'a> {
             }
             return self.take_exit(host, rank, exit);
         }
-        self.trunk.take(host, report)
+        self.launcher_relay.take(host, report)
     }
 
     /// The process of a rank has ended.
@@ -382,7 +382,7 @@ impl<'a> Job<'a> {
             return Ok(());
         }
         self.supervisor.exited();
-        self.trunk.take(host, Report::Exited(rank, exit))
+        self.launcher_relay.take(host, Report::Exited(rank, exit))
     }
 
     /// Takes the ends that were held back, unless what may explain them is still to come.
@@ -420,7 +420,7 @@ impl<'a> Job<'a> {
             return;
         }
         ranks.iter().for_each(|_| self.supervisor.exited());
-        self.trunk.lost(&ranks, &why, status::LAUNCHER);
+        self.launcher_relay.lost(&ranks, &why, status::LAUNCHER);
     }
 
     /// Nothing more comes of what ranks of a host have printed: what has come is printed, whole lines or not.
@@ -473,18 +473,18 @@ impl<'a> Job<'a> {
     /// Asks hosts whether they are there, and notices those that are not.
     fn feel_pulses(&mut self) {
         let now = Instant::now();
-        let Some(heartbeat) = self.hosts.heartbeat.filter(|_| now >= self.next_pulse) else { return };
-        self.next_pulse = now + heartbeat.pause();
+        let Some(heartbeat) = self.hosts.heartbeat.filter(|_| now >= self.next_probe) else { return };
+        self.next_probe = now + heartbeat.pause();
         for host in 0..self.layout.hosts() {
             let link = self.link(host);
             if !link.is_open() {
                 // Nothing of it is missed any more.
-                link.pulse = None;
+                link.probe = None;
             }
-            match link.pulse.as_mut().map(|pulse| pulse.turn(heartbeat, now)) {
+            match link.probe.as_mut().map(|probe| probe.turn(heartbeat, now)) {
                 None | Some(HostHealth::Unknown) => {}
-                Some(HostHealth::There) => link.had_pulse = true,
-                Some(HostHealth::Broken) => link.pulse = None,
+                Some(HostHealth::There) => link.was_probed = true,
+                Some(HostHealth::Broken) => link.probe = None,
                 // Until ranks run, somebody may still plug it in.
                 Some(HostHealth::Silent(_)) if self.start_by.is_some() => {}
                 Some(HostHealth::Silent(silence)) => {
@@ -500,7 +500,7 @@ impl<'a> Job<'a> {
 
     /// Passes on what has been decided.
     fn settle(&mut self) {
-        while let Some(decision) = self.trunk.decision() {
+        while let Some(decision) = self.launcher_relay.decision() {
             // Hosts without ranks have nobody to tell, and may have come when others were told already.
             let decision = Down::Decision(decision);
             for (host, link) in (0..).zip(&mut self.links) {
@@ -512,7 +512,7 @@ impl<'a> Job<'a> {
         if self.is_ending() {
             return;
         }
-        while let Some(mut failure) = self.trunk.failure() {
+        while let Some(mut failure) = self.launcher_relay.failure() {
             self.tell_of_a_restart_in_vain();
             let link = failure.rank.map(|rank| &self.links[self.layout.host_of(rank) as usize]);
             if oom::is_kill(failure.status) && link.is_some_and(|link| link.out_of_memory) {
@@ -541,7 +541,7 @@ impl<'a> Job<'a> {
         for action in actions {
             match action {
                 Action::Say(text) => crate::say(&text),
-                Action::Abandon(why) => self.trunk.abandon(&why),
+                Action::Abandon(why) => self.launcher_relay.abandon(&why),
                 Action::Signal(signal) if self.start_by.is_some() => self.end_early(signal),
                 Action::Signal(signal) => {
                     if signal == Signal::SIGKILL {

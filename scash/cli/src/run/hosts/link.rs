@@ -3,7 +3,7 @@
 
 use super::Hosts;
 use super::frames::{Cutter, Down, FROM_AGENT, MOST_PROGRAM, Up};
-use super::pulse::Pulse;
+use super::heartbeat::HeartbeatProbe;
 use crate::run::exits::reap;
 use crate::run::signals;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -70,9 +70,9 @@ pub(super) struct Link {
     /// Why it has not come when it was called again.
     pub(super) failure: Option<String>,
     /// By which it shows sooner that its host is gone.
-    pub(super) pulse: Option<Pulse>,
+    pub(super) probe: Option<HeartbeatProbe>,
     /// Whether its host has ever answered so.
-    pub(super) had_pulse: bool,
+    pub(super) was_probed: bool,
     child: Pid,
     /// How the remote shell's process ended.
     pub(super) exit: Option<Exit>,
@@ -124,8 +124,8 @@ impl Link {
             heard: Instant::now(),
             ready_by: None,
             failure: None,
-            pulse: None,
-            had_pulse: false,
+            probe: None,
+            was_probed: false,
             child: Pid::from_raw(pid),
             exit: None,
             to: Some(to.into()),
@@ -212,7 +212,7 @@ impl Link {
     pub(super) fn let_go(&mut self) {
         self.stage = AgentStage::Gone;
         (self.to, self.from, self.cut_off, self.ready_by) = (None, None, None, None);
-        self.pulse = None;
+        self.probe = None;
         self.ranks.clear();
     }
 

@@ -20,8 +20,8 @@
 //!    ([`address`]). It is ready, or refuses.
 //! 3. When all are ready, the launcher lets them go: no rank runs before.
 //! 4. What ranks say on their boot lines, and how they end, goes to the launcher
-//!    ([`scash_join::boot::Branch`]); what it decides goes to all agents ([`scash_join::boot::Trunk`]), each
-//!    of which keeps the job page of its host.
+//!    ([`scash_join::boot::HostRelay`]); what it decides goes to all agents
+//!    ([`scash_join::boot::LauncherRelay`]), each of which keeps the job page of its host.
 //! 5. When its ranks have ended and all that they printed is out, an agent is done.
 //!
 //! # How nothing is left behind
@@ -32,15 +32,15 @@
 //! - An agent that is gone takes its ranks with it; the launcher says so to all others, and ends the job.
 //! - A host that is switched off or cut off closes no pipe. So both sides send a frame every [`BEAT`]; an
 //!   agent that is silent for [`SILENCE`] is taken for gone, and an agent whose launcher is silent for
-//!   [`TIMEOUT`] ends. In a network of their own the launcher knows sooner ([`pulse`]).
+//!   [`TIMEOUT`] ends. In a network of their own the launcher knows sooner ([`heartbeat`]).
 //! - The command of the remote shell is a child of the launcher, and dies with it.
 //!
 //! # When ranks die
 //! With `--replicas`, stores, output and what ranks say to their user are kept by the agent of their host.
 //! The launcher decides when and from where all ranks go on ([`recall`]): it has agents end all ranks, hears
 //! what their stores say, tells them what to write there, and has them start all ranks again, with a new
-//! secret, and so a new trunk and new branches. Ranks of a host that is lost come back on another
-//! ([`placement`]), to which their stores are copied if they are not there ([`transfer`]).
+//! secret, and so new relays. Ranks of a host that is lost come back on another ([`placement`]), to which
+//! their stores are copied if they are not there ([`transfer`]).
 //!
 //! # Output
 //! An agent may have [`uplink::WINDOW`] bytes of each stream on their way, and waits for word that they are
@@ -53,21 +53,21 @@ mod agent;
 mod assignment;
 mod fields;
 mod frames;
+mod heartbeat;
 mod job;
 mod link;
 pub(super) mod list;
 mod placement;
 mod printer;
 mod program_copy;
-mod pulse;
 mod recall;
 mod stores;
 mod transfer;
 mod uplink;
 
 pub(crate) use agent::agent;
+pub(super) use heartbeat::Heartbeat;
 pub(super) use job::run;
-pub(super) use pulse::Heartbeat;
 
 use super::{Refusal, status};
 use scash_join::boot::Layout;

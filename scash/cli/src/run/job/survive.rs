@@ -42,7 +42,7 @@ impl Job<'_> {
     pub(super) fn start_survivors(&mut self) -> Result<(), Refusal> {
         let Some(mut survival) = self.survival.take() else { return Ok(()) };
         let (base, lost) = (survival.recovery.base(), survival.recovery.starting());
-        let started = self.start_ranks(|rank| survival.kept.outfit(rank, base, lost));
+        let started = self.start_ranks(|rank| survival.kept.setup(rank, base, lost));
         self.survival = Some(survival);
         started
     }
@@ -65,7 +65,7 @@ impl Job<'_> {
     /// Says what ranks have said that cannot wait for a checkpoint.
     pub(super) fn pass_sayings_on(&mut self) {
         let Some(Survival { kept, .. }) = &mut self.survival else { return };
-        while let Some(lines) = kept.sayings.next() {
+        while let Some(lines) = kept.user_messages.next() {
             output::say(&lines);
         }
     }

@@ -64,14 +64,14 @@ impl RankProcess {
         let screens = output::open(false, 1, false).map_err(no_printing)?;
         let printing = Printing::start_saved(kept_rank.kept.output(), screens).map_err(no_printing)?;
         let number = kept_rank.keeper.rank();
-        let outfit = kept_rank.kept.outfit(number, kept_rank.base, None);
-        let outfit = outfit
+        let setup = kept_rank.kept.setup(number, kept_rank.base, None);
+        let setup = setup
             .map_err(|error| Refusal::new(status::LAUNCHER, format!("starting rank {number}: {error}")))?;
         let invitation =
             kept_rank.keeper.invitation().ok_or_else(|| scash_comm::Error::Invalid("it has no line".into()));
         let oom_kills = OomKills::until_now();
         recovery::withhold_descriptors();
-        let streams = Streams { stdin: kept_rank.reads, outfit };
+        let streams = Streams { stdin: kept_rank.reads, setup };
         let rank = spawn(task, streams, invitation, number, None)?;
         Ok(RankProcess {
             kept_rank,
@@ -92,7 +92,7 @@ impl RankProcess {
         let (is_over, is_left) = (self.exit.is_some(), self.is_left);
         let mut all = vec![
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.kept_rank.kept.sayings.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.kept_rank.kept.user_messages.as_fd(), PollFlags::POLLIN),
         ];
         all.extend(self.printing.iter().map(|printing| PollFd::new(printing.as_fd(), PollFlags::POLLIN)));
         if !is_over {
@@ -167,7 +167,7 @@ impl RankProcess {
 
     /// Says what the rank has said that cannot wait for a checkpoint.
     fn take_sayings(&mut self) {
-        while let Some(lines) = self.kept_rank.kept.sayings.next() {
+        while let Some(lines) = self.kept_rank.kept.user_messages.next() {
             output::say(&lines);
         }
     }

@@ -6,7 +6,7 @@ use super::describe::Description;
 use super::directory::{Directory, patiently};
 use super::epoch::{self, ResumePoint, Rewound, RewoundPlace, StoreState};
 use super::input::Input;
-use super::sayings::Sayings;
+use super::user_messages::UserMessages;
 use crate::run::output::{Lengths, RankOutput, Saved};
 use crate::run::replicas::{Replicas, StoreLocation};
 use crate::run::{Refusal, status};
@@ -28,17 +28,17 @@ use std::time::{Instant, UNIX_EPOCH};
 
 /// What a rank is started with besides what each rank of any job has.
 #[derive(Debug, Default)]
-pub(in crate::run) struct Outfit {
+pub(in crate::run) struct RankSetup {
     pub(in crate::run) output: RankOutput,
     pub(in crate::run) env: Vec<(&'static str, String)>,
     /// Descriptors of this process that it inherits under their numbers; they stay open here.
     pub(in crate::run) inherited: Vec<RawFd>,
 }
 
-impl Outfit {
+impl RankSetup {
     /// That of a rank that prints there, and has nothing else.
-    pub(in crate::run) fn plain(output: RankOutput) -> Outfit {
-        Outfit { output, env: Vec::new(), inherited: Vec::new() }
+    pub(in crate::run) fn plain(output: RankOutput) -> RankSetup {
+        RankSetup { output, env: Vec::new(), inherited: Vec::new() }
     }
 }
 
@@ -70,7 +70,7 @@ pub(in crate::run) struct Kept {
     /// That rank. It may be one that other processes start.
     teller: u32,
     /// What ranks say at once.
-    pub(in crate::run) sayings: Sayings,
+    pub(in crate::run) user_messages: UserMessages,
     /// Variables that are the same in each incarnation.
     env: Vec<(&'static str, String)>,
     /// Where stores and output are, if they are not in memory.
@@ -139,7 +139,7 @@ impl Kept {
                 input,
                 committed: signal_of_commits()?,
                 teller: 0,
-                sayings: Sayings::new()?,
+                user_messages: UserMessages::new()?,
                 env: replicas.env(),
                 taken,
             };
@@ -166,7 +166,7 @@ impl Kept {
                 input: Input::none(),
                 committed: signal_of_commits()?,
                 teller: 0,
-                sayings: Sayings::new()?,
+                user_messages: UserMessages::new()?,
                 env,
                 taken: None,
             })
@@ -198,7 +198,7 @@ impl Kept {
             input: Input::none(),
             committed: signal_of_commits()?,
             teller: rank,
-            sayings: Sayings::new()?,
+            user_messages: UserMessages::new()?,
             env,
             taken: None,
         })
@@ -232,12 +232,12 @@ impl Kept {
 
     /// What a rank is started with that goes on from `base`. `lost`: why it does, as of
     /// [`Recovery::restart`](super::Recovery::restart).
-    pub(in crate::run) fn outfit(
+    pub(in crate::run) fn setup(
         &self,
         rank: u32,
         base: Base,
         lost: Option<(Instant, Instant)>,
-    ) -> io::Result<Outfit> {
+    ) -> io::Result<RankSetup> {
         let printed = rank.checked_sub(self.printing.start).and_then(|index| usize::try_from(index).ok());
         let (Some(store), Some(printed)) = (self.store(rank), printed) else {
             return Err(io::Error::other("there is no such rank"));
@@ -250,7 +250,7 @@ impl Kept {
         if let Some((first, all)) = lost {
             env.push((vars::LOST, format!("{},{}", Moment::of(first), Moment::of(all))));
         }
-        let (says, place) = self.sayings.given()?;
+        let (says, place) = self.user_messages.given()?;
         env.push((boot::vars::SAYS, place));
         let prints = self.output.numbers(printed);
         env.push((vars::PRINTS, format!("{},{}", prints[0], prints[1])));
@@ -269,7 +269,7 @@ impl Kept {
             env.push((vars::COMMITTED, committed.to_string()));
             inherited.push(committed);
         }
-        Ok(Outfit { output: self.output.given(printed)?, env, inherited })
+        Ok(RankSetup { output: self.output.given(printed)?, env, inherited })
     }
 
     /// What ranks have printed.
@@ -387,7 +387,7 @@ impl Kept {
         self.here = runs.keys().copied().collect();
         let lengths = self.of_all(|rank| Some(runs.get(&rank)?.output));
         let lengths = lengths.ok_or("how much each rank had printed is not known")?;
-        self.sayings.next_incarnation();
+        self.user_messages.next_incarnation();
         // Whatever was told, was so of ranks that are gone.
         let _ = self.told();
         let cut = self.output.cut(&lengths).and_then(|()| self.output.lengthen(&lengths));

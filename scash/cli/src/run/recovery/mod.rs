@@ -35,7 +35,7 @@ mod epoch;
 mod input;
 mod keepers;
 mod kept;
-mod sayings;
+mod user_messages;
 mod withheld;
 
 pub(super) use describe::how_a_job_goes_on;
@@ -43,7 +43,7 @@ pub(crate) use describe::start_again;
 pub(super) use directory::Directory;
 pub(super) use epoch::{Marked, Rewound, RewoundPlace, StoreState, barrier, rounds};
 pub(super) use keepers::{KeeperOptions, KeptRank, Refused, agree};
-pub(super) use kept::{HeldStores, Kept, Outfit};
+pub(super) use kept::{HeldStores, Kept, RankSetup};
 pub(super) use withheld::withhold_descriptors;
 
 use super::Refusal;

@@ -36,7 +36,7 @@ impl Agent {
         lost: Option<(Instant, Instant)>,
     ) -> Result<(), Refusal> {
         let Some(survival) = work.survival.take() else { return Ok(()) };
-        let started = self.start_ranks(work, |rank| survival.kept.outfit(rank, survival.base, lost));
+        let started = self.start_ranks(work, |rank| survival.kept.setup(rank, survival.base, lost));
         work.survival = Some(survival);
         started
     }
@@ -47,7 +47,7 @@ impl Agent {
             return Err(Refusal::new(status::LAUNCHER, "nothing is kept of what ranks print"));
         };
         self.watch(kept, COMMITTED)?;
-        self.watch(&kept.sayings, SAID)?;
+        self.watch(&kept.user_messages, SAID)?;
         let sinks = |done| outputs(&self.uplink, done);
         Printing::send_saved(kept.output(), sinks).map_err(|error| trouble(&error))
     }
@@ -103,7 +103,7 @@ impl Agent {
 
     /// Passes on what ranks have said that cannot wait for a checkpoint.
     pub(super) fn pass_sayings_on(&mut self) -> Result<(), Refusal> {
-        while let Some(lines) = self.survival().and_then(|survival| survival.kept.sayings.next()) {
+        while let Some(lines) = self.survival().and_then(|survival| survival.kept.user_messages.next()) {
             for part in lines.as_bytes().chunks(MOST_OUTPUT) {
                 self.send(&Up::Said(part.to_vec()))?;
             }
@@ -202,9 +202,9 @@ impl Agent {
             survival.place(&layout, work.host);
         }
         self.oom_kills = OomKills::until_now();
-        self.epoll.delete(&work.branch).map_err(failed("forgetting a descriptor"))?;
+        self.epoll.delete(&work.host_relay).map_err(failed("forgetting a descriptor"))?;
         work.renew(secret, layout)?;
-        self.watch(&work.branch, LINES)?;
+        self.watch(&work.host_relay, LINES)?;
         let now = Instant::now();
         let then = |ago: Duration| now.checked_sub(ago).unwrap_or(now);
         self.start_survivors(&mut work, Some((then(ago[0]), then(ago[1]))))?;

@@ -46,7 +46,7 @@ fn ups() -> Vec<Up> {
         Up::Refused { status: 127, why: "there is no such program".into() },
         Up::Started { rank: 3, pid: 4711 },
         Up::Report(Report::Packet(3, vec![1, 2, 3])),
-        Up::Report(Report::Lie(3, "rubbish".into())),
+        Up::Report(Report::Malformed(3, "rubbish".into())),
         Up::Report(Report::Exited(3, Exit::Status(255))),
         Up::Report(Report::Exited(3, Exit::Signal(9))),
         Up::Output { stream: Stream::Err, rank: 3, bytes: b"text\n".to_vec() },

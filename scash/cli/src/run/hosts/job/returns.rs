@@ -4,8 +4,8 @@
 
 use super::Job;
 use crate::run::hosts::frames::Down;
+use crate::run::hosts::heartbeat::HostHealth;
 use crate::run::hosts::link::{AgentStage, Call, Link};
-use crate::run::hosts::pulse::HostHealth;
 use crate::run::replicas::Return;
 use scash_join::boot::Layout;
 use std::collections::BTreeMap;
@@ -172,7 +172,7 @@ impl Job<'_> {
         let called = Link::call(self.hosts, name, Call::Again).and_then(|mut link| {
             link.ready_by = Some(Instant::now() + ANSWER);
             self.watch_link(host, &link).map_err(|refusal| refusal.why)?;
-            link.had_pulse = self.links[host as usize].had_pulse;
+            link.was_probed = self.links[host as usize].was_probed;
             self.links[host as usize] = link;
             Ok(())
         });
@@ -198,12 +198,12 @@ impl Job<'_> {
         let link = &mut self.links[host as usize];
         // Who writes what is settled, and this one has no part in it. Or only its agent is within reach:
         // ranks there would be without a way to the others.
-        let pulse = self.hosts.heartbeat.zip(link.pulse.as_mut());
-        let life = pulse.map(|(heartbeat, pulse)| pulse.turn(heartbeat, Instant::now()));
-        if link.had_pulse && matches!(life, None | Some(HostHealth::Broken)) {
+        let probe = self.hosts.heartbeat.zip(link.probe.as_mut());
+        let life = probe.map(|(heartbeat, probe)| probe.turn(heartbeat, Instant::now()));
+        if link.was_probed && matches!(life, None | Some(HostHealth::Broken)) {
             return self.not_back(host, "its agent has answered, and its network has not");
         }
-        if survival.recall.is_writing() || (link.had_pulse && life != Some(HostHealth::There)) {
+        if survival.recall.is_writing() || (link.was_probed && life != Some(HostHealth::There)) {
             return;
         }
         let is_recalled = survival.recall.returned(host);

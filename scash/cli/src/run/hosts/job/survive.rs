@@ -17,7 +17,7 @@ use crate::run::recovery::{self, LauncherAction, Loss, Recovery, StoreState};
 use crate::run::{Refusal, status};
 use scash_comm::Secret;
 use scash_ft::{Base, Epoch};
-use scash_join::boot::{Exit, JobFailure, Report, Trunk};
+use scash_join::boot::{Exit, JobFailure, LauncherRelay, Report};
 use std::time::Instant;
 
 /// What a job has in which ranks may die.
@@ -144,7 +144,7 @@ impl Job<'_> {
             // Those that begin anew have no more to do than that.
             if recovery.base().epoch == Epoch(0)
                 && recovery.awaits_joining()
-                && self.trunk.have_all_joined()
+                && self.launcher_relay.have_all_joined()
                 && let Some(news) = recovery.resumed(Instant::now())
             {
                 crate::say(&news);
@@ -172,7 +172,7 @@ impl Job<'_> {
                 for (rank, exit) in exits {
                     self.supervisor.exited();
                     // It is the agent's, or the exit would not have come so far.
-                    let _ = self.trunk.take(self.layout.host_of(rank), Report::Exited(rank, exit));
+                    let _ = self.launcher_relay.take(self.layout.host_of(rank), Report::Exited(rank, exit));
                 }
                 self.settle();
             }
@@ -277,7 +277,7 @@ impl Job<'_> {
         let (first, all) = recovery.starting().unwrap_or((now, now));
         let ago = [first, all].map(|then| now.saturating_duration_since(then));
         let again = Down::Again(Again { base: recovery.base(), ago, secret, layout: self.layout.clone() });
-        self.trunk = Trunk::new(self.layout.clone());
+        self.launcher_relay = LauncherRelay::new(self.layout.clone());
         self.pids.fill(None);
         self.held_back.clear();
         for (host, link) in (0..).zip(&mut self.links).filter(|(_, link)| link.stage == AgentStage::Running) {
