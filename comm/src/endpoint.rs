@@ -1,7 +1,6 @@
 //! The interface of an endpoint: what the DSM asks of a transport.
 
-use crate::Atomic;
-use crate::Result;
+use crate::{Atomic, Result};
 use std::fmt;
 use std::time::Duration;
 
@@ -213,8 +212,8 @@ pub unsafe trait Endpoint: Send + Sync {
     /// the word's width. The word is in the byte order of its owner's processor, as its owner's loads and
     /// stores are. For what is ordered, see guarantees 6 and 7. Several threads may operate at once.
     ///
-    /// After [`Error::Down`] from a peer that was lost during the call, the operation may or may not have
-    /// been executed; it was not executed twice.
+    /// After [`Down`](crate::Error::Down) from a peer that was lost during the call, the operation may or may
+    /// not have been executed; it was not executed twice.
     fn atomic(&self, to: u32, segment: SegmentId, offset: u64, op: Atomic) -> Result<u64>;
 
     /// With [`Caps::DIRECT`] to that peer: calls `f` with the address of the peer's bytes, under guarantee 2
@@ -353,8 +352,8 @@ pub unsafe trait Endpoint: Send + Sync {
         None
     }
 
-    /// Takes a peer for gone from now on: calls that wait for it end with [`Error::Down`], and so do later
-    /// ones. `why` is for people.
+    /// Takes a peer for gone from now on: calls that wait for it end with [`Down`](crate::Error::Down), and
+    /// so do later ones. `why` is for people.
     fn give_up(&self, rank: u32, why: &str) {
         let _ = (rank, why);
     }

@@ -92,7 +92,7 @@ pub enum RecoveryAction {
 
 /// What the coordinator found, and what it does about it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Plan {
+pub struct RecoveryPlan {
     /// The incarnation to begin, and the epoch that it goes on from.
     pub base: Base,
     /// To be done in this order; the last is the start.
@@ -178,7 +178,7 @@ struct Newest {
 }
 
 /// What to do, from the stores of all ranks and what the coordinator knows by itself.
-pub fn plan(ranks: &[RankStores], known: KnownRestart) -> Result<Plan, Unrecoverable> {
+pub fn plan(ranks: &[RankStores], known: KnownRestart) -> Result<RecoveryPlan, Unrecoverable> {
     let newest = newest(ranks, known)?;
     let (base, epoch) = (newest.base, decide(ranks, newest)?);
     let mark = Mark { incarnation: base.incarnation, epoch };
@@ -192,7 +192,7 @@ pub fn plan(ranks: &[RankStores], known: KnownRestart) -> Result<Plan, Unrecover
     }
     steps.extend(base_records(ranks, next));
     steps.push(RecoveryAction::Start { base: next });
-    Ok(Plan { base: next, steps })
+    Ok(RecoveryPlan { base: next, steps })
 }
 
 /// By rank, the hosts whose stores hold an epoch: those among which the coordinator chooses where a rank will

@@ -75,5 +75,5 @@ pub use runtime::checkpoint::{CheckpointStats, RestartTime};
 pub use runtime::stats::{BarrierTime, Stats};
 pub use scash_comm::{Atomic, Rmw};
 pub use scash_mp::{Received, Status};
-pub use scash_proto::wire::reduce::{Combine, Number};
+pub use scash_proto::wire::reduce::{Combine, NumberKind};
 pub use scash_proto::{AllocOptions, Placement, Protocol};

@@ -6,7 +6,7 @@ use super::engine::{Engine, LONG};
 use super::matching::Pattern;
 use super::progress::Helper;
 use super::registered::{Buffer, Heap};
-use super::requests::{Destination, Number};
+use super::requests::{Destination, RequestNumber};
 use super::span::{ReceiveBuffer, Source};
 use super::{Options, Status};
 use scash_comm::biased::Guard;
@@ -20,7 +20,7 @@ const PROGRAM: u16 = 0;
 /// occupies memory.
 #[derive(Debug, PartialEq, Eq, Hash)]
 #[must_use = "an operation that nobody waits for is never known to be over"]
-pub struct Request(pub(super) Option<Number>);
+pub struct Request(pub(super) Option<RequestNumber>);
 
 /// What an operation has brought.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -292,7 +292,7 @@ impl Communicator {
         collective: &Collective,
         input: *const u8,
         output: *mut u8,
-    ) -> Result<(Guard<'_, Engine>, Number)> {
+    ) -> Result<(Guard<'_, Engine>, RequestNumber)> {
         let (rank, size) = (self.rank(), self.size());
         collective.check(size).map_err(Error::Invalid)?;
         let most = collective.input_len(rank).max(collective.output_len(rank, size));
@@ -321,7 +321,7 @@ impl Communicator {
 
     /// Posts a receive; its number, and the engine, which the caller may want to go on with.
     #[inline]
-    fn posted(&self, pattern: Pattern, into: Destination) -> Result<(Guard<'_, Engine>, Number)> {
+    fn posted(&self, pattern: Pattern, into: Destination) -> Result<(Guard<'_, Engine>, RequestNumber)> {
         let mut engine = self.shared.engine();
         let number = engine.receive(pattern, into)?;
         self.shared.settle(&mut engine);

@@ -8,7 +8,7 @@ use scash_comm::Error;
 
 /// Names an operation. The upper half tells one from another that had the same place before it; 0 names none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Number(pub(super) u64);
+pub(super) struct RequestNumber(pub(super) u64);
 
 /// How an operation ended.
 pub(super) type Outcome = std::result::Result<Completion, Error>;
@@ -103,30 +103,30 @@ struct RequestSlot {
 
 impl Requests {
     /// Takes an operation in.
-    pub(super) fn add(&mut self, request: Request) -> Number {
+    pub(super) fn add(&mut self, request: Request) -> RequestNumber {
         self.add_with(|_| request)
     }
 
     /// The same of one that is made when its number is known.
     #[inline]
-    pub(super) fn add_with(&mut self, make: impl FnOnce(Number) -> Request) -> Number {
+    pub(super) fn add_with(&mut self, make: impl FnOnce(RequestNumber) -> Request) -> RequestNumber {
         let at = self.free.pop().unwrap_or_else(|| {
             self.slots.push(RequestSlot { generation: 1, request: None });
             u32::try_from(self.slots.len() - 1).expect("operations fit memory")
         });
         let slot = &mut self.slots[at as usize];
-        let number = Number(u64::from(slot.generation) << 32 | u64::from(at));
+        let number = RequestNumber(u64::from(slot.generation) << 32 | u64::from(at));
         slot.request = Some(make(number));
         number
     }
 
     /// The operation of that number, if it exists.
-    pub(super) fn get_mut(&mut self, number: Number) -> Option<&mut Request> {
+    pub(super) fn get_mut(&mut self, number: RequestNumber) -> Option<&mut Request> {
         self.slot(number)?.request.as_mut()
     }
 
     /// Takes the operation of that number out. The number names nothing then.
-    pub(super) fn remove(&mut self, number: Number) -> Option<Request> {
+    pub(super) fn remove(&mut self, number: RequestNumber) -> Option<Request> {
         self.remove_if(number, |_| true)
     }
 
@@ -134,7 +134,7 @@ impl Requests {
     #[inline]
     pub(super) fn remove_if(
         &mut self,
-        number: Number,
+        number: RequestNumber,
         is_it: impl FnOnce(&Request) -> bool,
     ) -> Option<Request> {
         let slot = self.slot(number)?;
@@ -146,7 +146,7 @@ impl Requests {
     /// The status of a receive that is [over and went well](Request::Received). Its number names nothing
     /// then.
     #[inline]
-    pub(super) fn received(&mut self, number: Number) -> Option<Status> {
+    pub(super) fn received(&mut self, number: RequestNumber) -> Option<Status> {
         let slot = self.slot(number)?;
         let Some(Request::Received(status)) = slot.request else { return None };
         slot.request = None;
@@ -156,7 +156,7 @@ impl Requests {
 
     /// Makes the place of an operation that was taken out the next one's.
     #[inline]
-    fn vacate(&mut self, number: Number) {
+    fn vacate(&mut self, number: RequestNumber) {
         let [a, b, c, d, ..] = number.0.to_le_bytes();
         let at = u32::from_le_bytes([a, b, c, d]);
         let slot = &mut self.slots[at as usize];
@@ -177,7 +177,7 @@ impl Requests {
     }
 
     #[inline]
-    fn slot(&mut self, number: Number) -> Option<&mut RequestSlot> {
+    fn slot(&mut self, number: RequestNumber) -> Option<&mut RequestSlot> {
         let [a, b, c, d, e, f, g, h] = number.0.to_le_bytes();
         let slot = self.slots.get_mut(u32::from_le_bytes([a, b, c, d]) as usize)?;
         (slot.generation == u32::from_le_bytes([e, f, g, h])).then_some(slot)
@@ -246,7 +246,7 @@ mod tests {
         assert!(requests.get_mut(first).is_none() && requests.remove(first).is_none());
         assert!(matches!(requests.get_mut(second), Some(Request::Over(_))));
         for wrong in [0, 7, u64::MAX, second.0 + 1] {
-            assert!(requests.get_mut(Number(wrong)).is_none());
+            assert!(requests.get_mut(RequestNumber(wrong)).is_none());
         }
     }
 }

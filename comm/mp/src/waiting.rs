@@ -3,7 +3,7 @@
 use super::communicator::{Communicator, Received, Request};
 use super::driver::Goal;
 use super::engine::Engine;
-use super::requests::{Completion, Number, Outcome};
+use super::requests::{Completion, Outcome, RequestNumber};
 use scash_comm::Result;
 use scash_comm::biased::Guard;
 
@@ -20,7 +20,7 @@ impl Request {
     /// The request that was this number. Of a number that names no operation, or none any more, each call
     /// says so.
     pub fn from_raw(number: u64) -> Self {
-        Self((number != 0).then_some(Number(number)))
+        Self((number != 0).then_some(RequestNumber(number)))
     }
 
     fn outcome(&self, engine: &mut Engine) -> Option<Outcome> {
@@ -44,7 +44,11 @@ impl Communicator {
 
     /// Waits for the end of an operation, for a thread that has the engine.
     #[inline]
-    pub(super) fn end_of<'a>(&'a self, mut engine: Guard<'a, Engine>, number: Number) -> Result<Received> {
+    pub(super) fn end_of<'a>(
+        &'a self,
+        mut engine: Guard<'a, Engine>,
+        number: RequestNumber,
+    ) -> Result<Received> {
         let mut wait = self.shared.wait_for(Goal::Operation(number));
         loop {
             if let Some(status) = engine.received(number) {

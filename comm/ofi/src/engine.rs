@@ -6,8 +6,8 @@ mod outgoing;
 mod reads;
 
 use super::inbox::Inbox;
-use super::lines::Lines;
-use super::link::Link;
+use super::lines::PeerLines;
+use super::link::PeerLink;
 use super::log;
 use super::net::{Net, Reaped, RemoteAddress};
 use super::slots::{Slot, Slots};
@@ -37,12 +37,12 @@ enum SlotUse {
     Beat(u32),
     Read {
         from: u32,
-        state: Reading,
+        state: ReadState,
     },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reading {
+enum ReadState {
     Waited,
     Abandoned,
     Done,
@@ -80,10 +80,10 @@ pub(super) struct Engine {
     // Closed before the memory that it uses is freed.
     net: Net,
     slots: Slots,
-    lines: Lines,
+    lines: PeerLines,
     uses: Box<[SlotUse]>,
     /// By rank; none for this one.
-    links: Vec<Option<Link>>,
+    links: Vec<Option<PeerLink>>,
     /// Ranks that something waits to go to.
     todo: Vec<u32>,
     segments: Arc<Segments>,
@@ -108,7 +108,7 @@ impl Engine {
         // SAFETY: the slots are freed after the net is closed; there are references only to slots that no
         // operation uses.
         unsafe { net.register_local(memory, len) }?;
-        let lines = Lines::new(size);
+        let lines = PeerLines::new(size);
         let (memory, len) = lines.memory();
         // SAFETY: as above; references are to atomics only.
         let region = unsafe { net.register(memory, len, super::sys::REMOTE_WRITE) }?;
@@ -140,26 +140,26 @@ impl Engine {
         &mut self.net
     }
 
-    pub(super) fn lines(&self) -> &Lines {
+    pub(super) fn lines(&self) -> &PeerLines {
         &self.lines
     }
 
-    pub(super) fn add(&mut self, link: Link) {
+    pub(super) fn add(&mut self, link: PeerLink) {
         let rank = link.rank as usize;
         self.links[rank] = Some(link);
     }
 
     /// A peer.
-    pub(super) fn link(&mut self, rank: u32) -> &mut Link {
+    pub(super) fn link(&mut self, rank: u32) -> &mut PeerLink {
         self.links[rank as usize].as_mut().expect("only peers are asked for")
     }
 
-    pub(super) fn links(&mut self) -> impl Iterator<Item = &mut Link> {
+    pub(super) fn links(&mut self) -> impl Iterator<Item = &mut PeerLink> {
         self.links.iter_mut().flatten()
     }
 
     /// A peer that is there, or why it is not; and what its queue needs.
-    pub(super) fn peer(&mut self, rank: u32) -> Result<(&mut Link, &mut Slots, usize)> {
+    pub(super) fn peer(&mut self, rank: u32) -> Result<(&mut PeerLink, &mut Slots, usize)> {
         let link = self.links[rank as usize].as_mut().expect("only peers are asked for");
         match &link.fate {
             Some(fate) => Err(fate.error(rank)),
@@ -226,10 +226,10 @@ impl Engine {
                 self.link(rank).beating = false;
                 self.slots.release(slot);
             }
-            SlotUse::Read { from, state: Reading::Abandoned } => self.free(from, slot),
+            SlotUse::Read { from, state: ReadState::Abandoned } => self.free(from, slot),
             SlotUse::Read { from, .. } => {
                 self.link(from).moved += 1;
-                self.uses[slot.index()] = SlotUse::Read { from, state: Reading::Done };
+                self.uses[slot.index()] = SlotUse::Read { from, state: ReadState::Done };
             }
         }
     }
@@ -252,8 +252,8 @@ impl Engine {
         self.lose(rank, LossReason::Lost(format!("an operation on it failed: {why}")));
         match what {
             // What it should have read is not there.
-            SlotUse::Read { state: Reading::Waited, .. } => {
-                self.uses[slot.index()] = SlotUse::Read { from: rank, state: Reading::Failed }
+            SlotUse::Read { state: ReadState::Waited, .. } => {
+                self.uses[slot.index()] = SlotUse::Read { from: rank, state: ReadState::Failed }
             }
             other => self.over(slot, other),
         }

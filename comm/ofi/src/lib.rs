@@ -103,7 +103,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use wire::Word;
+use wire::PacketItem;
 
 /// Longest sleep in [`Endpoint::idle`].
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
@@ -282,7 +282,7 @@ impl OfiEndpoint {
             // A peer that is gone, or goes meanwhile, needs none.
             let _ = self.shared.until(|engine| {
                 let (link, slots, share) = engine.peer(to)?;
-                let said = !link.is_late() && link.say(slots, share, Word::Goodbye);
+                let said = !link.is_late() && link.say(slots, share, PacketItem::Goodbye);
                 link.seal();
                 engine.start(to);
                 Ok((said || Instant::now() > deadline).then_some(()))

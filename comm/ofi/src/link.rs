@@ -14,7 +14,7 @@ mod backlog;
 use super::inbox::Inbox;
 use super::net::RemoteAddress;
 use super::slots::{SLOT, Slot, Slots};
-use super::wire::{FRAME, Frame, HEADER, MAX_MESSAGE, Token, Word, next_frame, piece_head};
+use super::wire::{FRAME, Frame, HEADER, MAX_MESSAGE, PacketItem, Token, next_frame, piece_head};
 use backlog::Backlog;
 use scash_comm::SegmentId;
 use scash_comm::remote::{LossReason, Operation, Segments};
@@ -42,7 +42,7 @@ pub(super) struct Identity {
 }
 
 /// A peer.
-pub(super) struct Link {
+pub(super) struct PeerLink {
     pub(super) rank: u32,
     pub(super) identity: Identity,
     pub(super) queue: VecDeque<Queued>,
@@ -57,7 +57,7 @@ pub(super) struct Link {
     /// and how often it has done something that they may wait for.
     pub(super) moved: u64,
     /// Words that answer the peer, for which there was no room yet.
-    owes: VecDeque<Word>,
+    owes: VecDeque<PacketItem>,
     /// Packets sent, and those of them that the peer has taken.
     pub(super) sent: u32,
     pub(super) acknowledged: u32,
@@ -98,9 +98,9 @@ pub(super) struct Link {
     pub(super) segments: Vec<RemoteAddress>,
 }
 
-impl Link {
-    pub(super) fn new(rank: u32, identity: Identity) -> Link {
-        Link {
+impl PeerLink {
+    pub(super) fn new(rank: u32, identity: Identity) -> PeerLink {
+        PeerLink {
             rank,
             identity,
             queue: VecDeque::new(),
@@ -159,7 +159,7 @@ impl Link {
     }
 
     /// Appends a word. `false`: there is no room now.
-    pub(super) fn say(&mut self, slots: &mut Slots, share: usize, word: Word) -> bool {
+    pub(super) fn say(&mut self, slots: &mut Slots, share: usize, word: PacketItem) -> bool {
         let (bytes, len) = word.encode();
         let Some((slot, filled)) = self.room(slots, share, len) else { return false };
         // SAFETY: the open packet is under way only after it was sealed and posted.
@@ -324,7 +324,7 @@ impl Link {
     ) -> Result<(), LossReason> {
         while let Some(frame) = next_frame(&mut frames)? {
             match frame {
-                Frame::Word(Word::Heard) => self.heard = true,
+                Frame::Word(PacketItem::Heard) => self.heard = true,
                 // What a peer had said before it was lost still counts.
                 _ if matches!(self.fate, Some(LossReason::Left | LossReason::Broke(_))) => {}
                 Frame::Piece { kind, last, bytes } => self.hear_piece(kind, last, bytes, inbox)?,
@@ -354,34 +354,36 @@ impl Link {
         Ok(())
     }
 
-    fn hear_word(&mut self, word: Word, segments: &Segments) -> Result<(), LossReason> {
+    fn hear_word(&mut self, word: PacketItem, segments: &Segments) -> Result<(), LossReason> {
         match word {
-            Word::Fence(number) => self.owe(Word::Fenced(number))?,
-            Word::Fenced(number) if number > self.fenced && number <= self.fences => self.fenced = number,
-            Word::Atomic { segment, operation: Operation { offset, op } } => {
+            PacketItem::Fence(number) => self.owe(PacketItem::Fenced(number))?,
+            PacketItem::Fenced(number) if number > self.fenced && number <= self.fences => {
+                self.fenced = number
+            }
+            PacketItem::Atomic { segment, operation: Operation { offset, op } } => {
                 let word = segments.word(SegmentId(segment), offset, op);
                 let word =
                     word.map_err(|error| LossReason::Broke(format!("it operates on no word: {error}")))?;
                 // SAFETY: an aligned word inside a segment, which is mapped and to which there are no Rust
                 // references.
-                self.owe(Word::Was(unsafe { op.execute(word) }))?;
+                self.owe(PacketItem::Was(unsafe { op.execute(word) }))?;
             }
-            Word::Was(before) if self.asked => {
+            PacketItem::Was(before) if self.asked => {
                 self.asked = false;
                 self.was = Some(before);
             }
-            Word::Goodbye => {
-                self.owe(Word::Heard)?;
+            PacketItem::Goodbye => {
+                self.owe(PacketItem::Heard)?;
                 return Err(LossReason::Left);
             }
-            Word::Fenced(_) | Word::Was(_) | Word::Heard => {
+            PacketItem::Fenced(_) | PacketItem::Was(_) | PacketItem::Heard => {
                 return Err(LossReason::Broke("it answered what nobody had asked".into()));
             }
         }
         Ok(())
     }
 
-    fn owe(&mut self, word: Word) -> Result<(), LossReason> {
+    fn owe(&mut self, word: PacketItem) -> Result<(), LossReason> {
         // A rank asks one thing of each kind at a time.
         if self.owes.len() >= MOST_OWED {
             return Err(LossReason::Broke("it asks on and on and waits for no answer".into()));
@@ -409,7 +411,7 @@ impl Link {
             return;
         }
         // Who leaves is still told that this was heard.
-        self.owes.retain(|word| matches!((word, &fate), (Word::Heard, LossReason::Left)));
+        self.owes.retain(|word| matches!((word, &fate), (PacketItem::Heard, LossReason::Left)));
         self.seal();
         for step in self.queue.drain(..) {
             let (Queued::Packet { slot, .. } | Queued::Write { slot, .. }) = step;

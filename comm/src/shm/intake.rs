@@ -22,13 +22,13 @@ const KEPT: usize = 1 << 20;
 
 /// The receiving side of an endpoint.
 pub(super) struct Intake {
-    lines: Vec<Line>,
+    lines: Vec<SenderIntake>,
     /// The message being delivered, if it came in one frame. Empty otherwise.
     short: Vec<u8>,
 }
 
 /// What comes from one sender.
-struct Line {
+struct SenderIntake {
     consumer: Consumer,
     /// A message of several frames, as far as it has come.
     long: Vec<u8>,
@@ -45,7 +45,7 @@ struct Line {
 impl Intake {
     /// The receiving side of the owner of `inbox`, among `size` ranks.
     pub(super) fn new(inbox: &Arc<Inbox>, size: u32) -> Self {
-        let line = |sender| Line {
+        let line = |sender| SenderIntake {
             consumer: Consumer::new(Arc::clone(inbox), sender),
             long: Vec::new(),
             expected: 0,
@@ -126,7 +126,7 @@ impl Intake {
     }
 }
 
-impl Line {
+impl SenderIntake {
     #[inline]
     fn is_empty(&self) -> bool {
         self.consumer.is_empty() || self.closed

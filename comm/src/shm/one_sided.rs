@@ -3,7 +3,7 @@
 
 use super::endpoint::{MovedBytes, ShmEndpoint};
 use super::inbox::Inbox;
-use super::window::{Get, Wait};
+use super::window::{Get, PutWait};
 use crate::racing::copy;
 use crate::{Atomic, GetRange, PutRange, Result, SegmentId};
 use std::hint::spin_loop;
@@ -148,7 +148,7 @@ impl ShmEndpoint {
 
     /// Turn 6 of the windows' protocol after its first look.
     #[cold]
-    fn wait_for_gets(&self, to: u32, peer: &Inbox, wait: Wait) -> Result<()> {
+    fn wait_for_gets(&self, to: u32, peer: &Inbox, wait: PutWait) -> Result<()> {
         let waiting = self.peers.waiting(to);
         waiting.inspect(|count| _ = count.fetch_add(1, Ordering::Relaxed));
         let verdict = self.look_for_gets(to, peer, wait);
@@ -156,7 +156,7 @@ impl ShmEndpoint {
         verdict
     }
 
-    fn look_for_gets(&self, to: u32, peer: &Inbox, mut wait: Wait) -> Result<()> {
+    fn look_for_gets(&self, to: u32, peer: &Inbox, mut wait: PutWait) -> Result<()> {
         let mut looks = 0u32;
         while !wait.is_over(peer.window(self.rank)) {
             looks += 1;

@@ -14,9 +14,9 @@ use super::handshake::{
     CHALLENGE, ConnectionClass, Connector, Job, OPENING, WELCOME, check_opening, refused_by,
 };
 use super::links::Links;
-use super::noise::{Exchange, Keys, OFFER};
+use super::noise::{Keys, NoiseExchange, OFFER};
 use super::refusal::Refusal;
-use super::sealed::Connection;
+use super::sealed::NewConnection;
 use super::sys;
 use crate::{Error, descriptors};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage};
@@ -46,7 +46,7 @@ pub(super) fn connect_all(
     deadline: Instant,
     given_up: &AtomicBool,
 ) -> Result<Vec<(u32, Links)>, Option<Error>> {
-    let mut calls = Calls::new(job, me, lower);
+    let mut calls = ConnectionAttempts::new(job, me, lower);
     while !calls.waiting.is_empty() || !calls.under_way.is_empty() {
         if given_up.load(Ordering::Relaxed) {
             return Err(None);
@@ -62,13 +62,13 @@ pub(super) fn connect_all(
 }
 
 /// All connections that are to be made.
-struct Calls<'a> {
+struct ConnectionAttempts<'a> {
     job: &'a Job,
     me: u32,
     /// Not begun, or to be made again. The next one is the last.
     waiting: Vec<PendingCall>,
-    under_way: Vec<(PendingCall, Call<'a>)>,
-    made: Vec<(u32, ConnectionClass, Connection)>,
+    under_way: Vec<(PendingCall, ConnectionAttempt<'a>)>,
+    made: Vec<(u32, ConnectionClass, NewConnection)>,
 }
 
 /// One connection that is to be made.
@@ -98,7 +98,7 @@ impl PendingCall {
     }
 }
 
-impl<'a> Calls<'a> {
+impl<'a> ConnectionAttempts<'a> {
     /// To these ranks, all classes each.
     fn new(job: &'a Job, me: u32, lower: &[(u32, SocketAddr)]) -> Self {
         let wanted = |&(rank, address): &(u32, SocketAddr)| {
@@ -114,7 +114,7 @@ impl<'a> Calls<'a> {
         while self.under_way.len() < MOST_AT_ONCE {
             let Some(next) = self.waiting.iter().rposition(|wanted| wanted.is_due(now)) else { break };
             let wanted = self.waiting.remove(next);
-            match Call::begin(self.job, self.me, &wanted) {
+            match ConnectionAttempt::begin(self.job, self.me, &wanted) {
                 Ok(call) => self.under_way.push((wanted, call)),
                 Err(miss) => self.take_miss(wanted, miss)?,
             }
@@ -214,19 +214,19 @@ enum CallStage {
 }
 
 /// A connection under way.
-struct Call<'a> {
+struct ConnectionAttempt<'a> {
     stream: TcpStream,
     connector: Connector<'a>,
     stage: CallStage,
     bytes: [u8; OPENED],
     filled: usize,
     /// Once the challenge is answered, if the traffic is to be encrypted.
-    exchange: Option<Exchange>,
+    exchange: Option<NoiseExchange>,
     /// What came of it.
     keys: Option<Keys>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> ConnectionAttempt<'a> {
     fn begin(job: &'a Job, me: u32, wanted: &PendingCall) -> Result<Self, Miss> {
         let connector = Connector::new(job, wanted.class, me, wanted.rank)?;
         let stream = dial(wanted.address, &job.congestion)?;
@@ -284,8 +284,8 @@ impl<'a> Call<'a> {
     }
 
     /// What was made.
-    fn connection(self) -> Connection {
-        Connection { socket: self.stream.into(), keys: self.keys }
+    fn connection(self) -> NewConnection {
+        NewConnection { socket: self.stream.into(), keys: self.keys }
     }
 
     fn is_connected(&self) -> Result<bool, Miss> {

@@ -104,7 +104,7 @@ impl PartialMessage {
 /// Gives the rest of a long message that is here as a whole, as long as it is taken.
 fn give(from: u32, mut part: PartialMessage, bytes: &[u8], sink: &mut dyn FnMut(Event<'_>)) {
     while part.left > 0 {
-        let mut kept = Kept { bytes: &bytes[bytes.len() - part.left..], taken: 0 };
+        let mut kept = Remainder { bytes: &bytes[bytes.len() - part.left..], taken: 0 };
         sink(part.event(from, &mut kept));
         if kept.taken == 0 {
             break;
@@ -114,13 +114,13 @@ fn give(from: u32, mut part: PartialMessage, bytes: &[u8], sink: &mut dyn FnMut(
 }
 
 /// Bytes of which the first ones are taken.
-struct Kept<'a> {
+struct Remainder<'a> {
     bytes: &'a [u8],
     taken: usize,
 }
 
 // SAFETY: it copies `count` bytes, which are `most` at most.
-unsafe impl Bytes for Kept<'_> {
+unsafe impl Bytes for Remainder<'_> {
     unsafe fn take(&mut self, to: *mut u8, most: usize) -> usize {
         let rest = &self.bytes[self.taken..];
         let count = rest.len().min(most);

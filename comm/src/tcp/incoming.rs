@@ -28,7 +28,7 @@ mod parts;
 use super::delivery::{BUFFER, Delivery, Message, PartialMessage, Payload};
 use super::sealed::Inlet;
 use super::sys::{self, IoVec};
-use super::wire::{FrameHead, HEAD, MAX_RUN, TARGET, Target};
+use super::wire::{FrameHead, HEAD, MAX_RUN, PutTarget, TARGET};
 use crate::LONGEST_HEAD;
 use crate::racing;
 use crate::remote::{LossReason, Segments};
@@ -456,7 +456,7 @@ impl Incoming {
         }
         let mut left = 0;
         for target in self.now.buffer[table.clone()].as_chunks::<TARGET>().0 {
-            let target = Target::decode(target)?;
+            let target = PutTarget::decode(target)?;
             let place =
                 segments.piece(target.segment.into(), target.offset, target.len.into()).ok_or_else(|| {
                     LossReason::Broke(format!("it put outside of the registered memory: {target:?}"))

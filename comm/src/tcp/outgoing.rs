@@ -10,7 +10,7 @@
 
 use super::sealed::Outlet;
 use super::sys::{self, IoVec, MAX_PIECES};
-use super::wire::{FrameHead, HEAD, MAX_PADDING, MAX_RUN, MAX_TARGET, Target};
+use super::wire::{FrameHead, HEAD, MAX_PADDING, MAX_RUN, MAX_TARGET, PutTarget};
 use crate::PutRange;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -122,7 +122,7 @@ impl Outgoing {
         let mut done = 0;
         while done < range.len {
             let len = (range.len - done).min(MAX_TARGET);
-            let target = Target {
+            let target = PutTarget {
                 segment,
                 len: u32::try_from(len).expect("MAX_TARGET fits"),
                 offset: range.offset + done as u64,
@@ -216,7 +216,7 @@ impl Outgoing {
     }
 
     /// Appends a target to the open run, or opens one.
-    fn target(&mut self, target: Target, at: *const u8) {
+    fn target(&mut self, target: PutTarget, at: *const u8) {
         let len = target.len as usize;
         if self.run.is_some_and(|run| usize::from(run.count) == MAX_RUN) {
             self.close_run();

@@ -45,13 +45,13 @@ const _: () =
     assert!(2 * (LENGTH + MOST) <= BUFFER, "there is room to read behind a record that is not whole");
 
 /// A connection that has just been made.
-pub(super) struct Connection {
+pub(super) struct NewConnection {
     pub(super) socket: OwnedFd,
     /// If its traffic is encrypted.
     pub(super) keys: Option<Keys>,
 }
 
-impl Connection {
+impl NewConnection {
     /// The socket, and what its bytes go through in both directions.
     pub(super) fn split(self) -> (OwnedFd, Outlet, Inlet) {
         let keys = self.keys.map(Arc::new);

@@ -154,13 +154,13 @@ impl FrameHead {
 
 /// Where the bytes of one put go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct PutTarget {
     pub(super) segment: u16,
     pub(super) len: u32,
     pub(super) offset: u64,
 }
 
-impl Target {
+impl PutTarget {
     /// The target's bytes.
     pub(super) fn encode(self) -> [u8; TARGET] {
         let mut bytes = [0; TARGET];
@@ -171,11 +171,11 @@ impl Target {
     }
 
     /// Reads a target.
-    pub(super) fn decode(bytes: &[u8; TARGET]) -> Result<Target, Garbage> {
+    pub(super) fn decode(bytes: &[u8; TARGET]) -> Result<PutTarget, Garbage> {
         if u16_at(bytes, 2) != 0 {
             return garbage(format!("a put's target {bytes:02x?}"));
         }
-        Ok(Target { segment: u16_at(bytes, 0), len: u32_at(bytes, 4), offset: u64_at(bytes, 8) })
+        Ok(PutTarget { segment: u16_at(bytes, 0), len: u32_at(bytes, 4), offset: u64_at(bytes, 8) })
     }
 }
 

@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// An open file of the program's.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-struct Open {
+struct OpenFile {
     number: u64,
     flags: u64,
     closes_on_exec: u64,
@@ -34,12 +34,12 @@ struct Open {
 }
 
 // SAFETY: it consists of 64-bit words.
-unsafe impl Record for Open {}
+unsafe impl Record for OpenFile {}
 
 /// What is known of an open file before threads are stopped.
 #[derive(Debug)]
 struct KnownFile {
-    open: Open,
+    open: OpenFile,
     path: PathBuf,
     device: u64,
     inode: u64,
@@ -120,7 +120,7 @@ impl Files {
         let mask = u32::try_from(reader.number().ok_or_else(damaged)?).map_err(|_| damaged())?;
         nix::sys::stat::umask(Mode::from_bits_truncate(mask));
         for _ in 0..reader.number().ok_or_else(damaged)? {
-            let file: Open = reader.record().ok_or_else(damaged)?;
+            let file: OpenFile = reader.record().ok_or_else(damaged)?;
             let path = OsStr::from_bytes(reader.bytes().ok_or_else(damaged)?);
             reopen(&file, path).map_err(|why| Refusal::new(format!("its file {}: {why}", path.display())))?;
         }
@@ -130,7 +130,7 @@ impl Files {
 
 impl KnownFile {
     /// How the file stands now. Other threads may have used it since it was looked at.
-    fn now(&self) -> Result<Open, Errno> {
+    fn now(&self) -> Result<OpenFile, Errno> {
         let number = RawFd::try_from(self.open.number).map_err(|_| Errno::EBADF)?;
         // SAFETY: if it is not open any more, calls with it fail.
         let fd = unsafe { BorrowedFd::borrow_raw(number) };
@@ -141,7 +141,7 @@ impl KnownFile {
         let flags = fcntl(fd, FcntlArg::F_GETFL)?;
         let descriptor_flags = fcntl(fd, FcntlArg::F_GETFD)?;
         let position = if self.has_place { lseek(fd, 0, Whence::SeekCur)? } else { 0 };
-        Ok(Open {
+        Ok(OpenFile {
             flags: word(flags.into()),
             closes_on_exec: u64::from(descriptor_flags & libc::FD_CLOEXEC != 0),
             position: word(position),
@@ -240,7 +240,7 @@ fn describe(fd: BorrowedFd<'_>, is: &FileStat, before: &[KnownFile]) -> Result<O
         let like = word(stream.into());
         let (number, path) = (word(number.into()), PathBuf::new());
         let (flags, closes_on_exec, inode, position, len, cut) = (0, 0, 0, 0, 0, 0);
-        let open = Open { number, flags, closes_on_exec, inode, position, len, cut, like };
+        let open = OpenFile { number, flags, closes_on_exec, inode, position, len, cut, like };
         let (device, inode, has_place) = (is.st_dev, is.st_ino, false);
         return Ok(Some(KnownFile { open, path, device, inode, has_place }));
     }
@@ -262,7 +262,7 @@ fn describe(fd: BorrowedFd<'_>, is: &FileStat, before: &[KnownFile]) -> Result<O
     let writes = flags & OFlag::O_ACCMODE != OFlag::O_RDONLY;
     let path_again = name_in_each_process(&path);
     let is_anew = path_again != path;
-    let open = Open {
+    let open = OpenFile {
         number: word(number.into()),
         flags: 0,
         closes_on_exec: 0,
@@ -275,7 +275,7 @@ fn describe(fd: BorrowedFd<'_>, is: &FileStat, before: &[KnownFile]) -> Result<O
     let known = KnownFile { open, path: path_again, device: is.st_dev, inode: is.st_ino, has_place };
     let now = known.now().map_err(failed)?;
     let like = if has_place { like(&known, &now, before)? } else { now.like };
-    Ok(Some(KnownFile { open: Open { like, ..now }, ..known }))
+    Ok(Some(KnownFile { open: OpenFile { like, ..now }, ..known }))
 }
 
 /// The standard stream that the launcher has given of which a descriptor is a duplicate.
@@ -292,7 +292,7 @@ fn name_in_each_process(path: &Path) -> PathBuf {
 }
 
 /// The first of the descriptors `before` one that is the same open file; its own number, if there is none.
-fn like(known: &KnownFile, now: &Open, before: &[KnownFile]) -> Result<u64, Refusal> {
+fn like(known: &KnownFile, now: &OpenFile, before: &[KnownFile]) -> Result<u64, Refusal> {
     for other in before.iter().filter(|other| (other.device, other.inode) == (known.device, known.inode)) {
         let is_like = are_one(other.open.number, now.number).unwrap_or_else(|| {
             // Nobody says so; but they are none if they differ.
@@ -355,7 +355,7 @@ fn is_device_without_state(path: &Path) -> bool {
 }
 
 /// Opens a file again as it was.
-fn reopen(file: &Open, path: &OsStr) -> Result<(), String> {
+fn reopen(file: &OpenFile, path: &OsStr) -> Result<(), String> {
     let damaged = |_| "its description is damaged".to_owned();
     let number = RawFd::try_from(file.number).map_err(damaged)?;
     if file.like != file.number {
@@ -393,7 +393,7 @@ fn reopen(file: &Open, path: &OsStr) -> Result<(), String> {
 }
 
 /// Gives an open file its number.
-fn put(opened: OwnedFd, number: RawFd, file: &Open) -> nix::Result<()> {
+fn put(opened: OwnedFd, number: RawFd, file: &OpenFile) -> nix::Result<()> {
     let flags = if file.closes_on_exec == 0 { 0 } else { libc::O_CLOEXEC };
     if opened.as_raw_fd() == number {
         if file.closes_on_exec == 0 {

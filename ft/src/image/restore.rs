@@ -222,7 +222,7 @@ fn become_it(pages: &Pages<'_>, ours: RawFd) -> Result<std::convert::Infallible,
     let present: Vec<Mapping<'_>> = maps::parse(text).filter(|mapping| !mapping.is_apart()).collect();
     check_kernels(text, &saved.mappings)?;
     let mut planner = Planner::new();
-    let plan = Plan { saved: &saved, present: &present, private: &pages.entries[..private] };
+    let plan = MappingPlan { saved: &saved, present: &present, private: &pages.entries[..private] };
     let before = plan.write(&mut planner)?;
     planner.may(libc::SYS_close, [usize::try_from(ours).unwrap_or(usize::MAX), 0, 0, 0, 0, 0])?;
     let slots = pages.slots();
@@ -247,7 +247,7 @@ fn check_kernels(text: &[u8], saved: &[Mapping<'_>]) -> Result<(), Refusal> {
 }
 
 /// What is there, and what is to be there.
-struct Plan<'a> {
+struct MappingPlan<'a> {
     saved: &'a SavedImage<'a>,
     present: &'a [Mapping<'a>],
     private: &'a [Entry],
@@ -259,7 +259,7 @@ impl From<TooLong> for Refusal {
     }
 }
 
-impl Plan<'_> {
+impl MappingPlan<'_> {
     /// Writes the plan; returns how many steps come before pages are copied.
     fn write(&self, planner: &mut Planner) -> Result<usize, Refusal> {
         let wanted = || self.saved.mappings.iter().filter(|mapping| !mapping.is_kernels());

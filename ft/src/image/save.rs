@@ -1,14 +1,14 @@
 //! Saving a process.
 
-use super::context::Context;
+use super::context::SavedContext;
 use super::description::{NoRoom, VERSION, Writer};
 use super::kernel::{self, SyscallFailure};
 use super::maps::{self, Mapping};
 use super::populated::PageMap;
-use super::tasks::{Status, own_number};
+use super::tasks::{TaskStatus, own_number};
 use super::thread::{SIGNALS, Thread};
 use super::threads::{Stopped, stop_others};
-use super::{Own, Prepared, Refusal, Tracking};
+use super::{Own, PreparedImage, Refusal, Tracking};
 use crate::store::{Key, PAGE, Staged, Unsaved};
 use std::ffi::c_void;
 use std::ops::Range;
@@ -20,7 +20,7 @@ pub(super) const ACTION: usize = 32;
 
 /// What is saved, and how it went.
 pub(super) struct Save<'a, 'b> {
-    prepared: &'a Prepared,
+    prepared: &'a PreparedImage,
     own: &'a Own<'a>,
     tracking: &'a Tracking,
     staged: &'a mut Staged<'b>,
@@ -28,7 +28,7 @@ pub(super) struct Save<'a, 'b> {
     others: Stopped,
     /// A handler of the program's that ran while pages are saved would leave some before it, and some after.
     _quiet: Quiet,
-    context: Context,
+    context: SavedContext,
     release: [u8; 65],
     result: Result<(), SaveError>,
 }
@@ -78,21 +78,21 @@ impl From<NoRoom> for SaveError {
 
 impl<'a, 'b> Save<'a, 'b> {
     pub(super) fn new(
-        prepared: &'a Prepared,
+        prepared: &'a PreparedImage,
         own: &'a Own<'a>,
         tracking: &'a Tracking,
         staged: &'a mut Staged<'b>,
     ) -> Result<Save<'a, 'b>, Refusal> {
         let thread = Thread::current()?;
         let _quiet = Quiet(Thread::block_signals());
-        let (context, result, release) = (Context::default(), Ok(()), kernel_release());
+        let (context, result, release) = (SavedContext::default(), Ok(()), kernel_release());
         // From here on nothing is allocated, until the value is dropped.
         let others = stop_others()?;
         Ok(Save { prepared, own, tracking, staged, thread, others, _quiet, context, release, result })
     }
 
     /// Where it is noted where the thread stands.
-    pub(super) fn context(&mut self) -> *mut Context {
+    pub(super) fn context(&mut self) -> *mut SavedContext {
         &raw mut self.context
     }
 
@@ -150,7 +150,7 @@ impl<'a, 'b> Save<'a, 'b> {
             }
             writer.record(&thread)?;
         }
-        writer.number(Status::of(own_number()).map_or(0, |status| status.pending()))?;
+        writer.number(TaskStatus::of(own_number()).map_or(0, |status| status.pending()))?;
         writer.number(barriers())?;
         let mut actions = [0u8; MOST_SIGNALS * ACTION];
         read_actions(&mut actions)?;

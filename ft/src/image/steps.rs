@@ -23,7 +23,7 @@ struct RestoreStep {
 
 /// What a process does to become another one. Lies in scratch memory.
 #[repr(C)]
-struct Plan {
+struct RestorePlan {
     /// Steps before pages are copied, and all steps.
     before: usize,
     all: usize,
@@ -43,11 +43,11 @@ pub(super) struct Threads {
     pub(super) leader: usize,
 }
 
-const FIRST: usize = size_of::<Plan>().next_multiple_of(64);
+const FIRST: usize = size_of::<RestorePlan>().next_multiple_of(64);
 
 /// Writes a plan.
 pub(super) struct Planner {
-    plan: *mut Plan,
+    plan: *mut RestorePlan,
     steps: *mut RestoreStep,
     most: usize,
     count: usize,
@@ -104,7 +104,7 @@ impl Planner {
     /// points to lies in memory that the plan leaves as it is. This is the only thread.
     pub(super) unsafe fn carry_out(self, before: usize, copies: &PageCopies, threads: Threads) -> ! {
         let PageCopies { entries, private, slots } = *copies;
-        let plan = Plan { before, all: self.count, entries, private, slots, threads };
+        let plan = RestorePlan { before, all: self.count, entries, private, slots, threads };
         // SAFETY: the plan's place in scratch memory is aligned and free.
         unsafe { self.plan.write(plan) };
         let (stack, len) = area::part(area::STACK);
@@ -115,7 +115,7 @@ impl Planner {
 
 #[allow(clippy::multiple_unsafe_ops_per_block, reason = "one promise of the caller for all of it")]
 extern "C" fn carry_out(plan: *mut c_void) -> ! {
-    let plan: *const Plan = plan.cast_const().cast();
+    let plan: *const RestorePlan = plan.cast_const().cast();
     let steps: *const RestoreStep = plan.cast::<u8>().wrapping_add(FIRST).cast();
     // SAFETY: `Planner::carry_out` has written the plan, and its caller promises the rest. No function is
     // called from here on but those that are part of this one: the pages of other functions' data come and

@@ -106,15 +106,15 @@ pub(super) fn is_of_the_runtime(tid: u32) -> bool {
 }
 
 /// The beginning of `/proc/self/task/TID/status`.
-pub(super) struct Status {
+pub(super) struct TaskStatus {
     text: [u8; 4096],
     len: usize,
 }
 
-impl Status {
-    pub(super) fn of(tid: u32) -> Option<Status> {
+impl TaskStatus {
+    pub(super) fn of(tid: u32) -> Option<TaskStatus> {
         let file = open(&path_of(tid, b"status\0")).ok()?;
-        let mut status = Status { text: [0; 4096], len: 0 };
+        let mut status = TaskStatus { text: [0; 4096], len: 0 };
         let what = [file, (&raw mut status.text).expose_provenance(), status.text.len(), 0, 0, 0];
         // SAFETY: the kernel writes at most as many bytes.
         let read = unsafe { kernel::call(libc::SYS_read, what) };
@@ -166,12 +166,12 @@ mod tests {
             let _ = is_over.recv();
         };
         let thread = std::thread::Builder::new().name("deaf one".into()).spawn(body).unwrap();
-        let deaf = Status::of(is_ready.recv().unwrap()).unwrap();
+        let deaf = TaskStatus::of(is_ready.recv().unwrap()).unwrap();
         assert!([1, libc::SIGUSR1, libc::SIGRTMAX()].into_iter().all(|signal| deaf.blocks(signal)));
         assert_eq!(deaf.name(), b"deaf one");
-        let own = Status::of(own_number()).unwrap();
+        let own = TaskStatus::of(own_number()).unwrap();
         assert!(!own.blocks(libc::SIGUSR1), "this one blocks none");
-        assert!(Status::of(u32::MAX).is_none());
+        assert!(TaskStatus::of(u32::MAX).is_none());
         drop(end);
         thread.join().unwrap();
     }

@@ -1,6 +1,6 @@
 //! What the kernel knows of a thread, and the thread's own memory does not say.
 
-use super::context::Context;
+use super::context::SavedContext;
 use super::description::Record;
 use super::kernel::{self, SyscallFailure};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -81,8 +81,8 @@ impl Thread {
         Ok(thread)
     }
 
-    pub(super) fn set_context(&mut self, context: &Context) {
-        // As `Context` lies in memory.
+    pub(super) fn set_context(&mut self, context: &SavedContext) {
+        // As `SavedContext` lies in memory.
         self.context = [context.stack, u64::from(context.mxcsr) | u64::from(context.fcw) << 32];
     }
 
@@ -151,7 +151,7 @@ impl Thread {
 
 /// Where a thread goes on that took the image.
 #[inline(always)]
-pub(super) fn context_of(at: *const Thread) -> *const Context {
+pub(super) fn context_of(at: *const Thread) -> *const SavedContext {
     at.cast::<u8>().wrapping_add(std::mem::offset_of!(Thread, context)).cast()
 }
 

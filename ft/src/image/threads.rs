@@ -12,7 +12,7 @@ use super::Refusal;
 use super::area;
 use super::kernel::{self, SyscallFailure};
 use super::maps;
-use super::tasks::{Status, each_thread, is_of_the_runtime, own_number};
+use super::tasks::{TaskStatus, each_thread, is_of_the_runtime, own_number};
 use super::thread::Thread;
 use std::ops::Range;
 use std::sync::Once;
@@ -174,7 +174,7 @@ pub(super) fn stop_others() -> Result<Stopped, Refusal> {
         if now().wrapping_sub(begun) > TIMEOUT {
             let deaf = deaf_thread();
             give_up();
-            return Err(reluctance(deaf.as_ref().map(Status::name)));
+            return Err(reluctance(deaf.as_ref().map(TaskStatus::name)));
         }
         pause();
     }
@@ -196,14 +196,14 @@ fn reluctance(deaf: Option<&[u8]>) -> Refusal {
 }
 
 /// Of a thread that was asked to stop and has not, because it blocks the signal: what the kernel says of it.
-fn deaf_thread() -> Option<Status> {
+fn deaf_thread() -> Option<TaskStatus> {
     (0..count()).find_map(|i| {
         // SAFETY: an entry of the table; its words are atomic.
         let state = unsafe { &(*entry(i)).state };
         // SAFETY: likewise.
         let tid = unsafe { &(*entry(i)).tid };
         let is_asked = state.load(Ordering::Acquire) & STATE == ASKED;
-        let status = is_asked.then(|| Status::of(tid.load(Ordering::Relaxed))).flatten()?;
+        let status = is_asked.then(|| TaskStatus::of(tid.load(Ordering::Relaxed))).flatten()?;
         status.blocks(signal()).then_some(status)
     })
 }

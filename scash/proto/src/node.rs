@@ -116,7 +116,7 @@ pub struct Node {
     /// The limit on cached pages (`cache`).
     cache: Cache,
     /// What the search for data races must know (`races`).
-    epoch_of_races: races::Epoch,
+    epoch_of_races: races::RaceEpoch,
     /// What is ordered and not yet carried out.
     out: VecDeque<Output>,
     counters: Counters,
@@ -146,7 +146,7 @@ impl Node {
             sync: Synchronisation::default(),
             learning: Learning::new(&cfg),
             cache: Cache::new(cfg.cache, cfg.pages, cfg.eviction),
-            epoch_of_races: races::Epoch::new(),
+            epoch_of_races: races::RaceEpoch::new(),
             // A fault orders a few things beside the twins of a run at most: no allocation then.
             out: VecDeque::with_capacity(
                 if cfg.cache > 0 { 8 * cfg.fetch_most as usize } else { 0 } + 2 * MOST_AHEAD as usize,

@@ -12,7 +12,7 @@ use crate::api::matrix::Matrix;
 use crate::api::partition::Partition;
 use crate::api::shared::{Plain, SharedSlice};
 use crate::api::split::{self, Split, Turn};
-use crate::api::team::{Call, Outcome};
+use crate::api::team::{Outcome, TeamCall};
 use crate::error::{Error, Result};
 use crate::runtime::Runtime;
 use scash_proto::AllocOptions;
@@ -21,7 +21,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
 pub(crate) mod sealed {
-    use super::{Call, Outcome, Result, Runtime};
+    use super::{Outcome, Result, Runtime, TeamCall};
 
     /// What only this crate can make: without it the methods below could be called by whoever has a bound on
     /// `Session`.
@@ -36,7 +36,7 @@ pub(crate) mod sealed {
         /// Runs a collective call, once for all sessions of the rank, when all have come for it.
         fn together(
             &mut self,
-            call: Call,
+            call: TeamCall,
             run: &mut dyn FnMut() -> Result<Outcome>,
             seal: Seal,
         ) -> Result<Outcome>;
@@ -185,7 +185,7 @@ impl SessionAccess for Dsm {
 
     fn together(
         &mut self,
-        _call: Call,
+        _call: TeamCall,
         run: &mut dyn FnMut() -> Result<Outcome>,
         _: Seal,
     ) -> Result<Outcome> {
@@ -218,7 +218,7 @@ pub(crate) fn together<S: Session + ?Sized>(
     call: Collective,
     run: impl Fn() -> Result<Outcome>,
 ) -> Result<Outcome> {
-    session.together(Call::Collective(call), &mut || run(), Seal(()))
+    session.together(TeamCall::Collective(call), &mut || run(), Seal(()))
 }
 
 /// The memory barrier of all sessions.

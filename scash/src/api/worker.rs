@@ -9,11 +9,11 @@ use crate::api::session::sealed::SessionAccess;
 use crate::api::session::{self, Seal, Session};
 use crate::api::shared::{Plain, SharedSlice};
 use crate::api::split::{self, Split, Turn};
-use crate::api::team::{Call, Outcome, Team, WorkEnd};
+use crate::api::team::{Outcome, Team, TeamCall, WorkEnd};
 use crate::error::{Error, Result};
 use crate::runtime::Runtime;
 use scash_proto::AllocOptions;
-use scash_proto::wire::reduce::{Combine, Number};
+use scash_proto::wire::reduce::{Combine, NumberKind};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::panic::resume_unwind;
@@ -63,7 +63,12 @@ impl SessionAccess for Worker<'_> {
         self.runtime.0
     }
 
-    fn together(&mut self, call: Call, run: &mut dyn FnMut() -> Result<Outcome>, _: Seal) -> Result<Outcome> {
+    fn together(
+        &mut self,
+        call: TeamCall,
+        run: &mut dyn FnMut() -> Result<Outcome>,
+        _: Seal,
+    ) -> Result<Outcome> {
         self.team.meet(call, run)
     }
 
@@ -224,10 +229,10 @@ impl Worker<'_> {
         Ok(values[0])
     }
 
-    fn reduce_words(&self, combine: Combine, number: Number, words: Vec<u64>) -> Result<Vec<u64>> {
+    fn reduce_words(&self, combine: Combine, number: NumberKind, words: Vec<u64>) -> Result<Vec<u64>> {
         let runtime = self.runtime.0;
         runtime.check_reduction(combine, number, words.len())?;
-        let call = Call::Reduce(combine, number, words.len());
+        let call = TeamCall::Reduce(combine, number, words.len());
         let reduced = self.team.meet_with(call, self.thread, words, |brought| {
             let all = crate::api::team::combine(combine, number, brought);
             Ok(Outcome::Reduced(runtime.all_reduce(combine, number, all)?))

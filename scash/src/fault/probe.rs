@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::mprotect::max_map_count;
 use super::scan::Pagemap;
-use super::uffd::sys::{Context, feature};
+use super::uffd::sys::{Userfaultfd, feature};
 use super::{Access, EngineError, EngineKind, PAGE, Region, open};
 
 /// Something that the kernel offers, or does not.
@@ -67,7 +67,7 @@ const PARTS: [(u64, &str, &str); 4] = [
 impl Probe {
     /// Looks and tries. Takes a fraction of a millisecond.
     pub fn run() -> Self {
-        let features = Context::features();
+        let features = Userfaultfd::features();
         let mut uffd_parts = vec![Finding {
             name: "userfaultfd for user-mode faults",
             missing: features.as_ref().err().map(why_no_userfaultfd),

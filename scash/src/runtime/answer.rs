@@ -1,6 +1,6 @@
 //! Waiting for the answers of peers; and the thread that answers them while nobody here waits for anything.
 
-use super::stall::StallTimer;
+use super::stall::WaitTimer;
 use super::{Runtime, current, lock};
 use crate::error::{Error, Result};
 use crate::runtime::core::Core;
@@ -45,7 +45,7 @@ impl Runtime {
     /// Waits for the answer to what the calling thread has asked for.
     pub(super) fn answer_to<'a>(&'a self, mut core: Guard<'a, Core>, number: u32) -> Result<bool> {
         let mut waiting = None;
-        let mut stall = StallTimer::new(self);
+        let mut stall = WaitTimer::new(self);
         let mut turn = 0;
         loop {
             self.settle(&mut core)?;
@@ -154,7 +154,7 @@ impl Runtime {
 
     /// What a thread does now and then that waits where no message comes: it hears that a rank is gone, and
     /// tells who waits for whom when it has waited for long.
-    pub(super) fn look_for_news(&self, stall: &mut StallTimer) -> Result<()> {
+    pub(super) fn look_for_news(&self, stall: &mut WaitTimer) -> Result<()> {
         if let Some(error) = self.broken.why() {
             return Err(error);
         }

@@ -7,7 +7,7 @@ use crate::error::{Result, call};
 use crate::runtime::core::{Core, all_activities};
 use scash_comm::say::say;
 use scash_proto::Rank;
-use scash_proto::stall::{Because, Link, circle};
+use scash_proto::stall::{Because, WaitEdge, circle};
 use scash_proto::wire::Kind;
 use scash_proto::wire::stall::{Activities, Activity, Relation, StallMessage};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ const ANSWERS: Duration = Duration::from_secs(1);
 const LOOKS: u32 = 16;
 
 /// A wait of one thread. It costs nothing but counting until it has lasted for [`LOOKS`] looks.
-pub(super) struct StallTimer {
+pub(super) struct WaitTimer {
     /// How long it is thought to be normal; longer when that was told. `None`: for ever.
     normal: Option<Duration>,
     /// How often somebody has looked.
@@ -40,9 +40,9 @@ enum State {
     Told(Instant),
 }
 
-impl StallTimer {
-    pub(super) fn new(runtime: &Runtime) -> StallTimer {
-        StallTimer { normal: runtime.stall, looks: 0, since: None, state: State::Waiting }
+impl WaitTimer {
+    pub(super) fn new(runtime: &Runtime) -> WaitTimer {
+        WaitTimer { normal: runtime.stall, looks: 0, since: None, state: State::Waiting }
     }
 
     /// To be called now and then while the thread waits.
@@ -178,8 +178,8 @@ fn describe(activities: &Activities, name: impl Fn(u32) -> &'static str) -> Stri
     parts.join(", ")
 }
 
-fn describe_link(link: &Link, name: impl Fn(u32) -> &'static str) -> String {
-    let Link { rank, who, because } = *link;
+fn describe_link(link: &WaitEdge, name: impl Fn(u32) -> &'static str) -> String {
+    let WaitEdge { rank, who, because } = *link;
     match because {
         Because::Object(object) => {
             format!("thread {who} of {rank} (for {} {object})", name(object))

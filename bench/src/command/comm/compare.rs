@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 /// What is compared.
-struct Line {
+struct ComparedFigure {
     about: &'static str,
     ours: Pick,
     /// The same for MPI, which has no protocols to be chosen.
@@ -40,16 +40,16 @@ const ALL_TO_ALL: BenchCommand =
     BenchCommand { ranks: 4, words: "all-to-all --rounds 5", lengths: &[8, 4 << 10, 64 << 10] };
 const MATCHING: BenchCommand = BenchCommand::new(2, "matching --rounds 3");
 
-const fn less(about: &'static str, pick: Pick) -> Line {
-    Line { about, ours: pick, theirs: pick, better: Better::Less }
+const fn less(about: &'static str, pick: Pick) -> ComparedFigure {
+    ComparedFigure { about, ours: pick, theirs: pick, better: Better::Less }
 }
 
-const fn more(about: &'static str, pick: Pick) -> Line {
-    Line { about, ours: pick, theirs: pick, better: Better::More }
+const fn more(about: &'static str, pick: Pick) -> ComparedFigure {
+    ComparedFigure { about, ours: pick, theirs: pick, better: Better::More }
 }
 
-const fn registered(about: &'static str, length: u64, figure: &'static str) -> Line {
-    Line { ours: REGISTERED.at(length, figure), ..more(about, PAIR.at(length, figure)) }
+const fn registered(about: &'static str, length: u64, figure: &'static str) -> ComparedFigure {
+    ComparedFigure { ours: REGISTERED.at(length, figure), ..more(about, PAIR.at(length, figure)) }
 }
 
 const fn barrier(ranks: u32) -> Pick {
@@ -57,7 +57,7 @@ const fn barrier(ranks: u32) -> Pick {
     BenchCommand::new(ranks, words).pick("barrier_us")
 }
 
-const LINES: [Line; 20] = [
+const LINES: [ComparedFigure; 20] = [
     less("8 bytes one way, µs", PAIR.at(8, "latency_us")),
     less("4 KiB one way, µs", PAIR.at(4 << 10, "latency_us")),
     less("64 KiB one way, µs", PAIR.at(64 << 10, "latency_us")),
@@ -223,7 +223,7 @@ impl Comparison<'_> {
 }
 
 /// Each once, in the order of the lines.
-fn works(pick: impl Fn(&Line) -> Pick) -> Vec<BenchCommand> {
+fn works(pick: impl Fn(&ComparedFigure) -> Pick) -> Vec<BenchCommand> {
     let mut works: Vec<BenchCommand> = Vec::new();
     for work in LINES.iter().map(|line| pick(line).work) {
         if !works.contains(&work) {
@@ -233,7 +233,7 @@ fn works(pick: impl Fn(&Line) -> Pick) -> Vec<BenchCommand> {
     works
 }
 
-impl Line {
+impl ComparedFigure {
     fn tell<'a>(
         &'a self,
         place: Transport,

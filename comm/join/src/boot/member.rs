@@ -7,7 +7,7 @@ use super::frame::{self, Assembler, Limits, LineKind, Message, Packet, Reader, S
 use super::identity::{Identity, text};
 use super::io;
 use super::layout::Layout;
-use super::line::{self, Received, Wait};
+use super::line::{self, Blocking, Received};
 use super::page::JobPage;
 use super::roster::Reason;
 use super::{Settings, vars};
@@ -46,14 +46,14 @@ pub struct Member {
 #[derive(Debug)]
 enum Connection {
     /// By its launcher, or by the rank that does a launcher's work.
-    Line(Line),
+    Line(BootLine),
     /// There are no others, and no launcher.
     Alone(Alone),
 }
 
 /// A rank's line.
 #[derive(Debug)]
-struct Line {
+struct BootLine {
     socket: OwnedFd,
     assembler: Assembler,
     buffer: Vec<u8>,
@@ -154,7 +154,7 @@ impl Member {
         }
         let page = JobPage::open(page.as_fd(), size).map_err(io("mapping the job page"))?;
         let assembler = Assembler::new(Limits::FROM_LAUNCHER);
-        let connection = Connection::Line(Line { socket, assembler, buffer, sequence: 0, service });
+        let connection = Connection::Line(BootLine { socket, assembler, buffer, sequence: 0, service });
         Ok(Member {
             rank,
             size,
@@ -250,7 +250,7 @@ impl Member {
     }
 }
 
-impl Line {
+impl BootLine {
     fn send(&mut self, kind: LineKind, sequence: u32, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
         for index in 0.. {
             let Some(packet) = frame::packet(kind, sequence, bytes, fds, index) else { break };
@@ -262,7 +262,7 @@ impl Line {
     fn send_packet(&mut self, packet: &Packet<'_, BorrowedFd<'_>>) -> Result<()> {
         let started = Instant::now();
         loop {
-            match line::send(self.socket.as_fd(), packet, Wait::Yes) {
+            match line::send(self.socket.as_fd(), packet, Blocking::Yes) {
                 Ok(()) => return Ok(()),
                 // The launcher closes the line of a rank that it has refused: what it had to say comes first.
                 Err(Errno::EPIPE | Errno::ECONNRESET) => {
@@ -305,7 +305,7 @@ impl Line {
     /// Waits for the next message, which must be of this kind.
     fn receive(&mut self, expected: LineKind) -> Result<Message> {
         loop {
-            let message = match line::receive(self.socket.as_fd(), &mut self.buffer, Wait::Yes) {
+            let message = match line::receive(self.socket.as_fd(), &mut self.buffer, Blocking::Yes) {
                 Ok(Received::Packet(length, fds)) => {
                     self.assembler.push(&self.buffer[..length], fds).map_err(confused)?
                 }
@@ -424,7 +424,7 @@ struct Start {
 
 /// Reads the first message, which the launcher has sent before this process began.
 fn start(line: BorrowedFd<'_>, buffer: &mut [u8], rank: u32, size: u32) -> Result<Start> {
-    let (length, fds) = match line::receive(line, buffer, Wait::No) {
+    let (length, fds) = match line::receive(line, buffer, Blocking::No) {
         Ok(Received::Packet(length, fds)) => (length, fds),
         Ok(received) => return Err(unreadable(&received)),
         Err(Errno::EAGAIN) => {

@@ -6,7 +6,7 @@
 use super::frame::{Assembler, Limits, LineKind, Message};
 use super::io;
 use super::layout::Layout;
-use super::line::{self, Received, Wait};
+use super::line::{self, Blocking, Received};
 use super::page::{PageWriter, RankState};
 use super::{Invitation, Settings, vars};
 use nix::errno::Errno;
@@ -220,7 +220,7 @@ impl RankLines {
             let index = self.index(rank);
             let rank_line = &mut self.lines[index];
             let Some(line) = &rank_line.line else { return };
-            let complaint = match line::receive(line.as_fd(), &mut self.buffer, Wait::No) {
+            let complaint = match line::receive(line.as_fd(), &mut self.buffer, Blocking::No) {
                 Err(Errno::EAGAIN) => return,
                 Ok(Received::Closed) | Err(_) => return self.close(rank),
                 Ok(Received::TooLong) => "a packet that is too long".to_owned(),
@@ -267,7 +267,7 @@ impl RankLines {
                 rank_line.next_packet = 0;
                 continue;
             };
-            match line::send(line.as_fd(), &packet, Wait::No) {
+            match line::send(line.as_fd(), &packet, Blocking::No) {
                 Ok(()) => rank_line.next_packet += 1,
                 Err(Errno::EAGAIN) => break,
                 // "Too many references": more descriptors are in flight than this user may have open. They

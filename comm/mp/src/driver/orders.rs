@@ -3,7 +3,7 @@
 
 use super::Shared;
 use crate::engine::{Engine, MessageBody, Order, REGISTERED, Reading};
-use crate::requests::Number;
+use crate::requests::RequestNumber;
 use crate::span::Source;
 use crate::wire::{Encoded, eager_head};
 use scash_comm::biased::Guard;
@@ -60,7 +60,7 @@ impl Shared {
         tag: u64,
         body: Source,
         waits: bool,
-    ) -> Result<Option<Number>> {
+    ) -> Result<Option<RequestNumber>> {
         let mut engine = self.engine();
         if body.len() >= WORTH_WAITING && self.endpoint.is_congested(to) && engine.pushes(to, body.len()) {
             let number = engine.send_piecewise(to, context, tag, body, waits)?;
@@ -151,7 +151,7 @@ impl Shared {
     }
 
     /// Reads the rest of a message.
-    fn read_rest(&self, engine: &mut Engine, receive: Number) {
+    fn read_rest(&self, engine: &mut Engine, receive: RequestNumber) {
         let Some(reading) = engine.reading(receive) else { return };
         // SAFETY: the engine vouches for the place, under the lock until it is told of the reading.
         let is_done = unsafe { self.read(reading) };

@@ -2,14 +2,14 @@
 //! ([`Options::stall`](crate::Options::stall)).
 
 use crate::engine::{Engine, message};
-use crate::requests::Number;
+use crate::requests::RequestNumber;
 use std::time::{Duration, Instant};
 
 /// What a thread waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Goal {
     /// The end of an operation.
-    Operation(Number),
+    Operation(RequestNumber),
     /// The end of one of so many.
     OneOf(usize),
     /// A message of this source and tag, which is not received.

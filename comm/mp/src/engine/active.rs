@@ -23,14 +23,14 @@
 use super::account::COST;
 use super::arrive::Checked;
 use super::{Engine, MessageBody, MessageHead, gone};
-use crate::requests::Number;
+use crate::requests::RequestNumber;
 use crate::span::Source;
 use scash_comm::{Error, Result};
 use std::collections::VecDeque;
 
 /// A handler to be run.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Call {
+pub(crate) struct HandlerCall {
     pub(crate) from: u32,
     pub(crate) handler: u16,
     pub(crate) bytes: Vec<u8>,
@@ -39,7 +39,7 @@ pub(crate) struct Call {
 /// What is done in the order in which it came.
 #[derive(Debug)]
 pub(super) enum Due {
-    Call(Call),
+    Call(HandlerCall),
     /// The answer to a mark.
     Mark {
         from: u32,
@@ -51,7 +51,7 @@ pub(super) enum Due {
 #[derive(Debug)]
 pub(super) enum CreditWaiter {
     Active { handler: u16, bytes: Vec<u8> },
-    Mark(Number),
+    Mark(RequestNumber),
 }
 
 impl CreditWaiter {
@@ -164,7 +164,7 @@ impl Engine {
     }
 
     /// Says a mark, behind what is held.
-    pub(super) fn say_mark(&mut self, to: u32, mark: Number) {
+    pub(super) fn say_mark(&mut self, to: u32, mark: RequestNumber) {
         let held = &mut self.peers[to as usize].held;
         if held.is_empty() {
             self.say(to, MessageHead::Mark { mark: mark.0 });
@@ -195,7 +195,7 @@ impl Engine {
             return Err("an active message is for a handler that nobody has registered");
         }
         self.peers[from as usize].calls.owe(body.len())?;
-        self.dues.queue.push_back(Due::Call(Call { from, handler, bytes: body.to_vec() }));
+        self.dues.queue.push_back(Due::Call(HandlerCall { from, handler, bytes: body.to_vec() }));
         Ok(())
     }
 
@@ -216,7 +216,7 @@ impl Engine {
 
     /// The next handler to be run, by the thread that was told that there are some; `None`: it has run them
     /// all. It says when one is over: [`Engine::was_called`].
-    pub(crate) fn next_call(&mut self) -> Option<Call> {
+    pub(crate) fn next_call(&mut self) -> Option<HandlerCall> {
         loop {
             match self.dues.queue.pop_front() {
                 Some(Due::Mark { from, mark }) => self.say(from, MessageHead::Marked { mark }),
@@ -233,7 +233,7 @@ impl Engine {
     }
 
     /// A handler has run.
-    pub(crate) fn was_called(&mut self, Call { from, bytes, .. }: Call) {
+    pub(crate) fn was_called(&mut self, HandlerCall { from, bytes, .. }: HandlerCall) {
         if let Some(bytes) = self.peers[from as usize].calls.was_received(bytes.len()) {
             self.say(from, MessageHead::Refill { bytes });
         }

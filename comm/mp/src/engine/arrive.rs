@@ -1,12 +1,12 @@
 //! What other engines say.
 
-use super::landings::{EAGER, Landing, Target};
+use super::landings::{EAGER, Landing, LandingTarget};
 use super::receive::{too_long, whole};
-use super::send::Payload;
+use super::send::OutgoingPayload;
 use super::{Arrival, Content, Engine, Offer};
 use crate::Status;
 use crate::collective::Stamp;
-use crate::requests::{Completion, Destination, Number, Request};
+use crate::requests::{Completion, Destination, Request, RequestNumber};
 use crate::wire::{self, MessageHead, envelope};
 use scash_comm::{Error, Result};
 
@@ -41,7 +41,7 @@ impl Engine {
         let status = Status { source: from, tag, len: body.len() };
         match self.expected.take(envelope(from, context, tag)) {
             Some(number) => {
-                self.complete(Number(number), status, body);
+                self.complete(RequestNumber(number), status, body);
                 self.was_received(from, body.len());
             }
             None if self.is_in_vain(from, context, tag) => self.was_received(from, body.len()),
@@ -57,7 +57,7 @@ impl Engine {
 
     /// A receive from the expected queue gets its message, which is here as a whole.
     #[inline]
-    fn complete(&mut self, receive: Number, status: Status, body: &[u8]) {
+    fn complete(&mut self, receive: RequestNumber, status: Status, body: &[u8]) {
         let Some(entry) = self.requests.get_mut(receive) else { return };
         let Request::Expected { into, .. } = entry else { return };
         *entry = match into {
@@ -90,10 +90,10 @@ impl Engine {
             MessageHead::Offer { context, tag, len, send, address, waits } => {
                 self.offer(from, context, tag, length(len)?, Offer { send, address, waits })
             }
-            MessageHead::Accept { send, receive } => self.accept(from, Number(send), receive),
-            MessageHead::Data { receive, offset } => self.data(from, Number(receive), offset, body),
-            MessageHead::Done { send } => self.done(from, Number(send)),
-            MessageHead::Reading { send } => self.is_being_read(from, Number(send)),
+            MessageHead::Accept { send, receive } => self.accept(from, RequestNumber(send), receive),
+            MessageHead::Data { receive, offset } => self.data(from, RequestNumber(receive), offset, body),
+            MessageHead::Done { send } => self.done(from, RequestNumber(send)),
+            MessageHead::Reading { send } => self.is_being_read(from, RequestNumber(send)),
             MessageHead::Playing { context, tag } => {
                 let stamp = Stamp::of(context, tag).ok_or("a collective operation has no known form")?;
                 // Who is through with it has sent what is waited for.
@@ -110,7 +110,7 @@ impl Engine {
                 self.withdraw_offer(from, send);
                 Ok(())
             }
-            MessageHead::Withdrawn { send } => self.withdrawn(from, Number(send)),
+            MessageHead::Withdrawn { send } => self.withdrawn(from, RequestNumber(send)),
             MessageHead::Push { context, tag, len, push } => {
                 self.push(from, context, tag, length(len)?, push)
             }
@@ -121,7 +121,7 @@ impl Engine {
                 self.was_marked(from, mark);
                 Ok(())
             }
-            MessageHead::Marked { mark } => self.marked(from, Number(mark)),
+            MessageHead::Marked { mark } => self.marked(from, RequestNumber(mark)),
             MessageHead::Active { handler } => self.called(from, handler, body),
             MessageHead::Refill { bytes } => self.refilled(from, bytes),
             MessageHead::Pushed { push } => self.pushed(from, push, body),
@@ -129,7 +129,7 @@ impl Engine {
         }
     }
 
-    fn accept(&mut self, from: u32, send: Number, receive: u64) -> Checked {
+    fn accept(&mut self, from: u32, send: RequestNumber, receive: u64) -> Checked {
         let entry = self.requests.get_mut(send).ok_or("a send is asked for that does not exist")?;
         let Request::Offered { to, body, status, .. } = *entry else {
             return Err("a send is asked for that was not offered");
@@ -138,11 +138,11 @@ impl Engine {
             return Err("a send to another rank is asked for");
         }
         *entry = Request::Leaving { to, status };
-        self.leave(to, Payload::Asked(send, body, receive));
+        self.leave(to, OutgoingPayload::Asked(send, body, receive));
         Ok(())
     }
 
-    fn data(&mut self, from: u32, receive: Number, offset: u64, bytes: &[u8]) -> Checked {
+    fn data(&mut self, from: u32, receive: RequestNumber, offset: u64, bytes: &[u8]) -> Checked {
         if matches!(self.requests.get_mut(receive), Some(Request::Get { .. })) {
             return self.got(from, receive, offset, bytes);
         }
@@ -153,7 +153,7 @@ impl Engine {
     }
 
     /// Ends a receive that has all its bytes.
-    pub(super) fn end_if_here(&mut self, receive: Number) {
+    pub(super) fn end_if_here(&mut self, receive: RequestNumber) {
         let Some(entry) = self.requests.get_mut(receive) else { return };
         let Request::Coming { status, into, here, .. } = entry else { return };
         if *here < status.len {
@@ -169,7 +169,7 @@ impl Engine {
         };
     }
 
-    fn done(&mut self, from: u32, send: Number) -> Checked {
+    fn done(&mut self, from: u32, send: RequestNumber) -> Checked {
         match self.requests.get_mut(send) {
             Some(Request::Offered { to, status, .. }) if *to == from => {
                 let status = *status;
@@ -181,7 +181,7 @@ impl Engine {
     }
 
     /// A send of this rank is forgotten where it was offered.
-    fn withdrawn(&mut self, from: u32, send: Number) -> Checked {
+    fn withdrawn(&mut self, from: u32, send: RequestNumber) -> Checked {
         let is_it = |entry: &&mut Request| matches!(entry, Request::Offered { to, is_unwanted: true, .. } if *to == from);
         let entry = self.requests.get_mut(send).filter(is_it);
         *entry.ok_or("a send is forgotten that was not to be")? = Request::Withdrawn;
@@ -206,13 +206,13 @@ impl Engine {
         self.peers[from as usize].messages.owe(len)?;
         let status = Status { source: from, tag, len };
         let target = match self.expected.take(envelope(from, context, tag)) {
-            Some(number) => self.land_at(from, Number(number), status),
-            None if self.is_in_vain(from, context, tag) => Target::Nobody,
+            Some(number) => self.land_at(from, RequestNumber(number), status),
+            None if self.is_in_vain(from, context, tag) => LandingTarget::Nobody,
             None => {
                 let arrival = Arrival { context, status, content: Content::Landing { push } };
                 let at = self.unexpected.push(envelope(from, context, tag), arrival);
                 // Bounded by the window, which the account has looked at.
-                Target::Waiting(at, self.spares.take(len))
+                LandingTarget::Waiting(at, self.spares.take(len))
             }
         };
         self.landings.insert(from, push, Landing::new(len, target));
@@ -220,19 +220,19 @@ impl Engine {
     }
 
     /// It finds a receive.
-    fn land_at(&mut self, from: u32, number: Number, status: Status) -> Target {
-        let Some(entry) = self.requests.get_mut(number) else { return Target::Nobody };
+    fn land_at(&mut self, from: u32, number: RequestNumber, status: Status) -> LandingTarget {
+        let Some(entry) = self.requests.get_mut(number) else { return LandingTarget::Nobody };
         let Request::Expected { mut into, .. } =
             std::mem::replace(entry, Request::Over(Ok(Completion::default())))
         else {
-            return Target::Nobody;
+            return LandingTarget::Nobody;
         };
         if !self.spares.prepare(&mut into, status.len) {
             *entry = Request::Over(Err(too_long(status.len, &into)));
-            return Target::Nobody;
+            return LandingTarget::Nobody;
         }
         *entry = Request::Coming { from, status, into, here: 0 };
-        Target::Receive(number)
+        LandingTarget::Receive(number)
     }
 
     fn pushed(&mut self, from: u32, push: u64, bytes: &[u8]) -> Checked {
@@ -247,12 +247,12 @@ impl Engine {
     /// It is here as a whole.
     pub(super) fn landed(&mut self, from: u32, landing: Landing) {
         match landing.target {
-            Target::Waiting(at, bytes) => {
+            LandingTarget::Waiting(at, bytes) => {
                 if let Some(arrival) = self.unexpected.get_mut(at) {
                     arrival.content = Content::Here(bytes);
                 }
             }
-            Target::Receive(_) | Target::Nobody => self.was_received(from, landing.len),
+            LandingTarget::Receive(_) | LandingTarget::Nobody => self.was_received(from, landing.len),
         }
     }
 }

@@ -26,13 +26,13 @@ mod tests;
 
 use super::barrier::Groups;
 use super::matching::{PostedQueue, Unexpected};
-use super::requests::{Awaited, Completion, Number, Outcome, Request, Requests};
+use super::requests::{Awaited, Completion, Outcome, Request, RequestNumber, Requests};
 pub(super) use super::span::REGISTERED;
 use super::span::{ReceiveBuffer, Source};
 use super::wire::{Encoded, MessageHead};
 use super::{Options, Status};
 use account::Account;
-pub(super) use active::Call;
+pub(super) use active::HandlerCall;
 use active::{CreditQueue, Dues};
 use alike::Alike;
 pub(super) use describe::message;
@@ -57,7 +57,7 @@ pub(super) enum Order {
     /// Send `head` to `to`, and behind it the body.
     Send { to: u32, head: Encoded, body: MessageBody },
     /// Read what [`Engine::reading`] says, all of it, and say how it went: [`Engine::was_read`].
-    Read(Number),
+    Read(RequestNumber),
     /// Write a word of this rank on the board.
     Post(Mark, u64),
     /// Forget bytes that orders before this one have used, when they are handed over.
@@ -171,7 +171,7 @@ pub(super) struct Engine {
     handlers: BTreeSet<u16>,
     dues: Dues,
     /// Bytes of sends that nobody waits for, while they are under way.
-    forgotten: HashMap<Number, Vec<u8>>,
+    forgotten: HashMap<RequestNumber, Vec<u8>>,
     /// Ranks to which something leaves piece by piece.
     busy: usize,
     reads: Reads,
@@ -283,7 +283,7 @@ impl Engine {
     }
 
     /// What came of an operation that is over, whose number names nothing then; `None`: it is not over.
-    pub(super) fn outcome(&mut self, number: Number) -> Option<Outcome> {
+    pub(super) fn outcome(&mut self, number: RequestNumber) -> Option<Outcome> {
         match self.requests.remove_if(number, is_over) {
             Some(Request::Over(outcome)) => Some(outcome),
             Some(Request::Received(status)) => Some(Ok(Completion { status, bytes: Vec::new() })),
@@ -297,12 +297,12 @@ impl Engine {
     /// says nothing: ask for the [outcome](Self::outcome). Here no value goes from place to place that is
     /// larger than a status, each time by loads of what smaller stores have left, for which processors wait.
     #[inline]
-    pub(super) fn received(&mut self, number: Number) -> Option<Status> {
+    pub(super) fn received(&mut self, number: RequestNumber) -> Option<Status> {
         self.requests.received(number)
     }
 
     /// Whether there is something to be said of an operation: it is over, or does not exist.
-    pub(super) fn is_over(&mut self, number: Number) -> bool {
+    pub(super) fn is_over(&mut self, number: RequestNumber) -> bool {
         self.requests.get_mut(number).is_none_or(|request| is_over(request))
     }
 
@@ -319,7 +319,7 @@ impl Engine {
     }
 
     /// Whether the number names an operation.
-    pub(super) fn has(&mut self, number: Number) -> bool {
+    pub(super) fn has(&mut self, number: RequestNumber) -> bool {
         self.requests.get_mut(number).is_some()
     }
 
@@ -330,7 +330,7 @@ impl Engine {
     }
 
     /// Takes back a receive that no message has been matched with; whether that was so.
-    pub(super) fn cancel(&mut self, receive: Number) -> bool {
+    pub(super) fn cancel(&mut self, receive: RequestNumber) -> bool {
         let Some(Request::Expected { slot, .. }) = self.requests.get_mut(receive) else { return false };
         self.expected.withdraw(*slot);
         self.requests.remove(receive);
@@ -392,7 +392,7 @@ impl Engine {
         self.orders.push_back(Order::Send { to, head: head.encode(), body });
     }
 
-    fn end(&mut self, number: Number, outcome: Outcome) {
+    fn end(&mut self, number: RequestNumber, outcome: Outcome) {
         if let Some(request) = self.requests.get_mut(number) {
             *request = Request::Over(outcome);
             self.forget_if_over(number);

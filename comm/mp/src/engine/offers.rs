@@ -6,7 +6,7 @@
 use super::arrive::Checked;
 use super::{Arrival, Content, Engine};
 use crate::Status;
-use crate::requests::{Completion, Number, Request};
+use crate::requests::{Completion, Request, RequestNumber};
 use crate::wire::{MessageHead, envelope};
 
 /// A message that a rank offers.
@@ -26,7 +26,7 @@ impl Engine {
         let status = Status { source: from, tag, len };
         match self.expected.take(envelope(from, context, tag)) {
             Some(number) => {
-                let number = Number(number);
+                let number = RequestNumber(number);
                 if let Some(entry) = self.requests.get_mut(number)
                     && let Request::Expected { into, .. } =
                         std::mem::replace(entry, Request::Over(Ok(Completion::default())))

@@ -5,11 +5,11 @@
 //! them in a call, and they do not crowd out messages.
 
 use super::arrive::Checked;
-use super::send::Payload;
+use super::send::OutgoingPayload;
 use super::{Engine, gone};
 use crate::Status;
 use crate::blocks::{Blocks, Shape};
-use crate::requests::{Completion, Number, Request};
+use crate::requests::{Completion, Request, RequestNumber};
 use crate::span::ReceiveBuffer;
 use crate::wire::MessageHead;
 use scash_comm::Result;
@@ -41,7 +41,13 @@ impl Engine {
     ///
     /// # Errors
     /// The rank is gone.
-    pub(crate) fn get(&mut self, from: u32, offset: u64, there: Shape, into: Blocks) -> Result<Number> {
+    pub(crate) fn get(
+        &mut self,
+        from: u32,
+        offset: u64,
+        there: Shape,
+        into: Blocks,
+    ) -> Result<RequestNumber> {
         if self.peers[from as usize].is_gone {
             return Err(gone(from));
         }
@@ -57,7 +63,7 @@ impl Engine {
     }
 
     /// Marks what was put to a rank and called there, if it is not known to be done.
-    pub(crate) fn fence(&mut self, to: u32) -> Option<Result<Number>> {
+    pub(crate) fn fence(&mut self, to: u32) -> Option<Result<RequestNumber>> {
         let peer = &self.peers[to as usize];
         (peer.loose != peer.fenced).then(|| self.mark(to))
     }
@@ -67,7 +73,7 @@ impl Engine {
     ///
     /// # Errors
     /// The rank is gone. That is said once of what was put.
-    pub(crate) fn mark(&mut self, to: u32) -> Result<Number> {
+    pub(crate) fn mark(&mut self, to: u32) -> Result<RequestNumber> {
         let peer = &mut self.peers[to as usize];
         if peer.is_gone {
             peer.fenced = peer.loose;
@@ -79,7 +85,7 @@ impl Engine {
     }
 
     /// A mark is answered.
-    pub(super) fn marked(&mut self, from: u32, mark: Number) -> Checked {
+    pub(super) fn marked(&mut self, from: u32, mark: RequestNumber) -> Checked {
         let Some(Request::Mark { to, upto }) = self.requests.get_mut(mark) else {
             return Err("a mark is answered that does not exist");
         };
@@ -109,12 +115,12 @@ impl Engine {
         let inside = inside.ok_or("bytes are asked for that are in no window")?;
         // SAFETY: a window is readable until it is closed, when all gets from it are over.
         let blocks = unsafe { Blocks::new(inside.start(), shape) };
-        self.leave(from, Payload::Window(blocks, get));
+        self.leave(from, OutgoingPayload::Window(blocks, get));
         Ok(())
     }
 
     /// The next bytes of a get.
-    pub(super) fn got(&mut self, from: u32, get: Number, offset: u64, bytes: &[u8]) -> Checked {
+    pub(super) fn got(&mut self, from: u32, get: RequestNumber, offset: u64, bytes: &[u8]) -> Checked {
         let Some(Request::Get { from: source, into, here }) = self.requests.get_mut(get) else {
             return Err("data come for an operation that has not asked for them");
         };

@@ -5,8 +5,8 @@
 //! ([`Engine::was_stored`]), with nothing else between the two.
 
 use super::Engine;
-use super::landings::{EAGER, Target};
-use crate::requests::{Number, Request};
+use super::landings::{EAGER, LandingTarget};
+use crate::requests::{Request, RequestNumber};
 use crate::span::ReceiveBuffer;
 use crate::wire::{self, MessageHead};
 use scash_comm::{Error, Result};
@@ -36,7 +36,9 @@ impl Engine {
                 _ if peer.is_gone => Ok(None),
                 Some((MessageHead::Data { receive, offset }, [])) => {
                     let offset = offset.checked_add(at as u64).ok_or("data come for no place in any memory");
-                    offset.and_then(|offset| self.asked_room(from, Number(receive), offset, left)).map(Some)
+                    offset
+                        .and_then(|offset| self.asked_room(from, RequestNumber(receive), offset, left))
+                        .map(Some)
                 }
                 Some((MessageHead::Pushed { push }, [])) => self.landing_room(from, push, left),
                 _ => Err("a message comes in parts that has none"),
@@ -66,7 +68,9 @@ impl Engine {
         match MessageHead::decode(kind, head) {
             _ if is_gone => {}
             // SAFETY: the caller's promise.
-            Some((MessageHead::Data { receive, .. }, _)) => unsafe { self.has_come(Number(receive), count) },
+            Some((MessageHead::Data { receive, .. }, _)) => unsafe {
+                self.has_come(RequestNumber(receive), count)
+            },
             // SAFETY: as above.
             Some((MessageHead::Pushed { push }, _)) => unsafe { self.has_landed(from, push, count) },
             _ => {}
@@ -77,7 +81,7 @@ impl Engine {
     pub(super) fn asked_room(
         &mut self,
         from: u32,
-        receive: Number,
+        receive: RequestNumber,
         offset: u64,
         len: usize,
     ) -> std::result::Result<ReceiveBuffer, &'static str> {
@@ -123,9 +127,9 @@ impl Engine {
             return Err("more bytes are pushed than were announced");
         }
         Ok(match &mut landing.target {
-            Target::Nobody => None,
-            Target::Waiting(_, own) => Some(ReceiveBuffer::behind(own, len)),
-            Target::Receive(number) => match self.requests.get_mut(*number) {
+            LandingTarget::Nobody => None,
+            LandingTarget::Waiting(_, own) => Some(ReceiveBuffer::behind(own, len)),
+            LandingTarget::Receive(number) => match self.requests.get_mut(*number) {
                 Some(Request::Coming { into, here, .. }) => Some(into.place(*here, len)),
                 _ => None,
             },
@@ -136,7 +140,7 @@ impl Engine {
     ///
     /// # Safety
     /// They are, and there was room for them.
-    pub(super) unsafe fn has_come(&mut self, receive: Number, count: usize) {
+    pub(super) unsafe fn has_come(&mut self, receive: RequestNumber, count: usize) {
         if let Some(Request::Coming { into, here, .. }) = self.requests.get_mut(receive) {
             // SAFETY: the caller's promise.
             unsafe { into.is_longer(count) };
@@ -154,10 +158,10 @@ impl Engine {
         landing.here += count;
         let is_whole = landing.here == landing.len;
         match &mut landing.target {
-            Target::Nobody => {}
+            LandingTarget::Nobody => {}
             // SAFETY: the caller's promise.
-            Target::Waiting(_, own) => unsafe { own.set_len(own.len() + count) },
-            Target::Receive(number) => {
+            LandingTarget::Waiting(_, own) => unsafe { own.set_len(own.len() + count) },
+            LandingTarget::Receive(number) => {
                 let number = *number;
                 // SAFETY: as above.
                 unsafe { self.has_come(number, count) };

@@ -1,10 +1,10 @@
 //! Receives: from the unexpected queue, or into the expected one.
 
-use super::landings::Target;
+use super::landings::LandingTarget;
 use super::{Arrival, Content, Engine, Offer, Spares, gone};
 use crate::Status;
 use crate::matching::Pattern;
-use crate::requests::{Completion, Destination, Number, Outcome, Request};
+use crate::requests::{Completion, Destination, Outcome, Request, RequestNumber};
 use crate::wire::MessageHead;
 use scash_comm::{Error, Result};
 
@@ -13,7 +13,7 @@ impl Engine {
     ///
     /// # Errors
     /// The rank that it should come from is gone, and has left nothing that fits.
-    pub(crate) fn receive(&mut self, pattern: Pattern, into: Destination) -> Result<Number> {
+    pub(crate) fn receive(&mut self, pattern: Pattern, into: Destination) -> Result<RequestNumber> {
         if let Some(at) = self.unexpected.find(pattern)
             && let Some(arrival) = self.unexpected.remove(at)
         {
@@ -34,7 +34,11 @@ impl Engine {
         Some(self.unexpected.get(self.unexpected.find(pattern)?)?.status)
     }
 
-    fn receive_arrived(&mut self, Arrival { status, content, .. }: Arrival, mut into: Destination) -> Number {
+    fn receive_arrived(
+        &mut self,
+        Arrival { status, content, .. }: Arrival,
+        mut into: Destination,
+    ) -> RequestNumber {
         let from = status.source;
         match content {
             Content::Here(bytes) => {
@@ -62,13 +66,15 @@ impl Engine {
                 };
                 let number = self.requests.add(Request::Over(Err(too_long(status.len, &into))));
                 let Some(landing) = self.landings.get_mut(from, push) else { return number };
-                let Target::Waiting(_, bytes) = std::mem::replace(&mut landing.target, Target::Nobody) else {
+                let LandingTarget::Waiting(_, bytes) =
+                    std::mem::replace(&mut landing.target, LandingTarget::Nobody)
+                else {
                     return number;
                 };
                 if !fits {
                     return number;
                 }
-                landing.target = Target::Receive(number);
+                landing.target = LandingTarget::Receive(number);
                 // What has been asked for from now on takes no room of the window.
                 let here = landing.here;
                 match &mut into {
@@ -89,7 +95,7 @@ impl Engine {
     /// Has the message of an offer brought.
     pub(super) fn fetch(
         &mut self,
-        number: Number,
+        number: RequestNumber,
         status: Status,
         mut into: Destination,
         Offer { send, address, waits }: Offer,

@@ -1,7 +1,7 @@
 //! Collective operations under way: schedules that are played round by round, whoever makes progress.
 
 use super::alike::too_short;
-use super::landings::Target;
+use super::landings::LandingTarget;
 use super::receive::no_memory;
 use super::{Arrival, Content, Engine, Offer, Order, alike, gone};
 use crate::barrier::Groups;
@@ -9,7 +9,7 @@ use crate::collective::{
     Area, AreaRange, Collective, LocalWork, Reduction, Round, Schedule, Stamp, Transfer,
 };
 use crate::matching::Pattern;
-use crate::requests::{Completion, Destination, Number, Request};
+use crate::requests::{Completion, Destination, Request, RequestNumber};
 use crate::span::{ReceiveBuffer, Source};
 use crate::wire::MessageHead;
 use scash_comm::{Error, Mark, Result};
@@ -23,7 +23,7 @@ const MOST_ABORTED: usize = 1 << 10;
 /// A collective operation under way.
 #[derive(Debug)]
 pub(super) struct Running {
-    pub(super) request: Number,
+    pub(super) request: RequestNumber,
     /// What its messages bear: how many operations there were before it, and what it is; the same at all
     /// ranks.
     pub(super) stamp: Stamp,
@@ -32,7 +32,7 @@ pub(super) struct Running {
     memory: Memory,
     reduction: Option<Reduction>,
     /// Transfers of the first round that are not over, and their lengths; `None`: it has not begun.
-    pub(super) pending: Option<Vec<(Number, usize)>>,
+    pub(super) pending: Option<Vec<(RequestNumber, usize)>>,
     failure: Option<Error>,
     /// It has failed, and what could be taken back was.
     is_given_up: bool,
@@ -124,7 +124,7 @@ impl Engine {
         collective: &Collective,
         input: Source,
         output: ReceiveBuffer,
-    ) -> Result<Number> {
+    ) -> Result<RequestNumber> {
         let size = u32::try_from(self.peers.len()).unwrap_or(u32::MAX);
         let Schedule { rounds, temporary, reduction } = collective.schedule(self.rank, size, &self.groups);
         if temporary > SURELY_THERE && Vec::<u8>::new().try_reserve_exact(temporary).is_err() {
@@ -326,7 +326,7 @@ impl Engine {
         round: &Round,
         memory: &mut Memory,
         stamp: Stamp,
-    ) -> (Vec<(Number, usize)>, Result<()>) {
+    ) -> (Vec<(RequestNumber, usize)>, Result<()>) {
         let (context, tag) = (stamp.context(), stamp.tag());
         let mut pending = Vec::with_capacity(round.transfers.len());
         for transfer in &round.transfers {
@@ -372,7 +372,7 @@ impl Engine {
                 }
                 Content::Landing { push } => {
                     if let Some(landing) = self.landings.get_mut(from, push) {
-                        landing.target = Target::Nobody;
+                        landing.target = LandingTarget::Nobody;
                     }
                 }
             }
@@ -380,7 +380,7 @@ impl Engine {
     }
 
     /// Takes an operation back, or asks its receiver to forget it; whether it is over by that.
-    fn take_back(&mut self, number: Number) -> bool {
+    fn take_back(&mut self, number: RequestNumber) -> bool {
         let is_over = self.cancel(number);
         if !is_over {
             self.withdraw(number);

@@ -3,7 +3,7 @@
 use super::reads::LONG;
 use super::{Engine, MessageBody, Order, Protocols, REGISTERED, gone};
 use crate::blocks::Blocks;
-use crate::requests::{Completion, Number, Request};
+use crate::requests::{Completion, Request, RequestNumber};
 use crate::span::Source;
 use crate::wire::MessageHead;
 use crate::{Large, Status};
@@ -15,35 +15,35 @@ pub(crate) const COPIED_PIECE: usize = (16 << 10) - 64;
 /// What is on its way, piece by piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
-    payload: Payload,
+    payload: OutgoingPayload,
     /// Bytes that have left.
     gone: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Payload {
+pub(super) enum OutgoingPayload {
     /// A send that was pushed.
-    Push(Number, Source),
+    Push(RequestNumber, Source),
     /// A send that a receive has asked for, by its number there.
-    Asked(Number, Source, u64),
+    Asked(RequestNumber, Source, u64),
     /// What a get reads, by its number there. Others may write it meanwhile, so it is copied before it is
     /// looked at.
     Window(Blocks, u64),
 }
 
-impl Payload {
+impl OutgoingPayload {
     fn len(self) -> usize {
         match self {
-            Payload::Push(_, body) | Payload::Asked(_, body, _) => body.len(),
-            Payload::Window(blocks, _) => blocks.total(),
+            OutgoingPayload::Push(_, body) | OutgoingPayload::Asked(_, body, _) => body.len(),
+            OutgoingPayload::Window(blocks, _) => blocks.total(),
         }
     }
 
     /// Bytes of its longest piece.
     fn most(self) -> usize {
         match self {
-            Payload::Push(..) | Payload::Asked(..) => usize::MAX,
-            Payload::Window(..) => COPIED_PIECE,
+            OutgoingPayload::Push(..) | OutgoingPayload::Asked(..) => usize::MAX,
+            OutgoingPayload::Window(..) => COPIED_PIECE,
         }
     }
 }
@@ -61,7 +61,7 @@ impl Engine {
         tag: u64,
         body: Source,
         waits: bool,
-    ) -> Result<Option<Number>> {
+    ) -> Result<Option<RequestNumber>> {
         let len = body.len();
         if self.sends_at_once(to, len) {
             let head = MessageHead::Eager { context, tag }.encode();
@@ -83,7 +83,7 @@ impl Engine {
         tag: u64,
         body: Source,
         waits: bool,
-    ) -> Result<Number> {
+    ) -> Result<RequestNumber> {
         let len = body.len();
         let peer = &mut self.peers[to as usize];
         if peer.is_gone {
@@ -109,7 +109,7 @@ impl Engine {
             peer.messages.spend(len);
             let send = self.requests.add(Request::Leaving { to, status });
             self.say(to, MessageHead::Push { context, tag, len: len as u64, push: send.0 });
-            self.leave(to, Payload::Push(send, body));
+            self.leave(to, OutgoingPayload::Push(send, body));
             return Ok(send);
         }
         let is_unheard = len >= LONG;
@@ -146,13 +146,13 @@ impl Engine {
         }
         let offset = gone as u64;
         let (send, head, body) = match payload {
-            Payload::Push(send, body) => {
+            OutgoingPayload::Push(send, body) => {
                 (Some(send), MessageHead::Pushed { push: send.0 }, MessageBody::Piece(body, gone, len))
             }
-            Payload::Asked(send, body, receive) => {
+            OutgoingPayload::Asked(send, body, receive) => {
                 (Some(send), MessageHead::Data { receive, offset }, MessageBody::Piece(body, gone, len))
             }
-            Payload::Window(blocks, get) => {
+            OutgoingPayload::Window(blocks, get) => {
                 (None, MessageHead::Data { receive: get, offset }, MessageBody::Own(blocks.gather(gone, len)))
             }
         };
@@ -174,7 +174,7 @@ impl Engine {
 
     /// Asks the receiver of a send to forget it; `false`: there is nothing to be asked, since the send is on
     /// its way or over.
-    pub(crate) fn withdraw(&mut self, send: Number) -> bool {
+    pub(crate) fn withdraw(&mut self, send: RequestNumber) -> bool {
         let Some(Request::Offered { to, is_unwanted, .. }) = self.requests.get_mut(send) else {
             return false;
         };
@@ -187,7 +187,7 @@ impl Engine {
 
     /// What came of that, if it is decided: whether the send was taken back, and its number names nothing any
     /// more; or else it goes on, or is over.
-    pub(crate) fn was_withdrawn(&mut self, send: Number) -> Option<bool> {
+    pub(crate) fn was_withdrawn(&mut self, send: RequestNumber) -> Option<bool> {
         match self.requests.get_mut(send) {
             Some(Request::Offered { .. }) => None,
             Some(Request::Withdrawn) => {
@@ -198,7 +198,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn leave(&mut self, to: u32, payload: Payload) {
+    pub(super) fn leave(&mut self, to: u32, payload: OutgoingPayload) {
         let queue = &mut self.peers[to as usize].leaving;
         self.busy += usize::from(queue.is_empty());
         queue.push_back(Leaving { payload, gone: 0 });

@@ -15,10 +15,10 @@ mod silence;
 mod withdrawals;
 
 use super::account::COST;
-use super::{Call, Content, Engine, Order, ReadAccess, Reading, SILENT_TICKS};
+use super::{Content, Engine, HandlerCall, Order, ReadAccess, Reading, SILENT_TICKS};
 use crate::barrier::Groups;
 use crate::matching::Pattern;
-use crate::requests::{Completion, Destination, Number, Outcome, Request};
+use crate::requests::{Completion, Destination, Outcome, Request, RequestNumber};
 use crate::span::{ReceiveBuffer, Source};
 use crate::wire::{FIRST_KIND, MessageHead};
 use crate::{Large, Options};
@@ -61,7 +61,7 @@ struct Network {
     /// `letters[from][to]`
     letters: Vec<Vec<VecDeque<Letter>>>,
     /// Active messages that were handled, by rank.
-    handled: Vec<Vec<Call>>,
+    handled: Vec<Vec<HandlerCall>>,
     /// What each has posted, and who shares memory with whom.
     posted: Vec<[u64; 2]>,
     groups: Vec<Groups>,
@@ -102,7 +102,7 @@ impl Network {
         }
     }
 
-    fn send(&mut self, from: usize, to: usize, tag: u64, body: &[u8]) -> Option<Number> {
+    fn send(&mut self, from: usize, to: usize, tag: u64, body: &[u8]) -> Option<RequestNumber> {
         // SAFETY: tests keep what they send to their end.
         let source = unsafe { Source::new(body.as_ptr(), body.len()) };
         let number = self.engines[from].send(to as u32, 0, tag, source, false).unwrap();
@@ -111,7 +111,7 @@ impl Network {
     }
 
     /// The same where the way there is not free.
-    fn send_piecewise(&mut self, from: usize, to: usize, tag: u64, body: &[u8]) -> Option<Number> {
+    fn send_piecewise(&mut self, from: usize, to: usize, tag: u64, body: &[u8]) -> Option<RequestNumber> {
         // SAFETY: tests keep what they send to their end.
         let source = unsafe { Source::new(body.as_ptr(), body.len()) };
         let number = self.engines[from].send_piecewise(to as u32, 0, tag, source, false).unwrap();
@@ -175,8 +175,8 @@ impl Network {
             if call.handler == ECHO && matches!(self.call(at, from, KEEP, &call.bytes), Ok(false)) {
                 self.refused[at].push((from, call.bytes.clone()));
             }
-            let Call { from, handler, bytes } = call;
-            self.handled[at].push(Call { from: *from, handler: *handler, bytes: bytes.clone() });
+            let HandlerCall { from, handler, bytes } = call;
+            self.handled[at].push(HandlerCall { from: *from, handler: *handler, bytes: bytes.clone() });
         }
         let ran = call.is_some();
         call.into_iter().for_each(|call| self.engines[at].was_called(call));
@@ -190,7 +190,7 @@ impl Network {
         source: Option<u32>,
         tag: Option<u64>,
         into: Destination,
-    ) -> Result<Number> {
+    ) -> Result<RequestNumber> {
         let number = self.engines[at].receive(Pattern { context: 0, source, tag }, into);
         self.carry_out(at);
         number
@@ -244,7 +244,7 @@ impl Network {
     }
 
     /// Reads the rest of a message.
-    fn read(&mut self, at: usize, receive: Number) {
+    fn read(&mut self, at: usize, receive: RequestNumber) {
         if let Some(reading) = self.engines[at].reading(receive) {
             self.read_there(at, receive, reading);
         }
@@ -258,7 +258,7 @@ impl Network {
         true
     }
 
-    fn read_there(&mut self, at: usize, receive: Number, reading: Reading) {
+    fn read_there(&mut self, at: usize, receive: RequestNumber, reading: Reading) {
         let len = reading.place.len();
         if self.fates[reading.from as usize] == Fate::Dead {
             // SAFETY: nothing is said to be done.
@@ -285,7 +285,7 @@ impl Network {
         // Pieces of most lengths come in parts, but not those of gets.
         let head = match MessageHead::decode(kind, &letter) {
             Some((MessageHead::Data { receive, .. }, _)) => {
-                let request = self.engines[to].requests.get_mut(Number(receive));
+                let request = self.engines[to].requests.get_mut(RequestNumber(receive));
                 matches!(request, Some(Request::Coming { .. })).then_some(16)
             }
             Some((MessageHead::Pushed { .. }, _)) => Some(8),
@@ -320,7 +320,7 @@ impl Network {
         while pairs.iter().fold(false, |any, pair| step(self, pair) | any) {}
     }
 
-    fn outcome(&mut self, at: usize, number: Option<Number>) -> Option<Outcome> {
+    fn outcome(&mut self, at: usize, number: Option<RequestNumber>) -> Option<Outcome> {
         match number {
             None => Some(Ok(Completion::default())),
             Some(number) => self.engines[at].outcome(number),

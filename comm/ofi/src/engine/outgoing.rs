@@ -1,8 +1,8 @@
 //! What goes to a peer, when it may.
 
-use super::super::lines::Lines;
+use super::super::lines::PeerLines;
 use super::super::link::{Queued, after};
-use super::super::net::{Posted, RemoteAddress};
+use super::super::net::{PostOutcome, RemoteAddress};
 use super::super::slots::Slot;
 use super::super::wire::{HEADER, Header};
 use super::{Engine, MOST_ANNOUNCING, SlotUse};
@@ -139,7 +139,7 @@ impl Engine {
         if link.fate.is_some() || link.beating {
             return;
         }
-        let place = Lines::beat_place(link.identity.line);
+        let place = PeerLines::beat_place(link.identity.line);
         if self.write_word(rank, place, beat, SlotUse::Beat(rank)) {
             self.link(rank).beating = true;
         }
@@ -162,14 +162,14 @@ impl Engine {
 
     /// Notes what a slot is for, once its operation was posted. What cannot be posted shows that the peer is
     /// lost.
-    pub(super) fn posted(&mut self, rank: u32, slot: Slot, what: SlotUse, posted: &Posted) -> bool {
+    pub(super) fn posted(&mut self, rank: u32, slot: Slot, what: SlotUse, posted: &PostOutcome) -> bool {
         match posted {
-            Posted::Yes => {
+            PostOutcome::Yes => {
                 self.uses[slot.index()] = what;
                 return true;
             }
-            Posted::Busy => {}
-            Posted::Failed(status) => {
+            PostOutcome::Busy => {}
+            PostOutcome::Failed(status) => {
                 let why = self.net.text(*status);
                 self.lose(rank, LossReason::Lost(format!("nothing can be sent to it: {why}")));
             }

@@ -2,7 +2,7 @@
 
 use super::super::net::RemoteAddress;
 use super::super::slots::Slot;
-use super::{Engine, Reading, SlotUse};
+use super::{Engine, ReadState, SlotUse};
 use scash_comm::Result;
 
 impl Engine {
@@ -17,7 +17,7 @@ impl Engine {
         link.slots += 1;
         // SAFETY: just claimed, and this operation's from now on.
         let posted = unsafe { self.net.read(address, place, self.slots.buffer(slot, len)) };
-        if self.posted(rank, slot, SlotUse::Read { from: rank, state: Reading::Waited }, &posted) {
+        if self.posted(rank, slot, SlotUse::Read { from: rank, state: ReadState::Waited }, &posted) {
             return Ok(Some(slot));
         }
         self.free(rank, slot);
@@ -36,7 +36,7 @@ impl Engine {
         len: usize,
     ) -> Result<bool> {
         match self.uses[slot.index()] {
-            SlotUse::Read { state: Reading::Done, .. } => {
+            SlotUse::Read { state: ReadState::Done, .. } => {
                 let from = self.slots.buffer(slot, len).start;
                 // SAFETY: the operation is over, so the slot is ours; the destination is the caller's
                 // promise.
@@ -52,7 +52,7 @@ impl Engine {
     /// Gives a read up, whose slot is freed when it is over.
     pub(crate) fn abandon_read(&mut self, rank: u32, slot: Slot) {
         match &mut self.uses[slot.index()] {
-            SlotUse::Read { state: state @ Reading::Waited, .. } => *state = Reading::Abandoned,
+            SlotUse::Read { state: state @ ReadState::Waited, .. } => *state = ReadState::Abandoned,
             done => {
                 *done = SlotUse::Idle;
                 self.free(rank, slot);

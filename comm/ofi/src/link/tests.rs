@@ -7,10 +7,10 @@ use scash_comm::{Event, Secret};
 const SHARE: usize = 4;
 const CREDITS: u32 = 4;
 
-fn link() -> Link {
+fn link() -> PeerLink {
     let secret = Secret::random().unwrap();
     let (to, from) = (Token::new(&secret, 0, 1), Token::new(&secret, 1, 0));
-    Link::new(1, Identity { address: 0, to, from, line: RemoteAddress { address: 0, key: 0 } })
+    PeerLink::new(1, Identity { address: 0, to, from, line: RemoteAddress { address: 0, key: 0 } })
 }
 
 /// The frames of a message of one piece.
@@ -19,12 +19,12 @@ fn message(kind: u16, bytes: &[u8]) -> Vec<u8> {
     [&head[..], bytes].concat()
 }
 
-fn said(word: Word) -> Vec<u8> {
+fn said(word: PacketItem) -> Vec<u8> {
     let (bytes, len) = word.encode();
     bytes[..len].to_vec()
 }
 
-fn hear(link: &mut Link, inbox: &mut Inbox, frames: &[u8]) -> Result<(), LossReason> {
+fn hear(link: &mut PeerLink, inbox: &mut Inbox, frames: &[u8]) -> Result<(), LossReason> {
     link.hear(frames, &Segments::default(), inbox)
 }
 
@@ -92,7 +92,7 @@ fn a_message_in_pieces_is_one_message() {
 fn what_a_peer_said_is_heard_before_its_death_and_not_after_its_goodbye() {
     let (mut link, mut slots, mut inbox) = (link(), Slots::new(4), Inbox::default());
     hear(&mut link, &mut inbox, &message(1, b"last words")).unwrap();
-    let goodbye = hear(&mut link, &mut inbox, &said(Word::Goodbye));
+    let goodbye = hear(&mut link, &mut inbox, &said(PacketItem::Goodbye));
     assert_eq!(goodbye, Err(LossReason::Left));
     link.lose(LossReason::Left, &mut slots);
     link.tell_down(&mut inbox);
@@ -119,13 +119,14 @@ fn a_death_is_told_when_a_hold_is_over() {
 #[test]
 fn answers_that_nobody_asked_for_and_questions_without_end_break_the_protocol() {
     let (mut peer, mut inbox) = (link(), Inbox::default());
-    for word in [Word::Fenced(1), Word::Was(1)] {
+    for word in [PacketItem::Fenced(1), PacketItem::Was(1)] {
         assert!(matches!(hear(&mut peer, &mut inbox, &said(word)), Err(LossReason::Broke(_))), "{word:?}");
     }
-    let endless = (0..1_000).find_map(|number| hear(&mut peer, &mut inbox, &said(Word::Fence(number))).err());
+    let endless =
+        (0..1_000).find_map(|number| hear(&mut peer, &mut inbox, &said(PacketItem::Fence(number))).err());
     assert!(matches!(endless, Some(LossReason::Broke(_))));
     let operation = Operation { offset: 0, op: scash_comm::Atomic::U64(scash_comm::Rmw::Load) };
-    let word = Word::Atomic { segment: 0, operation };
+    let word = PacketItem::Atomic { segment: 0, operation };
     assert!(
         matches!(hear(&mut link(), &mut inbox, &said(word)), Err(LossReason::Broke(_))),
         "no segment is registered"

@@ -37,7 +37,7 @@ fn puts_in_a_row_are_one_run_with_all_targets_first() {
     put(&mut outgoing, 50, b"two");
     outgoing.message(9, 3, &[b"t", b"he"]);
     put(&mut outgoing, 500, b"end");
-    let target = |offset| Target { segment: 0, len: 3, offset }.encode();
+    let target = |offset| PutTarget { segment: 0, len: 3, offset }.encode();
     let expected = [
         &FrameHead::Puts { count: 2 }.encode()[..],
         &target(5),

@@ -15,7 +15,7 @@ fn ends() -> (Outlet, Inlet) {
     let ours = exchange.finish(&reply).unwrap();
     let [ours, theirs] = [ours, theirs].map(|keys| {
         let (_, outlet, inlet) =
-            Connection { socket: UnixStream::pair().unwrap().0.into(), keys: Some(keys) }.split();
+            NewConnection { socket: UnixStream::pair().unwrap().0.into(), keys: Some(keys) }.split();
         (outlet, inlet)
     });
     (ours.0, theirs.1)

@@ -71,8 +71,8 @@ proptest! {
 
     #[test]
     fn targets_and_ranges_are_read_back(segment: u16, len: u32, offset: u64, length: u64) {
-        let target = Target { segment, len, offset };
-        prop_assert_eq!(Target::decode(&target.encode()), Ok(target));
+        let target = PutTarget { segment, len, offset };
+        prop_assert_eq!(PutTarget::decode(&target.encode()), Ok(target));
         let range = Range { offset, len: length };
         prop_assert_eq!(Range::decode(&range.encode()), range);
     }
@@ -109,7 +109,7 @@ proptest! {
         if let Ok(reply) = Reply::decode(&bytes) {
             prop_assert_eq!(reply.encode(), bytes);
         }
-        if let Ok(target) = Target::decode(&bytes) {
+        if let Ok(target) = PutTarget::decode(&bytes) {
             prop_assert_eq!(target.encode(), bytes);
         }
     }

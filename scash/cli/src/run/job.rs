@@ -5,9 +5,9 @@ mod survival;
 mod survive;
 
 use super::control::Control;
-use super::front::{News, Orders};
+use super::front::{FrontNews, Orders};
 use super::oom::{self, OomKills};
-use super::output::{self, Printing, Terminals, Wiring, Word};
+use super::output::{self, Printing, PrintingState, Terminals, Wiring};
 use super::plan::Plan;
 use super::processes::Processes;
 use super::recovery::RankSetup;
@@ -184,9 +184,9 @@ impl<'a> Job<'a> {
     fn take_printed(&mut self) {
         while let Some(printing) = &mut self.printing {
             match printing.word() {
-                Word::Nothing => return,
-                Word::Done => self.printing = None,
-                Word::Failed(trouble) => {
+                PrintingState::Nothing => return,
+                PrintingState::Done => self.printing = None,
+                PrintingState::Failed(trouble) => {
                     let mut actions = self.supervisor.unwritten(trouble, Instant::now());
                     if trouble.is_unread() && self.survival.is_some() {
                         actions.extend(self.supervisor.end_unread(Instant::now()));
@@ -307,12 +307,12 @@ impl<'a> Job<'a> {
     fn take_orders(&mut self) {
         while let Some(orders) = &mut self.orders {
             let actions = match orders.next() {
-                News::Nothing => return,
-                News::Order(order) => {
+                FrontNews::Nothing => return,
+                FrontNews::Order(order) => {
                     let order = self.for_ranks_that_may_have_missed(order);
                     self.supervisor.ordered(order, Instant::now())
                 }
-                News::FrontGone => {
+                FrontNews::FrontGone => {
                     self.orders = None;
                     self.supervisor.front_gone()
                 }

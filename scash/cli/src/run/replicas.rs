@@ -3,7 +3,7 @@
 
 use super::{Refusal, status};
 use scash_ft::inject::{self, Injection, parse};
-use scash_ft::interval::{DEFAULT_MTBF, Policy, parse_mtbf};
+use scash_ft::interval::{DEFAULT_MTBF, IntervalPolicy, parse_mtbf};
 use scash_ft::recovery::Restarts;
 use scash_ft::store::vars;
 use scash_join::boot::Layout;
@@ -60,8 +60,8 @@ pub(super) struct Raw {
 pub(super) struct Schedule {
     /// When ranks take checkpoints: every=N (at each N-th barrier), seconds=S (so far apart), or auto (by
     /// what they cost, and --mtbf) [default: auto]
-    #[arg(long, value_name = "WHEN", requires = "survival", value_parser = str::parse::<Policy>)]
-    checkpoint: Option<Policy>,
+    #[arg(long, value_name = "WHEN", requires = "survival", value_parser = str::parse::<IntervalPolicy>)]
+    checkpoint: Option<IntervalPolicy>,
 
     /// How long the job is expected to run until a rank dies: 90s, 5m, 24h [default: 24h]
     #[arg(long, value_name = "TIME", requires = "survival", value_parser = parse_mtbf)]

@@ -16,7 +16,7 @@
 //! Where ranks may die ([`recovery`](super::recovery)), they may be started again while there is no verdict
 //! and nobody has asked for an end. Until then all of them count as running.
 
-use super::front::{INTERRUPTS, Order, WORD_OF_FRONT};
+use super::front::{INTERRUPTS, SignalOrder, WORD_OF_FRONT};
 use super::output::OutputError;
 use super::status;
 use nix::sys::signal::Signal;
@@ -190,8 +190,8 @@ impl Supervisor {
     }
 
     /// The front passed on a signal.
-    pub(super) fn ordered(&mut self, order: Order, now: Instant) -> Vec<Action> {
-        let Order { signal, from_terminal } = order;
+    pub(super) fn ordered(&mut self, order: SignalOrder, now: Instant) -> Vec<Action> {
+        let SignalOrder { signal, from_terminal } = order;
         let mut actions = Vec::new();
         if !from_terminal {
             actions.push(Action::Signal(signal));

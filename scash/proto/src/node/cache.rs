@@ -2,7 +2,7 @@
 //!
 //! Home pages stay. Of the pages of other homes, those that are no good any more go *at once*: their frames
 //! go back to the system where they would otherwise only leave the view. When there are more good ones than
-//! the limit allows, a [`Policy`] says which go; what was written in such a page goes home first.
+//! the limit allows, a [`EvictionPolicy`] says which go; what was written in such a page goes home first.
 //!
 //! A page that its home keeps up to date and that goes is left at the next memory barrier: until then its
 //! home may bring changes to a frame that is not there, which is given back once more.
@@ -15,7 +15,7 @@
 use super::{Collective, Eviction, Node, Output, runs};
 use crate::page::{Access, List};
 use crate::{Pages, Strided};
-use policy::{EvictionAction, Fifo, Policy, Sieve};
+use policy::{EvictionAction, EvictionPolicy, Fifo, Sieve};
 
 mod policy;
 mod queue;
@@ -33,14 +33,14 @@ pub(super) struct Cache {
     held: u32,
     /// Of each page: [`HELD`], [`UNRECORDED`].
     state: Vec<u8>,
-    policy: Box<dyn Policy>,
+    policy: Box<dyn EvictionPolicy>,
 }
 
 impl Cache {
     /// At most so many of a region's pages; 0: no limit.
     pub(super) fn new(most: u32, pages: u32, eviction: Eviction) -> Cache {
         let pages = if most > 0 { pages as usize } else { 0 };
-        let policy: Box<dyn Policy> = match eviction {
+        let policy: Box<dyn EvictionPolicy> = match eviction {
             Eviction::Fifo => Box::new(Fifo::new(pages)),
             Eviction::Sieve => Box::new(Sieve::new(pages)),
         };

@@ -16,7 +16,7 @@ const SEARCHED: usize = 4096;
 
 /// An epoch's part of that.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Epoch {
+pub(super) struct RaceEpoch {
     /// The intervals so far, and what was known in each. Numbers in this list go into traces, for they can be
     /// taken in a signal handler.
     stamps: Vec<Stamp>,
@@ -33,9 +33,9 @@ pub(super) struct Epoch {
     known: KnownIntervals,
 }
 
-impl Epoch {
-    pub(super) fn new() -> Epoch {
-        Epoch { stamps: vec![Stamp { number: 1, known: KnownIntervals::new() }], ..Epoch::default() }
+impl RaceEpoch {
+    pub(super) fn new() -> RaceEpoch {
+        RaceEpoch { stamps: vec![Stamp { number: 1, known: KnownIntervals::new() }], ..RaceEpoch::default() }
     }
 }
 
@@ -175,7 +175,7 @@ impl Node {
         let epoch = &mut self.epoch_of_races;
         let were_zeros = union(std::mem::take(&mut epoch.zeros));
         let operated = std::mem::take(&mut epoch.operated);
-        *epoch = Epoch { were_zeros, known, operated, ..Epoch::new() };
+        *epoch = RaceEpoch { were_zeros, known, operated, ..RaceEpoch::new() };
         self.out.push_back(Output::CompareWrites);
     }
 }

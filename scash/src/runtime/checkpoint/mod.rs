@@ -33,9 +33,9 @@ use scash_comm::Stillness;
 use scash_comm::descriptors::{is_out_of_the_way, out_of_the_way, remember};
 use scash_comm::say::say;
 use scash_ft::commit::{Commit, Input, Output};
-use scash_ft::image::{self, Own, Prepared, Refusal, STORE_AT, Took, Tracking};
+use scash_ft::image::{self, Own, PreparedImage, Refusal, STORE_AT, Took, Tracking};
 use scash_ft::inject::Point;
-use scash_ft::interval::{DEFAULT_MTBF, Interval, Policy, parse_mtbf};
+use scash_ft::interval::{DEFAULT_MTBF, Interval, IntervalPolicy, parse_mtbf};
 use scash_ft::store::{AN_EPOCH, Key, RankStore, Staged, Unsaved, vars};
 use scash_ft::{Base, Epoch, Incarnation};
 use std::ffi::OsString;
@@ -113,7 +113,7 @@ impl Checkpoints {
         }
         let setting = |name: &str| var(name).map(|text| text.to_string_lossy().into_owned());
         let policy = setting(vars::CHECKPOINT).unwrap_or_else(|| "auto".to_owned());
-        let policy: Policy =
+        let policy: IntervalPolicy =
             policy.parse().map_err(|e| Error::Setting(format!("{}: {e}", vars::CHECKPOINT)))?;
         let mtbf = setting(vars::MTBF).map_or(Ok(DEFAULT_MTBF), |text| parse_mtbf(&text));
         let mtbf = mtbf.map_err(|e| Error::Setting(format!("{}: {e}", vars::MTBF)))?;
@@ -405,7 +405,7 @@ impl Runtime {
         &self,
         own: &Own<'_>,
         passes_messages: bool,
-    ) -> std::result::Result<(Prepared, Stillness<'_>), Refusal> {
+    ) -> std::result::Result<(PreparedImage, Stillness<'_>), Refusal> {
         if passes_messages {
             let why = "it passes messages (scomm_*, Dsm::messages), which are in no image yet";
             return Err(Refusal::new(why.to_owned()));

@@ -25,12 +25,12 @@ mod wait_slots;
 pub(crate) use self::memory::MOST;
 use self::memory::Memory;
 use self::record::{FREE, READS, Request, ThreadId, WAITS, WaitSlot, encode_kind, first_value};
-use self::table::{Answer, Chain, Guarded, Table};
+use self::table::{Chain, Guarded, ObjectAnswer, Table};
 use self::wait_slots::WaitSlots;
 use crate::error::{Error, Result};
 use crate::runtime::checks::{is_meeting, must_be, not_the_holder, taken_twice, waits_without_lock};
 use crate::runtime::objects::{Ask, Objects, Words};
-use crate::runtime::stall::StallTimer;
+use crate::runtime::stall::WaitTimer;
 use crate::runtime::{Runtime, answer::this_thread, lock, within};
 use scash_comm::shm::Parking;
 use scash_proto::Rank;
@@ -215,7 +215,7 @@ impl HostObjects {
         let slot = self.sit(number, kind, request, me)?;
         let answer = guarded.ask(number, slot, me, request);
         drop(guarded);
-        if answer == Answer::Granted {
+        if answer == ObjectAnswer::Granted {
             // A reader, who keeps the slot.
             self.waiting.fetch_sub(1, SeqCst);
             return Ok(CallStart::Granted);
@@ -397,7 +397,7 @@ trait Around {
     fn kind(&self, number: u32, kind: ObjectKind) -> Result<ObjectKind>;
 
     /// What a thread does now and then while it waits: an error if a rank is gone.
-    fn look(&self, stall: &mut Option<StallTimer>) -> Result<()>;
+    fn look(&self, stall: &mut Option<WaitTimer>) -> Result<()>;
 }
 
 impl Around for Runtime {
@@ -407,8 +407,8 @@ impl Around for Runtime {
         Ok(core.node.kind(number).unwrap_or(kind))
     }
 
-    fn look(&self, stall: &mut Option<StallTimer>) -> Result<()> {
-        self.look_for_news(stall.get_or_insert_with(|| StallTimer::new(self)))
+    fn look(&self, stall: &mut Option<WaitTimer>) -> Result<()> {
+        self.look_for_news(stall.get_or_insert_with(|| WaitTimer::new(self)))
     }
 }
 

@@ -30,7 +30,7 @@ impl Drop for Guarded<'_> {
 
 /// What an object answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum ObjectAnswer {
     /// The thread has what it asked for.
     Granted,
     /// It has not, and waits.
@@ -127,19 +127,19 @@ impl Guarded<'_> {
 
     /// Grants something at once, or lets the thread wait in its slot, which is in no list yet. A thread that
     /// gets the object to read is put into the list of readers, with its slot.
-    pub(super) fn ask(&self, object: u32, slot: u32, who: ThreadId, request: Request) -> Answer {
+    pub(super) fn ask(&self, object: u32, slot: u32, who: ThreadId, request: Request) -> ObjectAnswer {
         let place = self.table.slot(slot);
         let granted = self.grants(who, request);
         place.note(object, if granted { FREE } else { WAITS }, who, request);
         if !granted {
             Parking::shut(&place.gate);
             self.append(slot);
-            return Answer::Waits;
+            return ObjectAnswer::Waits;
         }
         if request == Request::Read {
             self.note_reader(slot);
         }
-        Answer::Granted
+        ObjectAnswer::Granted
     }
 
     fn append(&self, slot: u32) {

@@ -21,7 +21,7 @@ impl Around for Few {
         }
     }
 
-    fn look(&self, _: &mut Option<StallTimer>) -> Result<()> {
+    fn look(&self, _: &mut Option<WaitTimer>) -> Result<()> {
         Ok(())
     }
 }
@@ -430,7 +430,7 @@ fn what_is_destroyed_meanwhile_is_looked_up_again() {
             Ok(kind)
         }
 
-        fn look(&self, _: &mut Option<StallTimer>) -> Result<()> {
+        fn look(&self, _: &mut Option<WaitTimer>) -> Result<()> {
             Ok(())
         }
     }
@@ -450,7 +450,7 @@ fn who_comes_to_a_guard_of_a_rank_that_is_gone_is_told() {
             Ok(kind)
         }
 
-        fn look(&self, _: &mut Option<StallTimer>) -> Result<()> {
+        fn look(&self, _: &mut Option<WaitTimer>) -> Result<()> {
             Err(Error::Lost { rank: 1, why: String::new() })
         }
     }

@@ -1,12 +1,12 @@
 //! The thread of a host's lead that serves the host's ranks: a [`HostRelay`], and at rank 0 the
 //! [`LauncherRelay`].
 //!
-//! It waits for lines, for the ends of the ranks' processes, and for the other leads ([`Link`]); what one of
-//! them brings goes the way of `scash run` and its agents. It ends when all ranks of the job have finished in
-//! order; in a job that has failed it goes on as long as its process.
+//! It waits for lines, for the ends of the ranks' processes, and for the other leads ([`LeadLink`]); what one
+//! of them brings goes the way of `scash run` and its agents. It ends when all ranks of the job have finished
+//! in order; in a job that has failed it goes on as long as its process.
 
 use super::discovery::{Root, Standing};
-use super::link::Link;
+use super::link::LeadLink;
 use super::{GRACE, Joined, Service, SharedSpace, io, lock, say, start_thread};
 use crate::boot::page::PageWriter;
 use crate::boot::{Decision, Exit, HostRelay, LauncherRelay, Layout, RankState, Report, Settings};
@@ -39,7 +39,7 @@ struct LeadThread {
     /// At rank 0.
     launcher_relay: Option<LauncherRelay>,
     /// At rank 0 to the hosts from 1 on, elsewhere to rank 0.
-    links: Vec<Link>,
+    links: Vec<LeadLink>,
     /// The processes of this host's other ranks, and of this one if it is a child, until they have ended.
     processes: Vec<(u32, OwnedFd)>,
     epoll: Epoll,
@@ -75,7 +75,7 @@ pub(super) fn begin(
         host_relay.admit(arrival.rank, arrival.line)?;
         processes.push((arrival.rank, arrival.process));
     }
-    let links: std::io::Result<Vec<Link>> = streams.into_iter().map(Link::new).collect();
+    let links: std::io::Result<Vec<LeadLink>> = streams.into_iter().map(LeadLink::new).collect();
     let links = links
         .map_err(|source| Error::Io { what: "preparing a connection to another host".into(), source })?;
     let (settled, receiver) = channel();
@@ -164,7 +164,7 @@ impl LeadThread {
                 self.host_relay.turn();
                 self.settle();
             }
-            self.links.iter_mut().for_each(Link::flush);
+            self.links.iter_mut().for_each(LeadLink::flush);
             if self.abort_at.take_if(|at| *at <= Instant::now()).is_some() {
                 lock(&self.space).abort();
             }
@@ -178,7 +178,7 @@ impl LeadThread {
     }
 
     fn timeout(&self) -> EpollTimeout {
-        let full = self.links.iter().any(Link::is_full).then_some(FULL);
+        let full = self.links.iter().any(LeadLink::is_full).then_some(FULL);
         let abort = self.abort_at.map(|at| at.saturating_duration_since(Instant::now()));
         let due = [full, abort, self.host_relay.timeout()].into_iter().flatten().min();
         // The kernel counts milliseconds; a fraction more is not too early.

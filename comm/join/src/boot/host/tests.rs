@@ -1,6 +1,6 @@
 use super::*;
 use crate::boot::frame::{self, Limits as FrameLimits, LineKind, Message};
-use crate::boot::line::{self, Wait};
+use crate::boot::line::{self, Blocking};
 use crate::boot::{Identity, Member, vars};
 use scash_comm::{Error, Exchange};
 use std::collections::HashMap;
@@ -213,7 +213,7 @@ fn last_words_survive_although_the_launchers_were_not_read() {
     let mut host = Host::new(2, settings()).unwrap();
     let invitation = host.invite(0).unwrap(); // Start is never read
     let hello = Message::plain(LineKind::Hello, identity().encode());
-    line::send(invitation.line.as_fd(), &hello.packet(0).unwrap(), Wait::No).unwrap();
+    line::send(invitation.line.as_fd(), &hello.packet(0).unwrap(), Blocking::No).unwrap();
     drop(invitation);
     host.exited(0, Exit::Status(0));
     assert_eq!(
@@ -252,7 +252,7 @@ fn a_rank_that_never_reads_does_not_hold_up_the_others() {
     let mut reader = join(&mut host, 1);
     let send = |message: &Message| {
         (0..).map_while(|index| message.packet(index)).for_each(|packet| {
-            line::send(mute.as_fd(), &packet, Wait::Yes).unwrap();
+            line::send(mute.as_fd(), &packet, Blocking::Yes).unwrap();
         });
     };
     send(&Message::plain(LineKind::Hello, identity().encode()));

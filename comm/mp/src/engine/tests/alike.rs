@@ -2,7 +2,7 @@
 
 use super::collectives::{KINDS, Played};
 use super::{Network, OPTIONS};
-use crate::requests::Number;
+use crate::requests::RequestNumber;
 use crate::span::{ReceiveBuffer, Source};
 use proptest::prelude::*;
 use scash_comm::Error;
@@ -15,7 +15,7 @@ const LONG: usize = 70;
 struct Part {
     _input: Vec<u64>,
     output: Vec<u64>,
-    number: Number,
+    number: RequestNumber,
     outcome: Option<Result<(), Error>>,
 }
 

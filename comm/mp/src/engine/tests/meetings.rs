@@ -2,7 +2,7 @@
 
 use super::{Network, OPTIONS};
 use crate::collective::Collective;
-use crate::requests::Number;
+use crate::requests::RequestNumber;
 use crate::span::ReceiveBuffer;
 use proptest::prelude::*;
 use scash_comm::Error;
@@ -31,7 +31,7 @@ fn step() -> impl Strategy<Value = Move> {
 
 struct Game {
     net: Network,
-    begun: Vec<Vec<Number>>,
+    begun: Vec<Vec<RequestNumber>>,
     /// What came of each.
     over: Vec<Vec<Option<Result<(), u32>>>>,
     /// The rank that dies, after so many barriers have begun there.

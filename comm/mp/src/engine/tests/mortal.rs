@@ -2,10 +2,10 @@
 //! end, well or with an error that names it, and nothing is left of them.
 
 use super::collectives::{KINDS, Played};
-use super::{Call, ECHO, Fate, KEEP, Network, OPTIONS, SILENT_TICKS, message, own};
+use super::{ECHO, Fate, HandlerCall, KEEP, Network, OPTIONS, SILENT_TICKS, message, own};
 use crate::blocks::{Blocks, Shape};
 use crate::matching::Pattern;
-use crate::requests::{Number, Outcome};
+use crate::requests::{Outcome, RequestNumber};
 use crate::span::{ReceiveBuffer, Source};
 use crate::wire::MessageHead;
 use crate::{Large, Options};
@@ -118,7 +118,7 @@ enum What {
 /// An operation of a rank. What it works on lies in vectors that stay.
 struct Operation {
     what: What,
-    request: Option<Number>,
+    request: Option<RequestNumber>,
     /// Why it could not be begun, or what came of it.
     outcome: Option<Outcome>,
     is_withdrawn: bool,
@@ -161,7 +161,7 @@ impl Game {
         (0..RANKS).filter(move |&rank| rank != victim)
     }
 
-    fn note(&mut self, at: usize, what: What, begun: Result<Option<Number>>) {
+    fn note(&mut self, at: usize, what: What, begun: Result<Option<RequestNumber>>) {
         self.net.carry_out(at);
         let (request, outcome) = match begun {
             Ok(request) => (request, request.is_none().then(|| Ok(Default::default()))),
@@ -400,7 +400,8 @@ impl Game {
     /// Active messages between survivors were handled once, in their order.
     fn check_active(&self) -> Verdict {
         for (from, to) in self.pairs() {
-            let is_his = |call: &&Call| call.from as usize == from && usize::from(call.bytes[0]) == from;
+            let is_his =
+                |call: &&HandlerCall| call.from as usize == from && usize::from(call.bytes[0]) == from;
             let handled = self.net.handled[to].iter().filter(is_his).map(|call| &call.bytes);
             let sent = self.calls[from].iter().filter(|(theirs, _)| *theirs == to).map(|(_, bytes)| bytes);
             prop_assert!(handled.eq(sent));

@@ -27,7 +27,7 @@ impl Scene {
         &mut self.net.engines[1]
     }
 
-    fn receive(&mut self, into: Destination) -> Number {
+    fn receive(&mut self, into: Destination) -> RequestNumber {
         self.net.receive(1, Some(FROM), Some(STATUS.tag), into).unwrap()
     }
 
@@ -49,7 +49,7 @@ impl Scene {
         room
     }
 
-    fn outcome(&mut self, number: Number) -> Option<Outcome> {
+    fn outcome(&mut self, number: RequestNumber) -> Option<Outcome> {
         self.net.outcome(1, Some(number))
     }
 

@@ -8,7 +8,7 @@ const LEN: usize = 5 * READ_PIECE / 2;
 
 /// A receive at rank 1, and a long message of rank 0 that was offered for it: both their numbers, and the
 /// message.
-fn offered(net: &mut Network) -> (Number, Number, Vec<u8>) {
+fn offered(net: &mut Network) -> (RequestNumber, RequestNumber, Vec<u8>) {
     let bytes = message(0, 1, LEN);
     let receive = net.receive(1, Some(0), None, own()).unwrap();
     let send = net.send(0, 1, 0, &bytes).unwrap();

@@ -121,7 +121,7 @@ fn what_one_says_that_was_given_up_is_not_waited_for() {
 ///
 /// # Safety
 /// Bytes and room stay to the end of the operation.
-unsafe fn exchange(net: &mut Network, at: usize, bytes: &[u8], room: &mut [u8]) -> Number {
+unsafe fn exchange(net: &mut Network, at: usize, bytes: &[u8], room: &mut [u8]) -> RequestNumber {
     let lens = vec![bytes.len() / 3; 3];
     // SAFETY: the caller's promise.
     let input = unsafe { Source::new(bytes.as_ptr(), bytes.len()) };

@@ -11,9 +11,9 @@ use super::frames::{Cutter, Down, FROM_LAUNCHER, Up, hello};
 use super::program_copy::ProgramCopy;
 use super::uplink::{Output, Uplink};
 use super::{BEAT, TIMEOUT};
-use crate::run::front::{self, News, Orders};
+use crate::run::front::{self, FrontNews, Orders};
 use crate::run::oom::OomKills;
-use crate::run::output::{Printing, Stream, Wiring, Word};
+use crate::run::output::{Printing, PrintingState, Stream, Wiring};
 use crate::run::recovery::RankSetup;
 use crate::run::spawn::{Streams, spawn};
 use crate::run::{Refusal, cores, signals, status, sweep};
@@ -147,7 +147,7 @@ impl Agent {
                 (CHILD, _) => while let Ok(Some(_)) = self.child_signals.read_signal() {},
                 (LINES, Some(work)) => work.host_relay.turn(),
                 (PRINTED, Some(work)) => {
-                    work.printing.take_if(|printing| printing.word() == Word::Done);
+                    work.printing.take_if(|printing| printing.word() == PrintingState::Done);
                 }
                 (COMMITTED, Some(_)) => self.take_news()?,
                 (SAID, Some(_)) => self.pass_sayings_on()?,
@@ -365,10 +365,10 @@ impl Agent {
     fn take_orders(&mut self) {
         loop {
             match (self.orders.next(), &self.work) {
-                (News::Nothing, _) => return,
-                (News::Order(order), Some(work)) => work.processes.signal(order.signal),
-                (News::Order(_), None) => {}
-                (News::FrontGone, _) => {
+                (FrontNews::Nothing, _) => return,
+                (FrontNews::Order(order), Some(work)) => work.processes.signal(order.signal),
+                (FrontNews::Order(_), None) => {}
+                (FrontNews::FrontGone, _) => {
                     self.over = true;
                     return;
                 }

@@ -10,11 +10,11 @@ mod survive;
 
 use super::frames::{Down, Up};
 use super::heartbeat::{HeartbeatProbe, HostHealth};
-use super::link::{AgentStage, Link, waited_for};
-use super::printer::{OutputChunk, Printed, Printers};
+use super::link::{AgentLink, AgentStage, waited_for};
+use super::printer::{OutputChunk, OutputReport, Printers};
 use super::{BEAT, Hosts, SILENCE};
 use crate::run::control::Control;
-use crate::run::front::{News, Order, Orders};
+use crate::run::front::{FrontNews, Orders, SignalOrder};
 use crate::run::oom;
 use crate::run::output::{self, Stream};
 use crate::run::plan::Plan;
@@ -85,7 +85,7 @@ struct Job<'a> {
     supervisor: Supervisor,
     launcher_relay: LauncherRelay,
     /// One a host.
-    links: Vec<Link>,
+    links: Vec<AgentLink>,
     /// The process of each rank, on its host.
     pids: Vec<Option<u32>>,
     /// `None` when the front is dead.
@@ -173,7 +173,7 @@ impl<'a> Job<'a> {
             Some(since) => since,
             None => self.over(),
         };
-        let is_out = self.printers.are_idle() && !self.links.iter().any(Link::is_open);
+        let is_out = self.printers.are_idle() && !self.links.iter().any(AgentLink::is_open);
         // Whoever reads our output may be slow; who pressed Ctrl-C does not want to wait for that.
         !is_out && (!self.supervisor.is_hurried() || Instant::now() < since + LAST_LINES)
     }
@@ -186,7 +186,7 @@ impl<'a> Job<'a> {
 
     /// Lets all agents go, and gives the commands that called them time to end.
     fn part(&mut self) {
-        self.links.iter_mut().for_each(Link::let_go);
+        self.links.iter_mut().for_each(AgentLink::let_go);
         let by = Instant::now() + FAREWELL;
         while Instant::now() < by && self.links.iter().any(|link| link.exit.is_none()) {
             std::thread::sleep(Duration::from_millis(1));
@@ -241,20 +241,20 @@ impl<'a> Job<'a> {
         EpollTimeout::try_from(time).unwrap_or(EpollTimeout::MAX)
     }
 
-    fn link(&mut self, host: u32) -> &mut Link {
+    fn link(&mut self, host: u32) -> &mut AgentLink {
         &mut self.links[host as usize]
     }
 
     fn take_orders(&mut self) {
         while let Some(orders) = &mut self.orders {
             let actions = match orders.next() {
-                News::Nothing => return,
+                FrontNews::Nothing => return,
                 // The terminal of this machine has sent ranks of other sessions nothing.
-                News::Order(order) => {
-                    let order = Order { from_terminal: false, ..order };
+                FrontNews::Order(order) => {
+                    let order = SignalOrder { from_terminal: false, ..order };
                     self.supervisor.ordered(order, Instant::now())
                 }
-                News::FrontGone => {
+                FrontNews::FrontGone => {
                     self.orders = None;
                     self.supervisor.front_gone()
                 }
@@ -266,8 +266,10 @@ impl<'a> Job<'a> {
     fn take_printed(&mut self) {
         for printed in self.printers.printed() {
             match printed {
-                Printed::Taken(host, stream, bytes) => self.link(host).send(&Down::Taken { stream, bytes }),
-                Printed::Failed(trouble) => {
+                OutputReport::Taken(host, stream, bytes) => {
+                    self.link(host).send(&Down::Taken { stream, bytes })
+                }
+                OutputReport::Failed(trouble) => {
                     if trouble.is_unread() {
                         self.tell_all(&Down::Shut(trouble.stream));
                     }

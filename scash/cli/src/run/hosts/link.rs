@@ -43,7 +43,7 @@ pub(super) enum AgentStage {
 
 /// What an agent is called for.
 #[derive(Debug)]
-pub(super) enum Call {
+pub(super) enum CallReason {
     /// To start these ranks, with all others.
     First(BTreeSet<u32>),
     /// To take part again, without the user at the terminal.
@@ -52,7 +52,7 @@ pub(super) enum Call {
 
 /// The way to an agent.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct AgentLink {
     pub(super) name: String,
     /// The command that was called, for people.
     pub(super) command: String,
@@ -85,16 +85,16 @@ pub(super) struct Link {
     program: Option<(Rc<[u8]>, usize)>,
 }
 
-impl Link {
+impl AgentLink {
     /// Calls the agent of a host. The text says why that is impossible.
-    pub(super) fn call(hosts: &Hosts, name: &str, call: Call) -> Result<Link, String> {
+    pub(super) fn call(hosts: &Hosts, name: &str, call: CallReason) -> Result<AgentLink, String> {
         let words = words(hosts, name);
         let shown: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let shown = shown.join(" ");
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let launcher = getpid();
-        let is_again = matches!(call, Call::Again);
+        let is_again = matches!(call, CallReason::Again);
         if is_again {
             // A host that does not answer is no news.
             command.stderr(Stdio::null());
@@ -114,11 +114,11 @@ impl Link {
         let to = OwnedFd::from(to);
         fcntl(&to, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))
             .map_err(|error| format!("preparing a pipe: {error}"))?;
-        Ok(Link {
+        Ok(AgentLink {
             name: name.to_owned(),
             command: shown,
             stage: AgentStage::Calling,
-            ranks: if let Call::First(ranks) = call { ranks } else { BTreeSet::new() },
+            ranks: if let CallReason::First(ranks) = call { ranks } else { BTreeSet::new() },
             cut_off: None,
             out_of_memory: false,
             heard: Instant::now(),
@@ -236,7 +236,7 @@ impl Link {
 
     /// Why nothing comes from it any more.
     pub(super) fn obituary(&self) -> String {
-        let Link { command, .. } = self;
+        let AgentLink { command, .. } = self;
         let end = match self.exit {
             Some(exit) => format!("`{command}` {exit}"),
             None => format!("`{command}` has closed its output"),
@@ -251,9 +251,9 @@ impl Link {
 }
 
 /// Which hosts keep the job from starting, and by what.
-pub(super) fn waited_for(links: &[Link], most: Duration) -> String {
-    let late: Vec<&Link> = links.iter().filter(|link| link.stage != AgentStage::Ready).collect();
-    let what = |link: &Link| match link.stage {
+pub(super) fn waited_for(links: &[AgentLink], most: Duration) -> String {
+    let late: Vec<&AgentLink> = links.iter().filter(|link| link.stage != AgentStage::Ready).collect();
+    let what = |link: &AgentLink| match link.stage {
         AgentStage::Calling => {
             format!("`{}` has not answered (does it connect, or ask for a password?)", link.command)
         }

@@ -6,7 +6,7 @@
 //! a copy is.
 
 use crate::run::recovery::{HeldStores, StoreState};
-use scash_ft::recovery::{KnownRestart, Plan, RankStores, Survivor, Unrecoverable, hosts_with, plan};
+use scash_ft::recovery::{KnownRestart, RankStores, RecoveryPlan, Survivor, Unrecoverable, hosts_with, plan};
 use scash_ft::{Base, Epoch};
 use scash_join::boot::Layout;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +35,7 @@ pub(super) fn holdings(layout: &Layout, copies: u32, host: u32) -> Vec<HeldStore
 /// How the job goes on.
 #[derive(Debug)]
 pub(super) struct Continuation {
-    pub(super) plan: Plan,
+    pub(super) plan: RecoveryPlan,
     /// Where ranks run then.
     pub(super) layout: Layout,
     /// What the store says that each rank comes back from.
@@ -151,7 +151,7 @@ fn whole(all: Vec<RankStores>, known: KnownRestart) -> Result<Vec<RankStores>, U
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::recovery::Marked;
+    use crate::run::recovery::MarkedEpoch;
     use scash_ft::recovery::RecoveryAction;
     use scash_ft::{Incarnation, Mark};
 
@@ -165,7 +165,7 @@ mod tests {
         for epoch in epochs {
             let mark = Mark { incarnation: base.incarnation, epoch: Epoch(*epoch) };
             marks[(epoch % 2) as usize] =
-                Some(Marked { mark, barrier: 10 * epoch, output: [*epoch, u64::from(rank)] });
+                Some(MarkedEpoch { mark, barrier: 10 * epoch, output: [*epoch, u64::from(rank)] });
         }
         StoreState { rank, base, marks }
     }

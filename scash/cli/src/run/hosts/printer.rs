@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// What became of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Printed {
+pub(super) enum OutputReport {
     /// So many bytes of a host were taken.
     Taken(u32, Stream, u32),
     /// Something could not be written. If nobody reads the stream any more, nothing more is taken.
@@ -35,7 +35,7 @@ pub(super) struct Printers {
     queues: [Option<Sender<OutputChunk>>; 2],
     /// Pieces of each stream that were handed over and are not taken yet.
     waiting: [usize; 2],
-    printed: Receiver<Printed>,
+    printed: Receiver<OutputReport>,
     bell: Arc<EventFd>,
 }
 
@@ -60,17 +60,17 @@ impl Printers {
     }
 
     /// What has happened since the last call.
-    pub(super) fn printed(&mut self) -> Vec<Printed> {
+    pub(super) fn printed(&mut self) -> Vec<OutputReport> {
         let _ = self.bell.read();
-        let all: Vec<Printed> = self.printed.try_iter().collect();
+        let all: Vec<OutputReport> = self.printed.try_iter().collect();
         for printed in &all {
             match printed {
-                Printed::Taken(_, stream, _) => self.waiting[*stream as usize - 1] -= 1,
-                Printed::Failed(trouble) if trouble.is_unread() => {
+                OutputReport::Taken(_, stream, _) => self.waiting[*stream as usize - 1] -= 1,
+                OutputReport::Failed(trouble) if trouble.is_unread() => {
                     let index = trouble.stream as usize - 1;
                     (self.queues[index], self.waiting[index]) = (None, 0);
                 }
-                Printed::Failed(_) => {}
+                OutputReport::Failed(_) => {}
             }
         }
         all
@@ -92,7 +92,7 @@ impl AsFd for Printers {
 struct Printer {
     stream: Stream,
     screen: Shared,
-    report: Sender<Printed>,
+    report: Sender<OutputReport>,
     bell: Arc<EventFd>,
 }
 
@@ -121,16 +121,16 @@ impl Printer {
         };
         drop(screen);
         if let Ok(OutputChunk { host, bytes, .. }) = next {
-            self.tell(Printed::Taken(host, self.stream, u32::try_from(bytes.len()).unwrap_or(u32::MAX)));
+            self.tell(OutputReport::Taken(host, self.stream, u32::try_from(bytes.len()).unwrap_or(u32::MAX)));
         }
         let Err(error) = done else { return true };
         let trouble = OutputError { stream: self.stream, error };
-        self.tell(Printed::Failed(trouble));
+        self.tell(OutputReport::Failed(trouble));
         !trouble.is_unread()
     }
 
     /// Tells the launcher, if it still wants to know.
-    fn tell(&self, printed: Printed) {
+    fn tell(&self, printed: OutputReport) {
         let _ = self.report.send(printed);
         let _ = self.bell.write(1);
     }

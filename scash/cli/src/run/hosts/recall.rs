@@ -274,7 +274,7 @@ fn by_host(round: impl Iterator<Item = (u32, Rewound)>) -> Round {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::recovery::Marked;
+    use crate::run::recovery::MarkedEpoch;
     use proptest::prelude::*;
     use scash_ft::{Epoch, Incarnation, Mark};
 
@@ -286,7 +286,7 @@ mod tests {
     fn store(rank: u32, base: Base, epochs: [u64; 2]) -> StoreState {
         let marked = |epoch: u64| {
             let mark = Mark { incarnation: base.incarnation, epoch: Epoch(epoch) };
-            (epoch > 0).then_some(Marked { mark, barrier: 10 * epoch, output: [epoch, u64::from(rank)] })
+            (epoch > 0).then_some(MarkedEpoch { mark, barrier: 10 * epoch, output: [epoch, u64::from(rank)] })
         };
         StoreState { rank, base, marks: epochs.map(marked) }
     }
@@ -537,7 +537,7 @@ mod tests {
             recall.begin(base(2, 3));
             for (number, (marks, output)) in (0..).zip(all) {
                 let (host, rank) = (number / 3, number % 3);
-                let marked = |(incarnation, epoch)| Marked {
+                let marked = |(incarnation, epoch)| MarkedEpoch {
                     mark: Mark { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) }, barrier: epoch, output,
                 };
                 let state = StoreState { rank, base: base(2, 3), marks: marks.map(|mark| mark.map(marked)) };

@@ -3,7 +3,7 @@
 
 use super::fields::{Fields, Frame};
 use super::frames::StoreChunk;
-use crate::run::recovery::{Marked, Rewound, RewoundPlace, StoreState};
+use crate::run::recovery::{MarkedEpoch, Rewound, RewoundPlace, StoreState};
 use scash_ft::{Base, Epoch, Incarnation, Mark};
 
 impl Frame {
@@ -16,7 +16,7 @@ impl Frame {
         let frame = self.number(state.rank).base(state.base);
         state.marks.iter().fold(frame, |frame, marked| match marked {
             None => frame.byte(0),
-            Some(Marked { mark, barrier, output }) => {
+            Some(MarkedEpoch { mark, barrier, output }) => {
                 let frame = frame.byte(1).long(mark.incarnation.0).long(mark.epoch.0).long(*barrier);
                 frame.long(output[0]).long(output[1])
             }
@@ -47,13 +47,13 @@ impl Fields<'_> {
         Ok(StoreState { rank, base, marks: [self.marked()?, self.marked()?] })
     }
 
-    fn marked(&mut self) -> Result<Option<Marked>, String> {
+    fn marked(&mut self) -> Result<Option<MarkedEpoch>, String> {
         match self.byte()? {
             0 => Ok(None),
             1 => {
                 let mark = Mark { incarnation: Incarnation(self.long()?), epoch: Epoch(self.long()?) };
                 let (barrier, output) = (self.long()?, [self.long()?, self.long()?]);
-                Ok(Some(Marked { mark, barrier, output }))
+                Ok(Some(MarkedEpoch { mark, barrier, output }))
             }
             other => Err(format!("{other} marks where there is one or none")),
         }

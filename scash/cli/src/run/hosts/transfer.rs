@@ -13,7 +13,7 @@
 //! stored: until then the copy says that it has nothing.
 
 use super::frames::{Down, MOST_PIECE, StoreChunk};
-use scash_ft::recovery::{Plan, RecoveryAction};
+use scash_ft::recovery::{RecoveryAction, RecoveryPlan};
 use scash_ft::store::HEADER;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -53,7 +53,7 @@ struct Current {
 
 impl Transfers {
     /// Those that a plan asks for.
-    pub(super) fn of(plan: &Plan) -> Transfers {
+    pub(super) fn of(plan: &RecoveryPlan) -> Transfers {
         let copy = |step: &RecoveryAction| match *step {
             RecoveryAction::Copy { rank, from, to, .. } => Some(Transfer { rank, from, to }),
             _ => None,
@@ -163,7 +163,7 @@ mod tests {
             to: *to,
             mark,
         });
-        Transfers::of(&Plan { base: Base::default(), steps: steps.collect() })
+        Transfers::of(&RecoveryPlan { base: Base::default(), steps: steps.collect() })
     }
 
     /// An agent that has these stores does as it is told.

@@ -3,7 +3,7 @@
 
 use super::survival::Survival;
 use super::{HOST, Job, LAST_LINES, failed, host, no_printing};
-use crate::run::front::Order;
+use crate::run::front::SignalOrder;
 use crate::run::oom::{self, OomKills};
 use crate::run::output::{self, Printing};
 use crate::run::processes::Processes;
@@ -71,9 +71,9 @@ impl Job<'_> {
     }
 
     /// An order that the terminal has given to the ranks, too, has missed those that were just being started.
-    pub(super) fn for_ranks_that_may_have_missed(&self, order: Order) -> Order {
+    pub(super) fn for_ranks_that_may_have_missed(&self, order: SignalOrder) -> SignalOrder {
         let is_late = self.survival.as_ref().is_some_and(|survival| survival.recovery.awaits_joining());
-        Order { from_terminal: order.from_terminal && !is_late, ..order }
+        SignalOrder { from_terminal: order.from_terminal && !is_late, ..order }
     }
 
     /// The process of a rank has ended, which may be a loss.

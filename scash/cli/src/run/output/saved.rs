@@ -128,7 +128,7 @@ impl Saved {
 
 impl Saved {
     /// What a rank has printed elsewhere counts as if it had been printed here: its file begins with zeros,
-    /// which nobody reads ([`Printer::skip`]).
+    /// which nobody reads ([`SavedPrinter::skip`]).
     pub(in crate::run) fn lengthen(&self, lengths: &[Lengths]) -> io::Result<()> {
         for (files, lengths) in self.files.iter().zip(lengths) {
             for (file, length) in files.iter().zip(lengths) {
@@ -150,13 +150,13 @@ fn file() -> io::Result<File> {
 
 /// The thread that prints, as the launcher's sees it.
 #[derive(Debug)]
-pub(super) struct Printer {
-    board: Arc<Board>,
+pub(super) struct SavedPrinter {
+    board: Arc<PrinterRequests>,
 }
 
 /// What the two threads tell each other.
 #[derive(Debug)]
-struct Board {
+struct PrinterRequests {
     wishes: Mutex<Wishes>,
     changed: Condvar,
 }
@@ -174,7 +174,7 @@ struct Wishes {
     is_over: bool,
 }
 
-impl Board {
+impl PrinterRequests {
     /// A thread that panicked while it held the lock has left wishes that are as good as any.
     fn lock(&self) -> MutexGuard<'_, Wishes> {
         self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
@@ -186,7 +186,7 @@ impl Board {
     }
 }
 
-impl Printer {
+impl SavedPrinter {
     /// What is part of an epoch that all ranks have is to be printed. It never becomes less.
     pub(super) fn print(&self, lengths: &[Lengths]) {
         self.board.change(|wishes| {
@@ -230,7 +230,7 @@ impl Printer {
 }
 
 /// Starts the thread. `sinks`: where what is printed to stdout goes, and to stderr.
-pub(super) fn start<S: Sink>(saved: Arc<Saved>, sinks: [S; 2]) -> io::Result<Printer> {
+pub(super) fn start<S: Sink>(saved: Arc<Saved>, sinks: [S; 2]) -> io::Result<SavedPrinter> {
     let ranks = saved.files.len();
     let wishes = Wishes {
         up_to: vec![[0; 2]; ranks],
@@ -239,8 +239,8 @@ pub(super) fn start<S: Sink>(saved: Arc<Saved>, sinks: [S; 2]) -> io::Result<Pri
         answered: 0,
         is_over: false,
     };
-    let board = Arc::new(Board { wishes: Mutex::new(wishes), changed: Condvar::new() });
-    let printing = Printing {
+    let board = Arc::new(PrinterRequests { wishes: Mutex::new(wishes), changed: Condvar::new() });
+    let printing = PrinterThread {
         board: Arc::clone(&board),
         printed: saved.printed(),
         saved,
@@ -248,12 +248,12 @@ pub(super) fn start<S: Sink>(saved: Arc<Saved>, sinks: [S; 2]) -> io::Result<Pri
         buffer: vec![0; MOST],
     };
     thread::Builder::new().name("printer".into()).spawn(move || printing.run())?;
-    Ok(Printer { board })
+    Ok(SavedPrinter { board })
 }
 
 /// What the thread has.
-struct Printing<S> {
-    board: Arc<Board>,
+struct PrinterThread<S> {
+    board: Arc<PrinterRequests>,
     saved: Arc<Saved>,
     /// By rank. No byte before it is read again.
     printed: Vec<Lengths>,
@@ -262,7 +262,7 @@ struct Printing<S> {
     buffer: Vec<u8>,
 }
 
-impl<S: Sink> Printing<S> {
+impl<S: Sink> PrinterThread<S> {
     fn run(mut self) {
         loop {
             let wishes = self.wait();
@@ -388,7 +388,7 @@ mod tests {
     /// What has come to a screen.
     type Seen = Receiver<(u32, Vec<u8>)>;
 
-    fn printer(saved: &Arc<Saved>) -> (Printer, [Seen; 2]) {
+    fn printer(saved: &Arc<Saved>) -> (SavedPrinter, [Seen; 2]) {
         let ((out, seen_out), (err, seen_err)) = (channel(), channel());
         (start(Arc::clone(saved), [Screen(out), Screen(err)]).unwrap(), [seen_out, seen_err])
     }

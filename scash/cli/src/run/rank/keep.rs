@@ -2,7 +2,7 @@
 
 use crate::run::exits::reap;
 use crate::run::oom::{self, OomKills};
-use crate::run::output::{self, Printing, Word};
+use crate::run::output::{self, Printing, PrintingState};
 use crate::run::plan::Task;
 use crate::run::recovery::{self, KeptRank};
 use crate::run::spawn::{Rank, Streams, spawn};
@@ -184,9 +184,9 @@ impl RankProcess {
     fn take_printed(&mut self) {
         let Some(printing) = &mut self.printing else { return };
         match printing.word() {
-            Word::Nothing => {}
-            Word::Done => self.printing = None,
-            Word::Failed(trouble) => {
+            PrintingState::Nothing => {}
+            PrintingState::Done => self.printing = None,
+            PrintingState::Failed(trouble) => {
                 if !trouble.is_unread() {
                     crate::say(&trouble.to_string());
                 }

@@ -1,7 +1,9 @@
 //! Which epoch all ranks have: the one from which they go on, and up to which their output is printed.
 
 use crate::run::output::Lengths;
-use scash_ft::recovery::{KnownRestart, Plan, RankStores, RecoveryAction, Survivor, Unrecoverable, plan};
+use scash_ft::recovery::{
+    KnownRestart, RankStores, RecoveryAction, RecoveryPlan, Survivor, Unrecoverable, plan,
+};
 use scash_ft::store::Store;
 use scash_ft::{Base, Epoch, Mark};
 use std::collections::BTreeMap;
@@ -17,12 +19,12 @@ pub(in crate::run) struct StoreState {
     /// The newest restart that it knows of.
     pub(in crate::run) base: Base,
     /// What it has, at most two epochs.
-    pub(in crate::run) marks: [Option<Marked>; 2],
+    pub(in crate::run) marks: [Option<MarkedEpoch>; 2],
 }
 
 /// An epoch that a store has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::run) struct Marked {
+pub(in crate::run) struct MarkedEpoch {
     pub(in crate::run) mark: Mark,
     /// The memory barrier at which it was taken.
     pub(in crate::run) barrier: u64,
@@ -54,7 +56,7 @@ impl StoreState {
     pub(super) fn of(store: &Store) -> StoreState {
         let marked = |mark: Mark| {
             let (barrier, output) = (store.barrier(mark.epoch)?, store.outputs(mark.epoch)?);
-            Some(Marked { mark, barrier, output })
+            Some(MarkedEpoch { mark, barrier, output })
         };
         let marks = store.marks().map(|mark| mark.and_then(marked));
         StoreState { rank: store.rank(), base: store.base(), marks }
@@ -66,14 +68,14 @@ impl StoreState {
         Survivor { host, marks, base: self.base }
     }
 
-    pub(in crate::run) fn at(&self, epoch: Epoch) -> Option<&Marked> {
+    pub(in crate::run) fn at(&self, epoch: Epoch) -> Option<&MarkedEpoch> {
         self.marks.iter().flatten().find(|marked| marked.mark.epoch == epoch)
     }
 }
 
 /// What to do to start all ranks again that were started from `base`, by what their stores say, which are
 /// here.
-pub(super) fn find(base: Base, states: &[StoreState]) -> Result<Plan, Unrecoverable> {
+pub(super) fn find(base: Base, states: &[StoreState]) -> Result<RecoveryPlan, Unrecoverable> {
     plan(&read(states), KnownRestart::Started(base))
 }
 
@@ -91,7 +93,10 @@ pub(in crate::run) fn barrier(states: &[StoreState], epoch: Epoch) -> u64 {
 ///
 /// # Errors
 /// A store does not say how much its rank had printed.
-pub(in crate::run) fn rounds(plan: &Plan, states: &[StoreState]) -> Result<Vec<Vec<(u32, Rewound)>>, String> {
+pub(in crate::run) fn rounds(
+    plan: &RecoveryPlan,
+    states: &[StoreState],
+) -> Result<Vec<Vec<(u32, Rewound)>>, String> {
     let epoch = plan.base.epoch;
     let printed = |state: &StoreState| match epoch {
         Epoch(0) => Some((state.rank, [0; 2])),
@@ -113,7 +118,7 @@ pub(in crate::run) fn rounds(plan: &Plan, states: &[StoreState]) -> Result<Vec<V
 }
 
 /// Does what a plan says but for the start.
-pub(super) fn carry_out(plan: &Plan, stores: &[Store]) -> io::Result<()> {
+pub(super) fn carry_out(plan: &RecoveryPlan, stores: &[Store]) -> io::Result<()> {
     for step in &plan.steps {
         if let RecoveryAction::WriteBase { rank, base, .. } = step {
             let store = &stores[*rank as usize];
@@ -127,7 +132,7 @@ pub(super) fn carry_out(plan: &Plan, stores: &[Store]) -> io::Result<()> {
 /// What a launcher goes on from that has begun anew.
 #[derive(Debug)]
 pub(super) struct ResumePoint {
-    pub(super) plan: Plan,
+    pub(super) plan: RecoveryPlan,
     /// Why it is not the newest epoch, for people.
     pub(super) instead: Option<String>,
 }
@@ -149,7 +154,7 @@ pub(super) fn resume(stores: &[Store]) -> Result<ResumePoint, String> {
     let base = Base { epoch: before, ..plan.base };
     let write = |rank| RecoveryAction::WriteBase { rank, host: HERE, base };
     let steps = (0..).take(stores.len()).map(write).chain([RecoveryAction::Start { base }]).collect();
-    Ok(ResumePoint { plan: Plan { base, steps }, instead: Some(why) })
+    Ok(ResumePoint { plan: RecoveryPlan { base, steps }, instead: Some(why) })
 }
 
 /// Checks what all stores have of an epoch. Of the beginning they have nothing.

@@ -83,7 +83,7 @@ impl From<Refusal> for Refused {
 pub(in crate::run) fn agree(mut gathering: Gathering, options: KeeperOptions) -> Result<KeptRank, Refused> {
     match prepare(&mut gathering, &options) {
         Ok(prepared) => {
-            let Prepared { directory, stores, claim, base } = prepared;
+            let PreparedRank { directory, stores, claim, base } = prepared;
             let failed = |why: String| Refusal::new(status::LAUNCHER, why);
             let rank = gathering.rank();
             let kept = Kept::of_rank(rank, stores, &directory, options.env);
@@ -100,14 +100,14 @@ pub(in crate::run) fn agree(mut gathering: Gathering, options: KeeperOptions) ->
 }
 
 /// What a process has before there are lines.
-struct Prepared {
+struct PreparedRank {
     directory: Directory,
     stores: Vec<Store>,
     claim: Flock<File>,
     base: Base,
 }
 
-fn prepare(gathering: &mut Gathering, options: &KeeperOptions) -> Result<Prepared, Refused> {
+fn prepare(gathering: &mut Gathering, options: &KeeperOptions) -> Result<PreparedRank, Refused> {
     let (rank, ranks) = (gathering.rank(), gathering.size());
     let path = &options.directory;
     let option = if options.resumes { "resume" } else { "--checkpoint-dir" };
@@ -137,7 +137,7 @@ fn prepare(gathering: &mut Gathering, options: &KeeperOptions) -> Result<Prepare
     let (_, words) = together(gathering, base, write, time_to_read(&stores))?;
     let base = words.first().and_then(|word| read(word));
     let base = base.ok_or_else(|| named(io::Error::other("rank 0 names no epoch to go on from")))?;
-    Ok(Prepared { directory, stores, claim, base })
+    Ok(PreparedRank { directory, stores, claim, base })
 }
 
 /// Opens what rank 0's process has made or found.

@@ -41,7 +41,7 @@ mod withheld;
 pub(super) use describe::how_a_job_goes_on;
 pub(crate) use describe::start_again;
 pub(super) use directory::Directory;
-pub(super) use epoch::{Marked, Rewound, RewoundPlace, StoreState, barrier, rounds};
+pub(super) use epoch::{MarkedEpoch, Rewound, RewoundPlace, StoreState, barrier, rounds};
 pub(super) use keepers::{KeeperOptions, KeptRank, Refused, agree};
 pub(super) use kept::{HeldStores, Kept, RankSetup};
 pub(super) use withheld::withhold_descriptors;

@@ -12,7 +12,7 @@ pub(super) enum EvictionAction {
 }
 
 /// Which page goes.
-pub(super) trait Policy: std::fmt::Debug + Send {
+pub(super) trait EvictionPolicy: std::fmt::Debug + Send {
     /// A page has come, or has become another class.
     fn enter(&mut self, page: u32, written: bool);
     /// A page has gone.
@@ -22,10 +22,10 @@ pub(super) trait Policy: std::fmt::Debug + Send {
     /// What to do; `None` if there is no page.
     fn next(&mut self) -> Option<EvictionAction>;
     /// Another one that is at the same point.
-    fn boxed(&self) -> Box<dyn Policy>;
+    fn boxed(&self) -> Box<dyn EvictionPolicy>;
 }
 
-impl Clone for Box<dyn Policy> {
+impl Clone for Box<dyn EvictionPolicy> {
     fn clone(&self) -> Self {
         (**self).boxed()
     }
@@ -46,7 +46,7 @@ impl Fifo {
     }
 }
 
-impl Policy for Fifo {
+impl EvictionPolicy for Fifo {
     fn enter(&mut self, page: u32, written: bool) {
         self.leave(page);
         self.queues[usize::from(written)].push(&mut self.links, page, u8::from(written));
@@ -64,7 +64,7 @@ impl Policy for Fifo {
         self.queues.iter().find_map(Queue::oldest).map(EvictionAction::Evict)
     }
 
-    fn boxed(&self) -> Box<dyn Policy> {
+    fn boxed(&self) -> Box<dyn EvictionPolicy> {
         Box::new(self.clone())
     }
 }
@@ -86,7 +86,7 @@ impl Sieve {
     }
 }
 
-impl Policy for Sieve {
+impl EvictionPolicy for Sieve {
     fn enter(&mut self, page: u32, written: bool) {
         if self.links.owner(page).is_some() {
             self.used[page as usize] |= written;
@@ -118,7 +118,7 @@ impl Policy for Sieve {
         Some(EvictionAction::Probe(page))
     }
 
-    fn boxed(&self) -> Box<dyn Policy> {
+    fn boxed(&self) -> Box<dyn EvictionPolicy> {
         Box::new(self.clone())
     }
 }
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     /// The pages that go, one after the other, and those that are probed in between.
-    fn order(policy: &mut dyn Policy) -> (Vec<u32>, Vec<u32>) {
+    fn order(policy: &mut dyn EvictionPolicy) -> (Vec<u32>, Vec<u32>) {
         let (mut gone, mut probed) = (Vec::new(), Vec::new());
         while let Some(choice) = policy.next() {
             match choice {

@@ -5,7 +5,7 @@ use super::{Cut, Life, Past, Phase, Return, Survival};
 use crate::sim::deaths::{Mistake, Point};
 use crate::sim::program::Program;
 use crate::sim::world::{Result, Task, World};
-use scash_ft::recovery::{Plan, RankStores, RecoveryAction, Survivor, Unrecoverable, plan};
+use scash_ft::recovery::{RankStores, RecoveryAction, RecoveryPlan, Survivor, Unrecoverable, plan};
 use scash_ft::{Base, Epoch, Mark};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -149,7 +149,7 @@ impl Survival {
     }
 
     /// The steps of a plan, the first one last.
-    fn steps(&self, plan: &Plan) -> Vec<RecoveryAction> {
+    fn steps(&self, plan: &RecoveryPlan) -> Vec<RecoveryAction> {
         let mut steps = plan.steps.clone();
         if self.is(Mistake::NoCatchingUp) {
             steps

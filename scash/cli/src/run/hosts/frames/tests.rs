@@ -1,6 +1,6 @@
 use super::super::assignment::Replicated;
 use super::*;
-use crate::run::recovery::{Marked, RewoundPlace};
+use crate::run::recovery::{MarkedEpoch, RewoundPlace};
 use proptest::prelude::*;
 use scash_comm::Secret;
 use scash_ft::{Incarnation, Mark};
@@ -34,9 +34,9 @@ fn base(number: u64) -> Base {
     Base { incarnation: Incarnation(number), epoch: Epoch(number / 2) }
 }
 
-fn marked(number: u64) -> Marked {
+fn marked(number: u64) -> MarkedEpoch {
     let mark = Mark { incarnation: Incarnation(number), epoch: Epoch(number) };
-    Marked { mark, barrier: number / 3, output: [number, number / 5] }
+    MarkedEpoch { mark, barrier: number / 3, output: [number, number / 5] }
 }
 
 fn ups() -> Vec<Up> {
@@ -155,7 +155,7 @@ proptest! {
         rank: u32, numbers: [u64; 2], marks: [Option<[u64; 5]>; 2], all in prop::collection::vec(any::<(u32, [u64; 4])>(), 0..20)
     ) {
         let base = |numbers: [u64; 2]| Base { incarnation: Incarnation(numbers[0]), epoch: Epoch(numbers[1]) };
-        let marked = |[incarnation, epoch, barrier, out, err]: [u64; 5]| Marked {
+        let marked = |[incarnation, epoch, barrier, out, err]: [u64; 5]| MarkedEpoch {
             mark: Mark { incarnation: Incarnation(incarnation), epoch: Epoch(epoch) }, barrier, output: [out, err],
         };
         let up = Up::Store(StoreState { rank, base: base(numbers), marks: marks.map(|mark| mark.map(marked)) });

@@ -5,7 +5,7 @@
 use super::Job;
 use crate::run::hosts::frames::Down;
 use crate::run::hosts::heartbeat::HostHealth;
-use crate::run::hosts::link::{AgentStage, Call, Link};
+use crate::run::hosts::link::{AgentLink, AgentStage, CallReason};
 use crate::run::replicas::Return;
 use scash_join::boot::Layout;
 use std::collections::BTreeMap;
@@ -169,7 +169,7 @@ impl Job<'_> {
         let Some(survival) = &mut self.survival else { return };
         survival.returns.called(host);
         let name = &self.hosts.names[host as usize];
-        let called = Link::call(self.hosts, name, Call::Again).and_then(|mut link| {
+        let called = AgentLink::call(self.hosts, name, CallReason::Again).and_then(|mut link| {
             link.ready_by = Some(Instant::now() + ANSWER);
             self.watch_link(host, &link).map_err(|refusal| refusal.why)?;
             link.was_probed = self.links[host as usize].was_probed;

@@ -5,7 +5,7 @@ use super::Job;
 use crate::run::hosts::address;
 use crate::run::hosts::assignment::{Assignment, Replicated};
 use crate::run::hosts::frames::{Down, FROM_LAUNCHER, check_hello};
-use crate::run::hosts::link::{AgentStage, Call, Link};
+use crate::run::hosts::link::{AgentLink, AgentStage, CallReason};
 use crate::run::plan::Plan;
 use crate::run::{Refusal, status};
 use nix::sys::epoll::EpollFlags;
@@ -22,7 +22,7 @@ impl Job<'_> {
     pub(super) fn call(&mut self) -> Result<(), Refusal> {
         for (host, name) in (0..).zip(&self.hosts.names) {
             let ranks = self.layout.ranks_of(host).collect();
-            let link = Link::call(self.hosts, name, Call::First(ranks));
+            let link = AgentLink::call(self.hosts, name, CallReason::First(ranks));
             let link = link.map_err(|why| Refusal::new(status::LAUNCHER, format!("host {name}: {why}")))?;
             self.watch_link(host, &link)?;
             self.links.push(link);
@@ -30,7 +30,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    pub(super) fn watch_link(&self, host: u32, link: &Link) -> Result<(), Refusal> {
+    pub(super) fn watch_link(&self, host: u32, link: &AgentLink) -> Result<(), Refusal> {
         let Some((from, to)) = link.ends() else { return Ok(()) };
         self.watch(from, EpollFlags::EPOLLIN, 2 * u64::from(host))?;
         // Only when there is room again, which is of interest only then.

@@ -7,7 +7,7 @@ use super::moves::Moves;
 use super::returns::Returns;
 use crate::run::hosts::Hosts;
 use crate::run::hosts::frames::{Again, Down, Up};
-use crate::run::hosts::link::{AgentStage, Link};
+use crate::run::hosts::link::{AgentLink, AgentStage};
 use crate::run::hosts::placement::Continuation;
 use crate::run::hosts::recall::Recall;
 use crate::run::oom;
@@ -331,7 +331,7 @@ impl Job<'_> {
 
     /// A host is out of reach. Returns whether its ranks may come back elsewhere: then all are recalled.
     pub(super) fn survive_a_host(&mut self, host: u32, why: &str) -> bool {
-        let is_left = |link: &Link| link.stage == AgentStage::Running;
+        let is_left = |link: &AgentLink| link.stage == AgentStage::Running;
         let others = self.links.iter().any(is_left);
         let rank = self.layout.first_of(host);
         let may_go_on = self.supervisor.may_go_on();
