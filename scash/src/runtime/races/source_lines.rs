@@ -102,7 +102,7 @@ mod tests {
         let program = std::env::current_exe().unwrap();
         assert!(words.starts_with(&format!("{}+0x", program.display())), "{words}");
         let told = places.with_lines(&words);
-        assert!(told.contains("places.rs:") && told.ends_with(&words), "{told}");
+        assert!(told.contains("source_lines.rs:") && told.ends_with(&words), "{told}");
     }
 
     #[test]
