@@ -5,7 +5,7 @@ use scash_mp::Op;
 
 use super::{Outcome, close, me, timed};
 use crate::Result;
-use crate::crew::Who;
+use crate::crew::WorkerNumber;
 use crate::ep::{BATCH, Sums, TOLERANCE, batches_of, published, sums};
 use crate::npb::Class;
 
@@ -14,7 +14,7 @@ use crate::npb::Class;
 /// # Errors
 /// A rank is gone.
 pub fn run(class: Class, messages: &dyn Messages) -> Result<Outcome> {
-    let who = Who { index: me(messages), count: messages.size() as usize };
+    let who = WorkerNumber { index: me(messages), count: messages.size() as usize };
     let batches = batches_of(class);
     let mut total = Sums::default();
     let seconds = timed(messages, || {

@@ -10,7 +10,7 @@ use super::Options;
 use super::active::Handlers;
 use super::barrier::Groups;
 use super::cores::Cores;
-use super::engine::{COPIED_PIECE, Engine, PATIENCE};
+use super::engine::{COPIED_PIECE, Engine, SILENT_TICKS};
 use super::reading::{self, Memories};
 use super::registered::Heap;
 use scash_comm::biased::{Biased, Guard};
@@ -98,7 +98,7 @@ impl Shared {
         Ok(Self { endpoint, heap, handlers, engine, memories, cores, drives, waiting, silence, stall, looks })
     }
 
-    /// The rank's door to others.
+    /// The rank's endpoint.
     pub(super) fn endpoint(&self) -> &dyn Endpoint {
         &*self.endpoint
     }
@@ -284,7 +284,7 @@ impl Shared {
 
     /// Time between two ticks.
     pub(super) fn tick_length(&self) -> Duration {
-        if self.silence.is_zero() { LONE_TICK } else { (self.silence / PATIENCE).max(SHORTEST_TICK) }
+        if self.silence.is_zero() { LONE_TICK } else { (self.silence / SILENT_TICKS).max(SHORTEST_TICK) }
     }
 
     /// Makes progress until nothing that was put or sent to a rank waits for room.

@@ -87,7 +87,7 @@ pub use one_sided::Strided;
 pub use options::{Large, Options};
 pub use registered::Buffer;
 pub use scope::{Operation, Scope};
-pub use waiting::Over;
+pub use waiting::Completed;
 pub use window::Window;
 pub use world::World;
 

@@ -1,7 +1,7 @@
 //! Collective calls: the protocol's meetings, seen from the thread that waits in one.
 
 use super::checks::may_come;
-use super::stall::Patience;
+use super::stall::WaitTimer;
 use super::{Runtime, lock};
 use crate::error::{Error, Result, mismatch};
 use crate::runtime::core::Core;
@@ -203,7 +203,7 @@ impl<'a> Meeting<'a> {
             self.runtime.passes(Point::BarrierEnter);
         }
         core.node.handle(came_for)?;
-        let mut patience = Patience::new(self.runtime);
+        let mut stall = WaitTimer::new(self.runtime);
         let (mut turn, mut flushed, mut met) = (0, false, false);
         loop {
             match self.carry_out(&mut core, turn == 0)? {
@@ -239,7 +239,7 @@ impl<'a> Meeting<'a> {
             self.runtime.idle(turn);
             turn = turn.saturating_add(1);
             core = lock(&self.runtime.core);
-            let looked = patience.look(self.runtime, &mut core);
+            let looked = stall.look(self.runtime, &mut core);
             self.or_lost(looked)?;
             // Another thread that waits may have been told what this one would wait for.
             let told = self.runtime.broken.why().map_or(Ok(()), Err);

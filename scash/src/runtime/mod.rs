@@ -11,9 +11,12 @@ pub(crate) mod context;
 mod core;
 mod crew;
 mod destroy;
+pub(crate) mod frame_agreement;
+mod frame_sharing;
 mod frames;
 mod host_objects;
 mod inject;
+mod inquiry;
 pub(crate) mod live;
 mod lost;
 mod machine;
@@ -28,25 +31,23 @@ mod races;
 mod reduce;
 mod renewable;
 mod serve;
-pub(crate) mod sharing;
 mod stall;
 mod start;
 pub(crate) mod stats;
 mod twins;
-mod whose_frames;
 pub(crate) mod within;
 
+pub use frame_agreement::frames_asked_for;
+pub use frame_sharing::FrameSharing;
+pub(crate) use inquiry::Inquiry;
 pub use scash_join::job::PROVIDERS;
 pub use scash_proto::node::ObjectKind;
-pub use sharing::frames_asked_for;
-pub(crate) use stall::Inquiry;
 pub use start::init;
-pub use whose_frames::Frames;
 
 use self::core::Core;
 use crate::config::Config;
 use crate::error::{Error, Result, join};
-use crate::fault::{Kind, PAGE, Verdict};
+use crate::fault::{EngineKind, PAGE, Verdict};
 use broken::Broken;
 use checkpoint::Checkpoints;
 use context::RankContext;
@@ -81,10 +82,10 @@ pub struct Runtime {
     /// What the endpoints have moved that this rank had before it came back.
     moved_before: Mutex<Traffic>,
     /// Failures that the user asks for.
-    fate: Mutex<Option<inject::Fate>>,
+    fate: Mutex<Option<inject::RankInjections>>,
     /// What it was started with.
     config: Config,
-    kind: Kind,
+    kind: EngineKind,
     /// Signals taken for faults in shared memory.
     pub(crate) faults: AtomicU64,
     /// Threads that wait for peers.
@@ -191,7 +192,7 @@ impl Runtime {
 
     /// Whether the ranks of this job share frames.
     pub fn shares_frames(&self) -> bool {
-        self.context.frames == Frames::Shared
+        self.context.frames == FrameSharing::Shared
     }
 
     /// Name of the provider.

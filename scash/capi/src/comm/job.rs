@@ -14,49 +14,49 @@ static JOB: RwLock<Job> = RwLock::new(Job::Before);
 enum Job {
     Before,
     /// Joined.
-    Open(Open),
+    Open(OpenJob),
     Over,
 }
 
 /// The communicator, and the job if nobody else has joined it.
-pub(super) enum Open {
+pub(super) enum OpenJob {
     Alone(Box<World>),
     /// In a process that has joined by `dsm_init`.
     Beside(Communicator, u32),
 }
 
-impl Open {
-    fn join(options: Options) -> Result<Open> {
+impl OpenJob {
+    fn join(options: Options) -> Result<OpenJob> {
         let Some(runtime) = call::runtime() else {
-            return Ok(Open::Alone(Box::new(World::from_env(options)?)));
+            return Ok(OpenJob::Alone(Box::new(World::from_env(options)?)));
         };
         let communicator = runtime.communicator(options).map_err(|e| Error::Invalid(e.to_string()))?;
-        Ok(Open::Beside(communicator, runtime.threads()))
+        Ok(OpenJob::Beside(communicator, runtime.threads()))
     }
 
     fn leave(self) -> Result<()> {
         match self {
-            Open::Alone(world) => world.finalize(),
-            Open::Beside(communicator, _) => communicator.barrier(),
+            OpenJob::Alone(world) => world.finalize(),
+            OpenJob::Beside(communicator, _) => communicator.barrier(),
         }
     }
 
     /// Application threads that this rank should run.
     pub(super) fn threads(&self) -> u32 {
         match self {
-            Open::Alone(world) => world.threads(),
-            Open::Beside(_, threads) => *threads,
+            OpenJob::Alone(world) => world.threads(),
+            OpenJob::Beside(_, threads) => *threads,
         }
     }
 }
 
-impl Deref for Open {
+impl Deref for OpenJob {
     type Target = Communicator;
 
     fn deref(&self) -> &Communicator {
         match self {
-            Open::Alone(world) => world,
-            Open::Beside(communicator, _) => communicator,
+            OpenJob::Alone(world) => world,
+            OpenJob::Beside(communicator, _) => communicator,
         }
     }
 }
@@ -82,7 +82,7 @@ pub(super) fn join(options: Options) -> Result<()> {
     refuse_children("scomm_init")?;
     let mut job = JOB.write().unwrap_or_else(PoisonError::into_inner);
     match *job {
-        Job::Before => *job = Job::Open(Open::join(options)?),
+        Job::Before => *job = Job::Open(OpenJob::join(options)?),
         Job::Open(_) => return invalid("scomm_init was called before: it is called once"),
         Job::Over => return invalid("scomm_init was called after scomm_finalize: it is called once"),
     }
@@ -119,7 +119,7 @@ pub(super) fn leave() -> Result<()> {
 }
 
 /// An error if operations of this rank are under way: messages would be lost.
-fn check_finished(open: &Open) -> Result<()> {
+fn check_finished(open: &OpenJob) -> Result<()> {
     let (operations, them) = match open.unfinished() {
         0 => return Ok(()),
         1 => ("1 operation".to_owned(), "it"),
@@ -139,7 +139,7 @@ pub(super) fn recycle(message: Vec<u8>) {
 }
 
 /// What `run` says for the function `name`: 0 or more, or an error's number and a text for `scomm_error`.
-pub(super) fn call(name: &str, run: impl FnOnce(&Open) -> Result<c_int>) -> c_int {
+pub(super) fn call(name: &str, run: impl FnOnce(&OpenJob) -> Result<c_int>) -> c_int {
     if let Err(refused) = refuse_children(name) {
         return told(Err(refused));
     }
@@ -152,7 +152,7 @@ pub(super) fn call(name: &str, run: impl FnOnce(&Open) -> Result<c_int>) -> c_in
 }
 
 /// The same for what has nothing to say.
-pub(super) fn done(name: &str, run: impl FnOnce(&Open) -> Result<()>) -> c_int {
+pub(super) fn done(name: &str, run: impl FnOnce(&OpenJob) -> Result<()>) -> c_int {
     call(name, |open| run(open).map(|()| 0))
 }
 

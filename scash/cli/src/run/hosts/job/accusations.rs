@@ -44,7 +44,7 @@ impl Accusations {
 impl Job<'_> {
     /// Takes what ranks say who cannot reach others.
     pub(super) fn hear_accusations(&mut self) {
-        while let Some(accusation) = self.trunk.accusation() {
+        while let Some(accusation) = self.launcher_relay.accusation() {
             let is_within = self.layout.is_on(accusation.other, self.layout.host_of(accusation.rank));
             let may_go_on = self.supervisor.may_go_on();
             match &mut self.survival {
@@ -54,7 +54,7 @@ impl Job<'_> {
                         accusations.add(accusation, &self.layout, Instant::now());
                     }
                 }
-                _ => self.trunk.believe(&accusation),
+                _ => self.launcher_relay.believe(&accusation),
             }
         }
     }

@@ -3,10 +3,9 @@
 //! until its ranks move back to it when a checkpoint has been taken.
 
 use super::Job;
-use super::survive::Survival;
 use crate::run::hosts::frames::Down;
-use crate::run::hosts::link::{Call, Link, Stage};
-use crate::run::hosts::pulse::Life;
+use crate::run::hosts::heartbeat::HostHealth;
+use crate::run::hosts::link::{AgentLink, AgentStage, CallReason};
 use crate::run::replicas::Return;
 use scash_join::boot::Layout;
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,9 +129,9 @@ impl Job<'_> {
     /// A host is out of reach whose ranks may come back: it may, too. Returns whether they wait for that.
     pub(super) fn expect(&mut self, host: u32) -> bool {
         let has_ranks = self.layout.first_of(host).is_some();
-        let Some(Survival { returns, kept, .. }) = &mut self.survival else { return false };
-        kept[host as usize] = 0;
-        let wait = returns.lost(host, has_ranks, Instant::now());
+        let Some(survival) = &mut self.survival else { return false };
+        survival.kept[host as usize] = 0;
+        let wait = survival.returns.lost(host, has_ranks, Instant::now());
         if let Some(wait) = wait {
             let name = &self.links[host as usize].name;
             crate::say(&format!("ranks wait until host {name} is back, for up to {} s", wait.as_secs_f64()));
@@ -143,24 +142,25 @@ impl Job<'_> {
     /// Whether a host is called that was lost before, and has not come back.
     pub(super) fn is_returning(&self, host: u32) -> bool {
         let stage = self.links[host as usize].stage;
-        self.start_by.is_none() && matches!(stage, Stage::Calling | Stage::Preparing | Stage::Ready)
+        self.start_by.is_none()
+            && matches!(stage, AgentStage::Calling | AgentStage::Preparing | AgentStage::Ready)
     }
 
     /// Does what is due: calls hosts, takes in those that are ready, and has ranks wait no longer.
     pub(super) fn look_for_lost_hosts(&mut self) {
         let (now, may_go_on) = (Instant::now(), self.supervisor.may_go_on());
-        let Some(Survival { returns, is_finished, .. }) = &mut self.survival else { return };
-        for host in returns.given_up(now) {
+        let Some(survival) = &mut self.survival else { return };
+        for host in survival.returns.given_up(now) {
             let name = &self.links[host as usize].name;
             crate::say(&format!("host {name} is not back: its ranks go on elsewhere"));
         }
-        if *is_finished || !may_go_on {
+        if survival.is_finished || !may_go_on {
             return;
         }
-        for host in returns.due(now) {
+        for host in survival.returns.due(now) {
             let link = &self.links[host as usize];
             // The command that called it last is perhaps not gone yet.
-            if link.stage == Stage::Gone && link.exit.is_some() {
+            if link.stage == AgentStage::Gone && link.exit.is_some() {
                 self.call_again(host);
             }
         }
@@ -168,20 +168,20 @@ impl Job<'_> {
             let link = &self.links[host as usize];
             if link.ready_by.is_some_and(|by| now >= by) {
                 self.not_back(host, &format!("its agent was not ready after {} s", ANSWER.as_secs()));
-            } else if self.is_returning(host) && link.stage == Stage::Ready {
+            } else if self.is_returning(host) && link.stage == AgentStage::Ready {
                 self.take_in(host);
             }
         }
     }
 
     fn call_again(&mut self, host: u32) {
-        let Some(Survival { returns, .. }) = &mut self.survival else { return };
-        returns.called(host);
+        let Some(survival) = &mut self.survival else { return };
+        survival.returns.called(host);
         let name = &self.hosts.names[host as usize];
-        let called = Link::call(self.hosts, name, Call::Again).and_then(|mut link| {
+        let called = AgentLink::call(self.hosts, name, CallReason::Again).and_then(|mut link| {
             link.ready_by = Some(Instant::now() + ANSWER);
             self.watch_link(host, &link).map_err(|refusal| refusal.why)?;
-            link.had_pulse = self.links[host as usize].had_pulse;
+            link.was_probed = self.links[host as usize].was_probed;
             self.links[host as usize] = link;
             Ok(())
         });
@@ -196,30 +196,30 @@ impl Job<'_> {
         link.let_go();
         link.kill();
         link.failure = Some(why.to_owned());
-        if let Some(Survival { returns, .. }) = &mut self.survival {
-            returns.failed(host, Instant::now());
+        if let Some(survival) = &mut self.survival {
+            survival.returns.failed(host, Instant::now());
         }
     }
 
     /// The agent of a host that was lost is ready: from now on it is one of the job's again.
     fn take_in(&mut self, host: u32) {
-        let Some(Survival { recall, returns, moves, .. }) = &mut self.survival else { return };
+        let Some(survival) = &mut self.survival else { return };
         let link = &mut self.links[host as usize];
         // Who writes what is settled, and this one has no part in it. Or only its agent is within reach:
         // ranks there would be without a way to the others.
-        let pulse = self.hosts.heartbeat.zip(link.pulse.as_mut());
-        let life = pulse.map(|(heartbeat, pulse)| pulse.turn(heartbeat, Instant::now()));
-        if link.had_pulse && matches!(life, None | Some(Life::Broken)) {
+        let probe = self.hosts.heartbeat.zip(link.probe.as_mut());
+        let life = probe.map(|(heartbeat, probe)| probe.turn(heartbeat, Instant::now()));
+        if link.was_probed && matches!(life, None | Some(HostHealth::Broken)) {
             return self.not_back(host, "its agent has answered, and its network has not");
         }
-        if recall.is_writing() || (link.had_pulse && life != Some(Life::There)) {
+        if survival.recall.is_writing() || (link.was_probed && life != Some(HostHealth::There)) {
             return;
         }
-        let is_recalled = recall.returned(host);
-        returns.returned(host, Instant::now());
-        moves.returned(&self.layout, host);
+        let is_recalled = survival.recall.returned(host);
+        survival.returns.returned(host, Instant::now());
+        survival.moves.returned(&self.layout, host);
         let link = &mut self.links[host as usize];
-        (link.stage, link.ready_by) = (Stage::Running, None);
+        (link.stage, link.ready_by) = (AgentStage::Running, None);
         link.send(&Down::Go);
         if is_recalled {
             link.send(&Down::Recall);
@@ -231,9 +231,9 @@ impl Job<'_> {
     /// Has ranks move back to hosts that were lost and are there again.
     pub(super) fn send_home(&mut self) {
         let links = &self.links;
-        let is_there = |host: u32| links[host as usize].stage == Stage::Running;
-        if let Some(Survival { moves, .. }) = &mut self.survival {
-            moves.go_home(is_there);
+        let is_there = |host: u32| links[host as usize].stage == AgentStage::Running;
+        if let Some(survival) = &mut self.survival {
+            survival.moves.go_home(is_there);
         }
     }
 
@@ -251,15 +251,17 @@ impl Job<'_> {
         let stage = self.links[host as usize].stage;
         let survival = self.survival.as_mut().filter(|survival| !survival.is_finished);
         let none = || "hosts of this job cannot come back: start it with --replicas".to_owned();
-        let Survival { returns, .. } = survival.ok_or_else(none)?;
+        let returns = &mut survival.ok_or_else(none)?.returns;
         match stage {
-            Stage::Gone => {
+            AgentStage::Gone => {
                 returns.asked(host, Instant::now());
                 Ok(format!("host {name} is called"))
             }
-            Stage::Running => Err(format!("host {name} is there")),
-            Stage::Done => Err(format!("host {name} is done")),
-            Stage::Calling | Stage::Preparing | Stage::Ready => Err(format!("host {name} is being called")),
+            AgentStage::Running => Err(format!("host {name} is there")),
+            AgentStage::Done => Err(format!("host {name} is done")),
+            AgentStage::Calling | AgentStage::Preparing | AgentStage::Ready => {
+                Err(format!("host {name} is being called"))
+            }
         }
     }
 }
